@@ -1,0 +1,76 @@
+# make demo and make test are all you need; they set up what they use.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP_INSTALL := -m pip install -qq --disable-pip-version-check
+
+# Says what is missing before anything fails half-way.
+define need_python
+@command -v $(PYTHON) > /dev/null || { \
+	echo "Skitter needs Python 3.11 or newer, and there is no $(PYTHON) here." >&2; \
+	echo "Install it, or name another: make PYTHON=/path/to/python3" >&2; exit 1; }
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	echo "Skitter needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1)." >&2; \
+	echo "Name a newer one: make PYTHON=python3.12" >&2; exit 1; }
+@$(PYTHON) -c 'import ensurepip, venv' 2> /dev/null || { \
+	echo "$(PYTHON) cannot create virtual environments: its venv module is missing." >&2; \
+	echo "On Debian and Ubuntu install it with: apt-get install python3-venv" >&2; exit 1; }
+endef
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check format bench chaos constraints clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## Set up .venv with the pinned dependencies
+	@echo "Skitter is installed in $(VENV)."
+
+demo: $(STAMP) ## Show Skitter at work
+	@$(BIN)/skitter demo
+
+test: $(STAMP) ## Run the tests
+	@scripts/system-packages
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+check: $(STAMP) ## Check style, types and layers
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/python -m mypy src tests
+	@$(BIN)/lint-imports --no-logo
+
+format: $(STAMP) ## Repair what ruff can repair
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(STAMP) ## Measure the frontier
+	@$(BIN)/skitter bench frontier $(ARGS)
+
+chaos: $(STAMP) ## Run the slow proof: killed workers, killed servers, lost replies
+	@scripts/system-packages
+	@$(BIN)/python -m pytest -m chaos $(ARGS)
+
+constraints: ## Renew constraints.txt with the newest versions
+	$(need_python)
+	@set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
+	echo "Resolving the newest versions ..."; \
+	$(PYTHON) -m venv "$$fresh/venv"; \
+	"$$fresh/venv/bin/python" $(PIP_INSTALL) ".[dev]"; \
+	echo "# Exact versions of all that .[dev] brings. Renew with: make constraints" > "$$fresh/pins"; \
+	"$$fresh/venv/bin/python" -m pip freeze --disable-pip-version-check --exclude skitter \
+		> "$$fresh/freeze"; \
+	LC_ALL=C sort -f "$$fresh/freeze" >> "$$fresh/pins"; \
+	cp "$$fresh/pins" constraints.txt
+
+clean: ## Remove .venv, caches and builds (crawl data in .skitter stays)
+	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml constraints.txt
+	$(need_python)
+	@echo "Installing into $(VENV) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e ".[dev]"
+	@touch $@

@@ -1,0 +1,175 @@
+"""Everything Skitter raises on purpose.
+
+    SkitterError
+    ├── UsageError                 the caller's mistake; a repeat gives the same answer
+    │   ├── BadURL                 not an absolute http(s) URL we can store
+    │   ├── BadJobName             a name that cannot be part of a key
+    │   ├── BadOption              a setting outside its range
+    │   ├── TooBig                 a request or a result over its limit
+    │   ├── JobMissing             no job of that name on this server
+    │   └── JobMismatch            the job exists with another, unchangeable, option
+    ├── FrontierError              the frontier said no
+    │   ├── LeaseLost              the lease is not ours any more
+    │   ├── QueueFull              over max_pending; try again later
+    │   └── JobClosed              the job is draining or cancelled and takes nothing new
+    └── InfrastructureError        a server, a disk or a network stands in the way
+        ├── ServerUnreachable      nothing answers there
+        ├── ServerRefused          it answers, and wants other credentials
+        ├── ServerUnfit            too old, or it evicts keys
+        ├── ServerFull             maxmemory reached; nothing was written
+        ├── ServerFailed           the embedded server did not start
+        └── DirectoryUnusable      the data directory cannot hold the server
+
+Each message is one sentence on what is wrong and one on what to do next. `exit_code` is what the
+command line returns, `retryable` says whether the same call may succeed later.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class SkitterError(Exception):
+    """Anything this package raises on purpose."""
+
+    exit_code: ClassVar[int] = 1
+    retryable: ClassVar[bool] = False
+
+
+class UsageError(SkitterError):
+    """The caller's mistake."""
+
+    exit_code = 2
+
+
+class BadURL(UsageError):
+    """Not an absolute http(s) URL that we can store."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"cannot use {shorten(url)!r} as a URL: {reason}")
+        self.url, self.reason = url, reason
+
+
+class BadJobName(UsageError):
+    """A name that cannot be part of a key."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{shorten(name)!r} is not a job name: use 1 to 100 letters, digits, '.', '_' or '-', "
+            "beginning with a letter or digit."
+        )
+        self.name = name
+
+
+class BadOption(UsageError):
+    """A setting outside its range."""
+
+    def __init__(self, option: str, value: object, expected: str) -> None:
+        super().__init__(f"{option} must be {expected}, got {shorten(repr(value))}.")
+        self.option, self.value = option, value
+
+
+class TooBig(UsageError):
+    """A request or a result over its limit."""
+
+    def __init__(self, what: str, *, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(
+            f"{shorten(what)} is {size_bytes:,} bytes, the limit is {limit_bytes:,}: "
+            "keep large data in a store of your own and pass its address."
+        )
+        self.size_bytes, self.limit_bytes = size_bytes, limit_bytes
+
+
+class JobMissing(UsageError):
+    """No job of that name on this server."""
+
+    def __init__(self, job: str, known: list[str]) -> None:
+        names = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
+        hint = f"jobs here: {names}." if known else "create it by pushing a URL to it."
+        super().__init__(f"there is no job {job!r}: {hint}")
+        self.job, self.known = job, known
+
+
+class JobMismatch(UsageError):
+    """The job exists with another value of an option that cannot change."""
+
+    def __init__(self, job: str, option: str, *, stored: object, asked: object) -> None:
+        super().__init__(
+            f"job {job!r} was created with {option}={stored}, which cannot become {asked}: "
+            f"leave {option} out, or purge the job first."
+        )
+        self.job, self.option = job, option
+
+
+class FrontierError(SkitterError):
+    """The frontier said no."""
+
+
+class LeaseLost(FrontierError):
+    """The lease ran out or was taken back; someone else has the URL, or had it."""
+
+    def __init__(self, url: str, reason: str = "its lease ran out or was already finished") -> None:
+        super().__init__(f"{shorten(url)} is not ours any more: {reason}. Nothing was changed.")
+        self.url, self.reason = url, reason
+
+
+class QueueFull(FrontierError):
+    """The queue is over max_pending. Nothing of the rest was added."""
+
+    retryable = True
+
+    def __init__(self, job: str, *, max_pending: int, added: int) -> None:
+        super().__init__(
+            f"job {job!r} has {max_pending:,} URLs waiting (max_pending): "
+            "push again later, or push with wait=True."
+        )
+        self.job, self.max_pending, self.added = job, max_pending, added
+
+
+class JobClosed(FrontierError):
+    """The job is draining or cancelled and takes nothing new."""
+
+    def __init__(self, job: str, state: str) -> None:
+        super().__init__(
+            f"job {job!r} takes no new URLs (state: {state}): run `skitter resume {job}` first."
+        )
+        self.job, self.state = job, state
+
+
+class InfrastructureError(SkitterError):
+    """A server, a disk or a network stands in the way."""
+
+    exit_code = 3
+
+
+class ServerUnreachable(InfrastructureError):
+    """Nothing answers there."""
+
+    retryable = True
+
+
+class ServerRefused(InfrastructureError):
+    """It answers, and wants other credentials."""
+
+
+class ServerUnfit(InfrastructureError):
+    """Too old, or it evicts keys."""
+
+
+class ServerFull(InfrastructureError):
+    """maxmemory is reached. The call was refused as a whole."""
+
+    retryable = True
+
+
+class ServerFailed(InfrastructureError):
+    """The embedded server did not start, or went away while starting."""
+
+
+class DirectoryUnusable(InfrastructureError):
+    """The data directory cannot hold the server."""
+
+
+def shorten(text: str, limit: int = 120) -> str:
+    """Cut a value for a message, so that a 100 KB URL does not fill the screen."""
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text):,} characters)"

@@ -1,0 +1,241 @@
+"""To the server and back: a client from a URL, its errors in our words, its fitness.
+
+The client's own retries are off. `Caller` repeats a call whose reply may be lost; every script
+that changes something recognises the repeat by its number (lua/lib/once.lua).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import time
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+import redis.exceptions as problems
+from redis.asyncio import ConnectionPool, Redis, RedisCluster
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel
+from redis.backoff import NoBackoff
+from redis.connection import HiredisRespSerializer
+
+from skitter.errors import (
+    BadOption,
+    InfrastructureError,
+    JobMissing,
+    ServerFull,
+    ServerRefused,
+    ServerUnfit,
+    ServerUnreachable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+
+    from skitter.frontier.scripts import Script
+
+SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster")
+CONNECT_S, REPLY_S = 5.0, 30.0
+OLDEST = {"redis": (7, 0), "valkey": (7, 2)}  # script flags; a Valkey below 7.2 never existed
+
+
+@asynccontextmanager
+async def connect(url: str) -> AsyncIterator[Server]:
+    """A server at any of SCHEMES, checked to be fit for a frontier; closed at the end."""
+    server = Server(_client(url), where=redact(url))
+    try:
+        check_fitness(await inspect(server))
+        yield server
+    finally:
+        await server.client.aclose()
+
+
+@dataclass(slots=True)
+class Server:
+    """A connected server: runs scripts and plain commands, answers errors in our words."""
+
+    client: Redis | RedisCluster
+    where: str = "the server"
+    patience_s: float = 10.0  # how long to repeat a call while the server is away
+
+    async def command(self, *words: Any) -> Any:
+        """One plain command."""
+        with our_errors(self.where):
+            return await self.client.execute_command(*words)
+
+    async def call(self, script: Script, keys: Sequence[str], args: Sequence[object]) -> Any:
+        """One script call. Safe to be repeated, so it is, until it is answered."""
+        with our_errors(self.where):
+            give_up_at = time.monotonic() + self.patience_s
+            pause_s = 0.02
+            while True:
+                try:
+                    return await self._evalsha(script, keys, args)
+                except problems.AuthenticationError:
+                    raise
+                except (problems.ConnectionError, problems.TimeoutError, OSError):
+                    if time.monotonic() > give_up_at:
+                        raise
+                await asyncio.sleep(pause_s * (0.5 + random.random()))
+                pause_s = min(1.0, pause_s * 2)
+
+    async def _evalsha(self, script: Script, keys: Sequence[str], args: Sequence[Any]) -> Any:
+        try:
+            return await self.client.evalsha(script.sha, len(keys), *keys, *args)
+        except problems.NoScriptError:
+            # The server restarted, or never met this release. Nothing ran, so this is no repeat.
+            await self.client.script_load(script.source)
+            return await self.client.evalsha(script.sha, len(keys), *keys, *args)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFacts:
+    """What a server says about itself, as far as a frontier cares."""
+
+    name: str
+    version: str
+    uptime_s: int
+    pid: int
+    memory_bytes: int
+    max_memory_bytes: int
+    eviction: str
+    append_only: bool
+    append_fsync: str | None  # None: CONFIG is not allowed here
+    last_write_ok: bool
+
+
+async def inspect(server: Server) -> ServerFacts:
+    """Ask the server. INFO only, plus CONFIG where it is allowed: many providers forbid it."""
+    raw: Any = await server.command("INFO")
+    info = raw if "redis_version" in raw else next(iter(raw.values()))  # a cluster: per node
+    try:
+        config: Any = await server.client.config_get("appendfsync")
+        fsync = config.get("appendfsync")
+    except (problems.ResponseError, AttributeError):
+        fsync = None
+    name = str(info.get("server_name", "redis"))
+    return ServerFacts(
+        name=name,
+        version=str(info.get("valkey_version" if name == "valkey" else "redis_version", "0")),
+        uptime_s=int(info.get("uptime_in_seconds", 0)),
+        pid=int(info.get("process_id", 0)),
+        memory_bytes=int(info.get("used_memory", 0)),
+        max_memory_bytes=int(info.get("maxmemory", 0)),
+        eviction=str(info.get("maxmemory_policy", "noeviction")),
+        append_only=bool(info.get("aof_enabled", 0)),
+        append_fsync=fsync,
+        last_write_ok=info.get("aof_last_write_status", "ok") == "ok",
+    )
+
+
+def check_fitness(facts: ServerFacts) -> None:
+    """Refuse a server on which URLs would be lost."""
+    oldest = OLDEST.get(facts.name, OLDEST["redis"])
+    version = tuple(int(part) for part in re.findall(r"\d+", facts.version)[:2])
+    if version < oldest:
+        raise ServerUnfit(
+            f"the server is {facts.name} {facts.version}, which is too old: "
+            "use Redis 7.0 or Valkey 7.2, or newer."
+        )
+    if facts.eviction != "noeviction":
+        raise ServerUnfit(
+            f"the server may evict keys (maxmemory-policy {facts.eviction}), and so lose URLs: "
+            "run `CONFIG SET maxmemory-policy noeviction` on it."
+        )
+
+
+def redact(url: str) -> str:
+    """The URL without its password, for messages."""
+    return re.sub(r"//([^/@]*:)?[^/@]*@", "//***@", url)
+
+
+@contextmanager
+def our_errors(where: str) -> Iterator[None]:
+    """The client's errors, as ours, each with what to do next."""
+    try:
+        yield
+    except problems.OutOfMemoryError as error:
+        raise ServerFull(
+            f"{where} has no memory left (maxmemory), so nothing was written: "
+            "let workers drain the queue, load the items, or raise maxmemory."
+        ) from error
+    except (problems.AuthenticationError, problems.NoPermissionError) as error:
+        raise ServerRefused(
+            f"{where} refused us ({error}): put the user and password into the URL, "
+            "as in redis://user:password@host:6379."
+        ) from error
+    except problems.BusyLoadingError as error:
+        raise ServerUnreachable(
+            f"{where} is loading its data: try again in a moment, or watch its log."
+        ) from error
+    except (problems.ConnectionError, problems.TimeoutError, OSError) as error:
+        raise ServerUnreachable(
+            f"{where} does not answer ({error}): check that it runs and that this machine "
+            "may reach it."
+        ) from error
+    except problems.ResponseError as error:
+        if gone := re.match(r"GONE .*\{(.+):\d+\}", str(error)):  # lua/lib/limits.lua
+            raise JobMissing(gone.group(1), known=[]) from error
+        if "NOAUTH" in str(error) or "WRONGPASS" in str(error):
+            raise ServerRefused(
+                f"{where} needs a password: put it into the URL, as in redis://:password@host:6379."
+            ) from error
+        raise InfrastructureError(f"{where} answered with an error: {error}") from error
+
+
+def _client(url: str) -> Redis | RedisCluster:
+    scheme = url.partition("://")[0]
+    options: dict[str, Any] = {
+        "socket_connect_timeout": CONNECT_S,
+        "socket_timeout": REPLY_S,
+    }
+    once = Retry(NoBackoff(), 0)
+    try:
+        if scheme in ("redis", "rediss", "unix"):
+            pool = ConnectionPool.from_url(url, retry=once, **options)
+            pool.connection_class = _quick(pool.connection_class)
+            return Redis(connection_pool=pool)
+        if scheme == "redis+cluster":
+            return RedisCluster.from_url("redis" + url.removeprefix(scheme), **options)
+        if scheme == "redis+sentinel":
+            return _sentinel_client(url, retry=once, **options)
+    except ValueError as error:
+        raise BadOption("--redis", redact(url), f"a server's URL ({error})") from error
+    raise BadOption("--redis", redact(url), "a URL that begins with " + ", ".join(SCHEMES))
+
+
+def _quick(connection: type[Any]) -> type[Any]:
+    """The same connection, with hiredis to pack commands: half the client's time of a batch.
+
+    redis-py does so in its blocking client, and not yet in the asyncio one.
+    """
+
+    def pack_command(_: Any, *args: Any) -> list[bytes]:
+        packed: list[bytes] = HiredisRespSerializer().pack(*args)
+        return packed
+
+    return type(f"Quick{connection.__name__}", (connection,), {"pack_command": pack_command})
+
+
+def _sentinel_client(url: str, **options: Any) -> Redis:
+    """redis+sentinel://[user:password@]host:port[,host:port...]/service[/db]"""
+    parts = urlsplit(url)
+    service, _, db = parts.path.strip("/").partition("/")
+    if not service:
+        raise ValueError("name the service: redis+sentinel://host:26379/mymaster")
+    nodes = []
+    for node in parts.netloc.rpartition("@")[2].split(","):
+        host, _, port = node.partition(":")
+        nodes.append((host, int(port or 26379)))
+    sentinel = Sentinel(nodes, sentinel_kwargs=dict(options))  # type: ignore[no-untyped-call]
+    client: Redis = sentinel.master_for(
+        service,
+        db=int(db or 0),
+        username=unquote(parts.username) if parts.username else None,
+        password=unquote(parts.password) if parts.password else None,
+        **options,
+    )
+    return client

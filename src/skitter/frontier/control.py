@@ -1,0 +1,110 @@
+"""Steer a job while it runs: its state, its limits, its hosts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+from skitter.errors import BadOption
+from skitter.frontier.scan import scan_names
+from skitter.frontier.wire import ms, side_by_side
+from skitter.settings import JobOptions, Limits, Politeness, Retries
+from skitter.urls import shard_of
+
+if TYPE_CHECKING:
+    from skitter.frontier.frontier import Frontier
+    from skitter.model import State
+
+
+async def set_state(frontier: Frontier, state: State) -> None:
+    """Run, pause, drain or cancel."""
+    await side_by_side(shard.call("control", ["state", state.value]) for shard in frontier.shards)
+
+
+async def configure(frontier: Frontier, options: JobOptions) -> None:
+    """Set the job's options; every worker obeys them from its next call on."""
+    if options.limits.max_pages is not None and len(frontier.shards) > 1:
+        raise BadOption("max_pages", options.limits.max_pages, "left out in a job of many shards")
+    values = _to_fields(options)
+    if bloom := frontier.layout.bloom:
+        values |= {"bloom_blocks": bloom.blocks, "bloom_hashes": bloom.hashes}
+    each = [part for pair in values.items() for part in pair]
+    await side_by_side(shard.call("control", each) for shard in frontier.shards)
+    frontier.options = options
+    await settle_hosts(frontier)
+
+
+async def read_options(frontier: Frontier) -> JobOptions | None:
+    """The options as the server has them; None if the job was never configured."""
+    shard = frontier.shards[0]
+    raw = await shard.server.command("HGETALL", shard.keys.key("control"))
+    values = {name.decode(): float(value) for name, value in raw.items() if name != b"state"}
+    return _from_fields(values) if values else None
+
+
+async def settle_hosts(frontier: Frontier) -> None:
+    """Put every host where the new limits want it: a raised limit frees hosts that stood still."""
+    for shard in frontier.shards:
+        async for names in scan_names(shard, "hosts"):
+            await shard.call("host", names, field="", value="")
+
+
+class HostOptions(TypedDict, total=False):
+    """What one host may have of its own. None: the job's value again."""
+
+    delay_s: float | None
+    max_in_flight: int | None
+    max_pages: int | None
+    blocked_for_s: float | None
+
+
+async def set_host(frontier: Frontier, host: str, **values: Unpack[HostOptions]) -> None:
+    """Give one host values of its own, or a rest."""
+    shard = frontier.shards[shard_of(host, len(frontier.shards))]
+    for name, value in values.items():
+        seconds = name.endswith("_s")
+        await shard.call(
+            "host",
+            [host],
+            field=name.removesuffix("_s") + "_ms" if seconds else name,
+            value="" if value is None else ms(float(str(value))) if seconds else value,
+        )
+
+
+def _to_fields(options: JobOptions) -> dict[str, object]:
+    """As lua/lib/limits.lua reads them; an empty value is no limit."""
+    politeness, retries, limits = options.politeness, options.retries, options.limits
+    return {
+        "delay_ms": ms(politeness.delay_s),
+        "max_in_flight": politeness.max_in_flight,
+        "max_retries": retries.max_retries,
+        "max_losses": retries.max_losses,
+        "retry_base_ms": ms(retries.base_s),
+        "retry_cap_ms": ms(retries.cap_s),
+        "max_pages": limits.max_pages or "",
+        "max_pages_per_host": limits.max_pages_per_host or "",
+        "max_depth": "" if limits.max_depth is None else limits.max_depth,
+        "max_pending": limits.max_pending or "",
+    }
+
+
+def _from_fields(values: dict[str, float]) -> JobOptions:
+    def limit(name: str) -> int | None:
+        return int(values[name]) if name in values else None
+
+    return JobOptions(
+        politeness=Politeness(
+            delay_s=values["delay_ms"] / 1000, max_in_flight=int(values["max_in_flight"])
+        ),
+        retries=Retries(
+            max_retries=int(values["max_retries"]),
+            max_losses=int(values["max_losses"]),
+            base_s=values["retry_base_ms"] / 1000,
+            cap_s=values["retry_cap_ms"] / 1000,
+        ),
+        limits=Limits(
+            max_pages=limit("max_pages"),
+            max_pages_per_host=limit("max_pages_per_host"),
+            max_depth=limit("max_depth"),
+            max_pending=limit("max_pending"),
+        ),
+    )

@@ -1,0 +1,192 @@
+"""The frontier: every URL of a job in exactly one state, one script per verb.
+
+All verbs take batches and answer one result per item, in order. What a verb does to the server is
+told in the header of its Lua file.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from skitter.frontier.scripts import Code
+from skitter.frontier.wire import (
+    Offer,
+    completion_arguments,
+    cut,
+    ms,
+    offer,
+    open_lease,
+    scatter,
+    seal,
+    side_by_side,
+)
+from skitter.model import Added, Ended, Leased, State, Stats
+from skitter.urls import shard_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from skitter.frontier.shard import Shard
+    from skitter.model import Completion, Failure, Lease, Request
+    from skitter.settings import JobOptions, Layout
+
+DEFAULT_LEASE_S = 300.0
+#: Items per script call: the server is busy for a few milliseconds with a full one.
+ADD_BATCH, LEASE_BATCH, END_BATCH, COMPLETE_BATCH = 500, 500, 200, 2500
+
+_ADDED = {code: Added(code.name.lower()) for code in Code if code.name in Added.__members__}
+_ENDED = {code: Ended(code.name.lower()) for code in Code if code.name in Ended.__members__}
+
+
+@dataclass(slots=True)
+class Frontier:
+    """One job on one server, for one client. `skitter.frontier.jobs` opens it."""
+
+    job: str
+    layout: Layout
+    options: JobOptions
+    shards: list[Shard]
+
+    async def add(self, requests: Iterable[Request], *, links: bool = False) -> list[Added]:
+        """Offer requests. Links that a handler found are not held back by max_pending."""
+        return await self.add_offers([self.offer(request) for request in requests], links=links)
+
+    def offer(self, request: Request) -> Offer:
+        """Check and encode one request. Raises BadURL, BadOption or TooBig, naming the value."""
+        return offer(request, self.layout)
+
+    async def add_offers(self, offers: Sequence[Offer], *, links: bool = False) -> list[Added]:
+        """The second half of `add`, for those who check their requests one by one."""
+
+        async def send(shard: int, part: list[int]) -> list[Added]:
+            each = [value for i in part for value in offers[i].arguments]
+            codes = await self.shards[shard].call("add", each, links=int(links))
+            return [_ADDED[code] for code in codes]
+
+        return await scatter([one.shard for one in offers], send, batch=ADD_BATCH)
+
+    async def lease(self, limit: int, *, ttl_s: float = DEFAULT_LEASE_S) -> Leased:
+        """Take up to `limit` requests that may be fetched now, for `ttl_s` seconds."""
+        parts = await side_by_side(
+            self._lease_from(self.shards[shard], share, ttl_s)
+            for shard, share in _shares(limit, len(self.shards), random.random())
+        )
+        waits = [part.again_in_s for part in parts if part.again_in_s is not None]
+        leases = [lease for part in parts for lease in part.leases]
+        return Leased(leases, parts[0].state, min(waits, default=None))
+
+    async def _lease_from(self, shard: Shard, limit: int, ttl_s: float) -> Leased:
+        limit = min(limit, LEASE_BATCH)
+        state, again_ms, token, *rows = await shard.call("lease", limit=limit, ttl_ms=ms(ttl_s))
+        return Leased(
+            [
+                open_lease(fp, record, trouble, token.decode())
+                for fp, record, trouble in zip(rows[::3], rows[1::3], rows[2::3], strict=True)
+            ],
+            State(state.decode()),
+            None if again_ms < 0 else again_ms / 1000,
+        )
+
+    async def extend(
+        self, leases: Sequence[Lease], *, ttl_s: float = DEFAULT_LEASE_S
+    ) -> list[Ended]:
+        """Keep leases for longer. LOST: stop working on it."""
+        return await self._end("extend", leases, [() for _ in leases], ttl_ms=ms(ttl_s))
+
+    async def complete(self, completions: Sequence[Completion]) -> list[Ended]:
+        """Finish for good: items, links, counters and the end itself are one step.
+
+        Links to other shards are added first: that can be repeated, a completion cannot.
+        """
+        sealed = [seal(completion, self.layout) for completion in completions]
+        if ahead := [one for completion in sealed for one in completion.ahead]:
+            await self.add_offers(ahead, links=True)
+
+        async def send(shard: int, part: list[int]) -> list[Ended]:
+            group = [sealed[i] for i in part]
+            # What makes the server grow is refused when it is full; what only drains is not.
+            codes = await self.shards[shard].call(
+                "complete",
+                completion_arguments(group),
+                strict=any(one.grows for one in group),
+                leases=len(group),
+            )
+            return [_ENDED[code] for code in codes]
+
+        return await scatter(
+            [one.shard for one in sealed],
+            send,
+            weights=[one.weight for one in sealed],
+            batch=COMPLETE_BATCH,
+        )
+
+    async def retry(self, failures: Sequence[Failure]) -> list[Ended]:
+        """Try again later, at a lower priority; dead after max_retries."""
+        details = [(ms(self._after_s(f)), ms(f.block_s), cut(f.error)) for f in failures]
+        return await self._end("retry", [failure.lease for failure in failures], details)
+
+    async def bury(self, failures: Sequence[Failure]) -> list[Ended]:
+        """Give up at once, for a reason."""
+        details = [(ms(f.block_s), cut(f.error)) for f in failures]
+        return await self._end("bury", [failure.lease for failure in failures], details)
+
+    async def release(self, leases: Sequence[Lease], *, after_s: float = 0.0) -> list[Ended]:
+        """Hand back what was not worked on. It counts as neither a failure nor a loss."""
+        return await self._end("release", leases, [(ms(after_s),) for _ in leases])
+
+    async def reap(self, *, at_most: int = LEASE_BATCH) -> int:
+        """Take back leases that ran out, also when nobody leases. Returns how many."""
+        return sum(await side_by_side(shard.call("reap", at_most=at_most) for shard in self.shards))
+
+    async def stats(self) -> Stats:
+        """One moment of every shard, added up."""
+        parts = await side_by_side(shard.call("stats") for shard in self.shards)
+        total: Counter[str] = Counter()
+        for _, *pairs in parts:
+            for name, value in zip(pairs[::2], pairs[1::2], strict=True):
+                total[name.decode()] += int(value)
+        counts = {one.name: total[one.name] for one in fields(Stats) if one.type == "int"}
+        return Stats(
+            job=self.job,
+            state=State(parts[0][0].decode()),
+            finished=total["finished"] == len(parts),
+            **counts,
+        )
+
+    def _after_s(self, failure: Failure) -> float:
+        if failure.after_s is not None:
+            return failure.after_s
+        return self.options.retries.backoff_s(failure.lease.attempt - 1, chance=random.random())
+
+    async def _end(
+        self,
+        verb: str,
+        leases: Sequence[Lease],
+        details: Sequence[tuple[object, ...]],
+        **values: int,
+    ) -> list[Ended]:
+        """Send leases, each with its token and details, to their shards."""
+
+        async def send(shard: int, part: list[int]) -> list[Ended]:
+            each: list[object] = []
+            for i in part:
+                each += (leases[i].fingerprint, leases[i].token, *details[i])
+            codes = await self.shards[shard].call(verb, each, strict=False, **values)
+            return [_ENDED[code] for code in codes]
+
+        places = [shard_of(lease.host, len(self.shards)) for lease in leases]
+        return await scatter(places, send, batch=END_BATCH)
+
+
+def _shares(limit: int, shards: int, chance: float) -> list[tuple[int, int]]:
+    """Split a limit evenly; who gets the rest is by chance, so that no shard is always last."""
+    first = int(chance * shards)
+    order = [(first + i) % shards for i in range(shards)]
+    return [
+        (shard, share)
+        for i, shard in enumerate(order)
+        if (share := limit // shards + (i < limit % shards))
+    ]

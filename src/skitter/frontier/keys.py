@@ -1,0 +1,73 @@
+"""Every key on the server, spelled here and nowhere else.
+
+One job has one or more shards; the shard of a URL is a function of its host. All keys of a shard
+carry the hash tag `{job:shard}`, so that they live in one cluster slot and one script may touch
+them all. Lua names a key by its name in this table; docs/keys.md is made from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: hash: job -> JSON of its layout; the only key that belongs to no shard
+JOBS = "skitter:jobs"
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpec:
+    """What lives under a key. A family is one key per member: `queue:<host>`."""
+
+    type: str
+    holds: str
+    family: str | None = None
+
+
+SHARD_KEYS: dict[str, KeySpec] = {
+    "control": KeySpec("hash", "the desired state (run, pause, drain, cancel) and every limit"),
+    "stats": KeySpec("hash", "counters: pending, done, seen, ticket, buckets, late, ..."),
+    "hosts": KeySpec("hash", "host -> msgpack: in_flight, next_at, turn, pages, place, overrides"),
+    "due": KeySpec("zset", "host -> rank: hosts that may be asked now, best first"),
+    "wait": KeySpec("zset", "host -> ms: hosts with work that may not be asked before then"),
+    "queue": KeySpec("zset", "fingerprint -> score (priority, then arrival)", family="host"),
+    "task": KeySpec(
+        "hash", "fingerprint -> `priority host msgpack`: the request, until it is done"
+    ),
+    "seen": KeySpec("set", "fingerprints as an intset, split before it grows too big", family="n"),
+    "bloom": KeySpec("string", "one block of the Bloom filter, in place of seen", family="n"),
+    "delayed": KeySpec("zset", "fingerprint -> ms: retries and scheduled work"),
+    "lease": KeySpec("zset", "fingerprint -> ms at which the lease runs out"),
+    "holder": KeySpec("hash", "fingerprint -> fencing token of the lease"),
+    "trouble": KeySpec("hash", "fingerprint -> msgpack: failures, losses, last error and its time"),
+    "dead": KeySpec("zset", "fingerprint -> ms at which it was given up"),
+    "items": KeySpec("stream", "what handlers yielded, until a reader acknowledges it"),
+    "recent": KeySpec("hash", "verb -> number and answer of a client's last call", family="client"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShardKeys:
+    """The keys of one shard of one job."""
+
+    job: str
+    shard: int
+
+    @property
+    def prefix(self) -> str:
+        return f"skitter:{{{self.job}:{self.shard}}}:"
+
+    def spec(self, name: str) -> KeySpec:
+        return SHARD_KEYS[name]
+
+    def key(self, name: str, member: str | None = None) -> str:
+        """`due`, or one of a family: `queue` and a host; without the host, the family's prefix."""
+        if self.spec(name).family is None:
+            return f"{self.prefix}{name}"
+        return f"{self.prefix}{name}:{member or ''}"
+
+    def name_of(self, key: str) -> tuple[str, str | None] | None:
+        """The reverse of `key`; None for a key that nobody declared."""
+        name, colon, member = key.removeprefix(self.prefix).partition(":")
+        spec = SHARD_KEYS.get(name)
+        if spec is None or bool(colon) != bool(spec.family):
+            return None
+        return name, member if colon else None

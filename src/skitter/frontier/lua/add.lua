@@ -1,0 +1,39 @@
+--[[
+add: offer requests; those never seen become pending. Dedup and enqueue are one step.
+
+KEYS   delayed  zset   counts towards max_pending
+ARGV   links    int    1: found by a handler, which max_pending does not hold back
+EACH   fp       text   fingerprint
+       host     text   politeness key
+       priority int
+       depth    int    links from a seed
+       body     bytes  msgpack of the request
+REPLY  a code per request: NEW, SEEN, FULL, DEEP or CLOSED
+COST   O(requests); one split of at most 512 fingerprints per 200 new ones
+]]
+--@include once accept commit
+local answer = answered()
+if answer then return answer end
+
+local room = math.huge
+if links == 0 and limits.max_pending < math.huge then
+  room = limits.max_pending - read_counter('pending') - redis.call('ZCARD', delayed)
+end
+
+local names = {}
+for at = EACH.start, #ARGV, EACH.stride do names[#names + 1] = ARGV[at + 1] end
+load_hosts(names)
+
+local codes = {}
+for at = EACH.start, #ARGV, EACH.stride do
+  local code = FULL
+  if room > 0 or not limits.open then
+    code = accept(ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), ARGV[at + 4])
+  end
+  if code == NEW then room = room - 1 end
+  codes[#codes + 1] = code
+end
+
+write_accepted()
+commit()
+return remember(codes)

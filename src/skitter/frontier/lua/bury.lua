@@ -1,0 +1,29 @@
+--[[
+bury: give up leased requests for good, with the reason. They can be read and brought back.
+
+FLAGS  allow-oom
+EACH   fp       text
+       token    text
+       block_ms int    give the host a rest; 0: no
+       reason   text
+REPLY  a code per lease: BURIED or LOST
+COST   O(leases * log N)
+]]
+--@include once claims trouble block commit
+local answer = answered()
+if answer then return answer end
+
+local function give_up(claim)
+  local entry = trouble_of(claim.fp)
+  entry.failures = entry.failures + 1
+  block(claim.host, tonumber(ARGV[claim.at + 2]))
+  bury(claim.fp, entry, ARGV[claim.at + 3])
+  return BURIED
+end
+
+local claims = read_claims((#ARGV - EACH.start + 1) / EACH.stride)
+end_leases(claims)
+local codes = {}
+for i, claim in ipairs(claims) do codes[i] = claim.record and give_up(claim) or LOST end
+commit()
+return remember(codes)

@@ -1,0 +1,27 @@
+--[[
+extend: keep leases that are still ours for `ttl_ms` more.
+
+FLAGS  allow-oom
+KEYS   lease    zset   fingerprint -> ms
+ARGV   ttl_ms   int
+EACH   fp       text
+       token    text
+REPLY  a code per lease: EXTENDED or LOST
+COST   O(leases * log N)
+]]
+--@include once clock claims
+local answer = answered()
+if answer then return answer end
+
+local claims = read_claims((#ARGV - EACH.start + 1) / EACH.stride)
+local codes, expiries = {}, {}
+for i, claim in ipairs(claims) do
+  codes[i] = claim.record and EXTENDED or LOST
+  if claim.record then
+    expiries[#expiries + 1] = now_ms + ttl_ms
+    expiries[#expiries + 1] = claim.fp
+  end
+end
+bulk('ZADD', lease, expiries)
+write_counters()
+return remember(codes)

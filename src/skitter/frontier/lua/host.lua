@@ -1,0 +1,22 @@
+--[[
+host: give hosts values of their own, or a rest, and put them where they then belong. With no
+field it only settles the hosts, as after a change of the job's limits.
+
+FLAGS  allow-oom
+ARGV   field    text   delay_ms, max_in_flight, max_pages, blocked_for_ms, or empty
+       value    text   a number; empty: the job's value again
+EACH   name     text   host
+REPLY  how many hosts were settled
+COST   O(hosts * log N)
+]]
+--@include commit
+for at = EACH.start, #ARGV do
+  local known = host(ARGV[at])
+  if field == 'blocked_for_ms' then
+    known.blocked_until = tonumber(value) and now_ms + tonumber(value)
+  elseif field ~= '' then
+    known[field] = tonumber(value)
+  end
+end
+commit()
+return #ARGV - EACH.start + 1

@@ -1,0 +1,47 @@
+--[[
+lease: hand out up to `limit` requests that may be fetched now, best first, fair among hosts.
+
+KEYS   lease    zset   fingerprint -> ms
+       holder   hash   fingerprint -> token
+       task     hash   fingerprint -> record
+       trouble  hash   fingerprint -> msgpack
+ARGV   limit    int    how many at the most
+       ttl_ms   int    how long they are ours
+       token    text   proof of the lease
+REPLY  state, ms until something may change (-1: nothing will), token, then per request:
+       fingerprint, record, trouble or empty
+COST   O(limit * log N), whatever the number of hosts and URLs
+]]
+--@include once reap wake take commit
+local function hand_out(fps)
+  local expiries, holders = {}, {}
+  for i, fp in ipairs(fps) do
+    expiries[2 * i - 1], expiries[2 * i] = now_ms + ttl_ms, fp
+    holders[2 * i - 1], holders[2 * i] = fp, token
+  end
+  bulk('ZADD', lease, expiries)
+  bulk('HSET', holder, holders)
+end
+
+local fps = answered()
+if not fps then
+  reap(limit)
+  fps = {}
+  if limits.running then
+    wake(limit)
+    local pages_left = limits.max_pages - read_counter('done') - redis.call('ZCARD', lease)
+    fps = take(math.min(limit, pages_left))
+    hand_out(fps)
+  end
+  commit()
+  remember(fps)
+end
+
+local reply = { limits.state, next_change(), token }
+local records, troubles = bulk_read('HMGET', task, fps), bulk_read('HMGET', trouble, fps)
+for i, fp in ipairs(fps) do
+  if records[i] then
+    for _, part in ipairs({ fp, records[i], troubles[i] or '' }) do reply[#reply + 1] = part end
+  end
+end
+return reply

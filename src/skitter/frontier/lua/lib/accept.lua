@@ -1,0 +1,24 @@
+--[[
+accept: decide about one request that somebody offers, and take it in if it is new.
+
+KEYS   task     hash   fingerprint -> record
+]]
+--@include enqueue record seen_exact seen_bloom
+local admit = limits.blocks and admit_bloom or admit_exact
+local records = {}
+
+local function accept(fp, name, priority, depth, body)
+  if not limits.open then count('refused', 1) return CLOSED end
+  if depth > limits.max_depth then count('refused', 1) return DEEP end
+  if not admit(fp) then count('duplicates', 1) return SEEN end
+  count('seen', 1)
+  records[#records + 1] = fp
+  records[#records + 1] = pack_record(priority, name, body)
+  enqueue(fp, name, priority)
+  return NEW
+end
+
+local function write_accepted()
+  bulk('HSET', task, records)
+  if not limits.blocks then grow_seen() end
+end

@@ -1,0 +1,45 @@
+--[[
+claims: which of the leases in ARGV the caller still holds. A worker that was too slow finds
+another token there, or none, and is refused: nothing of what it sends has any effect.
+
+KEYS   holder   hash   fingerprint -> token
+       lease    zset   fingerprint -> ms
+       task     hash   fingerprint -> record
+]]
+--@include bulk counters host record
+-- One claim per group of ARGV, its token the second value; `record` is false if it is not held.
+local function read_claims(how_many)
+  local claims, fps = {}, {}
+  for i = 0, how_many - 1 do
+    local at = EACH.start + i * EACH.stride
+    claims[#claims + 1] = { fp = ARGV[at], token = ARGV[at + 1], at = at }
+    fps[#fps + 1] = ARGV[at]
+  end
+  local tokens, records = bulk_read('HMGET', holder, fps), bulk_read('HMGET', task, fps)
+  local taken = {}
+  for i, claim in ipairs(claims) do
+    -- The same lease twice in one call: the first one counts.
+    claim.record = tokens[i] == claim.token and not taken[claim.fp] and records[i]
+    taken[claim.fp] = true
+    if not claim.record then count('late', 1) end
+  end
+  return claims
+end
+
+-- The leases end here; what becomes of the requests is the caller's business.
+local function end_leases(claims)
+  local fps, names = {}, {}
+  for _, claim in ipairs(claims) do
+    if claim.record then
+      claim.priority, claim.host, claim.body = unpack_record(claim.record)
+      fps[#fps + 1], names[#names + 1] = claim.fp, claim.host
+    end
+  end
+  load_hosts(names)
+  for _, name in ipairs(names) do
+    local known = host(name)
+    known.in_flight = known.in_flight - 1
+  end
+  bulk('HDEL', holder, fps)
+  bulk('ZREM', lease, fps)
+end

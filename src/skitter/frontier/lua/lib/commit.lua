@@ -1,0 +1,15 @@
+--[[
+commit: the last step of a script that changes something: every host it touched is put in its
+place, hosts and counters are written once.
+]]
+--@include enqueue
+local function commit()
+  settle_all()
+  local packed = {}
+  for name, known in pairs(loaded) do
+    packed[#packed + 1] = name
+    packed[#packed + 1] = cmsgpack.pack(known)
+  end
+  bulk('HSET', hosts, packed)
+  write_counters()
+end

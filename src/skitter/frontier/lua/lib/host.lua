@@ -1,0 +1,38 @@
+--[[
+host: what is known about a host, loaded once per script.
+
+  in_flight   leases out now          next_at        ms before which it is not asked again
+  turn        ticket of its last turn blocked_until  ms, e.g. from Retry-After
+  pages       pages done              shelved        pending that its budget will never reach
+  best        priority of the first request in its queue; absent: look there
+  place       DUE, WAIT or NOWHERE: where the host stands, so that moving it costs one command
+  delay_ms, max_in_flight, max_pages: its own values, in place of the job's
+
+Whoever asks for a host may change it; `commit` puts it where it then belongs and writes it.
+
+KEYS   hosts    hash   host -> msgpack of that table
+]]
+--@include bulk
+local NOWHERE, DUE, WAIT = 0, 1, 2
+local NEVER = -math.huge -- `best` of an empty queue
+local loaded = {} -- name -> table
+local unsettled = {} -- name -> true: asked for since it was last put in its place
+
+local function load_hosts(names)
+  local missing, listed = {}, {}
+  for _, name in ipairs(names) do
+    if not loaded[name] and not listed[name] then
+      missing[#missing + 1], listed[name] = name, true
+    end
+  end
+  for i, packed in ipairs(bulk_read('HMGET', hosts, missing)) do
+    loaded[missing[i]] = packed and cmsgpack.unpack(packed)
+      or { in_flight = 0, next_at = 0, pages = 0, shelved = 0, place = NOWHERE, best = NEVER }
+  end
+end
+
+local function host(name)
+  if not loaded[name] then load_hosts({ name }) end
+  unsettled[name] = true
+  return loaded[name]
+end

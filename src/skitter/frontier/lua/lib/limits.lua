@@ -1,0 +1,23 @@
+--[[
+limits: the desired state and the limits of the job, as a table. A job without a state does not
+exist: it was purged, or never made, and a worker that comes late must not bring keys of it back.
+
+KEYS   control  hash   state and limits; an absent limit is none
+]]
+local LIMITS = {
+  'delay_ms', 'max_in_flight', 'max_retries', 'max_losses',
+  'max_pages', 'max_pages_per_host', 'max_depth', 'max_pending',
+}
+
+local function read_limits()
+  local values = redis.call('HMGET', control, 'state', 'bloom_blocks', 'bloom_hashes', unpack(LIMITS))
+  if not values[1] or values[1] == 'purge' then error({ err = 'GONE ' .. control }) end
+  local limits = { state = values[1], blocks = tonumber(values[2]), hashes = tonumber(values[3]) }
+  for i, name in ipairs(LIMITS) do limits[name] = tonumber(values[i + 3]) or math.huge end
+  if limits.delay_ms == math.huge then limits.delay_ms = 0 end
+  limits.running = limits.state == 'run' or limits.state == 'drain'
+  limits.open = limits.state == 'run' or limits.state == 'pause'
+  return limits
+end
+
+local limits = read_limits()

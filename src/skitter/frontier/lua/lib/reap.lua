@@ -1,0 +1,30 @@
+--[[
+reap: requests whose lease ran out become pending again; one that was lost too often is dead.
+A handler that kills its process must not take the whole fleet with it, one worker at a time.
+
+KEYS   lease    zset   fingerprint -> ms
+       holder   hash   fingerprint -> token
+       task     hash   fingerprint -> record
+]]
+--@include enqueue record trouble
+local function lose(fp)
+  local priority, name = unpack_record(redis.call('HGET', task, fp))
+  local entry, known = trouble_of(fp), host(name)
+  known.in_flight = known.in_flight - 1
+  entry.losses = entry.losses + 1
+  count('lost', 1)
+  if entry.losses >= limits.max_losses then
+    bury(fp, entry, 'its worker vanished ' .. entry.losses .. ' times')
+  else
+    note_trouble(fp, entry, 'its worker vanished')
+    enqueue(fp, name, priority)
+  end
+end
+
+local function reap(at_most)
+  local expired = redis.call('ZRANGE', lease, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, at_most)
+  for _, fp in ipairs(expired) do lose(fp) end
+  bulk('ZREM', lease, expired)
+  bulk('HDEL', holder, expired)
+  return #expired
+end

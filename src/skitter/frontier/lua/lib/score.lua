@@ -1,0 +1,22 @@
+--[[
+score: priority and order of arrival in one number; the lowest is served first.
+
+A double is exact up to 2^53: 40 bits count arrivals, 12 and a sign hold the priority.
+A ticket is drawn for each arrival of a request and each turn of a host.
+]]
+--@include counters
+local TICKETS = 2 ^ 40
+local issued = read_counter('ticket')
+
+local function draw_ticket()
+  count('ticket', 1)
+  return issued + changes.ticket
+end
+
+local function score_of(priority, ticket)
+  return -priority * TICKETS + ticket
+end
+
+local function priority_of(score)
+  return -math.floor(score / TICKETS)
+end

@@ -1,0 +1,50 @@
+--[[
+seen_exact: have we met this fingerprint? Exact, at about 9 bytes each.
+
+Small sets of integers are kept by the server as sorted arrays of 8 bytes a member (intset, up to
+512 members). Linear hashing keeps them small: with n buckets, 2^k <= n < 2^(k+1), a member lives
+in bucket `tail mod 2^(k+1)`, or one bit less if that bucket does not exist yet. When the mean
+passes TARGET, the next bucket in line is split in two: no pause, no rehash, no directory.
+
+KEYS   seen     set    one per bucket
+]]
+--@include bulk counters
+-- A bucket that waits for its split holds twice the mean: 400 of 512, five deviations of margin.
+local TARGET = 200
+local buckets = math.max(1, read_counter('buckets'))
+
+local function bucket_of(fp)
+  local span = 2 ^ math.floor(math.log(buckets) / math.log(2) + 1e-9)
+  local bucket = tonumber(string.sub(fp, -9)) % (2 * span)
+  return bucket < buckets and bucket or bucket - span
+end
+
+local function admit_exact(fp)
+  return redis.call('SADD', seen .. bucket_of(fp), fp) == 1
+end
+
+local function forget_exact(fp)
+  return redis.call('SREM', seen .. bucket_of(fp), fp) == 1
+end
+
+local function split_bucket()
+  local span = 2 ^ math.floor(math.log(buckets) / math.log(2) + 1e-9)
+  local old, new = buckets - span, buckets
+  local members = redis.call('SMEMBERS', seen .. old)
+  buckets = buckets + 1
+  local parts = { [old] = {}, [new] = {} }
+  for _, fp in ipairs(members) do
+    local part = parts[bucket_of(fp)]
+    part[#part + 1] = fp
+  end
+  -- Written anew, not with SREM: a set that outgrew the compact form never returns to it.
+  redis.call('DEL', seen .. old)
+  for bucket, part in pairs(parts) do bulk('SADD', seen .. bucket, part) end
+end
+
+local function grow_seen()
+  local wanted = math.ceil(read_counter('seen') / TARGET)
+  local before = buckets
+  while buckets < wanted do split_bucket() end
+  if buckets > before then redis.call('HSET', stats, 'buckets', buckets) end
+end

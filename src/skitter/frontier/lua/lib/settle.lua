@@ -1,0 +1,59 @@
+--[[
+settle: put hosts where they belong, after any change to them or their queues.
+
+  DUE      it has work and may be asked now
+  WAIT     it has work and may be asked later
+  NOWHERE  no work, as much in flight as allowed, or its budget is spent
+
+KEYS   due      zset   host -> rank
+       wait     zset   host -> ms
+       queue    zset   one per host: fingerprint -> score
+]]
+--@include clock limits score host
+local PLACES = { [DUE] = due, [WAIT] = wait }
+
+local function best_of(name, known)
+  if not known.best then
+    local head = redis.call('ZRANGE', queue .. name, 0, 0, 'WITHSCORES')
+    known.best = head[2] and priority_of(tonumber(head[2])) or NEVER
+  end
+  return known.best
+end
+
+local function shelve(name, known, budget)
+  local shelved = known.pages >= budget and redis.call('ZCARD', queue .. name) or 0
+  count('shelved', shelved - known.shelved)
+  known.shelved = shelved
+end
+
+-- Where a host belongs, and its rank there.
+local function place_of(name, known)
+  local budget = known.max_pages or limits.max_pages_per_host
+  if budget < math.huge or known.shelved > 0 then shelve(name, known, budget) end
+  if known.in_flight >= (known.max_in_flight or limits.max_in_flight)
+    or known.pages + known.in_flight >= budget
+    or best_of(name, known) == NEVER then return NOWHERE end
+  local opens_at = math.max(known.next_at, known.blocked_until or 0)
+  if opens_at > now_ms then return WAIT, opens_at end
+  -- Best priority first; among equals the host whose last turn is longest ago.
+  return DUE, score_of(known.best, known.turn)
+end
+
+local function settle_hosts()
+  local coming, going = { [DUE] = {}, [WAIT] = {} }, { [DUE] = {}, [WAIT] = {}, [NOWHERE] = {} }
+  for name in pairs(unsettled) do
+    local known = loaded[name]
+    local place, rank = place_of(name, known)
+    if place ~= known.place then table.insert(going[known.place], name) end
+    if place ~= NOWHERE then
+      table.insert(coming[place], rank)
+      table.insert(coming[place], name)
+    end
+    known.place = place
+  end
+  unsettled = {}
+  for place, key in pairs(PLACES) do
+    bulk('ZREM', key, going[place])
+    bulk('ZADD', key, coming[place])
+  end
+end

@@ -1,0 +1,32 @@
+--[[
+wake: what waited for a moment that has come: delayed requests become pending, waiting hosts due.
+
+KEYS   delayed  zset   fingerprint -> ms
+       lease    zset   fingerprint -> ms
+       task     hash   fingerprint -> record
+]]
+--@include enqueue record
+-- A host that was leased from goes back to waiting, so at most `at_most` hosts arrive here per
+-- lease: waking twice as many never falls behind.
+local function wake(at_most)
+  local ready = redis.call('ZRANGE', delayed, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, at_most)
+  for i, record in ipairs(bulk_read('HMGET', task, ready)) do
+    local priority, name = unpack_record(record)
+    enqueue(ready[i], name, priority)
+  end
+  bulk('ZREM', delayed, ready)
+  local open = redis.call('ZRANGE', wait, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 2 * at_most)
+  load_hosts(open)
+  for _, name in ipairs(open) do host(name) end
+  settle_all()
+end
+
+-- Milliseconds until a host opens, a retry is due or a lease runs out; -1 if nothing is waiting.
+local function next_change()
+  local soonest = math.huge
+  for _, key in ipairs({ wait, delayed, lease }) do
+    local head = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    if head[2] then soonest = math.min(soonest, tonumber(head[2])) end
+  end
+  return soonest < math.huge and math.max(0, soonest - now_ms) or -1
+end

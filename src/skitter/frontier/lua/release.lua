@@ -1,0 +1,32 @@
+--[[
+release: hand leases back unfinished: a worker that stops, or work that has to wait. It counts as
+neither a failure nor a loss, and the request keeps its priority.
+
+FLAGS  allow-oom
+KEYS   delayed  zset   fingerprint -> ms
+EACH   fp       text
+       token    text
+       after_ms int    0: pending at once
+REPLY  a code per lease: RELEASED or LOST
+COST   O(leases * log N)
+]]
+--@include once claims commit
+local answer = answered()
+if answer then return answer end
+
+local function give_back(claim)
+  local after_ms = tonumber(ARGV[claim.at + 2])
+  if after_ms > 0 then
+    redis.call('ZADD', delayed, now_ms + after_ms, claim.fp)
+  else
+    enqueue(claim.fp, claim.host, claim.priority)
+  end
+  return RELEASED
+end
+
+local claims = read_claims((#ARGV - EACH.start + 1) / EACH.stride)
+end_leases(claims)
+local codes = {}
+for i, claim in ipairs(claims) do codes[i] = claim.record and give_back(claim) or LOST end
+commit()
+return remember(codes)

@@ -1,0 +1,41 @@
+--[[
+retry: end leases that failed. Each is tried again later, at a lower priority; after the last try
+it is dead.
+
+FLAGS  allow-oom
+KEYS   delayed  zset   fingerprint -> ms
+EACH   fp       text
+       token    text
+       after_ms int    when to try again
+       block_ms int    give the host a rest; 0: no
+       error    text   what went wrong
+REPLY  a code per lease: RETRIED, BURIED or LOST
+COST   O(leases * log N)
+]]
+--@include once claims trouble block commit
+local LOWEST = -1000
+local answer = answered()
+if answer then return answer end
+
+local function fail(claim)
+  local entry, reason = trouble_of(claim.fp), ARGV[claim.at + 4]
+  entry.failures = entry.failures + 1
+  block(claim.host, tonumber(ARGV[claim.at + 3]))
+  if entry.failures > limits.max_retries then
+    bury(claim.fp, entry, reason)
+    return BURIED
+  end
+  note_trouble(claim.fp, entry, reason)
+  local lower = math.max(LOWEST, claim.priority - 1)
+  redis.call('HSET', task, claim.fp, pack_record(lower, claim.host, claim.body))
+  redis.call('ZADD', delayed, now_ms + tonumber(ARGV[claim.at + 2]), claim.fp)
+  count('retried', 1)
+  return RETRIED
+end
+
+local claims = read_claims((#ARGV - EACH.start + 1) / EACH.stride)
+end_leases(claims)
+local codes = {}
+for i, claim in ipairs(claims) do codes[i] = claim.record and fail(claim) or LOST end
+commit()
+return remember(codes)

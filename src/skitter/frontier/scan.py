@@ -1,0 +1,37 @@
+"""Walk large structures in small steps, so that nobody else has to wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from skitter.frontier.shard import Shard
+
+STEP = 500
+
+
+async def scan_names(
+    shard: Shard, name: str, member: str | None = None
+) -> AsyncIterator[list[str]]:
+    """The fields of a hash, or the members of a set or zset. A name may come twice."""
+    command = {"hash": "HSCAN", "zset": "ZSCAN", "set": "SSCAN"}[shard.keys.spec(name).type]
+    width = 1 if command == "SSCAN" else 2
+    cursor: Any = 0
+    while True:
+        key = shard.keys.key(name, member)
+        cursor, flat = await shard.server.command(command, key, cursor, "COUNT", STEP)
+        # The client turns what HSCAN and ZSCAN answer into a dict or pairs.
+        names = list(flat) if width == 1 or isinstance(flat, dict) else [pair[0] for pair in flat]
+        if names:
+            yield [name.decode() for name in names]
+        if int(cursor) == 0:
+            return
+
+
+async def scan_keys(shard: Shard) -> AsyncIterator[str]:
+    """All keys of the shard. A key may come twice."""
+    pattern = shard.keys.prefix.replace("[", "\\[") + "*"
+    async for key in shard.server.client.scan_iter(match=pattern, count=STEP):
+        yield key.decode() if isinstance(key, bytes) else key

@@ -1,0 +1,171 @@
+"""Lua files become callable scripts.
+
+A verb is one file in lua/; its header is data. This module reads the header, puts together the
+verb and the lib files it includes, and names KEYS and ARGV for Lua:
+
+    KEYS   due      zset   hosts that may be asked now       -> local due = KEYS[n]
+    ARGV   limit    int    how many at the most              -> local limit = tonumber(ARGV[n])
+    EACH   fp       text   repeated for every request        -> EACH.start and EACH.stride
+    FLAGS  allow-oom                                         -> first line: #!lua flags=allow-oom
+
+A lib file declares the KEYS and ARGV it uses in the same way; a verb gets the union. Calls are by
+sha: the sha is the version, so that two releases can share a server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from skitter.frontier.keys import SHARD_KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_LUA = files("skitter.frontier") / "lua"
+_SECTION = re.compile(r"^(KEYS|ARGV|EACH|FLAGS|REPLY|COST)\b")
+_COLUMN = 7  # where names stand; text further to the right belongs to the row above
+_INCLUDE = re.compile(r"^--@include (.+)$", re.MULTILINE)
+
+
+class Code(IntEnum):
+    """What scripts answer per item. Lua sees the same names; the numbers exist only here."""
+
+    SEEN = 0
+    NEW = 1
+    FULL = 2
+    DEEP = 3
+    CLOSED = 4
+    LOST = 5
+    DONE = 6
+    RETRIED = 7
+    BURIED = 8
+    RELEASED = 9
+    EXTENDED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the comment on top of a Lua file says."""
+
+    summary: str
+    keys: tuple[str, ...]
+    argv: tuple[tuple[str, str], ...]  # name, type
+    each: tuple[str, ...]
+    flags: str
+    reply: str
+    cost: str
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One verb, put together and ready to be loaded."""
+
+    name: str
+    header: Header
+    source: str
+    sha: str
+
+    def arguments(self, values: dict[str, object], each: Iterable[object]) -> list[object]:
+        """ARGV in the header's order. A name too many or too few is a programming error."""
+        names = [name for name, _ in self.header.argv]
+        if values.keys() != set(names):
+            raise TypeError(f"{self.name} takes {names}, got {sorted(values)}")
+        return [*(values[name] for name in names), *each]
+
+
+@cache
+def script(name: str, *, strict: bool = False) -> Script:
+    """The verb `name`. Strict: without allow-oom, for calls that make the server grow."""
+    parts = [_read(f"lib/{lib}.lua") for lib in _includes(name)]
+    verb = _read(f"{name}.lua")
+    header = _merge(verb, parts)
+    flags = "" if strict else header.flags
+    source = "\n".join(
+        [f"#!lua flags={flags}" if flags else "#!lua", _prelude(name, header), *parts, verb]
+    )
+    return Script(name, header, source, hashlib.sha1(source.encode()).hexdigest())
+
+
+def verbs() -> list[str]:
+    """The names of all verbs, sorted."""
+    return sorted(entry.name[:-4] for entry in _LUA.iterdir() if entry.name.endswith(".lua"))
+
+
+def read_header(text: str) -> Header:
+    """Parse the `--[[ ... ]]` on top of a Lua file."""
+    comment = text[text.index("--[[") + 4 : text.index("]]")].strip("\n")
+    rows: dict[str, list[str]] = {}
+    section = "SUMMARY"
+    for line in comment.splitlines():
+        if match := _SECTION.match(line):
+            section = match.group()
+            line = line.replace(section, " " * len(section), 1)
+        rows.setdefault(section, []).append(line)
+
+    def words(name: str) -> list[list[str]]:
+        return [row.split() for row in rows.get(name, []) if row[_COLUMN : _COLUMN + 1].strip()]
+
+    def prose(name: str) -> str:
+        return " ".join(line.strip() for line in rows.get(name, [])).strip()
+
+    return Header(
+        summary=prose("SUMMARY"),
+        keys=tuple(row[0] for row in words("KEYS")),
+        argv=tuple((row[0], row[1]) for row in words("ARGV")),
+        each=tuple(row[0] for row in words("EACH")),
+        flags=prose("FLAGS"),
+        reply=prose("REPLY"),
+        cost=prose("COST"),
+    )
+
+
+def _read(path: str) -> str:
+    return (_LUA / path).read_text(encoding="utf-8")
+
+
+def _includes(name: str) -> list[str]:
+    """The lib files of a verb, each once, after those it needs itself."""
+    order: list[str] = []
+
+    def visit(path: str, trail: tuple[str, ...]) -> None:
+        for match in _INCLUDE.finditer(_read(path)):
+            for lib in match.group(1).split():
+                if lib in trail:
+                    raise ValueError(f"lua/lib: {' -> '.join([*trail, lib])} is a circle")
+                if lib not in order:
+                    visit(f"lib/{lib}.lua", (*trail, lib))
+                    order.append(lib)
+
+    visit(f"{name}.lua", ())
+    return order
+
+
+def _merge(verb: str, libs: list[str]) -> Header:
+    own = read_header(verb)
+    headers = [own, *map(read_header, libs)]
+    keys = dict.fromkeys(key for header in headers for key in header.keys)
+    argv = dict.fromkeys(arg for header in headers for arg in header.argv)
+    unknown = keys.keys() - SHARD_KEYS.keys()
+    if unknown:
+        raise ValueError(f"Lua names keys that keys.py does not know: {sorted(unknown)}")
+    return Header(own.summary, tuple(keys), tuple(argv), own.each, own.flags, own.reply, own.cost)
+
+
+def _prelude(name: str, header: Header) -> str:
+    """Names for KEYS, ARGV and codes, on one line."""
+    lines = [f"local verb = '{name}'"]
+    lines += [f"local {key} = KEYS[{i}]" for i, key in enumerate(header.keys, 1)]
+    for i, (arg, kind) in enumerate(header.argv, 1):
+        lines.append(f"local {arg} = {f'tonumber(ARGV[{i}])' if kind == 'int' else f'ARGV[{i}]'}")
+    if header.each:
+        lines.append(
+            f"local EACH = {{start = {len(header.argv) + 1}, stride = {len(header.each)}}}"
+        )
+    lines += [f"local {code.name} = {code.value}" for code in Code]
+    return "; ".join(lines)

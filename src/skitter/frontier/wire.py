@@ -1,0 +1,206 @@
+"""Between our values and what scripts take and answer: checks, encodings, batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from skitter.errors import BadOption, TooBig
+from skitter.model import Completion, Lease, Request
+from skitter.settings import Layout, check_priority
+from skitter.urls import fingerprint, identify, shard_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+
+MAX_RECORD_BYTES = 256 * 1024
+MAX_ITEM_BYTES = 8 * 1024 * 1024
+MAX_ERROR_CHARS = 2000
+#: Links that travel inside a completion; a page with more sends the others ahead of it.
+MAX_LINKS = 2000
+
+T = TypeVar("T")
+
+encode = msgspec.msgpack.Encoder().encode
+decode = msgspec.msgpack.Decoder().decode
+decode_request = msgspec.msgpack.Decoder(Request).decode
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """A request, checked and encoded: nothing is half written because of a bad one."""
+
+    shard: int
+    arguments: tuple[str, str, int, int, bytes]  # as EACH in add.lua
+
+
+def offer(request: Request, layout: Layout) -> Offer:
+    """Raises BadURL, BadOption or TooBig, naming the value."""
+    target = identify(request.url, layout.canonical)
+    priority = check_priority(request.priority)
+    fp = fingerprint(
+        target.canonical, method=request.method, body=request.body, unique=request.unique
+    )
+    body = _encode_request(request, target.url)
+    if len(body) > MAX_RECORD_BYTES:
+        raise TooBig(
+            f"the request for {request.url}", size_bytes=len(body), limit_bytes=MAX_RECORD_BYTES
+        )
+    shard = shard_of(target.host, layout.shards)
+    return Offer(shard, (fp, target.host, priority, request.depth, body))
+
+
+def _encode_request(request: Request, url: str) -> bytes:
+    # The priority lives in front of the body, where Lua can read and lower it.
+    if request.priority or request.url != url:
+        request = msgspec.structs.replace(request, url=url, priority=0)
+    try:
+        return encode(request)
+    except TypeError as error:
+        raise BadOption("meta", request.meta, f"made of plain values ({error})") from error
+
+
+class Sealed(msgspec.Struct, frozen=True, kw_only=True):
+    """A completion, checked and encoded."""
+
+    shard: int
+    lease: Lease
+    block_ms: int
+    links: list[Offer]  # of the lease's own shard: they go into the completion
+    ahead: list[Offer]  # of other shards, or too many: they go first
+    items: list[bytes]
+
+    @property
+    def grows(self) -> bool:
+        """Whether the server will hold more after it than before."""
+        return bool(self.links or self.items)
+
+    @property
+    def weight(self) -> int:
+        return 1 + len(self.links) + len(self.items)
+
+
+def seal(completion: Completion, layout: Layout) -> Sealed:
+    lease = completion.lease
+    shard = shard_of(lease.host, layout.shards)
+    offers = [offer(link, layout) for link in completion.links]
+    here = [one for one in offers if one.shard == shard]
+    surplus = max(0, len(here) - MAX_LINKS)
+    return Sealed(
+        shard=shard,
+        lease=lease,
+        block_ms=ms(completion.block_s),
+        links=here[surplus:],
+        ahead=here[:surplus] + [one for one in offers if one.shard != shard],
+        items=[_encode_item(item, lease) for item in completion.items],
+    )
+
+
+def _encode_item(item: Any, lease: Lease) -> bytes:
+    try:
+        # The address travels with the item: the frontier forgets a request that is done.
+        data = encode({"url": lease.url, "item": item})
+    except TypeError as error:
+        raise BadOption(
+            f"the item of {lease.url}", item, f"made of plain values ({error})"
+        ) from None
+    if len(data) > MAX_ITEM_BYTES:
+        raise TooBig(f"an item of {lease.url}", size_bytes=len(data), limit_bytes=MAX_ITEM_BYTES)
+    return data
+
+
+def completion_arguments(sealed: Sequence[Sealed]) -> list[object]:
+    """As complete.lua wants them: all leases, then all links, then all items."""
+    args: list[object] = []
+    for one in sealed:
+        args += (one.lease.fingerprint, one.lease.token)
+        args += (one.block_ms, len(one.links), len(one.items))
+    for one in sealed:
+        for link in one.links:
+            args += link.arguments
+    for one in sealed:
+        args += one.items
+    return args
+
+
+def open_record(record: bytes) -> tuple[int, str, Request]:
+    """`priority host body`, as lua/lib/record.lua writes it."""
+    priority, host, body = record.split(b" ", 2)
+    return int(priority), host.decode(), decode_request(body)
+
+
+def open_lease(fp: bytes, record: bytes, trouble: bytes, token: str) -> Lease:
+    priority, host, request = open_record(record)
+    known = decode(trouble) if trouble else {}
+    return Lease(
+        request=request,
+        fingerprint=fp.decode(),
+        host=host,
+        priority=priority,
+        attempt=known.get("failures", 0) + 1,
+        losses=known.get("losses", 0),
+        token=token,
+    )
+
+
+def ms(seconds: float) -> int:
+    return max(0, round(seconds * 1000))
+
+
+def cut(error: str) -> str:
+    """Errors may carry whole pages, and lone surrogates from bad decoding."""
+    return error[:MAX_ERROR_CHARS].encode("utf-8", "replace").decode()
+
+
+async def scatter(
+    shards: Sequence[int],
+    send: Callable[[int, list[int]], Awaitable[Sequence[T]]],
+    *,
+    weights: Sequence[int] | None = None,
+    batch: int,
+) -> list[T]:
+    """Send items to their shards in batches, and bring the answers back into their order.
+
+    `shards[i]` is where item i goes; `send` gets a shard and positions. Shards work side by side,
+    the batches of one shard one after the other.
+    """
+    answers: dict[int, T] = {}
+    by_shard: dict[int, list[int]] = defaultdict(list)
+    for position, shard in enumerate(shards):
+        by_shard[shard].append(position)
+
+    async def send_all(shard: int, positions: list[int]) -> None:
+        for part in _batches(positions, weights, batch):
+            answers.update(zip(part, await send(shard, part), strict=True))
+
+    await side_by_side(send_all(shard, positions) for shard, positions in by_shard.items())
+    return [answers[position] for position in range(len(shards))]
+
+
+async def side_by_side(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Await all; the first error ends the others."""
+    todo = list(work)
+    if len(todo) == 1:
+        return [await todo[0]]  # the usual case, without a task
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in todo]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+def _batches(positions: list[int], weights: Sequence[int] | None, most: int) -> Iterable[list[int]]:
+    part: list[int] = []
+    load = 0
+    for position in positions:
+        weight = weights[position] if weights else 1
+        if part and load + weight > most:
+            yield part
+            part, load = [], 0
+        part.append(position)
+        load += weight
+    if part:
+        yield part

@@ -1,0 +1,139 @@
+"""The values that travel between the layers.
+
+Those that exist once per URL are msgspec structs: they cost a tenth of a dataclass to make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A page somebody wants. Its msgpack form is what the frontier stores."""
+
+    url: str
+    method: str = "GET"
+    headers: dict[str, str] = {}
+    body: bytes = b""
+    depth: int = 0
+    parent: str | None = None
+    handler: str | None = None
+    meta: dict[str, Any] = {}
+    priority: int = 0
+    #: Requests are the same if their canonical URL, method and body are; a value here sets this
+    #: one apart, so that it is fetched although the page is known.
+    unique: str = ""
+
+
+class State(StrEnum):
+    """What the operator wants of a job."""
+
+    RUN = "run"
+    PAUSE = "pause"  # hand out nothing; take new URLs
+    DRAIN = "drain"  # finish what is queued; take nothing new
+    CANCEL = "cancel"  # hand out nothing, take nothing
+
+
+class Added(StrEnum):
+    """What became of one request that was offered."""
+
+    NEW = "new"
+    SEEN = "seen"
+    FULL = "full"  # over max_pending: offer it again later
+    DEEP = "deep"  # beyond max_depth
+    CLOSED = "closed"  # the job is draining or cancelled
+
+
+class Ended(StrEnum):
+    """What became of one lease that was handed back."""
+
+    DONE = "done"
+    RETRIED = "retried"
+    BURIED = "buried"
+    RELEASED = "released"
+    EXTENDED = "extended"
+    LOST = "lost"  # not ours any more; nothing was changed
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that is ours until it expires. The token proves it."""
+
+    request: Request
+    fingerprint: str
+    host: str
+    priority: int
+    attempt: int  # 1 for the first try
+    losses: int  # how many workers vanished with it
+    token: str
+
+    @property
+    def url(self) -> str:
+        return self.request.url
+
+
+class Leased(msgspec.Struct, frozen=True):
+    """The answer to `lease`: what may be fetched now, and when to ask again if it is not enough."""
+
+    leases: list[Lease]
+    state: State
+    again_in_s: float | None  # None: nothing is waiting for a moment to come
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """How a lease ended well: what was found, in one step with the end itself."""
+
+    lease: Lease
+    items: Sequence[Any] = ()
+    links: Sequence[Request] = ()
+    block_s: float = 0.0  # give the host a rest, e.g. Retry-After
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """How a lease ended badly: retried after a while, or dead after the last try."""
+
+    lease: Lease
+    error: str
+    after_s: float | None = None  # None: exponential backoff with full jitter
+    block_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """A URL that was given up, and why."""
+
+    fingerprint: str
+    url: str
+    reason: str
+    at: float  # seconds since the epoch, the server's clock
+    failures: int
+    losses: int
+    request: Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """One moment of a job, over all its shards."""
+
+    job: str
+    state: State
+    pending: int = 0
+    delayed: int = 0
+    leased: int = 0
+    done: int = 0
+    dead: int = 0
+    dropped: int = 0  # dead letters that somebody removed
+    seen: int = 0
+    shelved: int = 0  # pending, but their host's budget is spent
+    items: int = 0  # results waiting to be read
+    duplicates: int = 0
+    refused: int = 0  # too deep, or offered to a closed job
+    retried: int = 0
+    lost: int = 0  # leases that ran out
+    late: int = 0  # ends that came after that, and had no effect
+    hosts: int = 0
+    finished: bool = False

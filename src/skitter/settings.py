@@ -1,0 +1,152 @@
+"""Options: small frozen values, units in their names, checked once.
+
+A job has two kinds of options. `JobOptions` may change while it runs: every worker obeys the new
+value at its next lease. `Layout` decides what a fingerprint is and where it lives, so it is fixed
+when the job is created.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from skitter.errors import BadJobName, BadOption
+from skitter.urls import Canonical
+
+MAX_PRIORITY = 1000
+
+_JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Politeness:
+    """How gently each host is treated, by all workers together."""
+
+    delay_s: float = 1.0
+    max_in_flight: int = 1
+
+    def __post_init__(self) -> None:
+        _check("delay_s", self.delay_s, low=0, high=86_400)
+        _check("max_in_flight", self.max_in_flight, low=1, high=100_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retries:
+    """What happens to a URL that fails, and to one whose worker vanishes."""
+
+    max_retries: int = 3
+    max_losses: int = 3
+    base_s: float = 2.0
+    cap_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        _check("max_retries", self.max_retries, low=0, high=1000)
+        _check("max_losses", self.max_losses, low=1, high=1000)
+        _check("base_s", self.base_s, low=0, high=86_400)
+        _check("cap_s", self.cap_s, low=0, high=30 * 86_400)
+
+    def backoff_s(self, attempt: int, *, chance: float) -> float:
+        """Full jitter: anywhere from nothing to the exponential step, never above the cap."""
+        return min(self.cap_s, self.base_s * 2.0 ** min(attempt, 60)) * chance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Where the crawl ends, and how much may wait. None: no limit."""
+
+    max_pages: int | None = None
+    max_pages_per_host: int | None = None
+    max_depth: int | None = None
+    max_pending: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_pages", "max_pages_per_host", "max_depth", "max_pending"):
+            if getattr(self, name) is not None:
+                _check(name, getattr(self, name), low=0 if name == "max_depth" else 1, high=2**40)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bloom:
+    """Opt-in, lossy dedup: about one new URL in 1/error_rate is taken for seen, and skipped."""
+
+    capacity: int
+    error_rate: float = 1e-4
+
+    BLOCK_BITS = 2**19  # 64 KiB a key: no single huge allocation, no key that blocks the server
+
+    def __post_init__(self) -> None:
+        _check("capacity", self.capacity, low=1, high=10**11)
+        if not 0 < self.error_rate < 0.5:
+            raise BadOption("error_rate", self.error_rate, "between 0 and 0.5")
+
+    @property
+    def hashes(self) -> int:
+        return max(1, round(-math.log2(self.error_rate)))
+
+    @property
+    def blocks(self) -> int:
+        bits = -self.capacity * math.log(self.error_rate) / math.log(2) ** 2
+        return max(1, math.ceil(bits / self.BLOCK_BITS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Fixed when the job is created: what counts as the same page, and where it is remembered."""
+
+    shards: int = 1
+    bloom: Bloom | None = None
+    canonical: Canonical = field(default_factory=Canonical)
+
+    def __post_init__(self) -> None:
+        _check("shards", self.shards, low=1, high=1024)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions:
+    """Everything that may change while the job runs."""
+
+    politeness: Politeness = field(default_factory=Politeness)
+    retries: Retries = field(default_factory=Retries)
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Where the state lives: a server by its URL, or the embedded one in a directory."""
+
+    redis_url: str | None = field(default=None, repr=False)  # may carry a password
+    directory: Path = Path(".skitter")
+
+    @classmethod
+    def from_environment(
+        cls, *, redis_url: str | None = None, directory: Path | None = None
+    ) -> Self:
+        """The arguments win; then SKITTER_REDIS_URL and SKITTER_DIR; then the embedded server."""
+        return cls(
+            redis_url=redis_url or os.environ.get("SKITTER_REDIS_URL") or None,
+            directory=directory or Path(os.environ.get("SKITTER_DIR") or ".skitter"),
+        )
+
+
+def check_job_name(name: str) -> str:
+    """The name as it came, or BadJobName: it becomes part of every key, inside a hash tag."""
+    if not isinstance(name, str) or not _JOB_NAME.fullmatch(name):
+        raise BadJobName(str(name))
+    return name
+
+
+def check_priority(priority: int) -> int:
+    """Priorities share a 53-bit score with the order of arrival, so their range is bounded."""
+    _check("priority", priority, low=-MAX_PRIORITY, high=MAX_PRIORITY)
+    if int(priority) != priority:
+        raise BadOption("priority", priority, "a whole number")
+    return int(priority)
+
+
+def _check(option: str, value: float, *, low: float, high: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise BadOption(option, value, f"a number from {low:,} to {high:,}")

@@ -1,0 +1,101 @@
+"""Where the server lives: a directory, and what lies in it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from skitter.errors import DirectoryUnusable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DEFAULT_DIRECTORY = Path(".skitter")
+
+# sockaddr_un.sun_path, less the NUL at its end.
+LONGEST_SOCKET_PATH_BYTES = 103 if sys.platform == "darwin" else 107
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedServer:
+    """The address of an embedded server. A value: it says nothing on whether the server runs."""
+
+    directory: Path = DEFAULT_DIRECTORY
+    password: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        # Links are kept: a short link is the way to use a directory whose own path is too long.
+        object.__setattr__(self, "directory", self.directory.absolute())
+
+    @property
+    def socket(self) -> Path:
+        """The unix socket to connect to."""
+        return self.directory / "valkey.sock"
+
+    @property
+    def url(self) -> str:
+        """The socket as a URL, without the password."""
+        return f"unix://{quote(str(self.socket))}"
+
+    @property
+    def log(self) -> Path:
+        """What the server has to say."""
+        return self.directory / "valkey.log"
+
+    @property
+    def config(self) -> Path:
+        """Its valkey.conf, written anew at each start."""
+        return self.directory / "valkey.conf"
+
+    @property
+    def keep(self) -> Path:
+        """A marker: the server stays when its last holder leaves."""
+        return self.directory / "keep"
+
+    @property
+    def start_lock(self) -> Path:
+        """See locks.py, as for the next two."""
+        return self.directory / "start.lock"
+
+    @property
+    def users_lock(self) -> Path:
+        return self.directory / "users.lock"
+
+    @property
+    def server_lock(self) -> Path:
+        return self.directory / "server.lock"
+
+
+def prepare(server: EmbeddedServer) -> None:
+    """Make the directory if there is none, and refuse one that cannot work."""
+    length = len(os.fsencode(server.socket))
+    if length > LONGEST_SOCKET_PATH_BYTES:
+        raise DirectoryUnusable(
+            f"the socket path {server.socket} is {length} bytes long and the system's limit is "
+            f"{LONGEST_SOCKET_PATH_BYTES}: use a shorter directory with --dir or SKITTER_DIR."
+        )
+    with disk_errors(server):
+        if not server.directory.is_dir():
+            server.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Data and passwords do not belong in the repository that a crawl is started from.
+            (server.directory / ".gitignore").write_text("*\n")
+
+
+@contextmanager
+def disk_errors(server: EmbeddedServer) -> Iterator[None]:
+    """Say which directory it was, and what to do about it."""
+    try:
+        yield
+    except OSError as error:
+        in_the_way = (errno.EEXIST, errno.ENOTDIR)
+        reason = "a file is in the way" if error.errno in in_the_way else error.strerror or error
+        raise DirectoryUnusable(
+            f"the embedded server cannot use {server.directory} ({reason}): "
+            "choose a directory that you can write to, with --dir or SKITTER_DIR."
+        ) from error

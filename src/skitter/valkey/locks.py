@@ -1,0 +1,97 @@
+"""Three lock files that the kernel keeps honest.
+
+    start.lock   held alone by whoever is starting or stopping the server
+    users.lock   shared by everybody who uses the server
+    server.lock  held by the server process itself, through a descriptor it inherits
+
+A lock is gone when its process is, however that ended. A pid or a socket file that was left behind
+proves nothing; a held server.lock proves that a server lives in this directory, even one whose
+socket somebody removed, so two servers never write to the same append-only file.
+
+flock, not fcntl locks: those belong to the process, so that a second hold in one process would
+lose the first one's. All descriptors are close-on-exec; programs we run do not inherit them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from skitter.valkey.waiting import Wait
+
+
+@contextmanager
+def alone(path: Path, wait: Wait) -> Iterator[None]:
+    """Hold the lock alone, after waiting for it as long as it takes."""
+    fd = _open(path)
+    try:
+        # Not a blocking flock: the other one may be loading gigabytes, and the user wants to know.
+        while not _take(fd, fcntl.LOCK_EX):
+            wait.pause("waiting for another process that is starting or stopping the server")
+        yield
+    finally:
+        # A child that another thread forked meanwhile has this descriptor too, and would keep the
+        # lock beyond our close.
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        os.close(fd)
+
+
+def share(path: Path) -> int:
+    """Hold the lock together with others, until the returned descriptor is closed.
+
+    A forked child inherits the descriptor and so counts as a holder until it ends. That is meant:
+    it may be using the server.
+    """
+    fd = _open(path)
+    fcntl.flock(fd, fcntl.LOCK_SH)
+    return fd
+
+
+@contextmanager
+def inheritable(path: Path) -> Iterator[int]:
+    """Hold the lock alone on a descriptor that a new process can inherit and keep."""
+    fd = _open(path)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield fd
+    finally:
+        os.close(fd)  # only ours: an explicit unlock would free the heir's lock as well
+
+
+def is_shared(path: Path) -> bool:
+    """Whether anybody holds the lock, alone or with others."""
+    # On a descriptor of its own. To convert a holder's lock would succeed under the eyes of a
+    # forked child that shares it.
+    return not _can_take(path, fcntl.LOCK_EX)
+
+
+def is_held_alone(path: Path) -> bool:
+    """Whether somebody holds the lock alone."""
+    # Asking for a shared lock, so that two who ask at once do not take each other for the holder.
+    return path.exists() and not _can_take(path, fcntl.LOCK_SH)
+
+
+def _can_take(path: Path, kind: int) -> bool:
+    fd = _open(path)
+    try:
+        return _take(fd, kind)
+    finally:
+        os.close(fd)
+
+
+def _take(fd: int, kind: int) -> bool:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

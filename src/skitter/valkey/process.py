@@ -1,0 +1,221 @@
+"""The server process: spawn it, see whether it answers, shut it down."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from skitter.errors import ServerFailed, ServerRefused
+from skitter.valkey import config, locks
+from skitter.valkey.binary import server_binary
+from skitter.valkey.waiting import Progress, Wait
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from skitter.valkey.config import ServerOptions
+    from skitter.valkey.home import EmbeddedServer
+
+REPLY_TIMEOUT_S = 1.0
+PATIENCE_S = 60.0  # with a server that lives and says nothing; loading is not nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerProcess:
+    """A running server."""
+
+    pid: int
+    version: str
+    run_id: str
+    uptime_s: int
+    loading: bool
+    kept: bool
+
+
+class Answer(Enum):
+    """What the socket says."""
+
+    READY = auto()
+    LOADING = auto()
+    SILENT = auto()
+    NOBODY = auto()
+
+
+def ask(server: EmbeddedServer) -> Answer:
+    """PING it once."""
+    try:
+        with _client(server) as client:
+            client.ping()
+    except redis.BusyLoadingError:
+        return Answer.LOADING
+    except redis.AuthenticationError as error:
+        raise _refused(server) from error
+    except redis.ResponseError:
+        return Answer.READY  # -MISCONF on a full disk, -BUSY during a long script: it answers
+    except redis.TimeoutError:
+        return Answer.SILENT
+    except redis.ConnectionError:
+        return Answer.NOBODY
+    return Answer.READY
+
+
+def is_alive(server: EmbeddedServer) -> bool:
+    """Whether a server process lives in the directory, reachable or not."""
+    return locks.is_held_alone(server.server_lock)
+
+
+def is_ready(server: EmbeddedServer, progress: Progress | None) -> bool:
+    """Wait until the server answers. False if there is none, or no longer."""
+    wait = Wait(progress, patience_s=PATIENCE_S)
+    while (answer := ask(server)) is not Answer.READY:
+        if answer is Answer.NOBODY and not is_alive(server):
+            return False
+        if answer is Answer.LOADING:
+            wait.restart()
+            wait.pause("the embedded server is loading its data")
+        elif wait.too_long:
+            raise _unreachable(server)
+        else:
+            wait.pause("waiting for the embedded server to answer")
+    return True
+
+
+def spawn(server: EmbeddedServer, options: ServerOptions, progress: Progress | None) -> None:
+    """Start a server in a directory that has none, and wait until it is ready."""
+    config.write(server.config, options)
+    server.socket.unlink(missing_ok=True)
+    server.log.touch(mode=0o600)
+    with server.log.open("ab") as log, locks.inheritable(server.server_lock) as lock:
+        log_start = log.tell()
+        _run(server_binary(), server.directory, output=log, lock=lock)
+    if not is_ready(server, progress):
+        log_text = server.log.read_bytes()[log_start:].decode(errors="replace")
+        raise ServerFailed(
+            f"the embedded server did not start: {last_words(log_text)}. "
+            f"See {server.log}, put that right and start again."
+        )
+
+
+def _run(binary: Path, directory: Path, *, output: BinaryIO, lock: int) -> None:
+    """Returns as soon as the server has detached itself, or failed to."""
+    try:
+        subprocess.run(
+            [binary, "valkey.conf"],
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # Ctrl-C in our terminal is not for the server
+            pass_fds=[lock],
+            umask=0o077,
+            check=False,  # whether it lives is to be seen, not told by its first process
+        )
+    except OSError as error:
+        raise ServerFailed(
+            f"cannot run {binary} ({error.strerror}): use a server of your own with --redis or "
+            "SKITTER_REDIS_URL."
+        ) from error
+
+
+def shut_down(server: EmbeddedServer, progress: Progress | None) -> bool:
+    """Ask the server to sync and exit, and wait until it is gone. False if there was none."""
+    wait = Wait(progress, patience_s=PATIENCE_S)
+    found = False
+    while (answer := ask(server)) is not Answer.NOBODY or is_alive(server):
+        found = True
+        if wait.too_long:
+            raise _unreachable(server)
+        if answer in (Answer.READY, Answer.LOADING):
+            _send_shutdown(server)
+        wait.pause("waiting for the embedded server to stop")
+    return found
+
+
+def inspect(server: EmbeddedServer) -> ServerProcess | None:
+    """Look at the server, allowing it the moment that a start or a stop takes."""
+    wait = Wait(None, patience_s=min(PATIENCE_S, 2.0))
+    while (info := _info(server)) is None:
+        if not is_alive(server):
+            return None
+        if wait.too_long:
+            raise _unreachable(server)
+        wait.pause("waiting for the embedded server to answer")
+    return ServerProcess(
+        pid=info["process_id"],
+        version=info["valkey_version"],
+        run_id=info["run_id"],
+        uptime_s=info["uptime_in_seconds"],
+        loading=bool(info["loading"]),
+        kept=server.keep.exists(),
+    )
+
+
+def last_words(log: str) -> str:
+    """Why the server stopped, from what it logged since its start."""
+    # "4711:M 15 Nov 2026 19:13:41.791 # Failed listening on port 80 (tcp), aborting."
+    # The line before has the reason. "# WARNING ..." is advice on the machine's settings.
+    complaints = re.findall(r"^\d+:\w .+? # (?!WARNING)(.+)$", log, re.MULTILINE)
+    last_line = log.strip().split("\n")[-1]
+    if not complaints and re.match(r"\d+:\w ", last_line):
+        return "it was killed, by somebody or for want of memory"
+    return "; ".join(line.strip(" .:") for line in complaints[-2:] or [last_line])
+
+
+def _info(server: EmbeddedServer) -> dict[str, Any] | None:
+    try:
+        with _client(server) as client:
+            info: dict[str, Any] = client.info("server", "persistence")
+            return info
+    except redis.AuthenticationError as error:
+        raise _refused(server) from error
+    except (redis.ConnectionError, redis.TimeoutError):
+        return None
+
+
+def _client(server: EmbeddedServer) -> redis.Redis:
+    return redis.Redis(
+        unix_socket_path=str(server.socket),
+        password=server.password,
+        socket_timeout=REPLY_TIMEOUT_S,
+        retry=Retry(NoBackoff(), 0),
+        # No HELLO and no CLIENT SETINFO: a server that is loading takes its time for each.
+        protocol=2,
+        driver_info=None,
+    )
+
+
+def _send_shutdown(server: EmbeddedServer) -> None:
+    # It hangs up instead of replying. A plain reply is a refusal.
+    try:
+        with suppress(redis.ConnectionError, redis.TimeoutError), _client(server) as client:
+            client.execute_command("SHUTDOWN")
+    except redis.ResponseError as error:
+        raise ServerFailed(
+            f"the embedded server refuses to stop: {error}. See {server.log}, then try again."
+        ) from error
+
+
+def _refused(server: EmbeddedServer) -> ServerRefused:
+    return ServerRefused(
+        f"the server in {server.directory} wants another password than the one in "
+        f"{server.config.name}: stop it with the client that changed it."
+    )
+
+
+def _unreachable(server: EmbeddedServer) -> ServerFailed:
+    # The pid file is a hint for a human, who can see whether that process is a valkey-server. It is
+    # no reason to send a signal: with a directory shared by containers it may name anybody.
+    pid_file = server.directory / "valkey.pid"
+    pid = pid_file.read_text().strip() if pid_file.exists() else "unknown"
+    return ServerFailed(
+        f"a server lives in {server.directory} but does not answer on its socket: "
+        f"see {server.log}, and end its process (pid {pid}) with a plain `kill`."
+    )

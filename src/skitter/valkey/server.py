@@ -1,0 +1,106 @@
+"""Hold, start, stop: who decides when the server lives. See the package for the life cycle."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from skitter.valkey import config, locks, process
+from skitter.valkey.config import ServerOptions
+from skitter.valkey.home import EmbeddedServer, disk_errors, prepare
+from skitter.valkey.waiting import Progress, Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from skitter.valkey.process import ServerProcess
+
+_DEFAULTS = ServerOptions()
+
+
+@contextmanager
+def hold(
+    directory: Path, options: ServerOptions = _DEFAULTS, *, progress: Progress | None = None
+) -> Iterator[EmbeddedServer]:
+    """Use the server of a directory: join it, or start it if it is not running.
+
+    The last holder to leave stops it, unless it is kept. May be used any number of times at once,
+    in any number of processes and threads.
+    """
+    home = EmbeddedServer(directory=directory)
+    prepare(home)
+    with _changing(home, progress):
+        seat = locks.share(home.users_lock)
+        try:
+            server = _ensure(home, options, progress)
+        except BaseException:
+            _leave(home, seat, progress)
+            raise
+    try:
+        yield server
+    finally:
+        if home.start_lock.exists():
+            with _changing(home, progress):
+                _leave(home, seat, progress)
+        else:  # somebody removed the directory: the server cannot be reached any more
+            os.close(seat)
+
+
+def start(
+    directory: Path, options: ServerOptions = _DEFAULTS, *, progress: Progress | None = None
+) -> EmbeddedServer:
+    """Have the server running, and keep it so without holders, until `stop`."""
+    with hold(directory, options, progress=progress) as server, disk_errors(server):
+        server.keep.touch(mode=0o600)
+    return server
+
+
+def stop(directory: Path, *, progress: Progress | None = None) -> bool:
+    """Stop the server, whoever uses it, with all data on the disk. False if none was running."""
+    home = EmbeddedServer(directory=directory)
+    if not home.start_lock.exists():
+        return False
+    with _changing(home, progress):
+        home.keep.unlink(missing_ok=True)
+        return process.shut_down(_with_password(home), progress)
+
+
+def running(directory: Path) -> ServerProcess | None:
+    """The server of a directory, if it is running. Changes nothing, waits 2 s at the most."""
+    home = EmbeddedServer(directory=directory)
+    with disk_errors(home):
+        return process.inspect(_with_password(home))
+
+
+@contextmanager
+def _changing(home: EmbeddedServer, progress: Progress | None) -> Iterator[None]:
+    """One at a time: nobody starts a server while another starts or stops it."""
+    with disk_errors(home), locks.alone(home.start_lock, Wait(progress)):
+        yield
+
+
+def _ensure(
+    home: EmbeddedServer, options: ServerOptions, progress: Progress | None
+) -> EmbeddedServer:
+    before = config.read(home.config)
+    if process.is_ready(server := _with_password(home), progress):
+        options.check_against(before, home.directory)
+        return server
+    if home.keep.exists():
+        options = options.over(before)
+    process.spawn(server := replace(home, password=options.password), options, progress)
+    return server
+
+
+def _leave(home: EmbeddedServer, seat: int, progress: Progress | None) -> None:
+    os.close(seat)
+    if not locks.is_shared(home.users_lock) and not home.keep.exists():
+        process.shut_down(_with_password(home), progress)
+
+
+def _with_password(home: EmbeddedServer) -> EmbeddedServer:
+    """The password is that of the last start, whoever did it: its configuration has it."""
+    return replace(home, password=config.read(home.config).password)
