@@ -112,7 +112,19 @@ class DeadLetter:
     at: float  # seconds since the epoch, the server's clock
     failures: int
     losses: int
+    priority: int
     request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One item that a completion brought."""
+
+    id: str  # where it stands in the stream
+    fingerprint: str
+    index: int  # which of the page's items
+    url: str
+    item: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,10 @@ Hypothesis looks for the URL that breaks a promise; the tables say what the prom
 from __future__ import annotations
 
 from collections import Counter
-from random import Random
 from string import ascii_letters, digits
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skitter.errors import BadURL
@@ -25,6 +24,8 @@ from skitter.urls import (
     shard_of,
 )
 
+# Hypothesis fails an example that takes 0.2 s, which a busy machine makes of any example.
+patient = settings(deadline=None)
 UNRESERVED = set((ascii_letters + digits + "-._~").encode())
 
 
@@ -280,7 +281,7 @@ def test_a_url_that_is_too_long_only_when_percent_encoded_is_refused_too() -> No
     assert words in refusal("http://e.com/" + "é" * 1500).reason
     # One is long only in its canonical form, one only as it is fetched.
     assert words in refusal("http://e.com/" + "%" * 3000).reason
-    assert words in refusal("http://e.com/?utm_a=" + "é" * 1498 + "aaaa").reason
+    assert words in refusal("http://e.com/?utm_a=" + "é" * 1498 + "aaaaa").reason
 
 
 def test_a_long_error_is_cut() -> None:
@@ -319,6 +320,7 @@ def understood(url: str, rules: Canonical) -> Target | None:
         return None
 
 
+@patient
 @given(URLISH, RULES)
 @example("http://e.com/%%34%31", Canonical())
 @example("http://e.com/%2%65%2%65/", Canonical())
@@ -335,6 +337,7 @@ def test_any_text_is_either_refused_or_has_one_stable_canonical_form(
         assert identify(target.canonical, rules) == itself
 
 
+@patient
 @given(URLISH, RULES)
 def test_what_is_stored_is_printable_ascii_and_the_host_is_the_one_in_the_url(
     url: str, rules: Canonical
@@ -350,6 +353,7 @@ def test_what_is_stored_is_printable_ascii_and_the_host_is_the_one_in_the_url(
         assert target.host == target.host.lower()
 
 
+@patient
 @given(st.text(min_size=1, max_size=8))
 @example("\u00ad")
 @example("İ")
@@ -360,20 +364,18 @@ def test_no_host_is_ever_outside_ascii(host: str) -> None:
     assert target is None or target.host.isascii()
 
 
-@given(
-    st.lists(
-        st.tuples(st.text("abcXYZ-%41é", min_size=1), st.text()),
-        unique_by=lambda pair: canonical(f"http://e.com/?{pair[0]}"),
-    ),
-    st.randoms(use_true_random=False),
-)
+PARAMETERS = st.dictionaries(
+    st.text("abcXYZ-%41é", min_size=1).map(lambda name: canonical(f"http://e.com/?{name}")[14:]),
+    st.integers(),
+).map(lambda query: [f"{name}={value}" for name, value in query.items()])
+
+
+@patient
+@given(PARAMETERS.flatmap(lambda pieces: st.tuples(st.just(pieces), st.permutations(pieces))))
 def test_parameters_of_different_names_may_come_in_any_order(
-    pairs: list[tuple[str, str]], random: Random
+    orders: tuple[list[str], list[str]],
 ) -> None:
-    pieces = [f"{name}={fingerprint(value.encode().hex())}" for name, value in pairs]
-    shuffled = list(pieces)
-    random.shuffle(shuffled)
-    one, other = (f"http://e.com/?{'&'.join(order)}" for order in (pieces, shuffled))
+    one, other = (f"http://e.com/?{'&'.join(pieces)}" for pieces in orders)
     assert canonical(one) == canonical(other)
 
 
@@ -388,6 +390,7 @@ def test_a_fingerprint_never_changes_between_releases() -> None:
     assert fingerprint(PAGE, method="POST", body=b"a=1", unique="u") == "9076156942993340034"
 
 
+@patient
 @given(st.text(st.characters(codec="utf-8")), st.text(), st.binary(), st.text())
 def test_a_fingerprint_is_63_bits_in_decimal(
     url: str, method: str, body: bytes, unique: str
@@ -417,6 +420,7 @@ PARTS = st.tuples(
 )
 
 
+@patient
 @given(PARTS, PARTS, st.binary(max_size=4), st.binary(max_size=4))
 def test_text_cannot_be_moved_from_one_part_of_a_request_to_another(
     one: tuple[str, str, str], other: tuple[str, str, str], body: bytes, other_body: bytes
@@ -507,6 +511,7 @@ def test_a_link_on_a_page_without_a_usable_url_is_none_unless_it_is_absolute() -
     assert join("about:blank", "https://e.com/a") == "https://e.com/a"
 
 
+@patient
 @given(URLISH, URLISH)
 def test_joining_any_two_texts_gives_none_or_an_http_url(base: str, link: str) -> None:
     joined = join(base, link)

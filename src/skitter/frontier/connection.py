@@ -43,9 +43,9 @@ OLDEST = {"redis": (7, 0), "valkey": (7, 2)}  # script flags; a Valkey below 7.2
 
 
 @asynccontextmanager
-async def connect(url: str) -> AsyncIterator[Server]:
+async def connect(url: str, *, password: str | None = None) -> AsyncIterator[Server]:
     """A server at any of SCHEMES, checked to be fit for a frontier; closed at the end."""
-    server = Server(_client(url), where=redact(url))
+    server = Server(_client(url, password), where=redact(url))
     try:
         check_fitness(await inspect(server))
         yield server
@@ -186,18 +186,20 @@ def our_errors(where: str) -> Iterator[None]:
         raise InfrastructureError(f"{where} answered with an error: {error}") from error
 
 
-def _client(url: str) -> Redis | RedisCluster:
+def _client(url: str, password: str | None = None) -> Redis | RedisCluster:
     scheme = url.partition("://")[0]
     options: dict[str, Any] = {
         "socket_connect_timeout": CONNECT_S,
         "socket_timeout": REPLY_S,
     }
+    if password is not None:
+        options["password"] = password
     once = Retry(NoBackoff(), 0)
     try:
         if scheme in ("redis", "rediss", "unix"):
             pool = ConnectionPool.from_url(url, retry=once, **options)
             pool.connection_class = _quick(pool.connection_class)
-            return Redis(connection_pool=pool)
+            return Redis.from_pool(pool)
         if scheme == "redis+cluster":
             return RedisCluster.from_url("redis" + url.removeprefix(scheme), **options)
         if scheme == "redis+sentinel":

@@ -143,18 +143,13 @@ class Frontier:
 
     async def stats(self) -> Stats:
         """One moment of every shard, added up."""
-        parts = await side_by_side(shard.call("stats") for shard in self.shards)
-        total: Counter[str] = Counter()
-        for _, *pairs in parts:
-            for name, value in zip(pairs[::2], pairs[1::2], strict=True):
-                total[name.decode()] += int(value)
-        counts = {one.name: total[one.name] for one in fields(Stats) if one.type == "int"}
-        return Stats(
-            job=self.job,
-            state=State(parts[0][0].decode()),
-            finished=total["finished"] == len(parts),
-            **counts,
-        )
+        parts = await side_by_side(shard.counts() for shard in self.shards)
+        total = Counter[str]()
+        for _, counts in parts:
+            total.update(counts)
+        shown = {one.name: total[one.name] for one in fields(Stats) if one.type == "int"}
+        finished = total["finished"] == len(parts)
+        return Stats(job=self.job, state=State(parts[0][0]), finished=finished, **shown)
 
     def _after_s(self, failure: Failure) -> float:
         if failure.after_s is not None:

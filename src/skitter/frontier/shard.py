@@ -59,3 +59,9 @@ class Shard:
             }
             values |= {name: value for name, value in common.items() if name in wanted}
             return await self.server.call(code, keys, code.arguments(values, each))
+
+    async def counts(self) -> tuple[str, dict[str, int]]:
+        """The state and every number of the shard, at one moment."""
+        state, *pairs = await self.call("stats")
+        counts = zip(pairs[::2], pairs[1::2], strict=True)
+        return state.decode(), {name.decode(): int(value) for name, value in counts}

@@ -2,13 +2,15 @@
 stats: one moment of the shard, and whether it is finished.
 
 KEYS   stats    hash   counters
+       task     hash
+       holder   hash
        delayed  zset
        lease    zset
        dead     zset
        hosts    hash
        items    stream
-REPLY  state, then names and values: finished (0 or 1), delayed, leased, dead, hosts, items and
-       every counter
+REPLY  state, then names and values: finished (0 or 1), delayed, leased, dead, hosts, bodies,
+       holders, items and every counter
 COST   O(1)
 ]]
 --@include limits counters
@@ -24,6 +26,8 @@ local reply = {
   'leased', leased,
   'dead', redis.call('ZCARD', dead),
   'hosts', redis.call('HLEN', hosts),
+  'bodies', redis.call('HLEN', task),
+  'holders', redis.call('HLEN', holder),
   'items', redis.call('XLEN', items),
 }
 for _, value in ipairs(redis.call('HGETALL', stats)) do reply[#reply + 1] = value end

@@ -7,15 +7,30 @@ KEYS   bloom    string one per block of 2^19 bits
 --@include limits
 local BLOCK_BITS = 2 ^ 19
 
-local function admit_bloom(fp)
+-- The answer is what the bits were before `operation`: SET u1 marks them, GET u1 only looks.
+local function bits_of(fp, operation, ...)
   local low, high = tonumber(string.sub(fp, -9)), tonumber(string.sub(fp, 1, -10)) or 0
   local step = 2 * math.floor(high / limits.blocks) + 1
-  local bits = {}
+  local program = {}
   for i = 0, limits.hashes - 1 do
-    for _, part in ipairs({ 'SET', 'u1', (low + i * step) % BLOCK_BITS, 1 }) do bits[#bits + 1] = part end
+    for _, word in ipairs({ operation, 'u1', (low + i * step) % BLOCK_BITS, ... }) do
+      program[#program + 1] = word
+    end
   end
-  for _, was_set in ipairs(redis.call('BITFIELD', bloom .. high % limits.blocks, unpack(bits))) do
-    if was_set == 0 then return true end
+  return redis.call('BITFIELD', bloom .. high % limits.blocks, unpack(program))
+end
+
+local function all_set(bits)
+  for _, bit in ipairs(bits) do
+    if bit == 0 then return false end
   end
-  return false
+  return true
+end
+
+local function admit_bloom(fp)
+  return not all_set(bits_of(fp, 'SET', 1))
+end
+
+local function in_bloom(fp)
+  return all_set(bits_of(fp, 'GET'))
 end

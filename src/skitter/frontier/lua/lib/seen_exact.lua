@@ -13,8 +13,14 @@ KEYS   seen     set    one per bucket
 local TARGET = 200
 local buckets = math.max(1, read_counter('buckets'))
 
+-- The largest power of two that is not above the number of buckets.
+local function span_of()
+  local _, exponent = math.frexp(buckets)
+  return 2 ^ (exponent - 1)
+end
+
 local function bucket_of(fp)
-  local span = 2 ^ math.floor(math.log(buckets) / math.log(2) + 1e-9)
+  local span = span_of()
   local bucket = tonumber(string.sub(fp, -9)) % (2 * span)
   return bucket < buckets and bucket or bucket - span
 end
@@ -23,13 +29,16 @@ local function admit_exact(fp)
   return redis.call('SADD', seen .. bucket_of(fp), fp) == 1
 end
 
+local function in_exact(fp)
+  return redis.call('SISMEMBER', seen .. bucket_of(fp), fp) == 1
+end
+
 local function forget_exact(fp)
   return redis.call('SREM', seen .. bucket_of(fp), fp) == 1
 end
 
 local function split_bucket()
-  local span = 2 ^ math.floor(math.log(buckets) / math.log(2) + 1e-9)
-  local old, new = buckets - span, buckets
+  local old, new = buckets - span_of(), buckets
   local members = redis.call('SMEMBERS', seen .. old)
   buckets = buckets + 1
   local parts = { [old] = {}, [new] = {} }

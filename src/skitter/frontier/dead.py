@@ -1,0 +1,142 @@
+"""Dead letters: read them, bring them back, drop them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from skitter.errors import BadOption
+from skitter.frontier.wire import decode, open_record, scatter
+from skitter.model import DeadLetter
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from skitter.frontier.frontier import Frontier
+    from skitter.frontier.shard import Shard
+
+PAGE = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which dead letters are meant. Without conditions: all of them."""
+
+    url: str | None = None  # with * and ? as in file names; without them, a part of the URL
+    reason: str | None = None  # a part of it, in any case
+
+    def matches(self, letter: DeadLetter) -> bool:
+        return self._url_matches(letter.url) and (
+            self.reason is None or self.reason.lower() in letter.reason.lower()
+        )
+
+    def _url_matches(self, url: str) -> bool:
+        if self.url is None:
+            return True
+        wild = "*" in self.url or "?" in self.url
+        return fnmatchcase(url, self.url) if wild else self.url in url
+
+
+async def dead_letters(
+    frontier: Frontier, which: Filter | None = None
+) -> AsyncIterator[DeadLetter]:
+    """Oldest first, shard by shard, in small steps. Those that go meanwhile are left out."""
+    which = which or Filter()
+    for shard in frontier.shards:
+        async for page in _pages(shard):
+            for letter in page:
+                if which.matches(letter):
+                    yield letter
+
+
+async def find_dead(frontier: Frontier, fingerprint: str) -> DeadLetter | None:
+    """One dead letter by its fingerprint."""
+    for shard in frontier.shards:
+        score = await shard.server.command("ZSCORE", shard.keys.key("dead"), fingerprint)
+        if score is not None:
+            letters = await _read(shard, [(fingerprint.encode(), float(score))])
+            return letters[0] if letters else None
+    return None
+
+
+async def revive(frontier: Frontier, letters: Sequence[DeadLetter]) -> int:
+    """Make dead letters pending again, with a clean record. Returns how many came back."""
+    return await _send(frontier, "revive", letters)
+
+
+async def drop(frontier: Frontier, letters: Sequence[DeadLetter], *, forget: bool = False) -> int:
+    """Remove dead letters. Forget: a later push or link may bring the URL back."""
+    if forget and frontier.layout.bloom:
+        raise BadOption("forget", forget, "left out: a Bloom filter cannot forget")
+    return await _send(frontier, "drop", letters, forget=int(forget))
+
+
+async def _send(frontier: Frontier, verb: str, letters: Sequence[DeadLetter], **values: int) -> int:
+    changed = 0
+
+    async def send(shard: int, part: list[int]) -> list[None]:
+        nonlocal changed
+        fps = [letters[i].fingerprint for i in part]
+        changed += await frontier.shards[shard].call(verb, fps, strict=False, **values)
+        return [None] * len(part)
+
+    await scatter([frontier.offer(letter.request).shard for letter in letters], send, batch=PAGE)
+    return changed
+
+
+async def _pages(shard: Shard) -> AsyncIterator[list[DeadLetter]]:
+    """By time and not by position: what is revived between two pages must not shift the rest."""
+    after: bytes | str = "-inf"
+    at_after: set[bytes] = set()
+    while True:
+        page = await shard.server.command(
+            "ZRANGE", shard.keys.key("dead"), after, "+inf", "BYSCORE",
+            "LIMIT", 0, PAGE + len(at_after), "WITHSCORES",
+        )  # fmt: skip
+        fresh = [(fp, float(score)) for fp, score in _pairs(page) if fp not in at_after]
+        if not fresh:
+            return
+        yield await _read(shard, fresh)
+        last = fresh[-1][1]
+        at_after = {fp for fp, score in fresh if score == last} | (
+            at_after if after == _number(last) else set()
+        )
+        after = _number(last)
+
+
+async def _read(shard: Shard, rows: list[tuple[bytes, float]]) -> list[DeadLetter]:
+    fps = [fp for fp, _ in rows]
+    records = await shard.server.command("HMGET", shard.keys.key("task"), *fps)
+    troubles = await shard.server.command("HMGET", shard.keys.key("trouble"), *fps)
+    return [
+        _letter(fp.decode(), at / 1000, record, trouble)
+        for (fp, at), record, trouble in zip(rows, records, troubles, strict=True)
+        if record and trouble  # revived or dropped meanwhile
+    ]
+
+
+def _letter(fingerprint: str, at: float, record: bytes, trouble: bytes) -> DeadLetter:
+    priority, _, request = open_record(record)
+    known = decode(trouble)
+    return DeadLetter(
+        fingerprint=fingerprint,
+        url=request.url,
+        reason=known["error"],
+        at=at,
+        failures=known["failures"],
+        losses=known["losses"],
+        priority=priority,
+        request=request,
+    )
+
+
+def _pairs(reply: list[object]) -> list[tuple[bytes, float]]:
+    """The client answers WITHSCORES as pairs, or as one flat list, by protocol version."""
+    if reply and isinstance(reply[0], list | tuple):
+        return [(pair[0], pair[1]) for pair in reply]  # type: ignore[index]
+    return list(zip(reply[::2], reply[1::2], strict=True))  # type: ignore[arg-type]
+
+
+def _number(score: float) -> str:
+    return f"{score:.0f}"

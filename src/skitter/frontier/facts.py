@@ -1,0 +1,136 @@
+"""Facts of one moment, as audit.lua and audit_host.lua tell them: what `audit` and `why` judge."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from skitter.frontier.wire import decode, open_record
+
+if TYPE_CHECKING:
+    from skitter.frontier.shard import Shard
+    from skitter.model import Request
+    from skitter.settings import JobOptions
+
+PLACES = ("nowhere", "due", "wait")  # as lua/lib/host.lua numbers them
+TICKETS = 2**40  # as lua/lib/score.lua
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestFacts:
+    """Where one fingerprint stands in every structure. None: not there."""
+
+    fingerprint: str
+    host: str  # of its body; empty if it has none
+    priority: int
+    request: Request | None
+    queued: bool
+    strayed: bool  # in the queue of another host
+    delayed_until: float | None  # seconds, as all times here
+    leased_until: float | None
+    token: str
+    dead_since: float | None
+    trouble: dict[str, Any]
+    seen: bool
+
+    @property
+    def delayed(self) -> bool:
+        return self.delayed_until is not None
+
+    @property
+    def leased(self) -> bool:
+        return self.leased_until is not None
+
+    @property
+    def dead(self) -> bool:
+        return self.dead_since is not None
+
+    @property
+    def troubled(self) -> bool:
+        return bool(self.trouble)
+
+
+async def request_facts(shard: Shard, batch: list[tuple[str, str]]) -> list[RequestFacts]:
+    """Facts of (fingerprint, host of the queue it was met in or '')."""
+    each = [part for pair in batch for part in pair]
+    rows = await shard.call("audit", each) if batch else []
+    return [_request_facts(fp, *row) for (fp, _), row in zip(batch, rows, strict=True)]
+
+
+def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
+    queued, strayed, delayed, leased, token, dead, trouble, seen = scores
+    priority, host, request = open_record(record) if record else (0, "", None)
+    return RequestFacts(
+        fingerprint=fp,
+        host=host,
+        priority=priority,
+        request=request,
+        queued=queued != b"",
+        strayed=strayed != b"",
+        delayed_until=_seconds(delayed),
+        leased_until=_seconds(leased),
+        token=token.decode(),
+        dead_since=_seconds(dead),
+        trouble=decode(trouble) if trouble else {},
+        seen=bool(seen),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFacts:
+    """What is known about one host, and where it stands."""
+
+    name: str
+    in_flight: int
+    pages: int
+    place: str
+    best: int | None  # priority it is ranked by; None: to be looked up
+    head_priority: int | None
+    queued: int
+    due: bool
+    waiting: bool
+    opens_at: float  # seconds: before that it is not asked
+    own: dict[str, float]  # values in place of the job's
+
+    def may_be_asked(self, options: JobOptions) -> bool:
+        """Whether a slot and budget are left; the moment may still have to come."""
+        limit = self.own.get("max_in_flight", options.politeness.max_in_flight)
+        budget = self.own.get("max_pages", options.limits.max_pages_per_host or math.inf)
+        return self.in_flight < limit and self.pages + self.in_flight < budget
+
+
+async def host_facts(shard: Shard, names: list[str]) -> list[HostFacts]:
+    rows = await shard.call("audit_host", names) if names else []
+    return [_host_facts(name, *row) for name, row in zip(names, rows, strict=True)]
+
+
+def _host_facts(
+    name: str, packed: bytes, due: bytes, wait: bytes, queued: int, head: bytes
+) -> HostFacts:
+    known = decode(packed) if packed else {}
+    best = known.get("best")
+    return HostFacts(
+        name=name,
+        in_flight=known.get("in_flight", 0),
+        pages=known.get("pages", 0),
+        place=PLACES[known.get("place", 0)],
+        best=None if best is None or math.isinf(best) else best,
+        head_priority=-math.floor(float(head) / TICKETS) if head else None,
+        queued=queued,
+        due=due != b"",
+        waiting=wait != b"",
+        opens_at=max(known.get("next_at", 0), known.get("blocked_until", 0)) / 1000,
+        own={key: known[key] for key in ("delay_ms", "max_in_flight", "max_pages") if key in known},
+    )
+
+
+def bucket_of(fingerprint: str, buckets: int) -> int:
+    """The bucket of the seen-set, as lua/lib/seen_exact.lua finds it."""
+    span = 1 << (buckets.bit_length() - 1)
+    bucket = int(fingerprint[-9:]) % (2 * span)
+    return bucket if bucket < buckets else bucket - span
+
+
+def _seconds(score: bytes) -> float | None:
+    return float(score) / 1000 if score != b"" else None

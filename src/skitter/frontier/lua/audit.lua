@@ -1,0 +1,39 @@
+--[[
+audit: where fingerprints stand in every structure, each at one moment.
+
+KEYS   task     hash   fingerprint -> record
+       queue    zset   one per host
+       delayed  zset   fingerprint -> ms
+       lease    zset   fingerprint -> ms
+       holder   hash   fingerprint -> token
+       dead     zset   fingerprint -> ms
+       trouble  hash   fingerprint -> msgpack
+EACH   fp       text
+       found    text   the host in whose queue it was met, or empty
+REPLY  per fingerprint a list, empty where it is not: record, score in its host's queue, score in
+       the queue it was met in if that is another, delayed ms, lease ms, token, dead ms, trouble,
+       seen (1 or 0)
+COST   O(fingerprints * log N)
+]]
+--@include limits seen_exact seen_bloom record
+local has_seen = limits.blocks and in_bloom or in_exact
+
+local function facts_of(fp, found)
+  local record = redis.call('HGET', task, fp)
+  local _, name = unpack_record(record or '0 - ')
+  return {
+    record or '',
+    redis.call('ZSCORE', queue .. name, fp) or '',
+    found ~= '' and found ~= name and redis.call('ZSCORE', queue .. found, fp) or '',
+    redis.call('ZSCORE', delayed, fp) or '',
+    redis.call('ZSCORE', lease, fp) or '',
+    redis.call('HGET', holder, fp) or '',
+    redis.call('ZSCORE', dead, fp) or '',
+    redis.call('HGET', trouble, fp) or '',
+    has_seen(fp) and 1 or 0,
+  }
+end
+
+local reply = {}
+for at = EACH.start, #ARGV, EACH.stride do reply[#reply + 1] = facts_of(ARGV[at], ARGV[at + 1]) end
+return reply

@@ -1,0 +1,25 @@
+--[[
+audit_host: what is known about hosts, and where they stand, each at one moment.
+
+KEYS   hosts    hash   host -> msgpack
+       due      zset   host -> rank
+       wait     zset   host -> ms
+       queue    zset   one per host
+EACH   name     text   host
+REPLY  per host a list, empty where it is not: its table, rank in due, ms in wait, requests in its
+       queue, lowest score there
+COST   O(hosts * log N)
+]]
+local function facts_of(name)
+  return {
+    redis.call('HGET', hosts, name) or '',
+    redis.call('ZSCORE', due, name) or '',
+    redis.call('ZSCORE', wait, name) or '',
+    redis.call('ZCARD', queue .. name),
+    redis.call('ZRANGE', queue .. name, 0, 0, 'WITHSCORES')[2] or '',
+  }
+end
+
+local reply = {}
+for at = EACH.start, #ARGV do reply[#reply + 1] = facts_of(ARGV[at]) end
+return reply

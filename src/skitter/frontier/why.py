@@ -1,0 +1,132 @@
+"""Why a URL is where it is: what the frontier knows about one page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from skitter.frontier.facts import HostFacts, RequestFacts, host_facts, request_facts
+from skitter.model import Request, State
+from skitter.urls import fingerprint, identify, shard_of
+
+if TYPE_CHECKING:
+    from skitter.frontier.frontier import Frontier
+    from skitter.settings import JobOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """One page: what it is to the crawl, where it stands, and why."""
+
+    url: str
+    canonical: str
+    fingerprint: str
+    host: str
+    state: str  # unknown, pending, delayed, leased, done, dead
+    because: list[str] = field(default_factory=list)
+    found_on: str | None = None
+    depth: int | None = None
+    priority: int | None = None
+    failures: int = 0
+    losses: int = 0
+    last_error: str | None = None
+
+
+async def why(frontier: Frontier, url: str) -> Explanation:
+    """Explain a URL. Raises BadURL if it is none."""
+    target = identify(url, frontier.layout.canonical)
+    fp = fingerprint(target.canonical)
+    shard = frontier.shards[shard_of(target.host, len(frontier.shards))]
+    [facts] = await request_facts(shard, [(fp, "")])
+    [host] = await host_facts(shard, [target.host])
+    state, counts = await shard.counts()
+    now_s = await _now_s(frontier)
+    request = facts.request
+    return Explanation(
+        url=url,
+        canonical=target.canonical,
+        fingerprint=fp,
+        host=target.host,
+        state=state_of(facts),
+        because=[
+            *_same_page(url, target.canonical, request),
+            *_standing(facts, now_s),
+            *(_waiting(host, frontier.options, State(state), now_s) if facts.queued else []),
+            *_budget(frontier.options, counts, facts),
+        ],
+        found_on=request.parent if request else None,
+        depth=request.depth if request else None,
+        priority=facts.priority if request else None,
+        failures=facts.trouble.get("failures", 0),
+        losses=facts.trouble.get("losses", 0),
+        last_error=facts.trouble.get("error"),
+    )
+
+
+def state_of(facts: RequestFacts) -> str:
+    if facts.queued:
+        return "pending"
+    for state in ("delayed", "leased", "dead"):
+        if getattr(facts, state):
+            return state
+    return "done" if facts.seen else "unknown"
+
+
+def _same_page(asked: str, canonical: str, request: Request | None) -> list[str]:
+    if request and request.url != asked:
+        return [f"it is the same page as {request.url}"]
+    return [f"it counts as {canonical}"] if asked != canonical else []
+
+
+def _standing(facts: RequestFacts, now_s: float) -> list[str]:
+    error = facts.trouble.get("error", "")
+    if facts.delayed_until is not None:
+        why_again = f" after: {error}" if error else ""
+        return [f"it is tried again {_when(facts.delayed_until, now_s)}{why_again}"]
+    if facts.leased_until is not None:
+        holder = facts.token.rpartition(".")[0]
+        return [f"worker {holder} has it; the lease ends {_when(facts.leased_until, now_s)}"]
+    if facts.dead_since is not None:
+        day = datetime.fromtimestamp(facts.dead_since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return [f"it was given up at {day}: {error}", "bring it back with `skitter dead retry`"]
+    if not facts.seen:
+        return ["nobody pushed it, and no handler found it"]
+    return [] if facts.queued else ["it was finished, or dropped from the dead letters"]
+
+
+def _waiting(host: HostFacts, options: JobOptions, state: State, now_s: float) -> list[str]:
+    """What keeps a pending request from being handed out now."""
+    reasons = []
+    if state in (State.PAUSE, State.CANCEL):
+        reasons.append(f"the job's state is {state.value}: run `skitter resume`")
+    if host.opens_at > now_s:
+        reasons.append(f"its host may be asked again {_when(host.opens_at, now_s)}")
+    limit = int(host.own.get("max_in_flight", options.politeness.max_in_flight))
+    if host.in_flight >= limit:
+        reasons.append(f"its host has {host.in_flight} of {limit} requests in flight")
+    elif not host.may_be_asked(options):
+        reasons.append(f"its host's budget is spent: {host.pages} pages")
+    if host.queued > 1:
+        reasons.append(f"its host has {host.queued:,} requests waiting")
+    return reasons or ["it may be handed out now: is a worker running?"]
+
+
+def _budget(options: JobOptions, counts: dict[str, int], facts: RequestFacts) -> list[str]:
+    most = options.limits.max_pages
+    if most is not None and facts.queued and counts.get("done", 0) >= most:
+        return [f"the crawl's budget is spent: {most:,} pages (max_pages)"]
+    return []
+
+
+def _when(moment_s: float, now_s: float) -> str:
+    seconds = moment_s - now_s
+    return f"in {seconds:.1f} s" if seconds > 0 else "now"
+
+
+async def _now_s(frontier: Frontier) -> float:
+    shard = frontier.shards[0]
+    if shard.clock:
+        return shard.clock() / 1000
+    seconds, micros = await shard.server.command("TIME")
+    return float(seconds) + float(micros) / 1e6

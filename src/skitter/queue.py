@@ -1,0 +1,191 @@
+"""URLQueue: the frontier for people with a loop of their own.
+
+    from skitter import URLQueue
+
+    with URLQueue("products") as queue:
+        queue.push("https://example.com/a", priority=5)
+        while task := queue.pop():
+            queue.complete(task, {"title": fetch_title(task.url)})
+
+Every call is one step on the server, shared with all other processes. What is popped is leased: it
+comes back if this process dies before `complete` or `fail`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from skitter.app import open_server
+from skitter.errors import JobClosed, LeaseLost, QueueFull, UsageError
+from skitter.frontier.frontier import ADD_BATCH, DEFAULT_LEASE_S, Frontier
+from skitter.frontier.items import read_items, remove_items
+from skitter.frontier.jobs import create_job
+from skitter.model import Added, Completion, Ended, Failure, Lease, Request, Result, Stats
+from skitter.settings import JobOptions, Layout, Settings, check_job_name
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable, Iterator
+
+T = TypeVar("T")
+
+FULL_PAUSE_S = 0.25
+
+
+class URLQueue:
+    """A synchronous queue over the shared frontier; safe to use from several threads."""
+
+    def __init__(
+        self,
+        job: str,
+        *,
+        redis: str | None = None,
+        options: JobOptions | None = None,
+        layout: Layout | None = None,
+        lease_s: float = DEFAULT_LEASE_S,
+    ) -> None:
+        """`redis`: a server's URL; None: SKITTER_REDIS_URL, or the embedded server."""
+        self.job = check_job_name(job)
+        self._settings = Settings.from_environment(redis_url=redis)
+        self._wanted = options, layout
+        self._lease_s = lease_s
+        self._runner = asyncio.Runner()
+        self._lock = threading.Lock()
+        self._stack = AsyncExitStack()
+        self._frontier: Frontier | None = None
+
+    def __enter__(self) -> Self:
+        self._run(self._open())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Disconnect. Leases that are still out come back when they run out."""
+        if self._frontier is not None:
+            self._run(self._stack.aclose())
+            self._frontier = None
+        self._runner.close()
+
+    def push(self, url: str, *, priority: int = 0, wait: bool = False, **request: Any) -> bool:
+        """Offer a URL. True if it was new, False if it has been seen.
+
+        `wait`: when the queue is full, wait for room instead of raising QueueFull. The rest are
+        fields of `Request`: method, headers, body, meta, depth, ... and `dont_filter=True`, which
+        adds the URL although it is known.
+        """
+        return self.push_many([_request(url, priority=priority, **request)], wait=wait) == 1
+
+    def push_many(
+        self, urls: Iterable[str | Request], *, priority: int = 0, wait: bool = False
+    ) -> int:
+        """Offer many, in batches. Returns how many were new. A bad URL stops its own batch."""
+        new = 0
+        batch: list[Request] = []
+        for url in urls:
+            batch.append(_request(url, priority=priority) if isinstance(url, str) else url)
+            if len(batch) >= 4 * ADD_BATCH:
+                new += self._run(self._push(batch, wait=wait))
+                batch = []
+        return new + (self._run(self._push(batch, wait=wait)) if batch else 0)
+
+    def pop(self) -> Lease | None:
+        """The best URL that may be fetched now, leased to us; None if there is none now."""
+        leases = self.pop_many(1)
+        return leases[0] if leases else None
+
+    def pop_many(self, limit: int) -> list[Lease]:
+        """Up to `limit` of them, in one step."""
+        return self._run(self._opened.lease(limit, ttl_s=self._lease_s)).leases
+
+    def extend(self, task: Lease) -> None:
+        """Keep it for as long again. Raises LeaseLost if it is not ours any more."""
+        self._expect(task, self._run(self._opened.extend([task], ttl_s=self._lease_s)))
+
+    def complete(self, task: Lease, result: Any = None, *, links: Iterable[str] = ()) -> None:
+        """Finish it, with its result and the links it led to. LeaseLost: nothing was changed."""
+        found = [_request(url, depth=task.request.depth + 1, parent=task.url) for url in links]
+        completion = Completion(lease=task, items=() if result is None else (result,), links=found)
+        self._expect(task, self._run(self._opened.complete([completion])))
+
+    def fail(self, task: Lease, error: str | BaseException, *, retry: bool = True) -> bool:
+        """It did not work: True if it is tried again, False if it is dead now.
+
+        It is retried with backoff, at a lower priority, until max_retries; `retry=False` gives it
+        up at once. Raises LeaseLost.
+        """
+        text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        verb = self._opened.retry if retry else self._opened.bury
+        [ended] = self._expect(task, self._run(verb([Failure(lease=task, error=text)])))
+        return ended is Ended.RETRIED
+
+    def release(self, task: Lease, *, after_s: float = 0.0) -> None:
+        """Hand it back, for somebody else to try. Raises LeaseLost."""
+        self._expect(task, self._run(self._opened.release([task], after_s=after_s)))
+
+    def stats(self) -> Stats:
+        """One moment: pending, delayed, leased, done, dead, seen, ..."""
+        return self._run(self._opened.stats())
+
+    def results(self, *, remove: bool = False) -> Iterator[Result]:
+        """What `complete` stored. `remove`: let go of each page of them once it was consumed."""
+        pages = read_items(self._opened)
+        while page := self._run(anext(pages, None)):
+            yield from page
+            if remove:
+                self._run(remove_items(self._opened, page))
+
+    @property
+    def _opened(self) -> Frontier:
+        if self._frontier is None:
+            raise UsageError("the queue is not open: use it as `with URLQueue(...) as queue:`.")
+        return self._frontier
+
+    async def _open(self) -> None:
+        server = await self._stack.enter_async_context(open_server(self._settings))
+        options, layout = self._wanted
+        self._frontier = await create_job(server, self.job, options=options, layout=layout)
+
+    async def _push(self, requests: list[Request], *, wait: bool) -> int:
+        """Nothing is sent before all are checked."""
+        frontier = self._opened
+        offers = [frontier.offer(request) for request in requests]
+        new = 0
+        while offers:
+            answers = await frontier.add_offers(offers)
+            new += answers.count(Added.NEW)
+            if Added.CLOSED in answers:
+                raise JobClosed(self.job, (await frontier.stats()).state)
+            offers = [one for one, said in zip(offers, answers, strict=True) if said is Added.FULL]
+            if offers and not wait:
+                limit = frontier.options.limits.max_pending or 0
+                raise QueueFull(self.job, max_pending=limit, added=new)
+            if offers:
+                await asyncio.sleep(FULL_PAUSE_S)
+        return new
+
+    def _expect(self, task: Lease, ended: list[Ended]) -> list[Ended]:
+        if ended == [Ended.LOST]:
+            raise LeaseLost(task.url)
+        return ended
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            with self._lock:
+                return self._runner.run(work)
+        except RuntimeError as error:
+            if "running event loop" not in str(error):
+                raise
+            work.close()
+            raise UsageError(
+                "URLQueue is synchronous and cannot run inside an event loop: "
+                "use skitter.Frontier there."
+            ) from None
+
+
+def _request(url: str, *, dont_filter: bool = False, **fields: Any) -> Request:
+    return Request(url=url, unique=uuid.uuid4().hex if dont_filter else "", **fields)

@@ -1,0 +1,88 @@
+"""One real server per test process; every test has a job of its own on it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from skitter.frontier.connection import Server, connect
+from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import create_job
+from skitter.settings import JobOptions, Layout, Limits, Politeness, Retries
+from skitter.valkey import hold
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def short_dir() -> Iterator[Path]:
+    """A directory whose path is short enough for a unix socket."""
+    path = Path(tempfile.mkdtemp(prefix="skt", dir="/tmp"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def server_url(short_dir: Path) -> Iterator[str]:
+    with hold(short_dir / "v") as server:
+        yield server.url
+
+
+@pytest.fixture
+async def server(server_url: str) -> AsyncIterator[Server]:
+    async with connect(server_url) as connected:
+        yield connected
+
+
+@pytest.fixture
+def job() -> str:
+    return f"job-{next(_numbers)}"
+
+
+@dataclass
+class ManualClock:
+    """Server milliseconds that move when a test says so."""
+
+    now_ms: int = 1_700_000_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+    def advance(self, seconds: float) -> None:
+        self.now_ms += round(seconds * 1000)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+def rude(**limits: int | None) -> JobOptions:
+    """Options without politeness, for tests that are about something else."""
+    return JobOptions(
+        politeness=Politeness(delay_s=0, max_in_flight=1000),
+        retries=Retries(max_retries=3, max_losses=3),
+        limits=Limits(**limits),
+    )
+
+
+@pytest.fixture
+async def frontier(server: Server, job: str, clock: ManualClock) -> Frontier:
+    """A job that hands out everything at once, on a clock that the test moves."""
+    return await create_job(server, job, options=rude(), clock=clock)
+
+
+@pytest.fixture
+def make_frontier(server: Server, job: str, clock: ManualClock):
+    """A job with options of the test's choice; call it again for a second client."""
+
+    async def make(options: JobOptions | None = None, layout: Layout | None = None) -> Frontier:
+        return await create_job(server, job, options=options, layout=layout, clock=clock)
+
+    return make
