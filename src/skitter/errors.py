@@ -6,12 +6,19 @@
     │   ├── BadJobName             a name that cannot be part of a key
     │   ├── BadOption              a setting outside its range
     │   ├── TooBig                 a request or a result over its limit
+    │   ├── SpiderError            a spider's file does not load; shows the user's own line
     │   ├── JobMissing             no job of that name on this server
     │   └── JobMismatch            the job exists with another, unchangeable, option
     ├── FrontierError              the frontier said no
     │   ├── LeaseLost              the lease is not ours any more
     │   ├── QueueFull              over max_pending; try again later
     │   └── JobClosed              the job is draining or cancelled and takes nothing new
+    ├── FetchError                 a page could not be brought home
+    │   ├── ConnectFailed          no connection: DNS, refused, TLS
+    │   ├── FetchTimeout           too slow: to connect, to begin or to end
+    │   ├── ResponseTooLarge       over the limit of size, after decompression
+    │   ├── BadResponse            not HTTP, or cut off in the middle
+    │   └── AddressRefused         a private address, which the operator did not allow
     └── InfrastructureError        a server, a disk or a network stands in the way
         ├── ServerUnreachable      nothing answers there
         ├── ServerRefused          it answers, and wants other credentials
@@ -80,6 +87,10 @@ class TooBig(UsageError):
         self.size_bytes, self.limit_bytes = size_bytes, limit_bytes
 
 
+class SpiderError(UsageError):
+    """A spider's file does not load."""
+
+
 class JobMissing(UsageError):
     """No job of that name on this server."""
 
@@ -134,6 +145,40 @@ class JobClosed(FrontierError):
             f"job {job!r} takes no new URLs (state: {state}): run `skitter resume {job}` first."
         )
         self.job, self.state = job, state
+
+
+class FetchError(SkitterError):
+    """A page could not be brought home."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"{shorten(url)}: {reason}")
+        self.url, self.reason = url, reason
+
+
+class ConnectFailed(FetchError):
+    """No connection: the name does not resolve, the port refuses, TLS fails."""
+
+    retryable = True
+
+
+class FetchTimeout(FetchError):
+    """Too slow: to connect, to begin or to end."""
+
+    retryable = True
+
+
+class ResponseTooLarge(FetchError):
+    """Over the limit of size, after decompression."""
+
+
+class BadResponse(FetchError):
+    """Not HTTP, or cut off in the middle."""
+
+    retryable = True
+
+
+class AddressRefused(FetchError):
+    """A private, loopback or link-local address, which the operator did not allow."""
 
 
 class InfrastructureError(SkitterError):

@@ -30,6 +30,22 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     unique: str = ""
 
 
+class Response(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server answered to one request; redirects are answers like any other."""
+
+    url: str  # what was asked
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()  # names in lower case, in the order they came
+    body: bytes = b""
+    remote_address: str | None = None  # the IP that answered
+    elapsed_s: float = 0.0
+
+    def header(self, name: str, default: str | None = None) -> str | None:
+        """The first header of that name, in any case."""
+        name = name.lower()
+        return next((value for key, value in self.headers if key == name), default)
+
+
 class State(StrEnum):
     """What the operator wants of a job."""
 
@@ -125,6 +141,7 @@ class Result:
     index: int  # which of the page's items
     url: str
     item: Any
+    fetched_at: float  # seconds since the epoch, the server's clock, when the page was completed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,7 @@ async def _page(shard: Shard, after: str) -> list[Result]:
                 index=int(fields[b"n"]),
                 url=body["url"],
                 item=body["item"],
+                fetched_at=int(entry.partition(b"-")[0]) / 1000,
             )
         )
     return results
