@@ -20,7 +20,8 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from skitter.app import open_server
-from skitter.errors import JobClosed, LeaseLost, QueueFull, UsageError
+from skitter.errors import LeaseLost, UsageError
+from skitter.frontier.feed import feed
 from skitter.frontier.frontier import ADD_BATCH, DEFAULT_LEASE_S, Frontier
 from skitter.frontier.items import read_items, remove_items
 from skitter.frontier.jobs import create_job
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator
 
 T = TypeVar("T")
-
-FULL_PAUSE_S = 0.25
 
 
 class URLQueue:
@@ -152,21 +151,8 @@ class URLQueue:
 
     async def _push(self, requests: list[Request], *, wait: bool) -> int:
         """Nothing is sent before all are checked."""
-        frontier = self._opened
-        offers = [frontier.offer(request) for request in requests]
-        new = 0
-        while offers:
-            answers = await frontier.add_offers(offers)
-            new += answers.count(Added.NEW)
-            if Added.CLOSED in answers:
-                raise JobClosed(self.job, (await frontier.stats()).state)
-            offers = [one for one, said in zip(offers, answers, strict=True) if said is Added.FULL]
-            if offers and not wait:
-                limit = frontier.options.limits.max_pending or 0
-                raise QueueFull(self.job, max_pending=limit, added=new)
-            if offers:
-                await asyncio.sleep(FULL_PAUSE_S)
-        return new
+        offers = [self._opened.offer(request) for request in requests]
+        return (await feed(self._opened, offers, wait=wait))[Added.NEW]
 
     def _expect(self, task: Lease, ended: list[Ended]) -> list[Ended]:
         if ended == [Ended.LOST]:

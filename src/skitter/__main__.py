@@ -1,0 +1,5 @@
+"""`python -m skitter` is `skitter`."""
+
+from skitter.cli.main import run
+
+run()

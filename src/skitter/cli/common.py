@@ -1,0 +1,66 @@
+"""What all commands share: their options, and the way to the server."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+import uvloop
+
+from skitter.app import open_server
+from skitter.cli.output import tell
+from skitter.frontier.connection import Server
+from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import open_job
+from skitter.settings import Settings
+
+T = TypeVar("T")
+
+Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.", show_default=False)]
+Redis = Annotated[
+    str | None,
+    typer.Option(
+        "--redis",
+        metavar="URL",
+        envvar="SKITTER_REDIS_URL",
+        help="A server of your own, as redis://host:6379. Default: the embedded one.",
+        show_default=False,
+        show_envvar=False,
+    ),
+]
+Directory = Annotated[
+    Path | None,
+    typer.Option(
+        "--dir",
+        envvar="SKITTER_DIR",
+        help="Where the embedded server lives. Default: .skitter",
+        show_default=False,
+        show_envvar=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
+
+
+def settings(redis: str | None, directory: Path | None) -> Settings:
+    return Settings.from_environment(redis_url=redis, directory=directory)
+
+
+def on_server(where: Settings, work: Callable[[Server], Awaitable[T]]) -> T:
+    """Run `work` with the server that the options name."""
+
+    async def main() -> T:
+        async with open_server(where, progress=tell) as server:
+            return await work(server)
+
+    return uvloop.run(main())
+
+
+def on_job(where: Settings, job: str, work: Callable[[Frontier], Awaitable[T]]) -> T:
+    """Run `work` with a job that exists."""
+
+    async def with_frontier(server: Server) -> T:
+        return await work(await open_job(server, job))
+
+    return on_server(where, with_frontier)

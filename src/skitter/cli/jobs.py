@@ -1,0 +1,318 @@
+"""Feeding, watching and steering jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
+from skitter.cli.output import emit_json, emit_line, grid, pairs, say, tell
+from skitter.errors import BadURL, SkitterError, UsageError
+from skitter.frontier.connection import Server
+from skitter.frontier.control import configure, set_state
+from skitter.frontier.feed import feed
+from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
+from skitter.model import Request, State, Stats
+from skitter.settings import JobOptions, Limits, Politeness, Retries
+
+FEED, STEER = "Feed and watch", "Steer"
+BATCH = 2000
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(rich_help_panel=FEED)(push)
+    app.command(rich_help_panel=FEED)(status)
+    for command in (pause, resume, drain, cancel, purge):
+        app.command(rich_help_panel=STEER)(command)
+    app.command("set", rich_help_panel=STEER)(set_options)
+
+
+def push(
+    job: Job,
+    urls: Annotated[
+        list[str] | None, typer.Argument(metavar="URL...", help="URLs, or - for standard input.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="A file with one URL per line.")
+    ] = None,
+    priority: Annotated[int, typer.Option(help="-1000 to 1000; higher goes first.")] = 0,
+    wait: Annotated[bool, typer.Option(help="When the queue is full, wait for room.")] = False,
+    skip_bad: Annotated[bool, typer.Option(help="Leave out lines that are no URLs.")] = False,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Add URLs to a job; a job that does not exist is created. Known URLs are not added twice."""
+    lines = _lines(urls or [], file)
+    pushed = on_server(
+        settings(redis, directory),
+        lambda server: _push(server, job, lines, priority=priority, wait=wait, skip_bad=skip_bad),
+    )
+    if as_json:
+        emit_json({"job": job, **pushed})
+        return
+    extra = "".join(f", {pushed[name]:,} {name}" for name in ("deep", "bad") if pushed[name])
+    say(f"{job}: {pushed['new']:,} new, {pushed['seen']:,} already seen{extra}")
+
+
+def _lines(urls: list[str], file: Path | None) -> Iterator[tuple[str, str]]:
+    """Each URL with the place it came from, for messages."""
+    if not urls and file is None:
+        raise UsageError("no URLs were given: name some, use --file, or - for standard input.")
+    for url in urls:
+        if url == "-":
+            yield from _numbered(sys.stdin, "standard input")
+        else:
+            yield "argument", url
+    if file is not None:
+        try:
+            with file.open(encoding="utf-8", errors="surrogateescape") as stream:
+                yield from _numbered(stream, str(file))
+        except OSError as error:
+            raise UsageError(f"cannot read {file}: {error.strerror}.") from None
+
+
+def _numbered(stream: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(stream, 1):
+        if line.strip():
+            yield f"{name}, line {number:,}", line.strip()
+
+
+async def _push(
+    server: Server,
+    job: str,
+    lines: Iterator[tuple[str, str]],
+    *,
+    priority: int,
+    wait: bool,
+    skip_bad: bool,
+) -> Counter[str]:
+    frontier = await create_job(server, job)
+    total: Counter[str] = Counter(new=0, seen=0)
+    while batch := list(islice(lines, BATCH)):
+        offers = []
+        for place, url in batch:
+            try:
+                offers.append(frontier.offer(Request(url=url, priority=priority)))
+            except BadURL as error:
+                if not skip_bad:
+                    raise _explained(error, place, total) from None
+                tell(f"skipped {place}: {error.reason}")
+                total["bad"] += 1
+        fed = await feed(frontier, offers, wait=wait)
+        total.update({str(answer): count for answer, count in fed.items()})
+    return total
+
+
+def _explained(error: BadURL, place: str, total: Counter[str]) -> SkitterError:
+    if place == "argument":
+        return error
+    before = total["new"] + total["seen"]
+    return UsageError(
+        f"{place}: {error} {before:,} URLs before it were taken; pushing them again is harmless. "
+        "Use --skip-bad to leave such lines out."
+    )
+
+
+def status(
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="One job, or all.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Every 2 seconds.")] = False,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Pending, leased, done, dead: one job or all of them, once or again and again."""
+
+    async def look(server: Server) -> None:
+        previous: dict[str, Stats] = {}
+        while True:
+            names = [job] if job else await list_jobs(server)
+            now = {name: await (await open_job(server, name)).stats() for name in names}
+            _show_status(now, previous, one=job is not None, as_json=as_json, watch=watch)
+            if not watch:
+                return
+            previous = now
+            await asyncio.sleep(2)
+
+    on_server(settings(redis, directory), look)
+
+
+def _show_status(
+    now: dict[str, Stats], before: dict[str, Stats], *, one: bool, as_json: bool, watch: bool
+) -> None:
+    if as_json:
+        value = next(iter(now.values())) if one else list(now.values())
+        (emit_line if watch else emit_json)(value)
+    elif one and not watch:
+        [stats] = now.values()
+        pairs(_status_rows(stats))
+    elif not now:
+        say("There are no jobs yet: `skitter push JOB URL` creates one.")
+    else:
+        rows = [_status_cells(stats, before.get(name), watch) for name, stats in now.items()]
+        columns = ["job", "state", "pending", "delayed", "leased", "done", "dead", "seen"]
+        grid(columns + (["done/s"] if watch else []), rows)
+
+
+def _status_cells(stats: Stats, before: Stats | None, watch: bool) -> list[object]:
+    state = "finished" if stats.finished else stats.state.value
+    cells: list[object] = [stats.job, state, stats.pending, stats.delayed, stats.leased]
+    cells += [stats.done, stats.dead, stats.seen]
+    if watch:
+        cells.append((stats.done - before.done) // 2 if before else 0)
+    return cells
+
+
+def _status_rows(stats: Stats) -> Iterator[tuple[str, object]]:
+    yield "job", stats.job
+    yield "state", f"{stats.state.value}{', finished' if stats.finished else ''}"
+    for name in ("pending", "delayed", "leased", "done", "dead", "seen"):
+        yield name, f"{getattr(stats, name):,}"
+    yield "hosts", f"{stats.hosts:,}"
+    yield "items", f"{stats.items:,} waiting to be read"
+    yield "so far", f"{stats.duplicates:,} duplicates, {stats.retried:,} retries"
+    yield "", f"{stats.lost:,} leases ran out, {stats.late:,} late ends refused"
+    if stats.shelved:
+        yield "shelved", f"{stats.shelved:,} pending whose host's budget is spent"
+    if stats.dropped:
+        yield "dropped", f"{stats.dropped:,} dead letters that were removed"
+
+
+def pause(
+    job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
+) -> None:
+    """Hand out nothing for now; new URLs are still taken."""
+    _set_state(job, State.PAUSE, redis, directory, as_json)
+
+
+def resume(
+    job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
+) -> None:
+    """Go on after pause, drain or cancel."""
+    _set_state(job, State.RUN, redis, directory, as_json)
+
+
+def drain(
+    job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
+) -> None:
+    """Finish what is queued; take nothing new."""
+    _set_state(job, State.DRAIN, redis, directory, as_json)
+
+
+def cancel(
+    job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
+) -> None:
+    """Stop: hand out nothing, take nothing. What is queued stays, for `resume` or `purge`."""
+    _set_state(job, State.CANCEL, redis, directory, as_json)
+
+
+def _set_state(
+    job: str, state: State, redis: str | None, directory: Path | None, as_json: bool
+) -> None:
+    async def work(frontier: Frontier) -> Stats:
+        await set_state(frontier, state)
+        return await frontier.stats()
+
+    stats = on_job(settings(redis, directory), job, work)
+    if as_json:
+        emit_json(stats)
+    else:
+        say(f"{job}: {state.value} ({stats.pending:,} pending, {stats.leased:,} leased)")
+
+
+def purge(
+    job: Job,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Remove a job and everything it knows. This cannot be undone."""
+
+    async def work(frontier: Frontier) -> int:
+        stats = await frontier.stats()
+        if not yes:
+            _confirm(f"Remove {job!r} with its {stats.seen:,} URLs and {stats.items:,} items?")
+        return await purge_job(frontier)
+
+    removed = on_job(settings(redis, directory), job, work)
+    if as_json:
+        emit_json({"job": job, "removed_keys": removed})
+    else:
+        say(f"{job}: removed.")
+
+
+def _confirm(question: str) -> None:
+    if not sys.stdin.isatty():
+        raise UsageError("this removes data and there is nobody to ask: add --yes.")
+    if not typer.confirm(question, err=True):
+        raise typer.Exit(1)
+
+
+def set_options(
+    job: Job,
+    delay: Annotated[float | None, typer.Option(help="Seconds between requests to a host.")] = None,
+    in_flight: Annotated[int | None, typer.Option(help="Requests to a host at a time.")] = None,
+    max_retries: Annotated[int | None, typer.Option(help="Tries after the first.")] = None,
+    max_pages: Annotated[int | None, typer.Option(help="Pages of the crawl; 0: no limit.")] = None,
+    max_pages_per_host: Annotated[int | None, typer.Option(help="0: no limit.")] = None,
+    max_depth: Annotated[int | None, typer.Option(help="Links from a seed; -1: no limit.")] = None,
+    max_pending: Annotated[int | None, typer.Option(help="URLs waiting; 0: no limit.")] = None,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Show or change a job's limits; workers obey at once. A job that does not exist is created."""
+    asked = {
+        "delay_s": delay,
+        "max_in_flight": in_flight,
+        "max_retries": max_retries,
+        "max_pages": max_pages,
+        "max_pages_per_host": max_pages_per_host,
+        "max_depth": max_depth,
+        "max_pending": max_pending,
+    }
+    changes = {name: value for name, value in asked.items() if value is not None}
+
+    async def work(server: Server) -> JobOptions:
+        frontier = await (create_job if changes else open_job)(server, job)
+        if changes:
+            await configure(frontier, _changed(frontier.options, changes))
+        return frontier.options
+
+    options = on_server(settings(redis, directory), work)
+    if as_json:
+        emit_json(options)
+        return
+    for group in (options.politeness, options.retries, options.limits):
+        pairs(
+            (name, "no limit" if (value := getattr(group, name)) is None else value)
+            for name in group.__dataclass_fields__
+        )
+
+
+def _changed(options: JobOptions, changes: dict[str, float]) -> JobOptions:
+    def part(group: Politeness | Retries | Limits) -> dict[str, float | None]:
+        names = group.__dataclass_fields__.keys() & changes.keys()
+        return {name: _no_limit(name, changes[name]) for name in names}
+
+    return JobOptions(
+        politeness=replace(options.politeness, **part(options.politeness)),  # type: ignore[arg-type]
+        retries=replace(options.retries, **part(options.retries)),  # type: ignore[arg-type]
+        limits=replace(options.limits, **part(options.limits)),  # type: ignore[arg-type]
+    )
+
+
+def _no_limit(name: str, value: float) -> float | None:
+    if name == "max_depth":
+        return None if value < 0 else value
+    return None if name.startswith("max_p") and value == 0 else value

@@ -1,0 +1,63 @@
+"""Data to stdout, as a table for people or as JSON for programs; everything else to stderr."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def emit_json(value: Any) -> None:
+    """One JSON document. Dataclasses, structs and enums are fine."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def emit_line(value: Any) -> None:
+    """One JSON document on one line, for streams of them."""
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+
+
+def say(text: str) -> None:
+    """One line of an answer."""
+    out.print(escape(text))
+
+
+def tell(text: str) -> None:
+    """One line of progress."""
+    err.print(escape(text), style="dim")
+
+
+def complain(text: str) -> None:
+    """What went wrong, and what to do."""
+    err.print(f"[bold red]skitter:[/] {escape(text)}")
+
+
+def pairs(rows: Iterable[tuple[str, object]]) -> None:
+    """Names and values."""
+    table = Table.grid(padding=(0, 2))
+    for name, value in rows:
+        table.add_row(f"[dim]{escape(name)}[/]", escape(str(value)))
+    out.print(table)
+
+
+def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table; numbers to the right."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    cells = [[f"{cell:,}" if type(cell) is int else str(cell) for cell in row] for row in rows]
+    kinds = [type(cell) for cell in next(iter(rows), ())] if isinstance(rows, list) else []
+    for i, name in enumerate(columns):
+        number = i < len(kinds) and kinds[i] in (int, float)
+        table.add_column(name, justify="right" if number else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*map(escape, row))
+    out.print(table)

@@ -1,0 +1,157 @@
+"""The embedded server: up, down, doctor."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+import uvloop
+
+from skitter.cli.common import Directory, Json, Redis, settings
+from skitter.cli.output import emit_json, out, pairs, say, tell
+from skitter.frontier.connection import ServerFacts, connect, inspect, redact
+from skitter.frontier.jobs import list_jobs
+from skitter.settings import Settings
+from skitter.valkey import EmbeddedServer, ServerOptions, hold, running, start, stop
+
+PANEL = "Server"
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(rich_help_panel=PANEL)(up)
+    app.command(rich_help_panel=PANEL)(down)
+    app.command(rich_help_panel=PANEL)(doctor)
+
+
+def up(
+    directory: Directory = None,
+    port: Annotated[int | None, typer.Option(help="Open a TCP port too.")] = None,
+    bind: Annotated[
+        str, typer.Option(help="Address of that port; other than loopback needs SKITTER_PASSWORD.")
+    ] = "127.0.0.1",
+    max_memory_mb: Annotated[int | None, typer.Option(help="Refuse new URLs beyond this.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Start the embedded server and keep it running until `skitter down`."""
+    options = ServerOptions(
+        port=port,
+        bind=bind,
+        password=os.environ.get("SKITTER_PASSWORD") or None,
+        max_memory_mb=max_memory_mb,
+    )
+    server = start(settings(None, directory).directory, options, progress=tell)
+    process = running(server.directory)
+    answer = {"url": server.url, "port": port, "pid": process.pid if process else None}
+    if as_json:
+        emit_json(answer)
+        return
+    say(f"Valkey is up at {server.url} (pid {answer['pid']}); `skitter down` stops it.")
+    if port:
+        secret = ":PASSWORD@" if options.password else ""
+        say(f"Workers elsewhere use --redis redis://{secret}{bind}:{port}")
+
+
+def down(directory: Directory = None, as_json: Json = False) -> None:
+    """Stop the embedded server. Its data stays, and the next command finds it there."""
+    where = settings(None, directory).directory
+    stopped = stop(where, progress=tell)
+    if as_json:
+        emit_json({"stopped": stopped})
+    else:
+        say("Valkey is down." if stopped else f"No server was running in {where}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What runs, how safe it is, and what to do about it."""
+
+    server: str
+    running: bool
+    facts: ServerFacts | None = None
+    jobs: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def doctor(redis: Redis = None, directory: Directory = None, as_json: Json = False) -> None:
+    """What is running, which version, how durable, how full; and what to do about problems."""
+    found = diagnose(settings(redis, directory))
+    if as_json:
+        emit_json(found)
+    else:
+        _show(found)
+    if found.problems:
+        raise typer.Exit(1)
+
+
+def diagnose(where: Settings) -> Diagnosis:
+    """Look, and start nothing."""
+    if where.redis_url is not None:
+        return uvloop.run(_examine(where.redis_url, None, redact(where.redis_url)))
+    home = EmbeddedServer(directory=where.directory)
+    if running(where.directory) is None:
+        return Diagnosis(f"embedded, in {home.directory}", running=False)
+    with hold(where.directory) as server:
+        name = f"embedded, in {home.directory}"
+        return uvloop.run(_examine(server.url, server.password, name))
+
+
+async def _examine(url: str, password: str | None, name: str) -> Diagnosis:
+    async with connect(url, password=password) as server:
+        facts = await inspect(server)
+        return Diagnosis(
+            name,
+            running=True,
+            facts=facts,
+            jobs=await list_jobs(server),
+            problems=problems_of(facts),
+        )
+
+
+def problems_of(facts: ServerFacts) -> list[str]:
+    """What an operator should change. Pure."""
+    problems = []
+    if not facts.append_only:
+        problems.append(
+            "appendonly is off, so a restart of the server loses URLs: "
+            "run `CONFIG SET appendonly yes` on it, and put it into its configuration."
+        )
+    elif facts.append_fsync == "no":
+        problems.append(
+            "appendfsync is 'no', so a power failure may lose 30 seconds: "
+            "run `CONFIG SET appendfsync everysec`."
+        )
+    if not facts.last_write_ok:
+        problems.append(
+            "the last write to disk failed: free some disk space where the server runs."
+        )
+    if facts.max_memory_bytes and facts.memory_bytes > 0.8 * facts.max_memory_bytes:
+        share = facts.memory_bytes / facts.max_memory_bytes
+        problems.append(
+            f"memory is {share:.0%} full, and new URLs are refused at 100 %: "
+            "raise maxmemory, or let workers and loaders drain it."
+        )
+    return problems
+
+
+def _show(found: Diagnosis) -> None:
+    rows: list[tuple[str, object]] = [("server", found.server)]
+    facts = found.facts
+    if facts is None:
+        rows.append(("running", "no; it starts by itself when a command needs it"))
+    else:
+        most = f"{facts.max_memory_bytes / 2**20:,.0f} MB" if facts.max_memory_bytes else "no limit"
+        fsync = f"append-only file, fsync {facts.append_fsync or 'unknown'}"
+        rows += [
+            ("running", f"{facts.name} {facts.version}, pid {facts.pid}, for {facts.uptime_s:,} s"),
+            ("durability", fsync if facts.append_only else "none"),
+            ("eviction", facts.eviction),
+            ("memory", f"{facts.memory_bytes / 2**20:,.1f} MB of {most}"),
+            ("jobs", ", ".join(found.jobs) or "none yet"),
+        ]
+    pairs(rows)
+    for problem in found.problems:
+        out.print(f"[yellow]problem[/]  {problem}")
+    if facts is not None and not found.problems:
+        out.print("[green]No problems.[/]")

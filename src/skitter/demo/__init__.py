@@ -1,0 +1,1 @@
+"""What `skitter demo` shows."""
