@@ -66,7 +66,7 @@ def clock() -> ManualClock:
 def rude(**limits: int | None) -> JobOptions:
     """Options without politeness, for tests that are about something else."""
     return JobOptions(
-        politeness=Politeness(delay_s=0, max_in_flight=1000),
+        politeness=Politeness(delay_s=0, max_in_flight=100_000),
         retries=Retries(max_retries=3, max_losses=3),
         limits=Limits(**limits),
     )

@@ -57,7 +57,11 @@ class URLQueue:
         self._frontier: Frontier | None = None
 
     def __enter__(self) -> Self:
-        self._run(self._open())
+        try:
+            self._run(self._open())
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -65,10 +69,11 @@ class URLQueue:
 
     def close(self) -> None:
         """Disconnect. Leases that are still out come back when they run out."""
-        if self._frontier is not None:
+        self._frontier = None
+        try:
             self._run(self._stack.aclose())
-            self._frontier = None
-        self._runner.close()
+        finally:
+            self._runner.close()
 
     def push(self, url: str, *, priority: int = 0, wait: bool = False, **request: Any) -> bool:
         """Offer a URL. True if it was new, False if it has been seen.

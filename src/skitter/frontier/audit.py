@@ -102,6 +102,8 @@ def request_problems(facts: RequestFacts) -> list[str]:
         problems.append(f"is {states[0]} without a body")
     if facts.host and not states:
         problems.append("has a body and is in no state")
+    if facts.host and facts.request is None:
+        problems.append("has a body that cannot be read")
     if facts.strayed:
         problems.append("is in the queue of another host")
     if facts.leased and not facts.token:

@@ -163,15 +163,15 @@ def our_errors(where: str) -> Iterator[None]:
             "let workers drain the queue, load the items, or raise maxmemory."
         ) from error
     except (problems.AuthenticationError, problems.NoPermissionError) as error:
-        raise ServerRefused(
-            f"{where} refused us ({error}): put the user and password into the URL, "
-            "as in redis://user:password@host:6379."
-        ) from error
+        raise _refused(where, error) from error
     except problems.BusyLoadingError as error:
         raise ServerUnreachable(
             f"{where} is loading its data: try again in a moment, or watch its log."
         ) from error
     except (problems.ConnectionError, problems.TimeoutError, OSError) as error:
+        # While it connects, the client makes one kind of error of everything.
+        if "Authentication required" in str(error) or "username-password" in str(error):
+            raise _refused(where, error) from error
         raise ServerUnreachable(
             f"{where} does not answer ({error}): check that it runs and that this machine "
             "may reach it."
@@ -179,11 +179,14 @@ def our_errors(where: str) -> Iterator[None]:
     except problems.ResponseError as error:
         if gone := re.match(r"GONE .*\{(.+):\d+\}", str(error)):  # lua/lib/limits.lua
             raise JobMissing(gone.group(1), known=[]) from error
-        if "NOAUTH" in str(error) or "WRONGPASS" in str(error):
-            raise ServerRefused(
-                f"{where} needs a password: put it into the URL, as in redis://:password@host:6379."
-            ) from error
         raise InfrastructureError(f"{where} answered with an error: {error}") from error
+
+
+def _refused(where: str, error: Exception) -> ServerRefused:
+    return ServerRefused(
+        f"{where} refused us ({str(error).rstrip('.')}): put the password into the URL, "
+        "as in redis://:password@host:6379 or redis://user:password@host:6379."
+    )
 
 
 def _client(url: str, password: str | None = None) -> Redis | RedisCluster:
@@ -191,6 +194,7 @@ def _client(url: str, password: str | None = None) -> Redis | RedisCluster:
     options: dict[str, Any] = {
         "socket_connect_timeout": CONNECT_S,
         "socket_timeout": REPLY_S,
+        "protocol": 2,  # with 3, a missing password looks like a broken connection
     }
     if password is not None:
         options["password"] = password

@@ -60,14 +60,15 @@ async def request_facts(shard: Shard, batch: list[tuple[str, str]]) -> list[Requ
 
 def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
     queued, strayed, delayed, leased, token, dead, trouble, seen = scores
-    priority, host, request = open_record(record) if record else (0, "", None)
+    priority, host, request = _open(record) if record else (0, "", None)
     return RequestFacts(
         fingerprint=fp,
         host=host,
         priority=priority,
         request=request,
-        queued=queued != b"",
-        strayed=strayed != b"",
+        # Without a body nobody knows whose queue it belongs to.
+        queued=queued != b"" or (strayed != b"" and not record),
+        strayed=strayed != b"" and bool(record),
         delayed_until=_seconds(delayed),
         leased_until=_seconds(leased),
         token=token.decode(),
@@ -75,6 +76,14 @@ def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
         trouble=decode(trouble) if trouble else {},
         seen=bool(seen),
     )
+
+
+def _open(record: bytes) -> tuple[int, str, Request | None]:
+    try:
+        return open_record(record)
+    except ValueError:  # msgspec's errors are ValueErrors
+        host = record.split(b" ", 2)[1:2] or [b"?"]
+        return 0, host[0].decode("utf-8", "replace"), None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,17 +23,18 @@ from skitter.frontier.wire import (
     seal,
     side_by_side,
 )
-from skitter.model import Added, Ended, Leased, State, Stats
+from skitter.model import Added, Ended, Failure, Leased, State, Stats
 from skitter.urls import shard_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from skitter.frontier.shard import Shard
-    from skitter.model import Completion, Failure, Lease, Request
+    from skitter.model import Completion, Lease, Request
     from skitter.settings import JobOptions, Layout
 
 DEFAULT_LEASE_S = 300.0
+UNREADABLE = "its body cannot be read: written by another release, or damaged"
 #: Items per script call: the server is busy for a few milliseconds with a full one.
 ADD_BATCH, LEASE_BATCH, END_BATCH, COMPLETE_BATCH = 500, 500, 200, 2500
 
@@ -81,11 +82,14 @@ class Frontier:
     async def _lease_from(self, shard: Shard, limit: int, ttl_s: float) -> Leased:
         limit = min(limit, LEASE_BATCH)
         state, again_ms, token, *rows = await shard.call("lease", limit=limit, ttl_ms=ms(ttl_s))
+        leases = [
+            open_lease(fp, record, trouble, token.decode())
+            for fp, record, trouble in zip(rows[::3], rows[1::3], rows[2::3], strict=True)
+        ]
+        if unreadable := [lease for lease in leases if not lease.url]:
+            await self.bury([Failure(lease=one, error=UNREADABLE) for one in unreadable])
         return Leased(
-            [
-                open_lease(fp, record, trouble, token.decode())
-                for fp, record, trouble in zip(rows[::3], rows[1::3], rows[2::3], strict=True)
-            ],
+            [lease for lease in leases if lease.url],
             State(state.decode()),
             None if again_ms < 0 else again_ms / 1000,
         )

@@ -132,7 +132,11 @@ def open_record(record: bytes) -> tuple[int, str, Request]:
 
 
 def open_lease(fp: bytes, record: bytes, trouble: bytes, token: str) -> Lease:
-    priority, host, request = open_record(record)
+    """A body that cannot be read gives a lease without URL, for the caller to bury."""
+    try:
+        priority, host, request = open_record(record)
+    except ValueError:  # msgspec's errors are ValueErrors
+        priority, host, request = 0, record.split(b" ", 2)[1].decode(), Request(url="")
     known = decode(trouble) if trouble else {}
     return Lease(
         request=request,

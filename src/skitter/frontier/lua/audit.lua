@@ -1,6 +1,7 @@
 --[[
 audit: where fingerprints stand in every structure, each at one moment.
 
+FLAGS  no-writes
 KEYS   task     hash   fingerprint -> record
        queue    zset   one per host
        delayed  zset   fingerprint -> ms

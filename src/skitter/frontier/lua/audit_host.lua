@@ -1,6 +1,7 @@
 --[[
 audit_host: what is known about hosts, and where they stand, each at one moment.
 
+FLAGS  no-writes
 KEYS   hosts    hash   host -> msgpack
        due      zset   host -> rank
        wait     zset   host -> ms

@@ -1,6 +1,7 @@
 --[[
 stats: one moment of the shard, and whether it is finished.
 
+FLAGS  no-writes
 KEYS   stats    hash   counters
        task     hash
        holder   hash

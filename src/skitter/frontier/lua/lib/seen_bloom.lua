@@ -7,8 +7,8 @@ KEYS   bloom    string one per block of 2^19 bits
 --@include limits
 local BLOCK_BITS = 2 ^ 19
 
--- The answer is what the bits were before `operation`: SET u1 marks them, GET u1 only looks.
-local function bits_of(fp, operation, ...)
+-- The block of a fingerprint, and a program for BITFIELD over its bits.
+local function program_of(fp, operation, ...)
   local low, high = tonumber(string.sub(fp, -9)), tonumber(string.sub(fp, 1, -10)) or 0
   local step = 2 * math.floor(high / limits.blocks) + 1
   local program = {}
@@ -17,7 +17,7 @@ local function bits_of(fp, operation, ...)
       program[#program + 1] = word
     end
   end
-  return redis.call('BITFIELD', bloom .. high % limits.blocks, unpack(program))
+  return bloom .. high % limits.blocks, program
 end
 
 local function all_set(bits)
@@ -28,9 +28,11 @@ local function all_set(bits)
 end
 
 local function admit_bloom(fp)
-  return not all_set(bits_of(fp, 'SET', 1))
+  local block, program = program_of(fp, 'SET', 1)
+  return not all_set(redis.call('BITFIELD', block, unpack(program))) -- SET answers the old bits
 end
 
 local function in_bloom(fp)
-  return all_set(bits_of(fp, 'GET'))
+  local block, program = program_of(fp, 'GET')
+  return all_set(redis.call('BITFIELD_RO', block, unpack(program)))
 end

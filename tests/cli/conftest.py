@@ -1,0 +1,44 @@
+"""Commands run in this process, through the same entry point as the installed script."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from skitter.cli.main import run
+
+
+@dataclass
+class Answer:
+    exit_code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def skitter(server_url, monkeypatch, capsys):
+    """`skitter("push", "job", url)` on the server of the tests; stdin is text or nothing."""
+    monkeypatch.setenv("SKITTER_REDIS_URL", server_url)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*words: str, stdin: str = "") -> Answer:
+        monkeypatch.setattr(sys, "argv", ["skitter", *words])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        code: Any = 0
+        try:
+            run()
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return Answer(int(code), captured.out, captured.err)
+
+    return call

@@ -1,0 +1,119 @@
+"""up, down, doctor, and servers that cannot be used."""
+
+from __future__ import annotations
+
+import pytest
+
+from skitter.cli.server import problems_of
+from skitter.frontier.connection import ServerFacts
+from skitter.valkey import ServerOptions, hold
+
+
+@pytest.fixture
+def own_dir(short_dir, monkeypatch, request):
+    """The embedded server of this test alone."""
+    directory = short_dir / f"cli{abs(hash(request.node.name)) % 10**6}"
+    monkeypatch.setenv("SKITTER_DIR", str(directory))
+    return directory
+
+
+@pytest.fixture
+def embedded(skitter, own_dir, monkeypatch):
+    monkeypatch.delenv("SKITTER_REDIS_URL")
+    yield skitter
+    skitter("down")
+
+
+def test_up_and_down_and_doctor_in_between(embedded):
+    before = embedded("doctor")
+    up = embedded("up", "--json").json
+    during = embedded("doctor", "--json").json
+    down = embedded("down")
+    again = embedded("down")
+
+    assert "it starts by itself when a command needs it" in before.out
+    assert during["facts"]["pid"] == up["pid"]
+    assert during["facts"]["append_fsync"] == "everysec"
+    assert (during["running"], during["problems"]) == (True, [])
+    assert down.out == "Valkey is down.\n"
+    assert again.out.startswith("No server was running")
+
+
+def test_what_was_pushed_is_there_after_a_restart(embedded):
+    embedded("push", "books", "https://a.test/1")
+    embedded("up")
+    embedded("down")
+
+    assert embedded("status", "books", "--json").json["pending"] == 1
+
+
+@pytest.mark.parametrize(
+    ("directory", "says"),
+    [
+        ("/dev/null/x", "cannot"),
+        ("/tmp/" + "long-" * 30, "the system's limit is 107"),
+    ],
+)
+def test_a_directory_that_cannot_be_used(skitter, monkeypatch, directory, says):
+    monkeypatch.delenv("SKITTER_REDIS_URL")
+
+    answer = skitter("status", "--dir", directory)
+
+    assert answer.exit_code == 3
+    assert says in answer.err
+    assert len(answer.err.splitlines()) == 1
+
+
+def test_servers_that_cannot_be_used(skitter, short_dir):
+    import redis
+
+    options = ServerOptions(password="secret")
+    with hold(short_dir / "locked", options) as server:
+        no_password = skitter("status", "--redis", server.url)
+        wrong = skitter("status", "--redis", server.url.replace("unix://", "unix://:wrong@"))
+        with redis.Redis.from_url(server.url, password="secret") as client:
+            client.config_set("maxmemory-policy", "allkeys-lru")
+        evicting = skitter("status", "--redis", server.url.replace("unix://", "unix://:secret@"))
+    nobody = skitter("status", "--redis", "redis://127.0.0.1:1")
+
+    for answer, says in (
+        (no_password, "refused us (Authentication required)"),
+        (wrong, "refused us"),
+        (evicting, "may evict keys (maxmemory-policy allkeys-lru)"),
+        (nobody, "does not answer"),
+    ):
+        assert answer.exit_code == 3, answer
+        assert says in answer.err
+        assert "secret" not in answer.err
+        assert "Traceback" not in answer.err
+
+
+FINE = {
+    "name": "valkey",
+    "version": "9.1.2",
+    "uptime_s": 5,
+    "pid": 7,
+    "memory_bytes": 10,
+    "max_memory_bytes": 0,
+    "eviction": "noeviction",
+    "append_only": True,
+    "append_fsync": "everysec",
+    "last_write_ok": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({}, None),
+        ({"append_only": False}, "appendonly is off"),
+        ({"append_fsync": "no"}, "appendfsync is 'no'"),
+        ({"append_fsync": None}, None),
+        ({"last_write_ok": False}, "the last write to disk failed"),
+        ({"memory_bytes": 90, "max_memory_bytes": 100}, "memory is 90% full"),
+    ],
+)
+def test_the_doctor_knows_what_to_do(change, says):
+    problems = problems_of(ServerFacts(**{**FINE, **change}))
+
+    assert (says is None and problems == []) or says in problems[0]

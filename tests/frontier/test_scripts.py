@@ -1,0 +1,352 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from skitter.errors import ServerFull
+from skitter.frontier import scripts
+from skitter.frontier.keys import SHARD_KEYS
+from skitter.frontier.scripts import Code, read_header, script, verbs
+from skitter.model import Completion, Failure, Request
+
+LUA = Path(scripts.__file__).with_name("lua")
+FILES = sorted(path.relative_to(LUA).as_posix() for path in LUA.rglob("*.lua"))
+LIBS = [path.stem for path in sorted((LUA / "lib").glob("*.lua"))]
+
+HEADER = """--[[
+example: what it does in a line,
+which may be two.
+
+FLAGS  allow-oom
+KEYS   due      zset   hosts that may be asked now,
+                       best first
+       task     hash   fingerprint -> record
+ARGV   limit    int    how many
+       token    text   proof of the lease
+EACH   fp       text
+       n        int    a short name
+                       and a note
+REPLY  a code per request,
+       in order
+COST   O(1)
+]]
+return 1
+"""
+
+
+def read(name: str) -> str:
+    return (LUA / name).read_text(encoding="utf-8")
+
+
+def includes(text: str) -> list[str]:
+    return " ".join(re.findall(r"^--@include (.+)$", text, re.MULTILINE)).split()
+
+
+def declared_keys(text: str) -> dict[str, str]:
+    """Name and type of each row below KEYS, read by eye, as it were: from column 7 on."""
+    comment = text[: text.index("]]")]
+    section = re.search(r"^KEYS .*\n(?:^ {7}.*\n)*", comment, re.MULTILINE)
+    rows = section.group().splitlines() if section else []
+    return dict(row[7:].split()[:2] for row in rows if row[7:8].strip())
+
+
+# --- headers --------------------------------------------------------------------------------------
+
+
+def test_a_header_is_read_section_by_section():
+    header = read_header(HEADER)
+
+    assert header.summary == "example: what it does in a line, which may be two."
+    assert header.flags == "allow-oom"
+    assert header.keys == ("due", "task")
+    assert header.argv == (("limit", "int"), ("token", "text"))
+    assert header.each == ("fp", "n")
+
+
+def test_a_line_further_to_the_right_continues_the_row_above():
+    header = read_header(HEADER)
+
+    assert "best" not in header.keys
+    assert "and" not in header.each
+    assert header.reply == "a code per request, in order"
+    assert header.cost == "O(1)"
+
+
+def test_a_section_that_is_missing_is_empty():
+    header = read_header("--[[\nexample: nothing else\n]]\n")
+
+    assert header.summary == "example: nothing else"
+    assert not (header.keys or header.argv or header.each)
+    assert header.flags == header.reply == header.cost == ""
+
+
+def test_there_are_verbs_and_libs():
+    assert {"add", "lease", "complete", "stats"} <= set(verbs())
+    assert {"once", "limits", "settle"} <= set(LIBS)
+
+
+@pytest.mark.parametrize("name", verbs())
+def test_every_verb_says_what_it_answers_and_what_it_costs(name):
+    header = read_header(read(f"{name}.lua"))
+
+    assert header.summary.startswith(f"{name}: ")
+    assert header.reply
+    assert "O(" in header.cost
+
+
+@pytest.mark.parametrize("name", LIBS)
+def test_every_lib_says_what_it_is(name):
+    header = read_header(read(f"lib/{name}.lua"))
+
+    assert header.summary.startswith(f"{name}: ")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_keys_are_declared_with_the_type_that_keys_py_says(name):
+    text = read(name)
+    declared = declared_keys(text)
+
+    assert tuple(declared) == read_header(text).keys
+    assert declared == {key: SHARD_KEYS[key].type for key in declared}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_lua_file_is_longer_than_80_lines(name):
+    assert len(read(name).splitlines()) <= 80
+
+
+# --- what Lua may do ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_script_walks_a_structure_of_any_size(name):
+    commands = set(re.findall(r"'([A-Z_]+)'", read(name)))  # also those that are passed on
+    allowed = {"SMEMBERS"} if name == "lib/seen_exact.lua" else set()
+    unbounded = {"KEYS", "SCAN", "SSCAN", "HSCAN", "ZSCAN", "SMEMBERS", "HKEYS", "HVALS", "SORT"}
+
+    assert not commands & (unbounded - allowed)
+    assert all("'LIMIT'" in call or "0, 0" in call for call in re.findall("'ZRANGE'.*", read(name)))
+    assert set(re.findall(r"'HGETALL', (\w+)", read(name))) <= {"stats"}  # a few dozen counters
+
+
+@pytest.mark.parametrize("name", verbs())
+def test_every_verb_is_put_together_and_loads(name):
+    assert script(name).source.startswith("#!lua")
+    assert script(name, strict=True).source.startswith("#!lua\n")
+
+
+async def test_the_server_compiles_every_verb_and_knows_it_by_our_sha(server):
+    for name in verbs():
+        for strict in (False, True):
+            code = script(name, strict=strict)
+            assert (await server.command("SCRIPT", "LOAD", code.source)) in (
+                code.sha,
+                code.sha.encode(),
+            )
+
+
+# --- includes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", verbs())
+def test_each_lib_is_included_once_and_after_those_it_needs(name):
+    source = script(name).source
+    wanted, todo = set(), includes(read(f"{name}.lua"))
+    while todo:
+        lib = todo.pop()
+        wanted.add(lib)
+        todo += [more for more in includes(read(f"lib/{lib}.lua")) if more not in wanted]
+
+    at = {lib: source.find(read(f"lib/{lib}.lua")) for lib in LIBS}
+    assert {lib for lib, position in at.items() if position >= 0} == wanted
+    assert all(source.count(read(f"lib/{lib}.lua")) == 1 for lib in wanted)
+    for lib in wanted:
+        assert all(at[needed] < at[lib] for needed in includes(read(f"lib/{lib}.lua")))
+    assert source.endswith(read(f"{name}.lua"))
+
+
+@pytest.mark.parametrize("name", verbs())
+def test_a_verb_has_the_keys_and_arguments_of_its_libs(name):
+    header = script(name).header
+    texts = [read(f"{name}.lua")] + [
+        read(f"lib/{lib}.lua") for lib in LIBS if read(f"lib/{lib}.lua") in script(name).source
+    ]
+
+    assert set(header.keys) == {key for text in texts for key in declared_keys(text)}
+    assert set(header.argv) == {arg for text in texts for arg in read_header(text).argv}
+    assert len(header.keys) == len(set(header.keys))
+
+
+@pytest.fixture
+def lua_folder(tmp_path, monkeypatch):
+    """A folder of our own in place of lua/."""
+    monkeypatch.setattr(scripts, "_LUA", tmp_path)
+    (tmp_path / "lib").mkdir()
+
+    def write(name, *needs, keys=""):
+        include = f"--@include {' '.join(needs)}\n" if needs else ""
+        text = f"--[[\n{name}: made up\n\n{keys}]]\n{include}-- {name}\n"
+        (tmp_path / f"{name}.lua").write_text(text)
+
+    return write
+
+
+def test_a_lib_that_two_others_need_comes_once_before_both(lua_folder):
+    lua_folder("made_up_diamond", "left", "right")
+    lua_folder("lib/left", "base")
+    lua_folder("lib/right", "base")
+    lua_folder("lib/base")
+
+    source = script("made_up_diamond").source
+
+    order = re.findall(r"^-- (\S+)$", source, re.MULTILINE)
+    assert order == ["lib/base", "lib/left", "lib/right", "made_up_diamond"]
+
+
+@pytest.mark.parametrize("circle", [["one"], ["one", "two"], ["one", "two", "three"]])
+def test_a_circle_is_refused_and_named(lua_folder, circle):
+    lua_folder("made_up_circle", "one")
+    for name, needs in zip(circle, [*circle[1:], circle[0]], strict=True):
+        lua_folder(f"lib/{name}", needs)
+
+    with pytest.raises(ValueError, match=" -> ".join([*circle, "one"])):
+        script("made_up_circle")
+
+
+def test_a_key_that_nobody_declared_is_refused(lua_folder):
+    lua_folder("made_up_key", keys="KEYS   novel    zset   something new\n")
+
+    with pytest.raises(ValueError, match="novel"):
+        script("made_up_key")
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+def test_arguments_come_in_the_order_of_the_header():
+    code = script("lease")
+    names = [name for name, _ in code.header.argv]
+
+    arguments = code.arguments({name: f"<{name}>" for name in sorted(names)}, ["a", "b"])
+
+    assert arguments == [*(f"<{name}>" for name in names), "a", "b"]
+
+
+@pytest.mark.parametrize("given", [{"limit": 1}, {"limit": 1, "ttl": 1}, {}])
+async def test_a_wrong_argument_name_is_a_type_error_that_names_the_right_ones(frontier, given):
+    with pytest.raises(TypeError, match="ttl_ms"):
+        await frontier.shards[0].call("lease", **given)
+
+
+async def test_an_argument_too_many_is_a_type_error(frontier):
+    with pytest.raises(TypeError, match="surplus"):
+        await frontier.shards[0].call("lease", limit=1, ttl_ms=1, surplus=1)
+
+
+def test_lua_knows_every_code_by_its_name():
+    source = script("add").source
+
+    assert all(f"local {code.name} = {code.value}" in source for code in Code)
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+DRAINS = ["bury", "complete", "control", "drop", "extend", "host", "reap", "release", "retry"]
+
+
+@pytest.mark.parametrize("name", DRAINS)
+def test_what_drains_runs_on_a_full_server(name):
+    assert script(name).source.startswith("#!lua flags=allow-oom\n")
+
+
+@pytest.mark.parametrize("name", ["audit", "audit_host", "stats"])
+def test_what_only_reads_runs_on_a_full_server_too(name):
+    assert script(name).source.startswith("#!lua flags=no-writes\n")
+
+
+@pytest.mark.parametrize("name", ["add", "lease"])
+def test_what_fills_does_not_run_on_a_full_server(name):
+    assert "allow-oom" not in script(name).source.partition("\n")[0]
+
+
+@pytest.mark.parametrize("name", DRAINS)
+def test_strict_drops_allow_oom_and_nothing_else(name):
+    usual, strict = script(name), script(name, strict=True)
+
+    assert strict.source == usual.source.replace("#!lua flags=allow-oom", "#!lua", 1)
+    assert strict.sha != usual.sha
+    assert strict.header == usual.header
+
+
+@pytest.fixture
+async def fill(server):
+    """Makes the server full; it has room again when the test ends."""
+
+    async def fill_up():
+        await server.command("CONFIG", "SET", "maxmemory", "1mb")
+
+    yield fill_up
+    await server.command("CONFIG", "SET", "maxmemory", "0")
+
+
+async def leases(frontier, how_many):
+    await frontier.add([Request(url=f"https://a.test/{n}") for n in range(how_many)])
+    return (await frontier.lease(how_many)).leases
+
+
+async def test_a_full_server_refuses_what_grows_as_a_whole(frontier, fill):
+    [lease] = await leases(frontier, 1)
+    link = Request(url="https://a.test/link")
+    await fill()
+
+    with pytest.raises(ServerFull):
+        await frontier.add([link])
+    with pytest.raises(ServerFull):
+        await frontier.complete([Completion(lease=lease, links=[link])])
+    with pytest.raises(ServerFull):
+        await frontier.complete([Completion(lease=lease, items=["item"])])
+
+
+async def test_a_full_server_takes_everything_that_ends_a_lease(frontier, fill):
+    one, two, three, four = await leases(frontier, 4)
+    await fill()
+
+    assert await frontier.complete([Completion(lease=one)]) == ["done"]
+    assert await frontier.retry([Failure(lease=two, error="timeout")]) == ["retried"]
+    assert await frontier.bury([Failure(lease=three, error="gone")]) == ["buried"]
+    assert await frontier.extend([four]) == ["extended"]
+    assert await frontier.release([four]) == ["released"]
+    assert await frontier.reap() == 0
+
+
+async def test_a_full_server_still_tells_how_it_is_doing(frontier, fill):
+    await leases(frontier, 1)
+    await fill()
+
+    assert (await frontier.stats()).leased == 1
+
+
+# --- by sha ---------------------------------------------------------------------------------------
+
+
+async def test_scripts_that_the_server_forgot_are_loaded_again(frontier, server):
+    await frontier.add([Request(url="https://a.test/")])
+    await server.command("SCRIPT", "FLUSH")
+
+    [lease] = (await frontier.lease(1)).leases
+    await server.command("SCRIPT", "FLUSH")
+    assert await frontier.complete([Completion(lease=lease)]) == ["done"]
+    await server.command("SCRIPT", "FLUSH")
+
+    stats = await frontier.stats()
+    assert (stats.done, stats.seen) == (1, 1)
+
+
+async def test_a_script_that_was_forgotten_runs_once_and_not_twice(frontier, server):
+    requests = [Request(url=f"https://a.test/{n}") for n in range(3)]
+    await server.command("SCRIPT", "FLUSH")
+
+    assert await frontier.add(requests) == ["new"] * 3
+
+    assert (await frontier.stats()).pending == 3

@@ -1,0 +1,194 @@
+"""URLQueue: the frontier for people with a loop of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from skitter import JobOptions, LeaseLost, Limits, Politeness, QueueFull, Request, URLQueue
+from skitter.errors import BadJobName, BadOption, BadURL, JobMismatch, TooBig, UsageError
+from skitter.settings import Bloom, Layout, Retries
+
+QUICK = JobOptions(politeness=Politeness(delay_s=0, max_in_flight=100))
+
+
+@pytest.fixture
+def queue(job, server_url):
+    with URLQueue(job, redis=server_url, options=QUICK) as opened:
+        yield opened
+
+
+def test_the_example_of_the_readme(queue):
+    assert queue.push("https://example.com/a", priority=5) is True
+    assert queue.push("https://example.com/a") is False
+    assert queue.push_many(["https://example.com/b", "https://example.com/a"]) == 1
+
+    task = queue.pop()
+    assert (task.url, task.priority, task.attempt) == ("https://example.com/a", 5, 1)
+    queue.complete(task, {"title": "A"})
+
+    task = queue.pop()
+    assert queue.fail(task, "timeout") is True
+    assert queue.pop() is None  # nothing may be fetched now: the retry has to wait
+
+    stats = queue.stats()
+    assert (stats.done, stats.delayed, stats.seen) == (1, 1, 2)
+
+
+def test_a_second_end_of_the_same_lease_is_refused(queue):
+    queue.push("https://a.test/")
+    task = queue.pop()
+    queue.complete(task)
+
+    for end in (queue.complete, queue.extend, queue.release, lambda t: queue.fail(t, "x")):
+        with pytest.raises(LeaseLost, match="not ours any more"):
+            end(task)
+
+
+def test_results_are_read_and_removed(queue):
+    queue.push_many(f"https://a.test/{n}" for n in range(700))
+    for task in queue.pop_many(100):
+        queue.complete(task, {"n": task.url})
+
+    assert len(list(queue.results())) == 100
+    assert len(list(queue.results(remove=True))) == 100
+    assert list(queue.results()) == []
+
+
+def test_links_are_added_with_the_completion(queue):
+    queue.push("https://a.test/")
+    queue.complete(queue.pop(), links=["https://a.test/1", "https://a.test/"])
+
+    task = queue.pop()
+    assert (task.url, task.request.depth, task.request.parent) == (
+        "https://a.test/1",
+        1,
+        "https://a.test/",
+    )
+
+
+def test_dont_filter_adds_a_known_url_again(queue):
+    queue.push("https://a.test/")
+
+    assert queue.push("https://a.test/", dont_filter=True) is True
+    assert queue.stats().pending == 2
+
+
+def test_a_failure_is_dead_after_the_last_retry(job, server_url):
+    options = JobOptions(politeness=QUICK.politeness, retries=Retries(max_retries=1, base_s=0))
+    with URLQueue(job, redis=server_url, options=options) as queue:
+        queue.push("https://a.test/", priority=3)
+        first = queue.pop()
+        assert queue.fail(first, ValueError("no price")) is True
+        second = queue.pop()
+        assert (second.attempt, second.priority) == (2, 2)
+        assert queue.fail(second, "again") is False
+        assert queue.stats().dead == 1
+
+
+def test_a_full_queue_raises_or_waits_as_asked(job, server_url):
+    options = JobOptions(politeness=QUICK.politeness, limits=Limits(max_pending=2))
+    with URLQueue(job, redis=server_url, options=options) as queue:
+        with pytest.raises(QueueFull) as full:
+            queue.push_many(f"https://a.test/{n}" for n in range(5))
+        assert (full.value.added, full.value.retryable) == (2, True)
+
+        def consume():
+            with URLQueue(job, redis=server_url) as other:
+                while other.stats().done < 5:
+                    for task in other.pop_many(2):
+                        other.complete(task)
+
+        consumer = threading.Thread(target=consume)
+        consumer.start()
+        assert queue.push_many((f"https://a.test/{n}" for n in range(5)), wait=True) == 3
+        consumer.join()
+        assert queue.stats().done == 5
+
+
+@pytest.mark.parametrize(
+    ("url", "fields", "error"),
+    [
+        ("nonsense", {}, BadURL),
+        ("ftp://a.test/", {}, BadURL),
+        ("https://a.test/\x00", {}, BadURL),
+        ("https://a.test/" + "x" * 100_000, {}, BadURL),
+        ("https://a.test/", {"body": b"x" * 300_000}, TooBig),
+        ("https://a.test/", {"priority": 10**6}, BadOption),
+        ("https://a.test/", {"priority": 1.5}, BadOption),
+        ("https://a.test/", {"meta": {"x": object()}}, BadOption),
+    ],
+)
+def test_bad_input_is_named_and_nothing_is_written(queue, url, fields, error):
+    good = Request(url="https://good.test/")
+    with pytest.raises(error):
+        queue.push_many([good, Request(url=url, **fields)])
+
+    assert queue.stats().seen == 0
+
+
+@pytest.mark.parametrize("name", ["", "a b", "{a}", "a:b", "-a", "x" * 101, "ä", "a\n"])
+def test_a_bad_job_name_is_refused(name):
+    with pytest.raises(BadJobName):
+        URLQueue(name)
+
+
+def test_the_layout_of_a_job_cannot_change(queue, job, server_url):
+    layout = Layout(bloom=Bloom(capacity=1000))
+    with (
+        pytest.raises(JobMismatch, match="was created with bloom=None"),
+        URLQueue(job, redis=server_url, layout=layout),
+    ):
+        pass
+
+
+def test_an_item_that_is_too_big_or_not_plain_is_refused_and_can_be_mended(queue):
+    queue.push("https://a.test/")
+    task = queue.pop()
+    with pytest.raises(TooBig):
+        queue.complete(task, "x" * 9_000_000)
+    with pytest.raises(BadOption, match="plain values"):
+        queue.complete(task, object())
+
+    queue.complete(task, "small")
+    assert [result.item for result in queue.results()] == ["small"]
+
+
+def test_a_queue_that_is_not_open_says_how_to_open_it():
+    with pytest.raises(UsageError, match="with URLQueue"):
+        URLQueue("x").stats()
+
+
+async def test_inside_an_event_loop_it_points_to_the_frontier(job, server_url):
+    with pytest.raises(UsageError, match=r"skitter\.Frontier"):
+        URLQueue(job, redis=server_url).__enter__()
+    await asyncio.sleep(0)
+
+
+def test_threads_share_a_queue(queue):
+    queue.push_many(f"https://a.test/{n}" for n in range(60))
+    seen: list[str] = []
+
+    def work():
+        while task := queue.pop():
+            queue.complete(task)
+            seen.append(task.url)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(seen) == len(set(seen)) == 60
+
+
+def test_the_embedded_server_is_the_default(short_dir, monkeypatch, job):
+    monkeypatch.delenv("SKITTER_REDIS_URL", raising=False)
+    monkeypatch.setenv("SKITTER_DIR", str(short_dir / "default"))
+    with URLQueue(job, redis=None) as queue:
+        queue.push("https://a.test/")
+    with URLQueue(job) as queue:
+        assert queue.stats().pending == 1
