@@ -140,10 +140,9 @@ class QueueFull(FrontierError):
 class JobClosed(FrontierError):
     """The job is draining or cancelled and takes nothing new."""
 
-    def __init__(self, job: str, state: str) -> None:
-        super().__init__(
-            f"job {job!r} takes no new URLs (state: {state}): run `skitter resume {job}` first."
-        )
+    def __init__(self, job: str, state: str, *, hint: str = "") -> None:
+        hint = hint or f"run `skitter resume {job}` first."
+        super().__init__(f"job {job!r} takes no new URLs (state: {state}): {hint}")
         self.job, self.state = job, state
 
 

@@ -80,8 +80,7 @@ class Bloom:
 
     def __post_init__(self) -> None:
         _check("capacity", self.capacity, low=1, high=10**11)
-        if not 0 < self.error_rate < 0.5:
-            raise BadOption("error_rate", self.error_rate, "between 0 and 0.5")
+        _check("error_rate", self.error_rate, low=1e-6, high=0.5)  # below: 64-bit hashes collide
 
     @property
     def hashes(self) -> int:

@@ -15,7 +15,7 @@ import typer
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
 from skitter.cli.output import emit_json, emit_line, grid, pairs, say, tell
-from skitter.errors import BadURL, SkitterError, UsageError
+from skitter.errors import BadURL, JobClosed, JobMissing, SkitterError, UsageError
 from skitter.frontier.connection import Server
 from skitter.frontier.control import configure, set_state
 from skitter.frontier.feed import feed
@@ -135,8 +135,7 @@ def status(
     async def look(server: Server) -> None:
         previous: dict[str, Stats] = {}
         while True:
-            names = [job] if job else await list_jobs(server)
-            now = {name: await (await open_job(server, name)).stats() for name in names}
+            now = await _stats_of(server, job)
             _show_status(now, previous, one=job is not None, as_json=as_json, watch=watch)
             if not watch:
                 return
@@ -144,6 +143,18 @@ def status(
             await asyncio.sleep(2)
 
     on_server(settings(redis, directory), look)
+
+
+async def _stats_of(server: Server, job: str | None) -> dict[str, Stats]:
+    if job:
+        return {job: await (await open_job(server, job)).stats()}
+    found = {}
+    for name in await list_jobs(server):
+        try:
+            found[name] = await (await open_job(server, name)).stats()
+        except (JobClosed, JobMissing) as error:  # purged meanwhile, or half way
+            tell(str(error))
+    return found
 
 
 def _show_status(
@@ -238,13 +249,13 @@ def purge(
 ) -> None:
     """Remove a job and everything it knows. This cannot be undone."""
 
-    async def work(frontier: Frontier) -> int:
-        stats = await frontier.stats()
+    async def work(server: Server) -> int:
+        frontier = await open_job(server, job, purging=True)
         if not yes:
-            _confirm(f"Remove {job!r} with its {stats.seen:,} URLs and {stats.items:,} items?")
+            _confirm(f"Remove {job!r} with all its URLs and items?")
         return await purge_job(frontier)
 
-    removed = on_job(settings(redis, directory), job, work)
+    removed = on_server(settings(redis, directory), work)
     if as_json:
         emit_json({"job": job, "removed_keys": removed})
     else:

@@ -7,38 +7,49 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 from skitter.errors import BadOption
 from skitter.frontier.scan import scan_names
 from skitter.frontier.wire import ms, side_by_side
+from skitter.model import State
 from skitter.settings import JobOptions, Limits, Politeness, Retries
 from skitter.urls import shard_of
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
-    from skitter.model import State
 
 
 async def set_state(frontier: Frontier, state: State) -> None:
     """Run, pause, drain or cancel."""
-    await side_by_side(shard.call("control", ["state", state.value]) for shard in frontier.shards)
+    await _write(frontier, {"state": state.value})
 
 
-async def configure(frontier: Frontier, options: JobOptions) -> None:
+async def configure(frontier: Frontier, options: JobOptions, *, create: bool = False) -> None:
     """Set the job's options; every worker obeys them from its next call on."""
     if options.limits.max_pages is not None and len(frontier.shards) > 1:
         raise BadOption("max_pages", options.limits.max_pages, "left out in a job of many shards")
     values = _to_fields(options)
     if bloom := frontier.layout.bloom:
         values |= {"bloom_blocks": bloom.blocks, "bloom_hashes": bloom.hashes}
-    each = [part for pair in values.items() for part in pair]
-    await side_by_side(shard.call("control", each) for shard in frontier.shards)
+    if create:
+        values |= {"state": State.RUN.value}
+    await _write(frontier, values, create=create)
     frontier.options = options
     await settle_hosts(frontier)
 
 
-async def read_options(frontier: Frontier) -> JobOptions | None:
-    """The options as the server has them; None if the job was never configured."""
+async def read_options(frontier: Frontier) -> tuple[str, JobOptions] | None:
+    """The state and options as the server has them; None if the job was never configured."""
     shard = frontier.shards[0]
     raw = await shard.server.command("HGETALL", shard.keys.key("control"))
-    values = {name.decode(): float(value) for name, value in raw.items() if name != b"state"}
-    return _from_fields(values) if values else None
+    values = {name.decode(): value for name, value in raw.items()}
+    if not values:
+        return None
+    state = values.pop("state").decode()
+    return state, _from_fields({name: float(value) for name, value in values.items()})
+
+
+async def _write(frontier: Frontier, values: dict[str, object], *, create: bool = False) -> None:
+    each = [part for pair in values.items() for part in pair]
+    await side_by_side(
+        shard.call("control", each, strict=False, create=int(create)) for shard in frontier.shards
+    )
 
 
 async def settle_hosts(frontier: Frontier) -> None:

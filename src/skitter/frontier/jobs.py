@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from skitter.errors import JobMismatch, JobMissing
-from skitter.frontier.control import configure, read_options, set_state
+from skitter.errors import JobClosed, JobMismatch, JobMissing
+from skitter.frontier.control import configure, read_options
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.keys import JOBS, ShardKeys
 from skitter.frontier.scan import STEP, scan_keys
 from skitter.frontier.shard import Shard, client_name
-from skitter.model import State
 from skitter.settings import JobOptions, Layout, check_job_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skitter.frontier.connection import Server
+
+
+PURGE = "purge"  # a state of its own: every script refuses to work on such a job
 
 
 async def list_jobs(server: Server) -> list[str]:
@@ -44,21 +46,30 @@ async def create_job(
         _check_layout(job, stored=frontier.layout, asked=layout)
     stored = await read_options(frontier)
     if stored is None:  # new, or its creator died here
-        await set_state(frontier, State.RUN)
-    if stored is None or options is not None:
-        await configure(frontier, options or JobOptions())
-    else:
-        frontier.options = stored
+        await configure(frontier, options or JobOptions(), create=True)
+        return frontier
+    _check_state(job, stored[0])
+    frontier.options = stored[1]
+    if options is not None:
+        await configure(frontier, options)
     return frontier
 
 
-async def open_job(server: Server, job: str, *, clock: Callable[[], int] | None = None) -> Frontier:
-    """Open a job that exists."""
+async def open_job(
+    server: Server,
+    job: str,
+    *,
+    purging: bool = False,
+    clock: Callable[[], int] | None = None,
+) -> Frontier:
+    """Open a job that exists. Purging: also one whose purge was interrupted."""
     frontier = await _frontier(server, check_job_name(job), clock)
     stored = await read_options(frontier)
     if stored is None:
         raise JobMissing(job, await list_jobs(server))
-    frontier.options = stored
+    if not purging:
+        _check_state(job, stored[0])
+    frontier.options = stored[1]
     return frontier
 
 
@@ -70,7 +81,7 @@ async def purge_job(frontier: Frontier) -> int:
     """
     removed = 0
     for shard in frontier.shards:
-        await shard.call("control", ["state", "purge"])
+        await shard.call("control", ["state", PURGE], create=0)
         control = shard.keys.key("control")
         batch: list[str] = []
         async for key in scan_keys(shard):
@@ -92,6 +103,11 @@ async def _frontier(server: Server, job: str, clock: Callable[[], int] | None) -
     name = client_name()
     shards = [Shard(server, ShardKeys(job, number), name, clock) for number in range(layout.shards)]
     return Frontier(job, layout, JobOptions(), shards)
+
+
+def _check_state(job: str, state: str) -> None:
+    if state == PURGE:
+        raise JobClosed(job, "half purged", hint=f"run `skitter purge {job}` to finish that.")
 
 
 def _check_layout(job: str, *, stored: Layout, asked: Layout) -> None:

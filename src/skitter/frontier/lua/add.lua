@@ -17,7 +17,8 @@ if answer then return answer end
 
 local room = math.huge
 if links == 0 and limits.max_pending < math.huge then
-  room = limits.max_pending - read_counter('pending') - redis.call('ZCARD', delayed)
+  local waiting = read_counter('pending') - read_counter('shelved') + redis.call('ZCARD', delayed)
+  room = limits.max_pending - waiting
 end
 
 local names = {}
@@ -26,8 +27,10 @@ load_hosts(names)
 
 local codes = {}
 for at = EACH.start, #ARGV, EACH.stride do
-  local code = FULL
-  if room > 0 or not limits.open then
+  local code
+  if room <= 0 and limits.open then
+    code = has_seen(ARGV[at]) and SEEN or FULL
+  else
     code = accept(ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), ARGV[at + 4])
   end
   if code == NEW then room = room - 1 end

@@ -1,13 +1,21 @@
 --[[
-control: set the desired state or limits of the job. An empty value removes the limit.
+control: set the desired state or limits of the job. An empty value removes the limit. A job that
+is gone, or going, is not brought back in passing.
 
 FLAGS  allow-oom
 KEYS   control  hash   state and limits
+ARGV   create   int    1: make the job if it does not exist
 EACH   field    text
        value    text
 REPLY  how many fields were given
 COST   O(fields)
 ]]
+local state = redis.call('HGET', control, 'state')
+local purging = ARGV[EACH.start] == 'state' and ARGV[EACH.start + 1] == 'purge'
+if (not state and create == 0) or (state == 'purge' and not purging) then
+  error({ err = 'GONE ' .. control })
+end
+
 for at = EACH.start, #ARGV, EACH.stride do
   if ARGV[at + 1] == '' then
     redis.call('HDEL', control, ARGV[at])

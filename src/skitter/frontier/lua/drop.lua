@@ -21,8 +21,7 @@ for at = EACH.start, #ARGV do
   if redis.call('ZREM', dead, fp) == 1 then
     redis.call('HDEL', trouble, fp)
     redis.call('HDEL', task, fp)
-    if forget == 1 then
-      forget_exact(fp)
+    if forget == 1 and not limits.blocks and forget_exact(fp) then
       count('seen', -1)
     else
       count('dropped', 1)

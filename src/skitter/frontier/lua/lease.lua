@@ -1,6 +1,7 @@
 --[[
 lease: hand out up to `limit` requests that may be fetched now, best first, fair among hosts.
 
+FLAGS  allow-oom
 KEYS   lease    zset   fingerprint -> ms
        holder   hash   fingerprint -> token
        task     hash   fingerprint -> record
@@ -23,7 +24,17 @@ local function hand_out(fps)
   bulk('HSET', holder, holders)
 end
 
-local fps = answered()
+-- A repeated call gets what of its first answer is still its own.
+local function still_ours(fps)
+  local ours = {}
+  for i, held_by in ipairs(bulk_read('HMGET', holder, fps)) do
+    if held_by == token then ours[#ours + 1] = fps[i] end
+  end
+  return ours
+end
+
+local first = answered()
+local fps = first and still_ours(first)
 if not fps then
   reap(limit)
   fps = {}
@@ -40,8 +51,6 @@ end
 local reply = { limits.state, next_change(), token }
 local records, troubles = bulk_read('HMGET', task, fps), bulk_read('HMGET', trouble, fps)
 for i, fp in ipairs(fps) do
-  if records[i] then
-    for _, part in ipairs({ fp, records[i], troubles[i] or '' }) do reply[#reply + 1] = part end
-  end
+  for _, part in ipairs({ fp, records[i], troubles[i] or '' }) do reply[#reply + 1] = part end
 end
 return reply

@@ -5,6 +5,7 @@ KEYS   task     hash   fingerprint -> record
 ]]
 --@include enqueue record seen_exact seen_bloom
 local admit = limits.blocks and admit_bloom or admit_exact
+local has_seen = limits.blocks and in_bloom or in_exact
 local records = {}
 
 local function accept(fp, name, priority, depth, body)

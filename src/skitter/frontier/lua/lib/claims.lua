@@ -20,8 +20,7 @@ local function read_claims(how_many)
   for i, claim in ipairs(claims) do
     -- The same lease twice in one call: the first one counts.
     claim.record = tokens[i] == claim.token and not taken[claim.fp] and records[i]
-    taken[claim.fp] = true
-    if not claim.record then count('late', 1) end
+    if claim.record then taken[claim.fp] = true else count('late', 1) end
   end
   return claims
 end

@@ -6,9 +6,9 @@ place, hosts and counters are written once.
 local function commit()
   settle_all()
   local packed = {}
-  for name, known in pairs(loaded) do
+  for name in pairs(touched) do
     packed[#packed + 1] = name
-    packed[#packed + 1] = cmsgpack.pack(known)
+    packed[#packed + 1] = cmsgpack.pack(loaded[name])
   end
   bulk('HSET', hosts, packed)
   write_counters()

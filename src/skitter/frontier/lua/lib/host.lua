@@ -16,6 +16,7 @@ KEYS   hosts    hash   host -> msgpack of that table
 local NOWHERE, DUE, WAIT = 0, 1, 2
 local NEVER = -math.huge -- `best` of an empty queue
 local loaded = {} -- name -> table
+local touched = {} -- name -> true: to be written
 local unsettled = {} -- name -> true: asked for since it was last put in its place
 
 local function load_hosts(names)
@@ -33,6 +34,6 @@ end
 
 local function host(name)
   if not loaded[name] then load_hosts({ name }) end
-  unsettled[name] = true
+  unsettled[name], touched[name] = true, true
   return loaded[name]
 end

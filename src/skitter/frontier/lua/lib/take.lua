@@ -26,12 +26,14 @@ local function take(most)
   local line, fps, names = {}, {}, {}
   if most <= 0 then return fps end
   local best = redis.call('ZPOPMIN', due, most)
-  for i = 1, #best, 2 do
-    names[#names + 1] = best[i]
-    line[#line + 1] = { name = best[i], rank = tonumber(best[i + 1]) }
-  end
+  for i = 1, #best, 2 do names[#names + 1] = best[i] end
   load_hosts(names)
-  for _, name in ipairs(names) do host(name).place = NOWHERE end -- off `due`, until settled
+  for i, name in ipairs(names) do
+    local known = host(name)
+    known.place = NOWHERE -- off `due`, until settled
+    -- A limit may have been lowered since the host was put there.
+    if place_of(name, known) == DUE then line[#line + 1] = { name = name, rank = tonumber(best[2 * i]) } end
+  end
   while #line > 0 and #fps < most do
     local name = table.remove(line, 1).name
     local fp, place, rank = take_from(name)

@@ -1,0 +1,191 @@
+"""Verbs by hand, with fingerprints of the test's choice, and the keys as they lie on the server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from skitter.frontier.scan import scan_keys
+from skitter.frontier.scripts import Code
+from skitter.frontier.wire import decode
+from skitter.settings import JobOptions, Limits, Politeness, Retries
+
+if TYPE_CHECKING:
+    from skitter.frontier.shard import Shard
+
+HOST = "a.test"
+
+
+@dataclass
+class Grant:
+    """The answer of `lease`, taken apart."""
+
+    state: str
+    again_ms: int
+    token: str
+    rows: list[tuple[str, bytes, bytes]]  # fingerprint, record, trouble
+
+    @property
+    def fps(self) -> list[str]:
+        return [fp for fp, _, _ in self.rows]
+
+    @property
+    def claims(self) -> list[tuple[str, str]]:
+        return [(fp, self.token) for fp in self.fps]
+
+
+@dataclass
+class Raw:
+    """One shard, seen by one client."""
+
+    shard: Shard
+
+    # --- verbs ------------------------------------------------------------------------------------
+
+    async def call(self, verb, each=(), **values) -> Any:
+        answer = await self.shard.call(verb, [part for group in each for part in group], **values)
+        return [Code(code) for code in answer] if isinstance(answer, list) else answer
+
+    def numbered(self, seq: int) -> Raw:
+        """The same client, whose next call has this number."""
+        return Raw(replace(self.shard, _numbers=count(seq)))
+
+    async def add(self, *fps, links=0, **about):
+        return await self.call("add", [self.link(fp, **about) for fp in fps], links=links)
+
+    @staticmethod
+    def link(fp, host=HOST, priority=0, depth=0, body=b"body"):
+        return (fp, host, priority, depth, body)
+
+    async def lease(self, limit=10, *, ttl_ms=60_000) -> Grant:
+        answer = await self.shard.call("lease", limit=limit, ttl_ms=ttl_ms)
+        state, again_ms, token, *rest = answer
+        rows = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
+        return Grant(
+            state.decode(), again_ms, token.decode(), [(fp.decode(), *more) for fp, *more in rows]
+        )
+
+    async def complete(self, *ends, block_ms=0):
+        """Each end is a claim, or a claim with links and items: (fp, token, links, items)."""
+        full = [(*end, [], [])[:4] for end in ends]
+        heads = [(fp, token, block_ms, len(ls), len(its)) for fp, token, ls, its in full]
+        links = [link for _, _, ls, _ in full for link in ls]
+        items = [(item,) for *_, its in full for item in its]
+        return await self.call("complete", [*heads, *links, *items], leases=len(full))
+
+    async def extend(self, *claims, ttl_ms=60_000):
+        return await self.call("extend", claims, ttl_ms=ttl_ms)
+
+    async def retry(self, *claims, after_ms=1000, block_ms=0, error="timeout"):
+        return await self.call("retry", [(*claim, after_ms, block_ms, error) for claim in claims])
+
+    async def bury(self, *claims, block_ms=0, reason="gone"):
+        return await self.call("bury", [(*claim, block_ms, reason) for claim in claims])
+
+    async def release(self, *claims, after_ms=0):
+        return await self.call("release", [(*claim, after_ms) for claim in claims])
+
+    async def reap(self, at_most=100):
+        return await self.call("reap", at_most=at_most)
+
+    async def revive(self, *fps):
+        return await self.call("revive", [fps])
+
+    async def drop(self, *fps, forget=0):
+        return await self.call("drop", [fps], forget=forget)
+
+    async def host(self, *names, field="", value=""):
+        return await self.call("host", [names], field=field, value=value)
+
+    async def control(self, **fields):
+        return await self.call("control", fields.items(), create=0)
+
+    async def stats(self) -> dict[str, Any]:
+        state, *pairs = await self.shard.call("stats")
+        counters = zip(pairs[::2], pairs[1::2], strict=True)
+        return {"state": state.decode()} | {name.decode(): int(n) for name, n in counters}
+
+    # --- keys -------------------------------------------------------------------------------------
+
+    async def read(self, name, member=None) -> Any:
+        """One key: hash -> dict, zset -> dict in order, set -> set, stream -> list of fields."""
+        client: Any = self.shard.server.client
+        keys = self.shard.keys
+        key = keys.key(name, member)
+        match keys.spec(name).type:
+            case "hash":
+                opened = {f.decode(): v for f, v in (await client.hgetall(key)).items()}
+                return {field: _open(name, value) for field, value in opened.items()}
+            case "zset":
+                return {m.decode(): s for m, s in await client.zrange(key, 0, -1, withscores=True)}
+            case "set":
+                return {member.decode() for member in await client.smembers(key)}
+            case "stream":
+                entries = await client.xrange(key)
+                return [{f.decode(): v for f, v in fields.items()} for _, fields in entries]
+            case "string":
+                return await client.get(key)
+
+    async def known(self, host=HOST) -> Any:
+        """What `hosts` has about a host."""
+        return (await self.read("hosts"))[host]
+
+    async def counter(self, name) -> Any:
+        return (await self.read("stats")).get(name, 0)
+
+    async def dump(self) -> dict[Any, Any]:
+        """Every key of the shard and what it holds."""
+        found: Any = {self.shard.keys.name_of(key) async for key in scan_keys(self.shard)}
+        return {name: await self.read(*name) for name in sorted(found, key=str)}
+
+    async def dump_without_traces(self) -> dict[Any, Any]:
+        """The dump without what a refused call leaves: its own answer, and the counter `late`."""
+        dump = await self.dump()
+        dump.get(("stats", None), {}).pop("late", None)
+        return {name: value for name, value in dump.items() if name[0] != "recent"}
+
+    async def state_of(self, fp) -> list[str]:
+        """Where a fingerprint is. A healthy one is in one place."""
+        dump = await self.dump()
+        places = [name for name in ("delayed", "lease", "dead") if fp in dump.get((name, None), {})]
+        queues = [value for (name, _), value in dump.items() if name == "queue" and fp in value]
+        return [*places, *("queue" for _ in queues)]
+
+    @staticmethod
+    def score(priority, ticket):
+        return -priority * 2**40 + ticket
+
+
+def _open(name: str, value: bytes) -> Any:
+    if name in ("hosts", "trouble", "recent"):
+        return decode(value)
+    if name == "stats":
+        return int(value)
+    return value.decode() if name in ("control", "holder") else value
+
+
+@pytest.fixture
+def raw(frontier) -> Raw:
+    """A job that hands out everything at once."""
+    return Raw(frontier.shards[0])
+
+
+@pytest.fixture
+def make_raw(make_frontier):
+    """A job with limits of the test's choice; without any, a second client of the same job."""
+
+    async def make(layout=None, **given) -> Raw:
+        options = {"delay_s": 0, "max_in_flight": 1000, "max_retries": 3, "max_losses": 3} | given
+
+        def pick(*names):
+            return {name: options.pop(name) for name in names}
+
+        politeness = Politeness(**pick("delay_s", "max_in_flight"))
+        retries = Retries(**pick("max_retries", "max_losses"))
+        chosen = JobOptions(politeness=politeness, retries=retries, limits=Limits(**options))
+        return Raw((await make_frontier(chosen if given or layout else None, layout)).shards[0])
+
+    return make

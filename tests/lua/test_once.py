@@ -1,0 +1,129 @@
+from typing import Any
+
+import pytest
+
+from skitter.errors import InfrastructureError
+from skitter.frontier.scripts import script, verbs
+
+# What to send to a job in which 1, 2 and 3 are leased, 4 is dead and 5 and 6 are pending; `t` is
+# the token of the leases.
+CALLS: Any = {
+    "add": lambda t: ([("9", "b.test", 0, 0, b"x"), ("5", "a.test", 0, 0, b"x")], {"links": 0}),
+    "lease": lambda t: ([], {"limit": 3, "ttl_ms": 1000}),
+    "extend": lambda t: ([("1", t), ("2", "nonsense")], {"ttl_ms": 9000}),
+    "complete": lambda t: (
+        [("1", t, 5000, 1, 2), ("8", t, 0, 0, 0), ("7", "b.test", 0, 1, b"x"), (b"i",), (b"j",)],
+        {"leases": 2},
+    ),
+    "retry": lambda t: ([("1", t, 500, 0, "error"), ("2", "nonsense", 0, 0, "")], {}),
+    "bury": lambda t: ([("1", t, 0, "reason"), ("2", "nonsense", 0, "")], {}),
+    "release": lambda t: ([("1", t, 0), ("2", t, 500), ("3", "nonsense", 0)], {}),
+    "reap": lambda t: ([], {"at_most": 2}),
+    "revive": lambda t: ([("4", "5")], {}),
+    "drop": lambda t: ([("4", "5")], {"forget": 1}),
+}
+#: These set values: the same again is the same again.
+IDEMPOTENT: Any = {
+    "control": lambda t: ([("state", "pause"), ("max_pages", 3)], {"create": 0}),
+    "host": lambda t: ([("a.test", "c.test")], {"field": "blocked_for_ms", "value": 4000}),
+}
+
+
+async def prepare(raw, clock):
+    """The job of CALLS; its leases have run out, and nobody took them back yet."""
+    await raw.add(*"423156")
+    grant = await raw.lease(4, ttl_ms=1000)
+    await raw.bury(grant.claims[0])
+    clock.advance(1)
+    return grant.token
+
+
+async def send(raw, seq, verb, each, values):
+    flat = [part for group in each for part in group]
+    return await raw.numbered(seq).shard.call(verb, flat, **values)
+
+
+def test_every_verb_that_changes_something_is_tested_here():
+    assert CALLS.keys() | IDEMPOTENT.keys() == set(verbs()) - {"stats", "audit", "audit_host"}
+    assert {verb for verb in verbs() if "recent" in script(verb).header.keys} == CALLS.keys()
+
+
+@pytest.mark.parametrize("verb", CALLS | IDEMPOTENT)
+async def test_a_repeat_gets_the_same_answer_and_changes_nothing(raw, clock, verb):
+    each, values = (CALLS | IDEMPOTENT)[verb](await prepare(raw, clock))
+    before = await raw.dump()
+    first = await send(raw, 100, verb, each, values)
+    after = await raw.dump()
+    assert after != before
+
+    assert await send(raw, 100, verb, each, values) == first
+
+    assert await raw.dump() == after
+
+
+@pytest.mark.parametrize("verb", CALLS)
+async def test_a_repeat_is_recognised_after_other_verbs_of_the_same_client(raw, clock, verb):
+    token = await prepare(raw, clock)
+    each, values = CALLS[verb](token)
+    first = await send(raw, 100, verb, each, values)
+    for number, other in enumerate(CALLS.keys() - {verb}, start=101):
+        await send(raw, number, other, *CALLS[other]("nonsense"))
+    before = await raw.dump()
+
+    again = await send(raw, 100, verb, each, values)
+
+    assert await raw.dump() == before
+    if verb != "lease":  # which shows what it leased as it is now
+        assert again == first
+
+
+@pytest.mark.parametrize("verb", CALLS)
+async def test_a_call_that_was_overtaken_is_refused(raw, clock, verb):
+    each, values = CALLS[verb](await prepare(raw, clock))
+    await send(raw, 100, verb, [], {name: 0 for name in values})
+    before = await raw.dump()
+
+    with pytest.raises(InfrastructureError, match="STALE"):
+        await send(raw, 99, verb, each, values)
+
+    assert await raw.dump() == before
+
+
+@pytest.mark.parametrize("verb", CALLS)
+async def test_the_same_number_of_another_client_is_no_repeat(raw, make_raw, clock, verb):
+    other = await make_raw()
+    each, values = CALLS[verb](await prepare(raw, clock))
+    await send(other, 100, verb, [], {name: 0 for name in values})
+    before = await raw.dump_without_traces()
+
+    await send(raw, 100, verb, each, values)
+
+    assert await raw.dump_without_traces() != before
+
+
+async def test_a_repeated_lease_has_the_same_token_and_leaves_out_what_is_done(raw):
+    await raw.add("1", "2")
+    first = await raw.numbered(100).lease()
+    await raw.complete(first.claims[0])
+
+    again = await raw.numbered(100).lease()
+
+    assert again.token == first.token
+    assert again.rows == first.rows[1:]
+
+
+async def test_a_repeated_lease_that_found_nothing_finds_nothing_again(raw):
+    assert (await raw.numbered(100).lease()).fps == []
+    await raw.add("1")
+
+    assert (await raw.numbered(100).lease()).fps == []
+    assert (await raw.numbered(101).lease()).fps == ["1"]
+
+
+async def test_answers_are_remembered_for_ten_minutes(raw):
+    await raw.add("1")
+
+    key = raw.shard.keys.key("recent", raw.shard.client)
+    left_ms = await raw.shard.server.command("PTTL", key)
+
+    assert 590_000 < left_ms <= 600_000
