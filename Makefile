@@ -20,7 +20,7 @@ define need_python
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format bench chaos constraints clean
+.PHONY: help install demo test check format docs bench chaos constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ check: $(STAMP) ## Check style, types and layers
 format: $(STAMP) ## Repair what ruff can repair
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+docs: $(STAMP) ## Write the reference pages that are made from the code
+	@$(BIN)/python scripts/make_docs.py
 
 bench: $(STAMP) ## Measure the frontier
 	@$(BIN)/skitter bench frontier $(ARGS)

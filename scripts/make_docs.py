@@ -1,0 +1,148 @@
+"""Write the reference pages that are made from the code. A test fails when they drift."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+import typer.main
+
+from skitter import errors, settings
+from skitter.cli.main import app
+from skitter.frontier.keys import JOBS, SHARD_KEYS
+from skitter.frontier.scripts import script, verbs
+from skitter.urls import Canonical
+
+REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
+NOTE = "<!-- Made by `make docs` from {source}; edit that. -->\n\n"
+
+
+def keys_page() -> str:
+    rows = "\n".join(
+        f"| `{name}{f':<{spec.family}>' if spec.family else ''}` | {spec.type} | {spec.holds} |"
+        for name, spec in SHARD_KEYS.items()
+    )
+    return (
+        NOTE.format(source="src/skitter/frontier/keys.py")
+        + "# The key space\n\n"
+        + f"`{JOBS}` is a hash of all jobs: name -> JSON of the layout. Every other key belongs to "
+        "one shard of one job and begins with `skitter:{job:shard}:`; the braces put a shard into one "
+        "cluster slot.\n\n| key | type | holds |\n|---|---|---|\n" + rows + "\n"
+    )
+
+
+def scripts_page() -> str:
+    parts = [NOTE.format(source="the headers in src/skitter/frontier/lua/"), "# The scripts\n"]
+    for verb in verbs():
+        header = script(verb).header
+        takes = ", ".join(name for name, _ in header.argv if name not in ("now", "seq"))
+        each = ", ".join(header.each)
+        says = header.summary.partition(": ")[2]
+        parts.append(f"\n## {verb}\n\n{says[0].upper()}{says[1:]}\n\n")
+        parts.append(f"- keys: {', '.join(f'`{key}`' for key in header.keys)}\n")
+        parts += [f"- takes: {takes}\n"] if takes else []
+        parts += [f"- takes for each item: {each}\n"] if each else []
+        parts.append(f"- answers: {header.reply}\n- cost: {header.cost}\n")
+        parts += [f"- flags: {header.flags}\n"] if header.flags else []
+    return "".join(parts)
+
+
+def errors_page() -> str:
+    def tree(cls: type[errors.SkitterError]) -> Iterator[type[errors.SkitterError]]:
+        yield cls
+        for child in cls.__subclasses__():
+            yield from tree(child)
+
+    rows = "\n".join(
+        f"| `{cls.__name__}` | `{cls.__base__.__name__ if cls.__base__ else ''}` "
+        f"| {(inspect.getdoc(cls) or '').splitlines()[0]} | {cls.exit_code} "
+        f"| {'yes' if cls.retryable else ''} |"
+        for cls in tree(errors.SkitterError)
+    )
+    return (
+        NOTE.format(source="src/skitter/errors.py")
+        + "# Errors and exit codes\n\nThe command line ends with the error's exit code: 0 done, "
+        "1 the frontier or a check said no, 2 usage, 3 infrastructure, 130 interrupted.\n\n"
+        "| error | is a | when | exit code | may work later |\n|---|---|---|---|---|\n"
+        + rows
+        + "\n"
+    )
+
+
+def settings_page() -> str:
+    parts = [
+        NOTE.format(source="src/skitter/settings.py"),
+        "# Options of a job\n\n`JobOptions` holds `politeness`, `retries` and `limits` and may "
+        "change while the job runs (`skitter set`). `Layout` is fixed when the job is created.\n",
+    ]
+    for cls in (
+        settings.Politeness,
+        settings.Retries,
+        settings.Limits,
+        settings.Layout,
+        settings.Bloom,
+        Canonical,
+    ):
+        parts.append(
+            f"\n## {cls.__name__}\n\n{inspect.getdoc(cls)}\n\n| option | default |\n|---|---|\n"
+        )
+        parts += [f"| `{one.name}` | {_default(one)} |\n" for one in fields(cls)]
+    return "".join(parts)
+
+
+def _default(one: object) -> str:
+    default = getattr(one, "default", MISSING)
+    factory = getattr(one, "default_factory", MISSING)
+    if default is not MISSING:
+        return "no limit" if default is None else f"`{default}`"
+    return f"`{factory.__name__}()`" if factory is not MISSING else "required"
+
+
+def cli_page() -> str:
+    parts = [
+        NOTE.format(source="src/skitter/cli/"),
+        "# Commands\n\nAll take `--redis URL` (or `SKITTER_REDIS_URL`), `--dir` (or `SKITTER_DIR`) "
+        "and `--json`. Data goes to stdout, everything else to stderr.\n",
+    ]
+    for path, command in _commands(typer.main.get_command(app), "skitter"):
+        parts.append(f"\n## {path}\n\n{(command.help or '').strip()}\n\n")
+        for one in command.params:
+            if one.name in ("redis", "directory", "as_json", "help"):
+                continue
+            names = (
+                ", ".join(f"`{name}`" for name in one.opts)
+                if one.opts[0][0] == "-"
+                else (f"`{one.metavar or (one.name or '').upper()}`")
+            )
+            parts.append(f"- {names}: {getattr(one, 'help', None) or ''}\n")
+    return "".join(parts)
+
+
+def _commands(command: object, path: str) -> Iterator[tuple[str, object]]:
+    children = getattr(command, "commands", None)
+    if children is None:
+        yield path, command
+        return
+    for name, child in children.items():
+        yield from _commands(child, f"{path} {name}")
+
+
+PAGES = {
+    "keys.md": keys_page,
+    "scripts.md": scripts_page,
+    "errors.md": errors_page,
+    "options.md": settings_page,
+    "commands.md": cli_page,
+}
+
+
+def main() -> None:
+    REFERENCE.mkdir(parents=True, exist_ok=True)
+    for name, make in PAGES.items():
+        (REFERENCE / name).write_text(make(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""The documents are true: their code runs, generated pages are current, links lead somewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+
+
+def load_make_docs():
+    spec = importlib.util.spec_from_file_location("make_docs", ROOT / "scripts" / "make_docs.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", load_make_docs().PAGES)
+def test_generated_pages_are_current(page):
+    make_docs = load_make_docs()
+
+    assert (make_docs.REFERENCE / page).read_text() == make_docs.PAGES[page](), "run `make docs`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    targets = re.findall(r"\]\(([^)#]+)\)", page.read_text())
+
+    missing = [one for one in targets if "://" not in one and not (page.parent / one).exists()]
+    assert missing == []
+
+
+def test_the_code_of_the_readme_runs_and_prints_what_it_says(monkeypatch, short_dir, capsys):
+    monkeypatch.setenv("SKITTER_DIR", str(short_dir / "readme"))
+    monkeypatch.delenv("SKITTER_REDIS_URL", raising=False)
+    readme = (ROOT / "README.md").read_text()
+    [code] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+
+    exec(compile(code, "README.md", "exec"), {})
+
+    printed = capsys.readouterr().out.strip()
+    assert f"\n    {printed}\n" in readme
