@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Self
 
@@ -62,11 +62,13 @@ class Limits:
     max_pages_per_host: int | None = None
     max_depth: int | None = None
     max_pending: int | None = None
+    max_items: int | None = None  # results that wait for a loader; beyond it, nothing is handed out
 
     def __post_init__(self) -> None:
-        for name in ("max_pages", "max_pages_per_host", "max_depth", "max_pending"):
-            if getattr(self, name) is not None:
-                _check(name, getattr(self, name), low=0 if name == "max_depth" else 1, high=2**40)
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if value is not None:
+                _check(one.name, value, low=0 if one.name == "max_depth" else 1, high=2**40)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

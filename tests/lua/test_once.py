@@ -21,6 +21,7 @@ CALLS: Any = {
     "reap": lambda t: ([], {"at_most": 2}),
     "revive": lambda t: ([("4", "5")], {}),
     "drop": lambda t: ([("4", "5")], {"forget": 1}),
+    "reject": lambda t: ([("9", "feed", b"x", "no URL"), ("5", "feed", b"x", "no URL")], {}),
 }
 #: These set values: the same again is the same again.
 IDEMPOTENT: Any = {

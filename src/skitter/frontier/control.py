@@ -95,6 +95,7 @@ def _to_fields(options: JobOptions) -> dict[str, object]:
         "max_pages_per_host": limits.max_pages_per_host or "",
         "max_depth": "" if limits.max_depth is None else limits.max_depth,
         "max_pending": limits.max_pending or "",
+        "max_items": limits.max_items or "",
     }
 
 
@@ -117,5 +118,6 @@ def _from_fields(values: dict[str, float]) -> JobOptions:
             max_pages_per_host=limit("max_pages_per_host"),
             max_depth=limit("max_depth"),
             max_pending=limit("max_pending"),
+            max_items=limit("max_items"),
         ),
     )

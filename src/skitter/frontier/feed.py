@@ -1,13 +1,18 @@
-"""Feeding from outside: all of a batch, or a clear no."""
+"""Feeding from outside: batches, and the list that anybody may push to."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from skitter.errors import JobClosed, QueueFull
-from skitter.model import Added
+import msgspec
+
+from skitter.errors import JobClosed, QueueFull, UsageError, shorten
+from skitter.frontier.keys import feed_key
+from skitter.frontier.wire import cut, encode
+from skitter.model import Added, Request
+from skitter.urls import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +21,8 @@ if TYPE_CHECKING:
     from skitter.frontier.wire import Offer
 
 FULL_PAUSE_S = 0.25
+FEED_BATCH = 500
+LOCK_MS = 5000
 
 
 async def feed(frontier: Frontier, offers: Sequence[Offer], *, wait: bool) -> Counter[Added]:
@@ -33,3 +40,79 @@ async def feed(frontier: Frontier, offers: Sequence[Offer], *, wait: bool) -> Co
         if offers:
             await asyncio.sleep(FULL_PAUSE_S)
     return total
+
+
+async def take_feed(frontier: Frontier) -> int:
+    """Move what was pushed to the job's feed list into the frontier. Returns how many messages.
+
+    A message leaves the list after it was added, so none is lost; a message that was added and
+    not yet removed is added again, which changes nothing. A lock keeps workers from doing the
+    same work; it is no more than that, and expires.
+    """
+    server, key = frontier.shards[0].server, feed_key(frontier.job)
+    if not await server.command("LLEN", key):
+        return 0
+    lock = f"{key}:lock"
+    if not await server.command("SET", lock, frontier.shards[0].client, "NX", "PX", LOCK_MS):
+        return 0
+    try:
+        messages = await server.command("LRANGE", key, -FEED_BATCH, -1)
+        taken = await _take(frontier, messages[::-1])  # LPUSH: the oldest is the last
+        for message in taken:
+            await server.command("LREM", key, -1, message)
+        return len(taken)
+    finally:
+        await server.command("DEL", lock)
+
+
+async def feed_length(frontier: Frontier) -> int:
+    """How many messages wait in the feed list."""
+    waiting: int = await frontier.shards[0].server.command("LLEN", feed_key(frontier.job))
+    return waiting
+
+
+async def _take(frontier: Frontier, messages: list[bytes]) -> list[bytes]:
+    """Add what can be added; what is no request becomes a dead letter with its text."""
+    offers: list[tuple[bytes, Offer]] = []
+    rejected: list[tuple[bytes, str]] = []
+    for message in messages:
+        try:
+            offers.append((message, frontier.offer(parse_message(message))))
+        except UsageError as error:
+            rejected.append((message, str(error)))
+    answers = await frontier.add_offers([offer for _, offer in offers])
+    await _reject(frontier, rejected)
+    refused = (Added.FULL, Added.CLOSED)  # they stay in the list until there is room
+    taken = [m for (m, _), said in zip(offers, answers, strict=True) if said not in refused]
+    return taken + [message for message, _ in rejected]
+
+
+async def _reject(frontier: Frontier, rejected: list[tuple[bytes, str]]) -> None:
+    each: list[object] = []
+    for message, reason in rejected:
+        text = message.decode("utf-8", "replace")
+        body = encode(Request(url="feed:" + shorten(text, 2000), meta={"message": cut(text)}))
+        each += (fingerprint(text, unique="rejected"), "feed", body, cut(reason))
+    if each:
+        await frontier.shards[0].call("reject", each)
+
+
+def parse_message(message: bytes) -> Request:
+    """A plain URL, or JSON with url and any of method, headers, body, meta, priority, ..."""
+    text = message.strip()
+    if not text.startswith(b"{"):
+        return Request(url=text.decode("utf-8", "surrogateescape"))
+    try:
+        return msgspec.convert(_plain(msgspec.json.decode(text)), Request)
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"the message is no request: {error}") from None
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no bytes: a body is text."""
+    if isinstance(fields.get("body"), str):
+        fields["body"] = fields["body"].encode()
+    unknown = fields.keys() - set(Request.__struct_fields__)
+    if unknown:
+        raise UsageError(f"the message has fields that nobody knows: {', '.join(sorted(unknown))}")
+    return fields

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+import redis.exceptions as problems
+
+from skitter.errors import InfrastructureError
 from skitter.frontier.wire import decode
 from skitter.model import Result
 
@@ -14,47 +19,110 @@ if TYPE_CHECKING:
     from skitter.frontier.shard import Shard
 
 PAGE = 500
+GROUP = "load"
+#: A loader that has not acknowledged for so long is taken for dead, and its items are taken over.
+TAKE_OVER_S = 30.0
 
 
 async def read_items(frontier: Frontier) -> AsyncIterator[list[Result]]:
     """All items, in pages, shard by shard; they stay until `remove_items`."""
     for shard in frontier.shards:
         after = "-"
-        while page := await _page(shard, after):
-            yield page
-            after = f"({page[-1].id.partition('/')[2]}"
+        while page := await shard.server.command(
+            "XRANGE", shard.keys.key("items"), after, "+", "COUNT", PAGE
+        ):
+            yield [_result(shard, entry, fields) for entry, fields in page]
+            after = f"({page[-1][0].decode()}"
 
 
 async def remove_items(frontier: Frontier, results: Sequence[Result]) -> int:
     """Let go of items that are stored elsewhere. Returns how many there were."""
     removed = 0
-    for number, shard in enumerate(frontier.shards):
-        ids = [
-            entry
-            for place, _, entry in (r.id.partition("/") for r in results)
-            if place == str(number)
-        ]
-        for start in range(0, len(ids), PAGE):
-            part = ids[start : start + PAGE]
-            removed += await shard.server.command("XDEL", shard.keys.key("items"), *part)
+    for shard, ids in _by_shard(frontier, results):
+        removed += await shard.server.command("XDEL", shard.keys.key("items"), *ids)
     return removed
 
 
-async def _page(shard: Shard, after: str) -> list[Result]:
-    entries = await shard.server.command(
-        "XRANGE", shard.keys.key("items"), after, "+", "COUNT", PAGE
-    )
-    results = []
-    for entry, fields in entries:
-        body = decode(fields[b"item"])
-        results.append(
-            Result(
-                id=f"{shard.keys.shard}/{entry.decode()}",
-                fingerprint=fields[b"fp"].decode(),
-                index=int(fields[b"n"]),
-                url=body["url"],
-                item=body["item"],
-                fetched_at=int(entry.partition(b"-")[0]) / 1000,
-            )
+@dataclass(slots=True)
+class ItemStream:
+    """Items for one loader of several: each gets its own share, and what a dead one left."""
+
+    frontier: Frontier
+    loader: str
+    take_over_s: float = TAKE_OVER_S
+    _begun: set[int] = field(default_factory=set)
+
+    async def read(self, limit: int, wait_s: float) -> list[Result]:
+        """Up to `limit` items; waits a little if there are none."""
+        for shard in self.frontier.shards:
+            if results := await self._read_from(shard, limit):
+                return results
+        await asyncio.sleep(wait_s)
+        return []
+
+    async def acknowledge(self, results: Sequence[Result]) -> None:
+        """They are stored: nobody gets them again."""
+        for shard, ids in _by_shard(self.frontier, results):
+            key = shard.keys.key("items")
+            await shard.server.command("XACK", key, GROUP, *ids)
+            await shard.server.command("XDEL", key, *ids)
+
+    async def _read_from(self, shard: Shard, limit: int) -> list[Result]:
+        await self._begin(shard)
+        key = shard.keys.key("items")
+        idle_ms = round(self.take_over_s * 1000)
+        _, stale, *_ = await shard.server.command(
+            "XAUTOCLAIM", key, GROUP, self.loader, idle_ms, "0-0", "COUNT", limit
         )
-    return results
+        entries = [entry for entry in stale if entry[1]]  # removed ones come without fields
+        if not entries:
+            reply = await shard.server.command(
+                "XREADGROUP", "GROUP", GROUP, self.loader, "COUNT", limit, "STREAMS", key, ">"
+            )
+            entries = _entries(reply)
+        return [_result(shard, entry, fields) for entry, fields in entries]
+
+    async def _begin(self, shard: Shard) -> None:
+        if shard.keys.shard in self._begun:
+            return
+        try:
+            await shard.server.command(
+                "XGROUP", "CREATE", shard.keys.key("items"), GROUP, "0", "MKSTREAM"
+            )
+        except InfrastructureError as error:
+            if not isinstance(error.__cause__, problems.ResponseError) or "BUSYGROUP" not in str(
+                error
+            ):
+                raise
+        self._begun.add(shard.keys.shard)
+
+
+def _entries(reply: Any) -> list[Any]:
+    """The client answers a dict or a list of (stream, entries), by protocol version."""
+    if not reply:
+        return []
+    streams = reply.values() if isinstance(reply, dict) else [entries for _, entries in reply]
+    return [entry for entries in streams for entry in entries]
+
+
+def _result(shard: Shard, entry: bytes, fields: Any) -> Result:
+    known = (
+        fields if isinstance(fields, dict) else dict(zip(fields[::2], fields[1::2], strict=True))
+    )
+    body = decode(known[b"item"])
+    return Result(
+        id=f"{shard.keys.shard}/{entry.decode()}",
+        fingerprint=known[b"fp"].decode(),
+        index=int(known[b"n"]),
+        url=body["url"],
+        item=body["item"],
+        fetched_at=int(entry.partition(b"-")[0]) / 1000,
+    )
+
+
+def _by_shard(frontier: Frontier, results: Sequence[Result]) -> list[tuple[Shard, list[str]]]:
+    places: dict[int, list[str]] = {}
+    for result in results:
+        number, _, entry = result.id.partition("/")
+        places.setdefault(int(number), []).append(entry)
+    return [(frontier.shards[number], ids) for number, ids in places.items()]

@@ -13,6 +13,11 @@ from dataclasses import dataclass
 JOBS = "skitter:jobs"
 
 
+def feed_key(job: str) -> str:
+    """list: URLs or JSON that anybody may LPUSH; workers take them from the other end."""
+    return f"skitter:{job}:feed"
+
+
 @dataclass(frozen=True, slots=True)
 class KeySpec:
     """What lives under a key. A family is one key per member: `queue:<host>`."""
@@ -40,6 +45,9 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "trouble": KeySpec("hash", "fingerprint -> msgpack: failures, losses, last error and its time"),
     "dead": KeySpec("zset", "fingerprint -> ms at which it was given up"),
     "items": KeySpec("stream", "what handlers yielded, until a reader acknowledges it"),
+    "robots": KeySpec("string", "robots.txt as it was answered, until it expires", family="host"),
+    "workers": KeySpec("hash", "worker -> msgpack of its last heartbeat"),
+    "events": KeySpec("stream", "the log of all workers, capped"),
     "recent": KeySpec("hash", "verb -> number and answer of a client's last call", family="client"),
 }
 

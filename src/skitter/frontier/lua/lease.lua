@@ -6,6 +6,7 @@ KEYS   lease    zset   fingerprint -> ms
        holder   hash   fingerprint -> token
        task     hash   fingerprint -> record
        trouble  hash   fingerprint -> msgpack
+       items    stream results that no loader has taken yet
 ARGV   limit    int    how many at the most
        ttl_ms   int    how long they are ours
        token    text   proof of the lease
@@ -38,7 +39,9 @@ local fps = first and still_ours(first)
 if not fps then
   reap(limit)
   fps = {}
-  if limits.running then
+  -- A slow database holds the workers back; it does not fill the server.
+  local held_back = limits.max_items < math.huge and redis.call('XLEN', items) >= limits.max_items
+  if limits.running and not held_back then
     wake(limit)
     local pages_left = limits.max_pages - read_counter('done') - redis.call('ZCARD', lease)
     fps = take(math.min(limit, pages_left))

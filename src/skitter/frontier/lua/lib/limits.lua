@@ -6,7 +6,7 @@ KEYS   control  hash   state and limits; an absent limit is none
 ]]
 local LIMITS = {
   'delay_ms', 'max_in_flight', 'max_retries', 'max_losses',
-  'max_pages', 'max_pages_per_host', 'max_depth', 'max_pending',
+  'max_pages', 'max_pages_per_host', 'max_depth', 'max_pending', 'max_items',
 }
 
 local function read_limits()

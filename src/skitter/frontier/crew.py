@@ -1,0 +1,106 @@
+"""The crew of a job: who works on it, what they say, how many there should be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from skitter.frontier.wire import decode, encode
+
+if TYPE_CHECKING:
+
+    from skitter.frontier.frontier import Frontier
+
+EVENTS_KEPT = 10_000
+#: A worker that has not been heard of for so long is gone.
+SILENCE_S = 15.0
+
+
+class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker tells every few seconds."""
+
+    name: str
+    host: str
+    pid: int
+    kind: str = "worker"  # worker, loader, supervisor
+    started_at: float
+    at: float
+    pages: int = 0
+    errors: int = 0
+    active: int = 0
+    memory_mb: float = 0.0
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the cluster's log."""
+
+    id: str
+    at: float
+    level: str
+    worker: str
+    text: str
+
+
+async def beat(frontier: Frontier, heartbeat: Heartbeat) -> None:
+    shard = frontier.shards[0]
+    await shard.server.command("HSET", shard.keys.key("workers"), heartbeat.name, encode(heartbeat))
+
+
+async def leave(frontier: Frontier, name: str) -> None:
+    shard = frontier.shards[0]
+    await shard.server.command("HDEL", shard.keys.key("workers"), name)
+
+
+async def crew(frontier: Frontier) -> list[Heartbeat]:
+    """Everybody who was heard of lately. Whoever was not is struck off."""
+    shard = frontier.shards[0]
+    raw = await shard.server.command("HGETALL", shard.keys.key("workers"))
+    now = float((await shard.server.command("TIME"))[0])
+    beats = [msgspec.convert(decode(value), Heartbeat) for value in raw.values()]
+    alive = [one for one in beats if now - one.at < SILENCE_S]
+    for one in beats:
+        if now - one.at > 20 * SILENCE_S:
+            await leave(frontier, one.name)
+    return sorted(alive, key=lambda one: (one.kind, one.host, one.pid))
+
+
+async def server_time(frontier: Frontier) -> float:
+    """Seconds since the epoch, by the clock that all workers share."""
+    seconds, micros = await frontier.shards[0].server.command("TIME")
+    return float(seconds) + float(micros) / 1e6
+
+
+async def log(frontier: Frontier, level: str, worker: str, text: str) -> None:
+    """Say something to everybody who runs `skitter logs`."""
+    shard = frontier.shards[0]
+    await shard.server.command(
+        "XADD", shard.keys.key("events"), "MAXLEN", "~", EVENTS_KEPT, "*",
+        "level", level, "worker", worker, "text", text[:2000],
+    )  # fmt: skip
+
+
+async def read_log(frontier: Frontier, after: str = "-", count: int = 1000) -> list[Event]:
+    """The log, oldest first; `after` is the id of the last event one has."""
+    shard = frontier.shards[0]
+    start = after if after == "-" else f"({after}"
+    entries = await shard.server.command(
+        "XRANGE", shard.keys.key("events"), start, "+", "COUNT", count
+    )
+    return [
+        Event(
+            id=entry.decode(),
+            at=int(entry.partition(b"-")[0]) / 1000,
+            level=fields[b"level"].decode(),
+            worker=fields[b"worker"].decode(),
+            text=fields[b"text"].decode("utf-8", "replace"),
+        )
+        for entry, fields in entries
+    ]
+
+
+async def wanted_workers(frontier: Frontier) -> int | None:
+    """How many processes the operator wants; None: nobody said."""
+    shard = frontier.shards[0]
+    raw = await shard.server.command("HGET", shard.keys.key("control"), "workers")
+    return int(raw) if raw else None

@@ -1,0 +1,30 @@
+--[[
+reject: what was fed and cannot be crawled becomes a dead letter at once, with its text.
+
+FLAGS  allow-oom
+KEYS   task     hash   fingerprint -> record
+EACH   fp       text
+       host     text   any name without spaces; it is never asked
+       body     bytes  msgpack of a request that holds the text
+       reason   text
+REPLY  a code per message: BURIED, or SEEN if the same was rejected before
+COST   O(messages * log N)
+]]
+--@include once accept trouble commit
+local answer = answered()
+if answer then return answer end
+
+local codes = {}
+for at = EACH.start, #ARGV, EACH.stride do
+  local fp, code = ARGV[at], SEEN
+  if admit(fp) then
+    redis.call('HSET', task, fp, pack_record(0, ARGV[at + 1], ARGV[at + 2]))
+    bury(fp, { failures = 1, losses = 0 }, ARGV[at + 3])
+    count('seen', 1)
+    code = BURIED
+  end
+  codes[#codes + 1] = code
+end
+write_accepted()
+commit()
+return remember(codes)

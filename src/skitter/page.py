@@ -1,0 +1,376 @@
+"""Page: what a handler sees of one answer.
+
+Nothing is done before it is asked for: the body is decoded at the first look at `text`, parsed at
+the first look at `tree`. A page comes from a stranger, so nothing in it raises anything but the
+errors below; a link that leads nowhere becomes a request that the scope refuses and counts.
+
+    PageError (SkitterError)
+    ├── NoMatch          css_first found nothing, and no default was given
+    ├── NoLink           a node without href, or nothing that could be a link
+    └── NotJSON          the body is not JSON
+    BadSelector (UsageError)
+    LibraryMissing (UsageError)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any, Final, Self, TypeVar, overload
+
+import msgspec
+from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
+
+from skitter.errors import SkitterError, UsageError, shorten
+from skitter.fetch.encoding import decode
+from skitter.model import Request, Response
+from skitter.urls import fingerprint, join
+
+Handler = Callable[..., Any]
+Link = str | LexborNode
+T = TypeVar("T")
+
+_REQUIRED: Final[Any] = object()
+_BASE: Final = re.compile(r"<base[\s/>]", re.IGNORECASE)
+_HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
+
+
+class PageError(SkitterError):
+    """The page is not what the handler took it for."""
+
+    def __init__(self, page: Page, reason: str) -> None:
+        super().__init__(f"{reason} ({shorten(page.url)}, status {page.status})")
+        self.url, self.status, self.reason = page.url, page.status, reason
+
+
+class NoMatch(PageError):
+    """css_first found nothing, and no default was given."""
+
+    def __init__(self, page: Page, selector: str) -> None:
+        super().__init__(
+            page,
+            f"nothing on the page matches {shorten(selector)!r}: correct the selector, "
+            "or pass default=None where the element may be absent",
+        )
+        self.selector = selector
+
+
+class NoLink(PageError):
+    """A node without href, or a value that cannot be a link."""
+
+
+class NotJSON(PageError):
+    """The body is not JSON."""
+
+
+class BadSelector(UsageError):
+    """A selector that does not parse."""
+
+    def __init__(self, selector: object, reason: str) -> None:
+        super().__init__(f"{shorten(repr(selector))} is not a selector we can use: {reason}")
+        self.selector = selector
+
+
+class LibraryMissing(UsageError):
+    """An optional library that is not installed."""
+
+
+class Page:
+    """One answer, with the request that asked for it."""
+
+    __slots__ = ("_base", "_copies", "_decoded", "_links", "_tree", "request", "response", "url")
+
+    def __init__(self, request: Request, response: Response) -> None:
+        self.request = request
+        self.response = response
+        self.url = response.url
+        self._decoded: tuple[str, str] | None = None
+        self._tree: LexborHTMLParser | None = None
+        self._base: str | None = None
+        self._links: list[str] | None = None
+        self._copies = 0
+
+    @classmethod
+    def of(
+        cls,
+        content: str | bytes,
+        *,
+        url: str = "https://example.com/",
+        status: int = 200,
+        headers: dict[str, str] | None = None,
+        handler: str | Handler | None = None,
+    ) -> Self:
+        """A page from a literal, for tests of a spider: no server, no network."""
+        body = content.encode() if isinstance(content, str) else content
+        fields = {"content-type": "text/html; charset=utf-8"} if isinstance(content, str) else {}
+        fields |= {name.lower(): value for name, value in (headers or {}).items()}
+        response = Response(url=url, status=status, headers=tuple(fields.items()), body=body)
+        return cls(Request(url=url, handler=_handler_name(handler)), response)
+
+    def __repr__(self) -> str:
+        return f"<Page {self.status} {shorten(self.url)}>"
+
+    # --- what came back ---------------------------------------------------------------------------
+
+    @property
+    def status(self) -> int:
+        return self.response.status
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """Names in lower case, in the order they came; a name may come twice."""
+        return self.response.headers
+
+    def header(self, name: str, default: str | None = None) -> str | None:
+        """The first header of that name, in any case."""
+        return self.response.header(name, default)
+
+    @property
+    def content_type(self) -> str:
+        """The media type alone, in lower case: `text/html`. Empty if the server named none."""
+        return (self.header("content-type") or "").partition(";")[0].strip().lower()
+
+    @property
+    def is_html(self) -> bool:
+        """Whether a browser would show it as HTML; a page of unknown type is HTML if it has a tag
+        at its beginning."""
+        kind = self.content_type
+        return kind in _HTML_TYPES if kind else self.text[:1000].lstrip().startswith("<")
+
+    @property
+    def body(self) -> bytes:
+        return self.response.body
+
+    @property
+    def text(self) -> str:
+        """The body, decoded as browsers decode it."""
+        return self._decode()[0]
+
+    @property
+    def encoding(self) -> str:
+        return self._decode()[1]
+
+    def _decode(self) -> tuple[str, str]:
+        if self._decoded is None:
+            self._decoded = decode(self.response.body, self.response.headers)
+        return self._decoded
+
+    def json(self) -> Any:
+        """The body as JSON. Raises NotJSON."""
+        try:
+            return msgspec.json.decode(self.text)
+        except (ValueError, RecursionError):
+            pass
+        try:
+            # Slower and more lenient: NaN, half of an emoji, a line break inside a string.
+            return json.loads(self.text, strict=False)
+        except (ValueError, RecursionError) as error:
+            raise NotJSON(self, f"the body is not JSON: {error}") from None
+
+    # --- how it was asked for ---------------------------------------------------------------------
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What the request carried along."""
+        return self.request.meta
+
+    @property
+    def depth(self) -> int:
+        return self.request.depth
+
+    # --- elements ---------------------------------------------------------------------------------
+
+    @property
+    def tree(self) -> LexborHTMLParser:
+        """The parsed document. Shared by all that look at this page: do not change it."""
+        if self._tree is None:
+            self._tree = LexborHTMLParser(self.text)
+        return self._tree
+
+    def css(self, selector: str) -> list[LexborNode]:
+        """All elements that match, in the order of the document."""
+        try:
+            return self.tree.css(selector)
+        except (SelectolaxError, ValueError, TypeError) as error:
+            raise BadSelector(selector, str(error)) from None
+
+    @overload
+    def css_first(self, selector: str) -> LexborNode: ...
+    @overload
+    def css_first(self, selector: str, default: T) -> LexborNode | T: ...
+    def css_first(self, selector: str, default: Any = _REQUIRED) -> Any:
+        """The first element that matches, or the default. Raises NoMatch if there is neither."""
+        try:
+            found = self.tree.css_first(selector)
+        except (SelectolaxError, ValueError, TypeError) as error:
+            raise BadSelector(selector, str(error)) from None
+        if found is not None:
+            return found
+        if default is _REQUIRED:
+            raise NoMatch(self, selector)
+        return default
+
+    def xpath(self, expression: str) -> Any:
+        """What lxml finds: elements, strings or a number. Parses the page a second time."""
+        try:
+            lxml = import_module("lxml.html")
+        except ImportError:
+            raise LibraryMissing("page.xpath needs lxml: pip install lxml") from None
+        etree = import_module("lxml.etree")
+        try:
+            query = etree.XPath(expression)
+        except (etree.XPathError, ValueError, TypeError) as error:
+            raise BadSelector(expression, str(error)) from None
+        markup = self.text.encode(errors="replace")
+        try:
+            root = lxml.document_fromstring(markup, parser=lxml.HTMLParser(encoding="utf-8"))
+        except etree.LxmlError:  # an empty document
+            root = lxml.document_fromstring("<html></html>")
+        try:
+            return query(root)
+        except etree.XPathError as error:
+            raise BadSelector(expression, str(error)) from None
+
+    # --- links ------------------------------------------------------------------------------------
+
+    @property
+    def base(self) -> str:
+        """What links are relative to: the page's URL, or its `<base href>`."""
+        if self._base is None:
+            self._base = self._find_base()
+        return self._base
+
+    def _find_base(self) -> str:
+        if not _BASE.search(self.text):  # as cheap as one look through the tree, and needs no tree
+            return self.url
+        element = self.tree.css_first("base[href]")
+        href = element.attributes.get("href") if element else None
+        return (join(self.url, href) if href else None) or self.url
+
+    def links(self, *, skip_nofollow: bool = False, keep_fragment: bool = False) -> list[str]:
+        """Where the page's links lead: absolute http(s) URLs, each once, in order."""
+        if skip_nofollow or keep_fragment:
+            return self._find_links(skip_nofollow=skip_nofollow, keep_fragment=keep_fragment)
+        if self._links is None:
+            self._links = self._find_links()
+        return self._links.copy()
+
+    def _find_links(self, *, skip_nofollow: bool = False, keep_fragment: bool = False) -> list[str]:
+        nodes = self.tree.css("a[href],area[href]")
+        if skip_nofollow:
+            nodes = [node for node in nodes if not _is_nofollow(node)]
+        base = self.base
+        # Equal hrefs are joined once: the menu of a page is often there twice.
+        hrefs = dict.fromkeys(node.attributes["href"] or "" for node in nodes)
+        urls = [url for href in hrefs if (url := join(base, href))]
+        if not keep_fragment:
+            urls = [url.partition("#")[0] if "#" in url else url for url in urls]
+        return list(dict.fromkeys(urls))
+
+    def absolute(self, link: Link) -> str:
+        """The link as a browser resolves it; as it stands, if it does not lead to http(s)."""
+        href = self._href(link)
+        return join(self.base, href) or href
+
+    def follow(  # noqa: PLR0913 - the fields of a request, by keyword
+        self,
+        link: Link,
+        handler: str | Handler | None = None,
+        *,
+        priority: int = 0,
+        meta: dict[str, Any] | None = None,
+        method: str = "GET",
+        headers: dict[str, str] | None = None,
+        body: bytes = b"",
+        dont_filter: bool = False,
+    ) -> Request:
+        """A request for a URL or a node's href, one step deeper than this page.
+
+        No handler: the spider's default. `dont_filter` fetches it although the page is known.
+        """
+        return Request(
+            url=self.absolute(link),
+            method=method,
+            headers=headers or {},
+            body=body,
+            depth=self.request.depth + 1,
+            parent=self.url,
+            handler=_handler_name(handler),
+            meta=meta or {},
+            priority=priority,
+            unique=self._next_copy() if dont_filter else "",
+        )
+
+    def follow_all(
+        self,
+        links: str | Iterable[Link] | None = None,
+        handler: str | Handler | None = None,
+        *,
+        priority: int = 0,
+        meta: dict[str, Any] | None = None,
+    ) -> list[Request]:
+        """A request for each link: of a CSS selector, of an iterable, or every link of the page.
+
+        Nodes without href are left out.
+        """
+        depth, name, meta = self.request.depth + 1, _handler_name(handler), meta or {}
+        return [
+            Request(
+                url=url, depth=depth, parent=self.url, handler=name, meta=meta, priority=priority
+            )
+            for url in self._urls(links)
+        ]
+
+    def _urls(self, links: str | Iterable[Link] | None) -> Iterable[str]:
+        if links is None:
+            return self.links()
+        found = self.css(links) if isinstance(links, str) else links
+        hrefs = (link for link in found if isinstance(link, str) or _node_href(link) is not None)
+        return dict.fromkeys(self.absolute(link) for link in hrefs)
+
+    def _href(self, link: Link) -> str:
+        href = link if isinstance(link, str) else _node_href(link)
+        if href is not None:
+            return href.strip()
+        if isinstance(link, LexborNode):
+            what = f"<{link.tag}> has no href: choose elements that have one, such as a[href]"
+        else:
+            what = f"a {type(link).__name__} is not a link: pass a URL or an element"
+        raise NoLink(self, what)
+
+    def _next_copy(self) -> str:
+        """What sets a request apart from others of the same page.
+
+        Derived and not drawn: a handler that runs again, after its worker died, asks for the same.
+        """
+        self._copies += 1
+        asked = self.request
+        origin = fingerprint(self.url, method=asked.method, body=asked.body, unique=asked.unique)
+        return f"{origin}.{self._copies}"
+
+
+def _handler_name(handler: str | Handler | None) -> str | None:
+    """Handlers travel by name: the worker that gets the request may be on another machine."""
+    if handler is None or isinstance(handler, str):
+        return handler
+    name = getattr(handler, "__name__", None)
+    if not isinstance(name, str):
+        raise UsageError(
+            f"{shorten(repr(handler))} cannot be a handler: pass a function decorated with "
+            "@spider.page, or its name."
+        )
+    return name
+
+
+def _node_href(node: object) -> str | None:
+    if not isinstance(node, LexborNode):
+        return None
+    attributes = node.attributes
+    # An empty attribute is None to selectolax, and a link to the page itself to a browser.
+    return attributes["href"] or "" if "href" in attributes else attributes.get("src")
+
+
+def _is_nofollow(node: LexborNode) -> bool:
+    return "nofollow" in (node.attributes.get("rel") or "").lower().split()

@@ -1,0 +1,68 @@
+"""Items for loaders: each its share, nothing lost with a dead one."""
+
+from __future__ import annotations
+
+from skitter.frontier.items import ItemStream, read_items, remove_items
+from skitter.model import Completion, Request
+from skitter.settings import Layout
+
+
+async def fill(frontier, count: int) -> None:
+    await frontier.add(Request(url=f"https://h{n % 7}.test/{n}") for n in range(count))
+    done = 0
+    while leases := (await frontier.lease(500)).leases:
+        await frontier.complete([Completion(lease=one, items=[{"url": one.url}]) for one in leases])
+        done += len(leases)
+    assert done == count
+
+
+async def test_two_loaders_share_the_items_and_acknowledged_ones_are_gone(make_frontier):
+    from conftest import rude
+
+    frontier = await make_frontier(rude(), Layout(shards=3))
+    await fill(frontier, 300)
+    loaders = [ItemStream(frontier, name) for name in ("one", "two")]
+    got: list[str] = []
+    while (await frontier.stats()).items:
+        for loader in loaders:
+            results = await loader.read(20, wait_s=0)
+            got += [result.item["url"] for result in results]
+            await loader.acknowledge(results)
+
+    assert len(got) == len(set(got)) == 300
+
+
+async def test_what_a_dead_loader_held_is_taken_over(frontier):
+    await fill(frontier, 30)
+    dead, living = ItemStream(frontier, "dead"), ItemStream(frontier, "living", take_over_s=0)
+    held = await dead.read(30, wait_s=0)
+
+    results = await living.read(100, wait_s=0)
+
+    assert [one.id for one in results] == [one.id for one in held]
+    assert (results[0].index, results[0].url) == (0, results[0].item["url"])
+
+
+async def test_pages_of_items_are_read_without_being_taken(frontier):
+    await fill(frontier, 600)
+
+    pages = [page async for page in read_items(frontier)]
+
+    assert [len(page) for page in pages] == [500, 100]
+    assert await remove_items(frontier, pages[0]) == 500
+    assert (await frontier.stats()).items == 100
+
+
+async def test_workers_wait_while_too_many_items_wait_for_a_loader(make_frontier):
+    from conftest import rude
+
+    frontier = await make_frontier(rude(max_items=10))
+    await frontier.add(Request(url=f"https://a.test/{n}") for n in range(30))
+    leases = (await frontier.lease(10)).leases
+    await frontier.complete([Completion(lease=one, items=[1]) for one in leases])
+
+    assert (await frontier.lease(10)).leases == []
+
+    loader = ItemStream(frontier, "loader")
+    await loader.acknowledge(await loader.read(10, wait_s=0))
+    assert len((await frontier.lease(10)).leases) == 10
