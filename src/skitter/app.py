@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from skitter.fetch.client import HttpFetcher
+from skitter.fetch.guard import Guard
+from skitter.fetch.options import FetchOptions
 from skitter.frontier.connection import Server, connect
 from skitter.valkey import Progress, hold
+from skitter.worker.attempt import Attempts
+from skitter.worker.endings import Endings, LinkMemory
+from skitter.worker.loop import Logbook, Worker, WorkerOptions
+from skitter.worker.robots import RobotsBook
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from skitter.frontier.frontier import Frontier
     from skitter.settings import Settings
+    from skitter.spider.spider import Spider
 
 
 @asynccontextmanager
@@ -29,3 +39,27 @@ async def open_server(
             stack.push_async_callback(asyncio.to_thread, held.__exit__, None, None, None)
             url, password = embedded.url, embedded.password
         yield await stack.enter_async_context(connect(url, password=password))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manners:
+    """How a worker behaves towards the web, as far as politeness per host does not say it."""
+
+    obey_robots: bool = True
+    allowed_hosts: frozenset[str] = frozenset()  # private addresses that may be fetched
+    fetch: FetchOptions = field(default_factory=FetchOptions)
+
+
+@asynccontextmanager
+async def open_worker(
+    frontier: Frontier, spider: Spider, *, manners: Manners, options: WorkerOptions
+) -> AsyncIterator[Worker]:
+    """A worker with its client; `await worker.run()` works until the crawl has finished."""
+    seeds = [seed.url for seed in spider.known_seeds]
+    guard = Guard.for_seeds(seeds, also=manners.allowed_hosts)
+    async with HttpFetcher(manners.fetch, guard=guard) as fetcher:
+        memory, logbook = LinkMemory(), Logbook()
+        robots = RobotsBook(frontier, fetcher, guard, manners.fetch.user_agent)
+        attempts = Attempts(spider, fetcher, robots if manners.obey_robots else None, memory)
+        endings = Endings(frontier, memory, logbook)
+        yield Worker(frontier, attempts, endings, logbook, options)

@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from skitter.cli import check, dead, jobs, server, show
+from skitter.cli import check, crawl, dead, jobs, server, show
 from skitter.cli.output import complain
 from skitter.errors import SkitterError
 
@@ -26,6 +26,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
+crawl.add_to(app)
 jobs.add_to(app)
 dead.add_to(app)
 check.add_to(app)

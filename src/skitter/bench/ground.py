@@ -1,0 +1,95 @@
+"""The ground that contenders meet on: a server of their own, and what it says about itself."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skitter.frontier.connection import Server, connect, inspect
+from skitter.frontier.frontier import ADD_BATCH
+from skitter.model import Request
+from skitter.valkey import hold
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from skitter.frontier.frontier import Frontier
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A private server, its socket for the peer, and a place for files."""
+
+    server: Server
+    socket: Path
+    directory: Path
+    tell: Tell
+
+    async def clear(self) -> None:
+        await self.server.command("FLUSHALL", "SYNC")
+
+    async def script_time(self) -> tuple[int, int]:
+        """Microseconds spent in scripts by their sha, and calls, since the server started."""
+        stats = (await self.server.command("INFO", "commandstats")).get("cmdstat_evalsha", {})
+        return int(stats.get("usec", 0)), int(stats.get("calls", 0))
+
+    async def data_bytes(self) -> int:
+        """What the data takes, without the buffers of whoever is connected."""
+        await self.quiet()
+        info = await self.server.command("INFO", "memory")
+        # Not mem_clients_normal of INFO: a timer brings it up to date, some time later.
+        clients = await self.server.command("CLIENT LIST")
+        buffers = sum(int(client["tot-mem"]) for client in clients)
+        return int(info["used_memory"]) - int(info["mem_aof_buffer"]) - buffers
+
+    async def quiet(self) -> None:
+        """Wait for the server to have no background work: a rewrite takes a core and memory."""
+        while True:
+            info = await self.server.command("INFO", "persistence")
+            if not (info["aof_rewrite_in_progress"] or info["aof_rewrite_scheduled"]):
+                return
+            await asyncio.sleep(0.05)
+
+    async def version(self) -> str:
+        facts = await inspect(self.server)
+        return f"{facts.name} {facts.version}"
+
+
+@asynccontextmanager
+async def prepare_ground(tell: Tell) -> AsyncIterator[Ground]:
+    """Start the server in a directory of its own; both are gone at the end."""
+    # Short, because the path of a unix socket has to be.
+    with tempfile.TemporaryDirectory(prefix="skitter-bench-", ignore_cleanup_errors=True) as name:
+        directory = Path(name)
+        with hold(directory / "server") as embedded:
+            async with connect(embedded.url) as server:
+                yield Ground(server, embedded.socket, directory, tell)
+
+
+def make_urls(how_many: int, *, hosts: int) -> list[str]:
+    """URLs of about 60 characters, one host after the other, as links of many sites arrive."""
+    return [
+        f"https://www.shop-{n % hosts:07}.example/catalogue/item-{n:09}.html?v=1"
+        for n in range(how_many)
+    ]
+
+
+async def fill(frontier: Frontier, urls: Iterable[str], tell: Tell | None = None) -> int:
+    """Add URLs in batches, whatever their number. Returns how many."""
+    added = 0
+    batch: list[Request] = []
+    for url in urls:
+        batch.append(Request(url=url))
+        if len(batch) == ADD_BATCH:
+            added += len(await frontier.add(batch))
+            batch = []
+            if tell and added % 100_000 == 0:
+                tell(f"{frontier.job}: {added:,} URLs added")
+    return added + (len(await frontier.add(batch)) if batch else 0)

@@ -1,0 +1,32 @@
+"""The bundled web site: a bookshop on loopback, with all that goes wrong on real ones.
+
+    words, catalogue     what it sells, made from a seed
+    addresses            the many spellings of a link, and which mean the same
+    html, pages          what stands at each address
+    behaviour            which paths misbehave, and how
+    wire, answers        HTTP as bytes; the page and the behaviour become one answer
+    connection, server   the sockets; `BookShop`
+    log                  who asked for what, and what that proves
+
+`python -m skitter.demo.site` opens it at http://localhost:8000/ for a look with a browser.
+"""
+
+from skitter.demo.site.log import (
+    AccessLog,
+    Entry,
+    fetched_twice,
+    read_log,
+    smallest_gap_s,
+    trespasses,
+)
+from skitter.demo.site.server import BookShop
+
+__all__ = [
+    "AccessLog",
+    "BookShop",
+    "Entry",
+    "fetched_twice",
+    "read_log",
+    "smallest_gap_s",
+    "trespasses",
+]

@@ -1,0 +1,78 @@
+"""One page, many addresses: how the shop's links are spelled, and which of them mean the same."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, unquote, urlsplit
+from zlib import crc32
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TRACKING_PREFIXES: Final = ("utm_", "gclid=", "fbclid=")
+
+
+def escape_path(path: str) -> str:
+    """A path as it stands in a URL."""
+    return quote(path, safe="/-._~")
+
+
+def page_of(target: str) -> str:
+    """What a request target means here: path decoded, tracking dropped, query in order.
+
+    Equal for two targets if, and only if, the shop answers them with the same page.
+    """
+    if "?" not in target and "%" not in target and target.startswith("/"):
+        return target  # nearly all of them
+    if not target.startswith("/"):  # RFC 9112 3.2.2: the form that proxies get
+        parts = urlsplit(target)
+        target = f"{parts.path or '/'}?{parts.query}"
+    path, _, query = target.partition("?")
+    pieces = sorted(p for p in query.split("&") if p and not p.startswith(TRACKING_PREFIXES))
+    return f"{unquote(path)}?{'&'.join(pieces)}" if pieces else unquote(path)
+
+
+# --- spellings ------------------------------------------------------------------------------------
+
+
+def spell(path: str, *, origin: str, page: str, turn: int) -> str:
+    """A link to a path as it stands on a page; each turn is spelled another way.
+
+    >>> spell("/books/tides", origin="http://localhost:80", page="/authors/ada", turn=1)
+    '../books/tides'
+    """
+    return _SPELLINGS[turn % len(_SPELLINGS)](escape_path(path), origin, page)
+
+
+def first_turn(page: str) -> int:
+    """Where a page begins to count, so that no two pages spell a link the same way."""
+    return crc32(page.encode())
+
+
+def relative(path: str, page: str) -> str:
+    return posixpath.relpath(path, posixpath.dirname(page))
+
+
+def _shout(origin: str) -> str:
+    """Scheme and host do not mind their case (RFC 3986 6.2.2.1)."""
+    return origin.upper()
+
+
+def _escape_needlessly(path: str) -> str:
+    """The last letter as %xx: the same path (RFC 3986 6.2.2.2)."""
+    return f"{path[:-1]}%{ord(path[-1]):02x}"
+
+
+_SPELLINGS: Final[tuple[Callable[[str, str, str], str], ...]] = (
+    lambda path, origin, page: path,
+    lambda path, origin, page: relative(path, page),
+    lambda path, origin, page: f"{origin}{path}",
+    lambda path, origin, page: f"{path}?utm_source=shelf&utm_medium=web",
+    lambda path, origin, page: f"{path}#reviews",
+    lambda path, origin, page: f"{_shout(origin)}{path}",
+    lambda path, origin, page: origin.removeprefix("http:") + path,
+    lambda path, origin, page: f"{relative(path, page)}?gclid=Cj0KCQ#price",
+    lambda path, origin, page: _escape_needlessly(path),
+    lambda path, origin, page: f"/about/..{path}",
+)

@@ -1,0 +1,224 @@
+"""What the bookshop sells: made from a seed, the same on every machine and every Python."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from random import Random
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from skitter.demo.site import words
+from skitter.errors import BadOption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+DEFAULT_BOOKS: Final = 700
+FEWEST_BOOKS, MOST_BOOKS = 50, 5000  # fewer would leave no room for all that can go wrong
+SEED: Final = 1926
+
+SYMBOLS: Final = {"EUR": "€", "GBP": "£", "USD": "$"}
+
+_Thing = TypeVar("_Thing")
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    name: str
+    slug: str
+
+    @property
+    def path(self) -> str:
+        return f"/categories/{self.slug}"
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    name: str
+    slug: str
+
+    @property
+    def path(self) -> str:
+        return f"/authors/{self.slug}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Book:
+    number: int
+    title: str
+    slug: str
+    author: Author
+    category: Category
+    cents: int
+    currency: str
+    stock: int
+    rating: int
+    upc: str
+    pages: int
+    year: int
+    description: str
+
+    @property
+    def path(self) -> str:
+        """As the server reads it, which is not escaped."""
+        return f"/books/{self.slug}"
+
+    @property
+    def price(self) -> str:
+        return f"{SYMBOLS[self.currency]}{self.cents / 100:.2f}"
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Everything for sale, in the order of the shelves."""
+
+    books: tuple[Book, ...]
+    categories: tuple[Category, ...]
+    authors: tuple[Author, ...]
+
+    @cached_property
+    def by_category(self) -> dict[Category, list[Book]]:
+        """The books of each category, by title: that is how its pages are sorted."""
+        shelves: dict[Category, list[Book]] = {category: [] for category in self.categories}
+        for book in sorted(self.books, key=lambda book: book.slug):
+            shelves[book.category].append(book)
+        return shelves
+
+    @cached_property
+    def by_author(self) -> dict[Author, list[Book]]:
+        shelves: dict[Author, list[Book]] = {author: [] for author in self.authors}
+        for book in self.books:
+            shelves[book.author].append(book)
+        return shelves
+
+    def titled(self, title: str) -> Book:
+        return next(book for book in self.books if book.title == title)
+
+
+def make_catalogue(books: int = DEFAULT_BOOKS) -> Catalogue:
+    """As many books as asked for; 700 are on about 60 pages of 40 categories."""
+    if not FEWEST_BOOKS <= books <= MOST_BOOKS:
+        raise BadOption("books", books, f"a number from {FEWEST_BOOKS} to {MOST_BOOKS:,}")
+    categories = _make_categories(max(4, min(40, round(books * 40 / 700))))
+    authors = _make_authors(max(12, books * 10 // 37))
+    titles = _titles(_Dice(SEED))
+    made = [_make_book(n, next(titles), authors, categories) for n in range(books)]
+    return Catalogue(tuple(made), categories, authors)
+
+
+class _Dice:
+    """Chance that never changes: of `random`, only `Random.random()` promises that."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+
+    def below(self, limit: int) -> int:
+        return int(self._random.random() * limit)
+
+    def pick(self, options: Sequence[_Thing]) -> _Thing:
+        return options[self.below(len(options))]
+
+
+def _make_categories(number: int) -> tuple[Category, ...]:
+    return tuple(Category(name, slugify(name)) for name in words.CATEGORIES[:number])
+
+
+def _make_authors(number: int) -> tuple[Author, ...]:
+    first, last = words.FIRST_NAMES, words.LAST_NAMES
+    names: dict[str, Author] = {}
+    for n in range(number):
+        # Two strides that share no factor: no name comes twice before all were used.
+        number_of_round = n // len(first)
+        name = f"{first[n % len(first)]} {last[(n * 7 + number_of_round) % len(last)]}"
+        if name in names:
+            name = f"{name} {'I' * (number_of_round // len(last) + 2)}"
+        names[name] = Author(name, slugify(name))
+    return tuple(names.values())
+
+
+def _make_book(
+    number: int, title: str, authors: Sequence[Author], categories: Sequence[Category]
+) -> Book:
+    dice = _Dice(SEED * 100_003 + number)
+    return Book(
+        number=number,
+        title=title,
+        slug=slugify(title),
+        # Everyone writes one; then some write many.
+        author=authors[number] if number < len(authors) else dice.pick(authors),
+        category=_choose_category(number, dice, categories),
+        cents=499 + dice.below(4000),
+        currency=dice.pick(("EUR",) * 6 + ("GBP", "USD")),
+        stock=max(0, dice.below(26) - 3),
+        rating=1 + dice.below(5),
+        upc=_make_upc(number),
+        pages=80 + dice.below(640),
+        year=1962 + dice.below(64),
+        description=_describe(dice),
+    )
+
+
+def _choose_category(number: int, dice: _Dice, categories: Sequence[Category]) -> Category:
+    """One each, so that none is empty; then the first of the list are the largest."""
+    if number < len(categories):
+        return categories[number]
+    return categories[min(dice.below(len(categories)), dice.below(len(categories)))]
+
+
+def _describe(dice: _Dice) -> str:
+    opening = dice.pick(words.OPENINGS)
+    person, place = dice.pick(words.PEOPLE).lower(), dice.pick(words.PLACES)
+    first = re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", opening.format(person=person, place=place))
+    return " ".join([first, dice.pick(words.MIDDLES), dice.pick(words.ENDINGS)])
+
+
+def _make_upc(number: int) -> str:
+    """Eleven digits and their check digit, as on a real back cover."""
+    digits = f"{(number + 1) * 48_271_003_337 % 10**11:011d}"
+    total = 3 * sum(int(digit) for digit in digits[::2]) + sum(int(d) for d in digits[1::2])
+    return f"{digits}{-total % 10}"
+
+
+def _titles(dice: _Dice) -> Iterator[str]:
+    """The awkward ones early, so that small shops have them too; no two with the same slug."""
+    awkward = list(words.AWKWARD_TITLES)
+    used = {slugify(title) for title in words.AWKWARD_TITLES}
+    for number in count():
+        if number % 5 == 2 and awkward:
+            yield awkward.pop(0)
+            continue
+        while (slug := slugify(title := _invent_title(dice))) in used:
+            pass
+        used.add(slug)
+        yield title
+
+
+def _invent_title(dice: _Dice) -> str:
+    adjective, noun, other = dice.pick(words.ADJECTIVES), dice.pick(words.NOUNS), None
+    while other in (None, noun):
+        other = dice.pick(words.NOUNS)
+    person, place = dice.pick(words.PEOPLE), dice.pick(words.PLACES)
+    shapes = (
+        f"The {adjective} {noun}",
+        f"The {person}'s {noun}",
+        f"{_article(noun)} {noun} in {place}",
+        f"The {noun} and the {other}",
+        f"The {person} of {place}",
+        f"{_article(adjective)} {adjective} {noun} for the {person}",
+    )
+    return dice.pick(shapes)
+
+
+def _article(word: str) -> str:
+    return "An" if word[0] in "AEIOU" else "A"
+
+
+def slugify(title: str) -> str:
+    """Lower-case words joined by hyphens; accents go, letters of other scripts stay."""
+    plain = unicodedata.normalize("NFKD", title.replace("ø", "o").replace("Œ", "Oe"))
+    plain = "".join(char for char in plain if not unicodedata.combining(char))
+    plain = re.sub("['\u2019]", "", plain.lower())
+    return unicodedata.normalize("NFC", "-".join(re.findall(r"\w+", plain)))

@@ -1,0 +1,22 @@
+"""Bringing pages home: one exchange a call, with limits on all that comes from outside."""
+
+from skitter.fetch.client import Fetcher, HttpFetcher
+from skitter.fetch.encoding import decode
+from skitter.fetch.guard import Guard
+from skitter.fetch.options import FetchOptions, honest_user_agent
+from skitter.fetch.retry_after import retry_after_s
+from skitter.fetch.robots import RobotsRules, fetch_robots
+from skitter.fetch.static import StaticFetcher
+
+__all__ = [
+    "FetchOptions",
+    "Fetcher",
+    "Guard",
+    "HttpFetcher",
+    "RobotsRules",
+    "StaticFetcher",
+    "decode",
+    "fetch_robots",
+    "honest_user_agent",
+    "retry_after_s",
+]

@@ -1,0 +1,212 @@
+"""One request, one exchange: the client on `wreq`, and the one method that stands for it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import timedelta
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+
+import wreq
+from wreq.redirect import Policy
+
+from skitter.errors import ConnectFailed, FetchError, FetchTimeout, ResponseTooLarge
+from skitter.fetch.failures import WREQ_ERRORS, explain
+from skitter.fetch.guard import Guard, authority_of, is_address
+from skitter.fetch.options import FetchOptions
+from skitter.fetch.resolver import Resolver
+from skitter.model import Request, Response
+from skitter.urls import identify
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_METHODS: Final = {
+    name: getattr(wreq.Method, name)
+    for name in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+}
+# URLs that no two parsers read differently; anything else takes the spelling of `identify` first,
+# so that the guard and wreq cannot disagree about the host.
+_PLAIN: Final = re.compile(r"https?://(?:[a-z0-9._-]+|\[[0-9a-f:]+\])(?::[0-9]+)?/[!\"$-\[\]-~]*")
+
+
+class Fetcher(Protocol):
+    """Whatever can bring a page home. A redirect is an answer: it is not followed here."""
+
+    async def fetch(self, request: Request) -> Response:
+        """The answer, whatever its status, or a FetchError."""
+        ...
+
+
+class HttpFetcher:
+    """The real thing. Use it as `async with HttpFetcher(options) as fetcher`.
+
+    Cookies are neither kept nor sent; proxies from the environment are not used.
+    """
+
+    def __init__(
+        self,
+        options: FetchOptions | None = None,
+        *,
+        guard: Guard | None = None,
+        resolver: Resolver | None = None,
+        dns: wreq.DnsOptions | None = None,
+    ) -> None:
+        self._options = options or FetchOptions()
+        self._guard = guard or Guard()
+        self._resolver = resolver or Resolver()
+        self._dns = dns or wreq.DnsOptions()
+        self._client: wreq.Client | None = None
+
+    async def __aenter__(self) -> Self:
+        self._client = _open_client(self._options, self._dns)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+        await self._resolver.close()
+
+    async def fetch(self, request: Request) -> Response:
+        url = request.url
+        if not _PLAIN.fullmatch(url):
+            url = identify(url).url
+        allowed = self._guard.allows(url)
+        if not allowed:
+            await self._check_target(url)
+        started = perf_counter()
+        try:
+            return await self._exchange(request, url, allowed=allowed, started=started)
+        except WREQ_ERRORS as error:
+            elapsed_s = perf_counter() - started
+            raise explain(error, url, elapsed_s=elapsed_s, options=self._options) from error
+
+    async def _exchange(
+        self, request: Request, url: str, *, allowed: bool, started: float
+    ) -> Response:
+        answer = await self._send(request, url)
+        async with answer.stream() as stream:  # leaving it lets go of the connection
+            address = _ip(answer.remote_addr)
+            if not allowed:
+                self._guard.check_address(url, address)
+            headers = self._read_headers(url, answer.headers)
+            body = await self._read_body(url, stream)
+        return Response(
+            url=request.url,
+            status=answer.status.as_int(),
+            headers=headers,
+            body=body,
+            remote_address=address,
+            elapsed_s=perf_counter() - started,
+        )
+
+    async def _send(self, request: Request, url: str) -> wreq.Response:
+        """Everything that differs from request to request; a proxy would be one more keyword."""
+        client = self._client
+        if client is None:  # wreq would raise CancelledError, as if the task were cancelled
+            raise RuntimeError("the fetcher is not open: use it in `async with`.")
+        extra: dict[str, Any] = {}
+        if request.headers:
+            extra["headers"] = request.headers
+        if request.body:
+            extra["body"] = request.body
+        method = _METHODS.get(request.method)
+        if method is None:
+            raise FetchError(url, f"{request.method} is not a method that can be sent")
+        try:
+            return await client.request(method, url, **extra)
+        except RuntimeError as error:
+            if "Invalid header" not in str(error):
+                raise
+            raise FetchError(url, "a header of the request cannot be sent") from error
+
+    def _read_headers(self, url: str, headers: wreq.HeaderMap) -> tuple[tuple[str, str], ...]:
+        raw = [(name.tobytes(), value.tobytes()) for name, value in headers]
+        # wreq's own limit is soft: it grows its buffer in large steps.
+        if sum([len(name) + len(value) for name, value in raw]) > self._options.max_header_bytes:
+            raise ResponseTooLarge(
+                url, f"the headers are over {self._options.max_header_bytes:,} bytes"
+            )
+        try:
+            return tuple([(name.decode(), value.decode()) for name, value in raw])
+        except UnicodeDecodeError:
+            return tuple([(name.decode(), _text(value)) for name, value in raw])
+
+    async def _read_body(self, url: str, stream: wreq.Streamer) -> bytes:
+        """Count while it comes: a small gzip can be a huge page."""
+        chunks: list[memoryview] = []
+        room = self._options.max_body_bytes
+        async for chunk in stream:
+            if isinstance(chunk, memoryview):  # else trailers
+                room -= len(chunk)
+                if room < 0:
+                    raise ResponseTooLarge(
+                        url, f"the body is over {self._options.max_body_bytes:,} bytes"
+                    )
+                chunks.append(chunk)
+        return bytes(chunks[0]) if len(chunks) == 1 else b"".join(chunks)
+
+    async def _check_target(self, url: str) -> None:
+        """Refuse before anything is sent: by the URL, then by each address of the name."""
+        self._guard.check_url(url)
+        name = authority_of(url).name
+        if is_address(name):
+            return
+        addresses = self._resolver.known(name) or await self._resolve(url, name)
+        for address in addresses:
+            self._guard.check_address(url, address)
+
+    async def _resolve(self, url: str, name: str) -> tuple[str, ...]:
+        try:
+            async with asyncio.timeout(self._options.connect_timeout_s):
+                return await self._resolver.resolve(name)
+        except TimeoutError:
+            slow = f"the name did not resolve within {self._options.connect_timeout_s:g} s"
+            raise FetchTimeout(url, slow) from None
+        except (OSError, UnicodeError) as error:  # UnicodeError: a label over 63 characters
+            raise ConnectFailed(url, "the name does not resolve") from error
+
+
+def _open_client(options: FetchOptions, dns: wreq.DnsOptions) -> wreq.Client:
+    return wreq.Client(
+        user_agent=options.user_agent,
+        headers={"accept": options.accept},
+        redirect=Policy.none(),
+        cookie_store=False,
+        referer=False,
+        no_proxy=True,
+        dns_options=dns,
+        connect_timeout=timedelta(seconds=options.connect_timeout_s),
+        read_timeout=timedelta(seconds=options.first_byte_timeout_s),
+        timeout=timedelta(seconds=options.total_timeout_s),
+        http1_only=not options.http2,
+        http1_options=wreq.Http1Options(max_buf_size=options.max_header_bytes, max_headers=512),
+        pool_max_size=options.max_idle_connections,
+        tls_verify=options.ca_file
+        if options.verify_tls and options.ca_file
+        else options.verify_tls,
+        gzip=True,
+        brotli=True,
+        deflate=True,
+        zstd=True,
+    )
+
+
+def _ip(address: wreq.SocketAddr | None) -> str | None:
+    """The host of `1.2.3.4:80` or `[::1]:80`; a third of the cost of `address.ip()`."""
+    return None if address is None else str(address).rpartition(":")[0].strip("[]")
+
+
+def _text(value: bytes) -> str:
+    """UTF-8 where it is, as browsers read Location; else bytes one by one (RFC 9110 5.5)."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")

@@ -1,0 +1,103 @@
+"""Which characters the bytes of a page stand for, as browsers decide it.
+
+In this order (WHATWG HTML 13.2.3, Encoding 6): a byte order mark, the charset of Content-Type, a
+declaration in the first 1024 bytes, UTF-8 if the body is valid UTF-8, windows-1252.
+Labels come from `webencodings`, the table of the standard (latin1 means windows-1252, and so on).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import webencodings
+
+Headers = Iterable[tuple[str, str]]
+
+_PRESCAN_BYTES: Final = 1024
+_MARKS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16be"), (b"\xff\xfe", "utf-16le"))
+
+_CHARSET: Final = re.compile(r"""charset\s*=\s*["']?\s*([^\s;"']+)""", re.IGNORECASE)
+_XML: Final = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([^"'>]+)["']""")
+_COMMENT: Final = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
+_META: Final = re.compile(rb"<meta[\s/]((?:[^>\"']|\"[^\"]*\"|'[^']*')*)", re.IGNORECASE)
+_ATTRIBUTE: Final = re.compile(
+    r"""([^\s=/>"']+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))""", re.DOTALL
+)
+
+_CONTENT_TYPE_CHARS: Final = 256  # strangers write it; nothing sensible is longer
+# windows-1252 leaves no byte undefined; Python's cp1252 leaves five.
+_WINDOWS_1252: Final = {
+    byte: bytes([byte]).decode("cp1252")
+    for byte in range(0x80, 0xA0)
+    if byte not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)
+}
+
+
+def decode(body: bytes, headers: Headers = ()) -> tuple[str, str]:
+    """The text, without its byte order mark, and the standard's name of the encoding."""
+    for mark, name in _MARKS:
+        if body.startswith(mark):
+            return _decode(body[len(mark) :], name), name
+    if declared := _declared(body, headers):
+        return _decode(body, declared), declared
+    try:
+        return body.decode(), "utf-8"
+    except UnicodeDecodeError:
+        return _decode(body, "windows-1252"), "windows-1252"
+
+
+def _declared(body: bytes, headers: Headers) -> str | None:
+    content_type = next((value for key, value in headers if key == "content-type"), "")
+    label = _CHARSET.search(content_type[:_CONTENT_TYPE_CHARS])
+    name = _name(label[1]) if label else None
+    return name or _in_document(body[:_PRESCAN_BYTES])
+
+
+def _in_document(start: bytes) -> str | None:
+    """HTML 13.2.3.2: what the document says of itself, in an XML declaration or a meta element."""
+    if xml := _XML.match(start):
+        return _readable(xml[1].decode("latin-1"))
+    for meta in _META.finditer(_COMMENT.sub(b"", start)):
+        label = _in_meta(meta[1].decode("latin-1"))
+        if label and (name := _readable(label)):
+            return name
+    return None
+
+
+def _in_meta(text: str) -> str | None:
+    attributes: dict[str, str] = {}
+    for found in _ATTRIBUTE.finditer(text):
+        value = next(group for group in found.groups()[1:] if group is not None)
+        attributes.setdefault(found[1].lower(), value)
+    if "charset" in attributes:
+        return attributes["charset"]
+    if attributes.get("http-equiv", "").lower() == "content-type":
+        label = _CHARSET.search(attributes.get("content", ""))
+        return label[1] if label else None
+    return None
+
+
+def _readable(label: str) -> str | None:
+    """We have just read it as ASCII, so it is not UTF-16 whatever it says (HTML 13.2.3.2)."""
+    name = _name(label)
+    if name in ("utf-16le", "utf-16be"):
+        return "utf-8"
+    return "windows-1252" if name == "x-user-defined" else name
+
+
+def _name(label: str) -> str | None:
+    encoding = webencodings.lookup(label)
+    return encoding.name if encoding else None
+
+
+def _decode(body: bytes, name: str) -> str:
+    if name == "utf-8":
+        return body.decode(errors="replace")
+    if name == "windows-1252":
+        return body.decode("latin-1").translate(_WINDOWS_1252)
+    # Encoding 10.1.1: "gbk's decoder is gb18030's decoder", which webencodings leaves out.
+    encoding = webencodings.lookup("gb18030" if name == "gbk" else name)
+    assert encoding is not None, name  # it came from the same table
+    return encoding.codec_info.decode(body, "replace")[0]

@@ -1,0 +1,84 @@
+"""What wreq's errors mean to us.
+
+wreq has a class for each stage and the cause only in its message, which is the `Debug` form of a
+Rust error. So a failure is told by class and by words of that message, in one table; the
+tests provoke each on a real socket, and would notice if a release spelled them otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from wreq import exceptions as wreq_errors
+
+from skitter.errors import BadResponse, ConnectFailed, FetchError, FetchTimeout, ResponseTooLarge
+
+if TYPE_CHECKING:
+    from skitter.fetch.options import FetchOptions
+
+WREQ_ERRORS: Final = (
+    wreq_errors.BodyError,
+    wreq_errors.BuilderError,
+    wreq_errors.ConnectionError,
+    wreq_errors.ConnectionResetError,
+    wreq_errors.DecodingError,
+    wreq_errors.ProxyConnectionError,
+    wreq_errors.RequestError,
+    wreq_errors.TimeoutError,
+    wreq_errors.TlsError,
+    wreq_errors.UpgradeError,
+)
+_CONNECTING: Final = (
+    wreq_errors.ConnectionError,
+    wreq_errors.ProxyConnectionError,
+    wreq_errors.TlsError,
+)
+
+# The first that is found in the message decides.
+_CAUSES: Final[tuple[tuple[str, type[FetchError], str], ...]] = (
+    ("dns error", ConnectFailed, "the name does not resolve"),
+    ("CERTIFICATE_VERIFY_FAILED", ConnectFailed, "the TLS certificate is not to be trusted"),
+    ("SSL", ConnectFailed, "the TLS handshake failed"),
+    ("ConnectionRefused", ConnectFailed, "nothing listens on that port"),
+    ("Unreachable", ConnectFailed, "there is no route to that address"),
+    ("Parse(TooLarge)", ResponseTooLarge, "the headers are over the limit"),
+    ("Parse(", BadResponse, "the answer is not HTTP"),
+    ("IncompleteMessage", BadResponse, "the connection closed before an answer came"),
+    ("Canceled", BadResponse, "the connection closed before an answer came"),  # HTTP/2
+    ("IncompleteBody", BadResponse, "the body was cut off"),
+    ("unexpected EOF", BadResponse, "the body was cut off"),
+    ("ConnectionReset", BadResponse, "the connection was reset"),
+    ("BrokenPipe", BadResponse, "the connection was reset"),
+)
+# What is left, by the class.
+_STAGES: Final[tuple[tuple[tuple[type[Exception], ...], type[FetchError], str], ...]] = (
+    (_CONNECTING, ConnectFailed, "the connection failed"),
+    ((wreq_errors.ConnectionResetError,), BadResponse, "the connection was reset"),
+    ((wreq_errors.DecodingError,), BadResponse, "the body does not decompress"),
+    ((wreq_errors.BodyError,), BadResponse, "the body was cut off"),
+    ((wreq_errors.BuilderError,), FetchError, "the request cannot be sent"),
+)
+
+
+def explain(error: Exception, url: str, *, elapsed_s: float, options: FetchOptions) -> FetchError:
+    """Our error for one of wreq's, with a reason that a person can use."""
+    text = str(error)
+    if "TimedOut" in text or isinstance(error, wreq_errors.TimeoutError):
+        return FetchTimeout(url, _what_was_slow(error, elapsed_s, options))
+    for words, kind, reason in _CAUSES:
+        if words in text:
+            return kind(url, reason)
+    for stage, kind, reason in _STAGES:
+        if isinstance(error, stage):
+            return kind(url, reason)
+    return BadResponse(url, "the exchange failed")
+
+
+def _what_was_slow(error: Exception, elapsed_s: float, options: FetchOptions) -> str:
+    if elapsed_s >= options.total_timeout_s:
+        return f"it took longer than {options.total_timeout_s:g} s in all"
+    if isinstance(error, _CONNECTING):
+        return f"no connection within {options.connect_timeout_s:g} s"
+    if isinstance(error, wreq_errors.TimeoutError):
+        return f"no answer within {options.first_byte_timeout_s:g} s"
+    return f"the body stopped for {options.first_byte_timeout_s:g} s"

@@ -1,0 +1,176 @@
+"""Against requests that a page tricks us into (SSRF): whom a crawler may not talk to.
+
+A link, a redirect or a DNS record is written by strangers and can point into the network that the
+crawler runs in. `Guard` refuses such addresses unless the operator named the host. It is pure; the
+client asks it about the URL before it sends anything, about every address the name resolves to,
+and once more about the address that answered.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from skitter.errors import AddressRefused, BadOption, BadURL
+from skitter.urls import identify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Address = IPv4Address | IPv6Address
+
+# The IANA registries of special-purpose addresses. `ipaddress` knows most of them, but not the same
+# ones in every Python: 3.11 takes 192.0.0.192 (Oracle's metadata) for a public address.
+_SPECIAL: Final[tuple[tuple[IPv4Network | IPv6Network, str], ...]] = tuple(
+    (ip_network(network), kind)
+    for network, kind in (
+        ("169.254.169.254/32", "a cloud metadata address"),
+        ("168.63.129.16/32", "a cloud metadata address"),  # Azure; public by its number
+        ("100.100.100.200/32", "a cloud metadata address"),  # Alibaba
+        ("192.0.0.192/32", "a cloud metadata address"),  # Oracle
+        ("fd00:ec2::254/128", "a cloud metadata address"),  # AWS
+        ("0.0.0.0/8", "an address of this machine"),  # Linux connects 0.0.0.0 to itself
+        ("::/128", "an address of this machine"),
+        ("127.0.0.0/8", "a loopback address"),
+        ("::1/128", "a loopback address"),
+        ("10.0.0.0/8", "a private address"),
+        ("172.16.0.0/12", "a private address"),
+        ("192.168.0.0/16", "a private address"),
+        ("fc00::/7", "a private address"),
+        ("fec0::/10", "a private address"),
+        ("169.254.0.0/16", "a link-local address"),
+        ("fe80::/10", "a link-local address"),
+        ("100.64.0.0/10", "a provider's internal address"),  # RFC 6598, carrier-grade NAT
+        ("224.0.0.0/4", "a multicast address"),
+        ("ff00::/8", "a multicast address"),
+        ("192.0.0.0/24", "a reserved address"),
+        ("64:ff9b:1::/48", "a reserved address"),
+    )
+)
+# IPv6 addresses that carry an IPv4 address, and how far from the right it stands.
+_CARRIERS: Final = (
+    (IPv6Network("::ffff:0:0/96"), 0),  # IPv4-mapped
+    (IPv6Network("::/96"), 0),  # IPv4-compatible
+    (IPv6Network("64:ff9b::/96"), 0),  # NAT64
+    (IPv6Network("2002::/16"), 80),  # 6to4
+)
+_AUTHORITY: Final = re.compile(r"[A-Za-z]+://[^/?#\\]*")
+_DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
+
+
+class Authority(NamedTuple):
+    """Whom a URL addresses, in the spelling of `identify`."""
+
+    name: str  # without the brackets of an IPv6 address
+    host: str  # with them
+    host_port: str  # the scheme's default is spelled too
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Refuses addresses that are not public, except on hosts that the operator allowed.
+
+    `allowed_hosts` has names with a port (that port alone) or without (every port).
+    """
+
+    allowed_hosts: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "allowed_hosts", frozenset(map(_spell, self.allowed_hosts)))
+
+    @classmethod
+    def for_seeds(cls, urls: Iterable[str], *, also: Iterable[str] = ()) -> Self:
+        """A seed allows its own host, on its own port: not all that listens on that machine."""
+        return cls(frozenset(authority_of(url).host_port for url in urls) | frozenset(also))
+
+    def allows(self, url: str) -> bool:
+        """Whether the operator named this host."""
+        if not self.allowed_hosts:
+            return False
+        _, host, host_port = authority_of(url)
+        return host_port in self.allowed_hosts or host in self.allowed_hosts
+
+    def check_url(self, url: str) -> None:
+        """Refuse what can be seen in the URL alone: addresses in any spelling, and localhost."""
+        reason = refusal_of_name(authority_of(url).name)
+        if reason and not self.allows(url):
+            raise AddressRefused(url, reason)
+
+    def check_address(self, url: str, address: str | None) -> None:
+        """Refuse an address that the name stands for, or that answered; unknown is refused too."""
+        reason = refusal(address) if address else "the address that answered is unknown"
+        if reason and not self.allows(url):
+            raise AddressRefused(url, reason)
+
+
+@lru_cache(maxsize=4096)
+def refusal(address: str) -> str | None:
+    """Why an IP address is off limits; None for a public one."""
+    ip = ip_address(address.partition("%")[0])
+    kind = _kind(ip)
+    return f"{ip} is {kind}: allow the host if you mean it." if kind else None
+
+
+@lru_cache(maxsize=4096)
+def refusal_of_name(name: str) -> str | None:
+    """Why a host is off limits by its name alone; None if its address decides."""
+    if name == "localhost" or name.endswith(".localhost"):  # RFC 6761 6.3: always loopback
+        return f"{name} is this machine: allow the host if you mean it."
+    return refusal(name) if is_address(name) else None
+
+
+def is_address(name: str) -> bool:
+    """Whether a host is an IP address; `identify` leaves one spelling of each."""
+    return ":" in name or name.rpartition(".")[2].isdigit()
+
+
+def authority_of(url: str) -> Authority:
+    """Whom a URL addresses. Understood once a host: the hot path is a look-up."""
+    found = _AUTHORITY.match(url)
+    return _understand(found[0] if found else url)
+
+
+@lru_cache(maxsize=4096)
+def _understand(beginning: str) -> Authority:
+    target = identify(beginning)
+    host, port = _split_port(target.host)
+    port = port or _DEFAULT_PORTS[target.url.partition(":")[0]]
+    host = host.removesuffix(".")  # the root of DNS: another spelling of the same name
+    return Authority(host.strip("[]"), host, f"{host}:{port}")
+
+
+def _split_port(host: str) -> tuple[str, str]:
+    name, colon, port = host.rpartition(":")
+    return (name, port) if colon and not port.endswith("]") else (host, "")
+
+
+def _kind(ip: Address) -> str | None:
+    if special := next((kind for network, kind in _SPECIAL if ip in network), None):
+        return special
+    if isinstance(ip, IPv6Address) and (carried := _carried(ip)):
+        return _kind(carried)
+    return None if ip.is_global else "not a public address"
+
+
+def _carried(ip: IPv6Address) -> IPv4Address | None:
+    for network, shift in _CARRIERS:
+        if ip in network:
+            return IPv4Address(int(ip) >> shift & 0xFFFF_FFFF)
+    return None
+
+
+def _spell(host: str) -> str:
+    """Bring an operator's host to the spelling of `identify`; a port that was given stays."""
+    if host.count(":") > 1 and not host.startswith("["):
+        host = f"[{host}]"
+    try:
+        authority = _understand(f"http://{host}/")
+        whole = not set("/?#\\") & set(host)  # not the beginning of a URL
+    except BadURL:
+        whole = False
+    if not whole:
+        raise BadOption("allowed_hosts", host, "host names, with a port or without")
+    return authority.host_port if _split_port(host)[1] else authority.host

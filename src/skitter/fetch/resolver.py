@@ -1,0 +1,82 @@
+"""Looking names up before a request is sent, so that the guard sees the addresses first.
+
+wreq resolves names itself and offers no hook; a look-up of our own in front of it is what refuses
+a name that stands for a private address before a byte goes there. A name that changes its address
+between the two look-ups still meets the check of the address that answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+Lookup = Callable[[str], Awaitable[tuple[str, ...]]]
+
+KEEP_S: Final = 60.0
+MAX_NAMES: Final = 10_000
+THREADS: Final = 64  # getaddrinfo blocks, for 10 s and more on a dead name server
+
+
+class Resolver:
+    """Addresses of names, kept for a minute."""
+
+    def __init__(
+        self, *, lookup: Lookup | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="skitter-names")
+        self._lookup: Lookup = lookup or self._ask_system
+        self._clock = clock
+        self._known: dict[str, tuple[float, tuple[str, ...]]] = {}
+        self._asking: dict[str, asyncio.Task[tuple[str, ...]]] = {}
+
+    def known(self, name: str) -> tuple[str, ...] | None:
+        """The addresses, if they were asked for lately."""
+        entry = self._known.get(name)
+        return entry[1] if entry and entry[0] > self._clock() else None
+
+    async def resolve(self, name: str) -> tuple[str, ...]:
+        """Every address of a name; OSError if it has none. A hundred callers ask once."""
+        if addresses := self.known(name):
+            return addresses
+        task = self._asking.get(name)
+        if task is None:
+            task = self._asking[name] = asyncio.create_task(self._ask(name))
+            task.add_done_callback(_take_exception)
+        # Shielded: a caller that gives up must not take the answer from the others.
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        tasks = list(self._asking.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _ask(self, name: str) -> tuple[str, ...]:
+        try:
+            addresses = await self._lookup(name)
+        finally:
+            del self._asking[name]
+        if len(self._known) >= MAX_NAMES:
+            del self._known[next(iter(self._known))]  # the oldest
+        self._known[name] = (self._clock() + KEEP_S, addresses)
+        return addresses
+
+    async def _ask_system(self, name: str) -> tuple[str, ...]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, _system_addresses, name)
+
+
+def _system_addresses(name: str) -> tuple[str, ...]:
+    found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def _take_exception(task: asyncio.Task[tuple[str, ...]]) -> None:
+    """Look at the failure even if every caller has gone, or asyncio warns that nobody did."""
+    if not task.cancelled():
+        task.exception()

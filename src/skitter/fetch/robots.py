@@ -1,0 +1,223 @@
+"""robots.txt by RFC 9309: what it says, what its absence says, and how long to believe it.
+
+    answer                    may fetch            ask again after
+    2xx                       by its rules         24 h
+    3xx (over 5 hops), 4xx    everything           24 h
+    429, 5xx, no answer       nothing, for now     10 min or Retry-After, longer as it goes on
+    the same for 30 days      everything           24 h
+
+`RobotsRules` is a value: its bytes go to the frontier, so that one fetch serves the whole fleet.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Self
+
+import msgspec
+from protego import Protego
+
+from skitter.errors import BadURL, FetchError, shorten
+from skitter.fetch.retry_after import retry_after_s
+from skitter.model import Request, Response
+from skitter.urls import join
+
+if TYPE_CHECKING:
+    from skitter.fetch.client import Fetcher
+    from skitter.fetch.guard import Guard
+
+MAX_BYTES: Final = 500 * 1024  # RFC 9309 2.5: parse at least this much
+MAX_REDIRECTS: Final = 5  # 2.3.1.2
+FRESH_S: Final = 24 * 3600.0  # 2.4
+TROUBLE_S: Final = 600.0
+LOST_AFTER_S: Final = 30 * 24 * 3600.0  # 2.3.1.4
+
+
+class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+    """What one origin allows. `dict=True`: the parsed form is kept beside the fields."""
+
+    status: int  # 0: there was no answer
+    fetched_at: float  # seconds since the epoch
+    body: bytes = b""
+    reason: str = ""  # why there was no answer
+    retry_after_s: float | None = None
+    unreachable_since: float | None = None
+
+    @classmethod
+    def from_response(
+        cls,
+        status: int,
+        body: bytes = b"",
+        *,
+        at: float,
+        retry_after: str | None = None,
+        unreachable_since: float | None = None,
+    ) -> Self:
+        """What an answer means. `unreachable_since` is that of the rules it replaces."""
+        if _is_trouble(status):
+            return cls(
+                status=status,
+                fetched_at=at,
+                retry_after_s=retry_after_s(retry_after, now=at, longest_s=FRESH_S),
+                unreachable_since=at if unreachable_since is None else unreachable_since,
+            )
+        parsed = _whole_lines(body) if 200 <= status < 300 else b""
+        return cls(status=status, fetched_at=at, body=parsed)
+
+    @classmethod
+    def unreachable(cls, reason: str, *, at: float, unreachable_since: float | None = None) -> Self:
+        """No answer at all: the network, or an answer that is not HTTP."""
+        since = at if unreachable_since is None else unreachable_since
+        return cls(status=0, fetched_at=at, reason=reason, unreachable_since=since)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        return msgspec.msgpack.decode(data, type=cls)
+
+    def to_bytes(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+    @property
+    def ttl_s(self) -> float:
+        """How long to believe it. Trouble is asked about ever more rarely as it goes on."""
+        if self._may_fetch_nothing:
+            lasted_s = self.fetched_at - (self.unreachable_since or self.fetched_at)
+            return min(FRESH_S, max(TROUBLE_S, lasted_s, self.retry_after_s or 0.0))
+        return FRESH_S
+
+    @property
+    def sitemaps(self) -> tuple[str, ...]:
+        return tuple(self._rules.sitemaps)
+
+    def allows(self, url: str, user_agent: str) -> bool:
+        if self._may_fetch_nothing:
+            return False
+        return not self.body or self._rules.can_fetch(url, product_token(user_agent))
+
+    def crawl_delay_s(self, user_agent: str) -> float | None:
+        return self._rules.crawl_delay(product_token(user_agent))
+
+    def explain(self, url: str, user_agent: str) -> str:
+        """The verdict in a sentence, with the line that decided; for people, so it may be slow."""
+        if self._may_fetch_nothing:
+            return f"robots.txt: nothing may be fetched for now ({self._trouble})."
+        if self.unreachable_since is not None:
+            return f"robots.txt: everything may be fetched (30 days of {self._trouble})."
+        if not 200 <= self.status < 300:
+            return f"robots.txt: everything may be fetched (it answered {self.status})."
+        verdict = "allowed" if self.allows(url, user_agent) else "disallowed"
+        line = self._deciding_line(url, user_agent)
+        return f"robots.txt: {verdict} by {line}." if line else f"robots.txt: {verdict}."
+
+    @property
+    def _may_fetch_nothing(self) -> bool:
+        since = self.unreachable_since
+        return since is not None and self.fetched_at - since < LOST_AFTER_S
+
+    @property
+    def _trouble(self) -> str:
+        return f"it answered {self.status}" if self.status else self.reason or "no answer"
+
+    @property
+    def _rules(self) -> Protego:
+        rules: Protego | None = self.__dict__.get("rules")
+        if rules is None:
+            rules = self.__dict__["rules"] = Protego.parse(self._text)
+        return rules
+
+    @property
+    def _text(self) -> str:
+        return self.body.decode("utf-8-sig", "replace")
+
+    def _deciding_line(self, url: str, user_agent: str) -> str | None:
+        """The last line, reading from the top, that turned the verdict into what it is."""
+        lines, token = self._text.splitlines(), product_token(user_agent)
+        final, deciding = self.allows(url, user_agent), None
+        for number, line in enumerate(lines, start=1):
+            if not _speaks_of(line, url):
+                continue
+            before, after = (
+                Protego.parse("\n".join(lines[:end])).can_fetch(url, token)
+                for end in (number - 1, number)
+            )
+            if before != after == final:
+                deciding = f"line {number}, `{shorten(line.strip())}`"
+        return deciding
+
+
+async def fetch_robots(
+    fetcher: Fetcher,
+    guard: Guard,
+    origin: str,
+    *,
+    at: float,
+    unreachable_since: float | None = None,
+) -> RobotsRules:
+    """Ask an origin for its robots.txt, `at` a moment. Every failure is an answer here.
+
+    RFC 9309 2.3.1.2: redirects lead to other hosts too, and the rules hold for the first one.
+    """
+    try:
+        response = await _follow(fetcher, guard, robots_url(origin))
+    except (FetchError, BadURL) as error:
+        return RobotsRules.unreachable(error.reason, at=at, unreachable_since=unreachable_since)
+    return RobotsRules.from_response(
+        response.status,
+        response.body,
+        at=at,
+        retry_after=response.header("retry-after"),
+        unreachable_since=unreachable_since,
+    )
+
+
+def robots_url(url: str) -> str:
+    """Where the rules for a URL stand."""
+    found = join(url, "/robots.txt")
+    if found is None:
+        raise BadURL(url, "it has no robots.txt: only http and https do.")
+    return found
+
+
+@lru_cache(maxsize=64)
+def product_token(user_agent: str) -> str:
+    """The name that robots.txt speaks of (RFC 9309 2.2.1): `Skitter` of `Skitter/0.1 (+...)`.
+
+    The whole header would match groups meant for others, by words of its comment or its URL.
+    """
+    compatible = re.search(r"\(compatible;\s*([A-Za-z_-]+)", user_agent)
+    first = re.match(r"[A-Za-z_-]+", user_agent)
+    found = compatible[1] if compatible else first[0] if first else user_agent
+    return found.lower()
+
+
+async def _follow(fetcher: Fetcher, guard: Guard, url: str) -> Response:
+    hops = 0
+    while True:
+        guard.check_url(url)
+        response = await fetcher.fetch(Request(url=url))
+        location = response.header("location") if 300 <= response.status < 400 else None
+        target = join(url, location) if location else None
+        if target is None or hops == MAX_REDIRECTS:
+            return response
+        url, hops = target, hops + 1
+
+
+def _is_trouble(status: int) -> bool:
+    """2.3.1.4; and 429, of which it does not speak: Google and Nutch wait, and so do we."""
+    return status == 429 or not 200 <= status < 500
+
+
+def _speaks_of(line: str, url: str) -> bool:
+    """Whether a line is a rule that matches this URL."""
+    field, _, value = line.partition(":")
+    if field.strip().lower() not in ("allow", "disallow"):
+        return False
+    return not Protego.parse(f"User-agent: *\nDisallow:{value}").can_fetch(url, "*")
+
+
+def _whole_lines(body: bytes) -> bytes:
+    """A line that is cut in half would say something else."""
+    if len(body) <= MAX_BYTES:
+        return body
+    return body[: body.rfind(b"\n", 0, MAX_BYTES) + 1]

@@ -1,0 +1,39 @@
+"""The shipped double of the client: pages from a dict, for tests of spiders and of Skitter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from skitter.model import Request, Response
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HTML: Final = (("content-type", "text/html; charset=utf-8"),)
+_MISSING: Final = b"<title>404 Not Found</title>"
+
+
+class StaticFetcher:
+    """Answers from `pages` and remembers what was asked.
+
+    A page is its HTML, a whole Response, or an error to raise; what is not there is a 404.
+    """
+
+    def __init__(self, pages: Mapping[str, bytes | Response | Exception] | None = None) -> None:
+        self.pages = dict(pages or {})
+        self.asked: list[Request] = []
+
+    @property
+    def asked_urls(self) -> list[str]:
+        return [request.url for request in self.asked]
+
+    async def fetch(self, request: Request) -> Response:
+        self.asked.append(request)
+        page = self.pages.get(request.url)
+        if isinstance(page, Exception):
+            raise page
+        if isinstance(page, Response):
+            return page
+        if page is None:
+            return Response(url=request.url, status=404, headers=_HTML, body=_MISSING)
+        return Response(url=request.url, status=200, headers=_HTML, body=page)

@@ -1,0 +1,41 @@
+"""How many workers there should be. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: A worker is worth starting for so many requests that may be fetched.
+REQUESTS_PER_WORKER = 100
+BUSY, IDLE = 0.9, 0.5  # share of the machine's CPU time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What an automatic plan looks at."""
+
+    cores: int
+    waiting: int  # requests pending, delayed or leased
+    cpu_share: float  # 0 to 1, of the whole machine
+
+
+def wanted_processes(wish: int | None, current: int, load: Load) -> int:
+    """The wish, if there is one; 0 or None means automatic: by queue depth and CPU.
+
+    Never more than twice the cores, never more than the queue is worth, one at a time.
+    """
+    if wish:
+        return wish
+    worth = max(1, -(-load.waiting // REQUESTS_PER_WORKER))
+    most = min(2 * load.cores, worth)
+    if current > most:
+        return most
+    if current < most and (current < load.cores or load.cpu_share < IDLE):
+        return current + 1
+    if current > load.cores and load.cpu_share > BUSY:
+        return current - 1
+    return max(1, current)
+
+
+def restart_after_s(deaths_in_a_row: int) -> float:
+    """A process that keeps dying is started ever more slowly."""
+    return min(30.0, 0.5 * 2.0 ** min(deaths_in_a_row, 10)) if deaths_in_a_row else 0.0

@@ -1,0 +1,88 @@
+"""One child process, and when it may be started again."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skitter.fleet.plan import restart_after_s
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: A process that lived so long was healthy: its death is the first in a row.
+HEALTHY_S = 10.0
+
+
+@dataclass(slots=True)
+class Child:
+    """A command that should be running. Exit code 0 means that it has nothing left to do."""
+
+    command: list[str]
+    environment: Mapping[str, str]
+    process: asyncio.subprocess.Process | None = None
+    finished: bool = False
+    deaths: int = 0
+    restarts: int = 0
+    _started_at: float = 0.0
+    _not_before: float = field(default=0.0)
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.returncode is None
+
+    async def ensure(self) -> str | None:
+        """Start it if it should run and may. Returns what happened, for the log."""
+        if self.running or self.finished:
+            return None
+        said = self._bury() if self.process is not None else None
+        if self.finished or time.monotonic() < self._not_before:
+            return said
+        self.process = await asyncio.create_subprocess_exec(
+            *self.command,
+            env=dict(self.environment),
+            stdin=asyncio.subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C goes to the supervisor, which stops them in order
+        )
+        self._started_at = time.monotonic()
+        return said
+
+    def _bury(self) -> str | None:
+        """Note how it ended."""
+        assert self.process is not None
+        code, pid = self.process.returncode, self.process.pid
+        self.process = None
+        if code == 0:
+            self.finished = True
+            return None
+        lived_s = time.monotonic() - self._started_at
+        self.deaths = 1 if lived_s > HEALTHY_S else self.deaths + 1
+        self.restarts += 1
+        pause_s = restart_after_s(self.deaths)
+        self._not_before = time.monotonic() + pause_s
+        return f"process {pid} {_cause(code)}; it is started again in {pause_s:.1f} s"
+
+    def tell(self, number: signal.Signals) -> None:
+        if self.process is not None and self.running:
+            self.process.send_signal(number)
+
+    async def stop(self, *, grace_s: float) -> None:
+        """SIGTERM, and SIGKILL after the grace: leases come back by themselves."""
+        if self.process is None or not self.running:
+            return
+        self.tell(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(grace_s):
+                await self.process.wait()
+        except TimeoutError:
+            self.tell(signal.SIGKILL)
+            await self.process.wait()
+
+
+def _cause(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"ended with exit code {code}"

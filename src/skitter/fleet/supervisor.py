@@ -1,0 +1,124 @@
+"""Make reality follow the plan: so many workers, one loader, until the crawl is over."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skitter.errors import SkitterError
+from skitter.fleet.plan import Load, wanted_processes
+from skitter.fleet.process import Child
+from skitter.frontier.crew import log, wanted_workers
+from skitter.frontier.feed import feed_length
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from skitter.frontier.frontier import Frontier
+    from skitter.model import Stats
+
+TICK_S = 0.25
+STOP_GRACE_S = 30.0
+
+
+@dataclass(slots=True)
+class Supervisor:
+    """Keeps the processes of one job on this machine."""
+
+    frontier: Frontier
+    worker_command: list[str]
+    loader_command: list[str] | None  # None: no loader here
+    workers: int | None  # None: automatic
+    environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+    on_tick: Callable[[Stats, int], Awaitable[None]] | None = None
+    keep_alive: bool = False
+    restarts: int = 0
+    _crew: list[Child] = field(default_factory=list)
+    _leaving: list[Child] = field(default_factory=list)
+    _loader: Child | None = None
+    _signals: int = 0
+
+    async def run(self) -> bool:
+        """Until the crawl is over (True) or somebody stops us (False)."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        if self.loader_command:
+            self._loader = Child(self.loader_command, self.environment)
+        try:
+            while not self._signals:
+                if await self._tick():
+                    return True
+                await asyncio.sleep(TICK_S)
+            return False
+        finally:
+            await self._stop_all()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+    def stop(self) -> None:
+        """Stop in order; a second time, tell the processes not to wait for what is under way."""
+        self._signals += 1
+        if self._signals > 1:
+            for child in self._crew:
+                child.tell(signal.SIGTERM)
+
+    async def _tick(self) -> bool:
+        """One look at everything. True: it is over."""
+        try:
+            stats = await self.frontier.stats()
+            wish = await wanted_workers(self.frontier)
+            over = await self._is_over(stats)
+        except SkitterError as error:
+            if not error.retryable:
+                raise
+            return False  # the server is away: the workers wait as well
+        if not over:
+            await self._follow_plan(self.workers if wish is None else wish, stats)
+        if self._loader:
+            await self._say(await self._loader.ensure())
+        if self.on_tick:
+            await self.on_tick(stats, sum(child.running for child in self._crew))
+        return over
+
+    async def _is_over(self, stats: Stats) -> bool:
+        """Nothing pending, delayed, leased, fed or unloaded."""
+        if self.keep_alive or not stats.finished or await feed_length(self.frontier):
+            return False
+        return self._loader is None or stats.items == 0
+
+    async def _follow_plan(self, wish: int | None, stats: Stats) -> None:
+        waiting = stats.pending + stats.delayed + stats.leased
+        load = Load(cores=os.cpu_count() or 1, waiting=waiting, cpu_share=_cpu_share())
+        wanted = wanted_processes(wish, len(self._crew), load)
+        while len(self._crew) < wanted:
+            self._crew.append(Child(self.worker_command, self.environment))
+        while len(self._crew) > wanted:
+            child = self._crew.pop()
+            child.tell(signal.SIGTERM)
+            self._leaving.append(child)
+        for child in self._crew:
+            if child.finished and not stats.finished:
+                child.finished = False  # work came back after it went home
+            await self._say(await child.ensure())
+        self._leaving = [child for child in self._leaving if child.running]
+
+    async def _say(self, text: str | None) -> None:
+        if text:
+            self.restarts += 1
+            await log(self.frontier, "error", f"supervisor-{os.getpid()}", text)
+
+    async def _stop_all(self) -> None:
+        """Workers first, so that the loader still gets what they hand in."""
+        crew = self._crew + self._leaving
+        await asyncio.gather(*(child.stop(grace_s=STOP_GRACE_S) for child in crew))
+        if self._loader:
+            await self._loader.stop(grace_s=STOP_GRACE_S)
+
+
+def _cpu_share() -> float:
+    """How busy the machine is, by its one-minute load."""
+    return min(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))

@@ -1,0 +1,55 @@
+"""When it will be over: a host is asked at its own pace, so the slowest one decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skitter.frontier.facts import HostFacts, host_facts
+from skitter.frontier.scan import scan_names
+
+if TYPE_CHECKING:
+    from skitter.frontier.frontier import Frontier
+    from skitter.settings import JobOptions
+
+LOOK_AT = 5000  # hosts: more would take longer than anybody waits for an estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The host that will be the last."""
+
+    host: str
+    queued: int
+    delay_s: float
+    seconds: float
+
+
+async def slowest_host(frontier: Frontier) -> Bound | None:
+    """The host whose queue takes longest at its delay; None if no delay matters."""
+    slowest: Bound | None = None
+    looked = 0
+    for shard in frontier.shards:
+        async for names in scan_names(shard, "hosts"):
+            for facts in await host_facts(shard, names):
+                bound = bound_of(facts, frontier.options)
+                if slowest is None or bound.seconds > slowest.seconds:
+                    slowest = bound
+            looked += len(names)
+            if looked >= LOOK_AT:
+                break
+    return slowest if slowest and slowest.seconds > 0 else None
+
+
+def bound_of(facts: HostFacts, options: JobOptions) -> Bound:
+    """How long one host needs for what is queued, if nothing but its delay holds it back."""
+    delay_s = facts.own.get("delay_ms", options.politeness.delay_s * 1000) / 1000
+    return Bound(facts.name, facts.queued, delay_s, facts.queued * delay_s)
+
+
+def eta_s(remaining: int, rate: float, bound: Bound | None) -> float | None:
+    """Seconds to go: what the rate says, or the slowest host if that takes longer."""
+    by_rate = remaining / rate if rate > 0 else None
+    by_host = bound.seconds if bound else None
+    known = [seconds for seconds in (by_rate, by_host) if seconds is not None]
+    return max(known, default=None)

@@ -1,0 +1,30 @@
+"""Where items go: a database or a file, and the loader that brings them there.
+
+    async with open_sink("books.db", job="books") as sink:
+        await load(source, sink, stop=stop)
+
+A row is known by (job, fingerprint, index). Writing it again updates it; killing a loader at any
+instruction leads to no missing and no double row (ledger.py says how for files).
+"""
+
+from skitter.sinks.base import BadSink, MissingExtra, RowsRefused, Sink, SinkAway, SinkBusy
+from skitter.sinks.dsn import open_sink
+from skitter.sinks.export import export
+from skitter.sinks.loader import Hooks, ItemSource, Loaded, LoadState, Pace, load
+
+__all__ = [
+    "BadSink",
+    "Hooks",
+    "ItemSource",
+    "LoadState",
+    "Loaded",
+    "MissingExtra",
+    "Pace",
+    "RowsRefused",
+    "Sink",
+    "SinkAway",
+    "SinkBusy",
+    "export",
+    "load",
+    "open_sink",
+]

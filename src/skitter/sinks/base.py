@@ -1,0 +1,83 @@
+"""What a sink promises, and what it raises.
+
+SkitterError
+├── UsageError
+│   ├── BadSink          not a place that items can go to
+│   ├── MissingExtra     an optional library is not installed; names the command
+│   └── RowsRefused      these rows can never be stored there; none of the call was written
+└── InfrastructureError
+    ├── SinkAway         it does not take rows now; the same call may succeed later
+    └── SinkBusy         another process writes this file
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from skitter.errors import InfrastructureError, UsageError, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skitter.model import Result
+
+
+class Sink(Protocol):
+    """Where items go."""
+
+    @property
+    def description(self) -> str:
+        """Kind and place, without a password."""
+
+    async def write(self, rows: Sequence[Result]) -> None:
+        """Store the rows; return once a power cut could not take them back.
+
+        A row is known by (job, fingerprint, index): writing it again updates it. All of the rows
+        are stored or, when this raises, possibly some: write the same rows again.
+        """
+
+    async def close(self) -> None:
+        """Finish the files and let go of them."""
+
+
+class Store(Protocol):
+    """A sink without asyncio: what the modules of this package implement."""
+
+    @property
+    def description(self) -> str: ...
+
+    def write(self, results: Sequence[Result]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class BadSink(UsageError):
+    """Not a place that items can go to."""
+
+
+class MissingExtra(UsageError):
+    """An optional library is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs a library that is not here: pip install 'skitter[{extra}]'")
+        self.extra = extra
+
+
+class RowsRefused(UsageError):
+    """Rows that can never be stored there, each with the reason. None of the call was written."""
+
+    def __init__(self, refused: Sequence[tuple[Result, str]]) -> None:
+        result, reason = refused[0]
+        more = f" (and {len(refused) - 1:,} more rows)" if len(refused) > 1 else ""
+        super().__init__(f"the item of {shorten(result.url)} cannot be stored: {reason}{more}")
+        self.refused = list(refused)
+
+
+class SinkAway(InfrastructureError):
+    """It does not take rows now. Nothing is lost: write the same rows again."""
+
+    retryable = True
+
+
+class SinkBusy(InfrastructureError):
+    """Another process writes this file."""

@@ -1,0 +1,40 @@
+"""JSON Lines: one row a line, in the order of arrival.
+
+A row that comes again changed is added at the end; the line it replaces goes when the file is
+closed or next opened. Until then the last line of an `_id` is the one that counts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skitter.sinks.growing import GrowingFile, Record
+from skitter.sinks.rows import rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from skitter.model import Result
+
+
+class JsonlFile:
+    """A .jsonl file."""
+
+    def __init__(self, path: Path, *, job: str) -> None:
+        self._file = GrowingFile(path, job=job)
+        self.description = f"JSON Lines file {path}"
+        self._closed = False
+
+    def write(self, results: Sequence[Result]) -> None:
+        rows = rows_of(results)
+        digests = {row.id: row.digest for row in rows}
+        new, stale = self._file.news(digests)
+        records = [Record(r.id, r.line + b"\n", digests[r.id]) for r in rows if r.id in new]
+        if records:
+            self._file.append(records, stale=stale)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._file.close()

@@ -1,0 +1,102 @@
+"""Types of values, and what becomes of a column that meets two of them.
+
+    NULL < BOOL, INT, BYTES, TIME, DATE < TEXT < JSON        INT < LONG < TEXT, INT < FLOAT < TEXT
+
+`widen` goes up this order just far enough for both, `fit` turns a value into the column's type.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+
+class Kind(StrEnum):
+    """What a column holds."""
+
+    NULL = "null"  # nothing yet
+    BOOL = "bool"
+    INT = "int"  # a float can hold it exactly
+    LONG = "long"  # 64 bits, more digits than a float has
+    FLOAT = "float"
+    TEXT = "text"
+    BYTES = "bytes"
+    TIME = "time"  # a moment, in UTC
+    DATE = "date"
+    JSON = "json"  # lists and dicts, or those mixed with anything
+
+
+EXACT_IN_FLOAT = 2**53
+_KINDS: dict[type, Kind] = {
+    type(None): Kind.NULL,
+    bool: Kind.BOOL,
+    float: Kind.FLOAT,
+    str: Kind.TEXT,
+    bytes: Kind.BYTES,
+    datetime: Kind.TIME,
+    date: Kind.DATE,
+}
+
+
+def kind_of(value: Any) -> Kind:
+    """The narrowest kind that holds the value."""
+    if type(value) is int:
+        if -EXACT_IN_FLOAT <= value <= EXACT_IN_FLOAT:
+            return Kind.INT
+        return Kind.LONG if -(2**63) <= value < 2**63 else Kind.TEXT
+    return _KINDS.get(type(value), Kind.JSON)
+
+
+def widen(one: Kind, other: Kind) -> Kind:
+    """The narrowest kind that holds the values of both."""
+    if one is other:
+        return one
+    pair = {one, other} - {Kind.NULL}
+    if len(pair) == 1:
+        return pair.pop()
+    if Kind.JSON in pair:
+        return Kind.JSON
+    if pair == {Kind.INT, Kind.LONG}:
+        return Kind.LONG
+    return Kind.FLOAT if pair == {Kind.INT, Kind.FLOAT} else Kind.TEXT
+
+
+def fit(value: Any, kind: Kind) -> Any:
+    """The value as a column of that kind takes it."""
+    if value is None:
+        return None
+    if kind is Kind.TEXT:
+        return text_of(value)
+    if kind is Kind.JSON:
+        return text_of(value) if isinstance(value, bytes | date) else value
+    return float(value) if kind is Kind.FLOAT else value
+
+
+def text_of(value: Any) -> str:
+    """The value as text: what files show, and columns that hold several types."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, datetime):
+        # Never with fewer digits, so that the order of the texts is the order of the moments.
+        return utc(value).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return repr(value)
+    return json_text(value)
+
+
+def json_text(value: Any) -> str:
+    """JSON in one line. NaN and the infinities, which JSON does not have, become null."""
+    return msgspec.json.encode(value).decode()
+
+
+def utc(moment: datetime) -> datetime:
+    """In UTC; a time without a zone is taken for UTC."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -1,0 +1,219 @@
+"""The ledger: a small SQLite file beside `out.jsonl`, named `out.jsonl.state`.
+
+It says how much of the output counts and where each row is in it. A loader may be killed at any
+instruction, so every step leaves one of two states, and the ledger's commit is what divides them:
+
+1. The output is written beyond what the ledger knows, and forced to the disk.
+2. One transaction of the ledger records the new rows and the new length.  <- from here they count
+3. The caller acknowledges.
+
+Killed before 2, the next opening cuts the output back, and the rows, which nobody acknowledged,
+come again. Killed between 2 and 3 they come again too, and are found here, and skipped: *all* ids
+are kept, not only those of the last batch, because a dead loader's rows come back only after its
+successor has written others.
+
+A rewritten file (a new CSV header, rows that changed) is first written whole under another name;
+the transaction then records the new places *and* that the file is to be moved; the move is made
+after it, and made again by the next opening if it did not happen.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import msgspec
+
+from skitter.sinks.base import BadSink, SinkAway, SinkBusy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+_TABLES = """
+    CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
+    CREATE TABLE places (id TEXT PRIMARY KEY, at INTEGER, size INTEGER, digest BLOB) WITHOUT ROWID;
+    CREATE TABLE moves (source TEXT, target TEXT);
+"""
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_ALIEN = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+
+
+class Place(NamedTuple):
+    """Where a row is: byte and length in a file, or part and number in a directory of parts."""
+
+    id: str
+    at: int
+    size: int
+    digest: bytes
+
+
+class Ledger:
+    """What counts of one output. Whoever has it open is the only writer."""
+
+    def __init__(self, output: Path, *, job: str) -> None:
+        self.output = output
+        self._path = state_path(output)
+        if not output.parent.is_dir():
+            raise BadSink(f"there is no directory {output.parent}: create it first.")
+        with self.guard():
+            self._db = sqlite3.connect(
+                self._path, timeout=0, isolation_level=None, check_same_thread=False
+            )
+        try:
+            with self.guard():
+                self._lock()
+                self._begin_or_resume(job)
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _lock(self) -> None:
+        # The kernel frees SQLite's locks with the process, so there is no stale lock to clear.
+        # EXCLUSIVE before WAL: no shared-memory file, and the lock stays between transactions.
+        # FULL: a commit is on the disk when it returns; in WAL mode NORMAL would wait for the
+        # next checkpoint, and a power cut could take back rows that were acknowledged.
+        self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
+        self._db.execute("BEGIN EXCLUSIVE")
+        self._db.execute("COMMIT")
+
+    def _begin_or_resume(self, job: str) -> None:
+        if self._db.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
+            if _holds_data(self.output):
+                self._db.close()
+                self._path.unlink(missing_ok=True)
+                raise BadSink(
+                    f"{self.output} is there already, and has no {self._path.name} that says how "
+                    "it was written: choose another name, or move it away."
+                )
+            with self.transaction():
+                for statement in _TABLES.strip().split(";\n"):
+                    self._db.execute(statement)
+                self.note("job", job)
+        owner = self.fact("job", "")
+        if owner != job:
+            raise BadSink(f"{self.output} holds the items of job {owner!r}: choose another file.")
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Errors of the disk and of the ledger, as the callers of a sink expect them."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code in _BUSY:
+                raise SinkBusy(
+                    f"another process writes {self.output}: wait for it, or choose another file."
+                ) from error
+            if code in _ALIEN:
+                raise BadSink(f"{self._path} is not a ledger of ours: {error}.") from error
+            raise SinkAway(f"{self._path} cannot be written: {error}") from error
+        except OSError as error:
+            raise SinkAway(f"{self.output} cannot be written: {error.strerror or error}") from error
+
+    def fact(self, name: str, default: Any) -> Any:
+        """One recorded fact about the whole output."""
+        found = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return default if found is None else msgspec.json.decode(found[0])
+
+    def note(self, name: str, value: Any) -> None:
+        """Record a fact, inside a transaction."""
+        self._db.execute("REPLACE INTO facts VALUES (?, ?)", (name, msgspec.json.encode(value)))
+
+    def digests(self, ids: list[str]) -> dict[str, bytes]:
+        """What those of the ids held that are in the output."""
+        found: dict[str, bytes] = {}
+        for start in range(0, len(ids), 500):
+            part = ids[start : start + 500]
+            marks = ",".join("?" * len(part))
+            query = f"SELECT id, digest FROM places WHERE id IN ({marks})"
+            found.update(self._db.execute(query, part))
+        return found
+
+    def places(self) -> Iterator[Place]:
+        """All rows that count, in the order of the output."""
+        cursor = self._db.execute("SELECT id, at, size, digest FROM places ORDER BY at, size")
+        return map(Place._make, cursor)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """All that is recorded inside happens at once, at its end."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield self
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:  # SQLite ends it by itself when the disk is full
+                self._db.execute("ROLLBACK")
+            raise
+
+    def record(self, places: Iterable[Place]) -> None:
+        """Rows are here now; those of the same id count no more where they were."""
+        self._db.executemany("REPLACE INTO places VALUES (?, ?, ?, ?)", places)
+
+    def replace(self, places: Iterable[Place]) -> None:
+        """All rows have new places: `places` may be made from `self.places()` on the way."""
+        self._db.execute("CREATE TABLE fresh AS SELECT * FROM places WHERE false")
+        self._db.executemany("INSERT INTO fresh VALUES (?, ?, ?, ?)", places)
+        self._db.execute("DELETE FROM places")
+        self._db.execute("INSERT INTO places SELECT * FROM fresh ORDER BY id")
+        self._db.execute("DROP TABLE fresh")
+
+    def plan_moves(self, moves: Iterable[tuple[Path, Path | None]]) -> None:
+        """Files to be moved once the transaction stands; to None: removed."""
+        self._db.executemany(
+            "INSERT INTO moves VALUES (?, ?)", ((str(a), b and str(b)) for a, b in moves)
+        )
+
+    def settle(self) -> None:
+        """Make the planned moves, those that were not made yet. Call it before every write.
+
+        They are struck off here, before the next draft is begun: an old plan must not find a
+        new, unfinished file under the name that it moves.
+        """
+        base = self.output.parent
+        moves = self._db.execute("SELECT source, target FROM moves").fetchall()
+        for source, target in moves:
+            if target is None:
+                (base / source).unlink(missing_ok=True)
+            elif (base / source).exists():
+                (base / source).replace(base / target)
+        for parent in {(base / source).parent for source, _ in moves}:
+            if parent.is_dir():
+                sync_directory(parent)
+        if moves:
+            self._db.execute("DELETE FROM moves")
+
+    def forget(self) -> None:
+        """The output was taken away: begin anew."""
+        with self.transaction():
+            self._db.execute("DELETE FROM places")
+            self._db.execute("DELETE FROM moves")
+            self._db.execute("DELETE FROM facts WHERE name <> 'job'")
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def state_path(output: Path) -> Path:
+    """Where the ledger of an output is."""
+    return output.with_name(f"{output.name}.state")
+
+
+def sync_directory(path: Path) -> None:
+    """Force a directory's names to the disk: a new or moved file is safe only then."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _holds_data(output: Path) -> bool:
+    if output.is_dir():
+        return next(output.iterdir(), None) is not None
+    return output.exists() and output.stat().st_size > 0

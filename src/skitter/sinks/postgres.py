@@ -1,0 +1,178 @@
+"""PostgreSQL: `postgresql://user:password@host:port/database`. Needs the extra `postgres`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Date,
+    DateTime,
+    Double,
+    LargeBinary,
+    Text,
+    create_engine,
+    make_url,
+)
+from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.exc import ArgumentError
+
+from skitter.sinks.base import BadSink, MissingExtra
+from skitter.sinks.kinds import Kind
+from skitter.sinks.sql import Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection, Engine, Insert, Table
+    from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+    from sqlalchemy.types import TypeEngine
+
+    from skitter.sinks.shape import FieldColumn
+
+_SCHEMA_LOCK = 0x5C177E5  # an advisory lock: whoever has it may change tables of ours
+_LOCK_TIMEOUT = "30s"  # somebody's open transaction is then told to the operator
+
+# postgresql.org/docs/current/errcodes-appendix.html. The longest prefix decides.
+_TROUBLES = {
+    "42P01": Trouble.MOVED,  # undefined table
+    "42703": Trouble.MOVED,  # undefined column
+    "42804": Trouble.MOVED,  # datatype mismatch
+    "42701": Trouble.MOVED,  # duplicate column
+    "42P07": Trouble.MOVED,  # duplicate table
+    "0A000": Trouble.AWAY,  # a view stands in the way of widening: its owner can drop it
+    "2BP01": Trouble.AWAY,
+    "42501": Trouble.AWAY,  # insufficient privilege: a GRANT mends it
+    "42": Trouble.BUG,
+    "22": Trouble.ROW,  # data exception
+    "23": Trouble.ROW,  # a constraint that the table's owner added
+    "54": Trouble.ROW,  # program limit exceeded: the row is too big
+}
+
+_TYPES: dict[Kind, TypeEngine[Any]] = {
+    Kind.BOOL: Boolean(),
+    Kind.INT: BigInteger(),
+    Kind.LONG: BigInteger(),
+    Kind.FLOAT: Double(),
+    Kind.TEXT: Text(),
+    Kind.BYTES: LargeBinary(),
+    Kind.TIME: DateTime(timezone=True),
+    Kind.DATE: Date(),
+    Kind.JSON: JSONB(none_as_null=True),
+}
+
+
+class Postgres:
+    """A PostgreSQL database."""
+
+    def __init__(self, dsn: str) -> None:
+        try:
+            url = make_url(dsn)
+        except (ArgumentError, ValueError) as error:
+            raise BadSink(
+                "that is not a PostgreSQL address: postgresql://user:password@host/database"
+            ) from error
+        self._url = url.set(drivername="postgresql+psycopg")
+        where = f"{url.host or 'local socket'}{f':{url.port}' if url.port else ''}"
+        self.name = f"postgresql at {where}/{url.database or ''}"
+
+    def open(self) -> Engine:
+        defaults: dict[str, Any] = {
+            "connect_timeout": 10,
+            # A server whose machine is gone is noticed, and the batch tried again.
+            "tcp_user_timeout": 30_000,
+            "application_name": "skitter",
+        }
+        arguments = {name: v for name, v in defaults.items() if name not in self._url.query}
+        arguments["prepare_threshold"] = None  # pgbouncer's pools keep no prepared statements
+        try:
+            return create_engine(
+                self._url,
+                connect_args=arguments,
+                pool_size=1,
+                max_overflow=0,
+                pool_pre_ping=True,
+                json_serializer=lambda value: msgspec.json.encode(value).decode(),
+                json_deserializer=msgspec.json.decode,
+            )
+        except ModuleNotFoundError as error:
+            raise MissingExtra("postgresql", "postgres") from error
+
+    def require(self) -> None:
+        """A server is there or away; it is never made by looking."""
+
+    def refresh(self, engine: Engine) -> None:
+        """The pool asks the connection before each use."""
+
+    def type_of(self, kind: Kind) -> TypeEngine[Any]:
+        return _TYPES[kind]
+
+    def clean(self, value: Any) -> Any:
+        # PostgreSQL's text has no NUL, in JSON neither.
+        if isinstance(value, str):
+            return value.replace("\x00", "\ufffd") if "\x00" in value else value
+        if isinstance(value, dict):
+            return {self.clean(key): self.clean(each) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.clean(each) for each in value]
+        return value
+
+    def upsert(self, table: Table, keys: Sequence[str], values: Sequence[str]) -> Insert:
+        statement = insert(table)
+        changes = {table.c[key]: statement.excluded[key] for key in values}
+        return statement.on_conflict_do_update(index_elements=list(keys), set_=changes)
+
+    def begin_write(self, connection: Connection, table: str) -> None:
+        # The lock that INSERT takes anyway, but before the shape is read: ALTER TABLE waits.
+        quote = connection.dialect.identifier_preparer.quote_identifier
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
+        connection.exec_driver_sql(f"LOCK TABLE {quote(table)} IN ROW EXCLUSIVE MODE")
+
+    def begin_change(self, connection: Connection, table: str) -> None:
+        # Not a table lock: the table may not exist yet, and two CREATE TABLE at once collide.
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})")
+
+    def add_column(self, connection: Connection, table: str, column: FieldColumn) -> None:
+        quote = connection.dialect.identifier_preparer.quote_identifier
+        declared = _TYPES[column.kind].compile(connection.dialect)
+        connection.exec_driver_sql(
+            f"ALTER TABLE {quote(table)} ADD COLUMN {quote(column.name)} {declared}"
+        )
+
+    def widen_column(
+        self, connection: Connection, table: str, column: FieldColumn, old: Kind
+    ) -> None:
+        quote = connection.dialect.identifier_preparer.quote_identifier
+        name = quote(column.name)
+        declared = _TYPES[column.kind].compile(connection.dialect)
+        connection.exec_driver_sql(
+            f"ALTER TABLE {quote(table)} ALTER COLUMN {name} TYPE {declared}"
+            f" USING {_converted(name, old, column.kind)}"
+        )
+
+    def judge(self, error: DBAPIError) -> Trouble:
+        state = getattr(error.orig, "sqlstate", None) or ""
+        for length in (5, 2):
+            if state[:length] in _TROUBLES:
+                return _TROUBLES[state[:length]]
+        return Trouble.AWAY  # no connection, shutting down, disk full, read only, deadlock, ...
+
+    def explain(self, error: SQLAlchemyError) -> str:
+        reason = str(getattr(error, "orig", None) or error).strip()
+        return reason.splitlines()[0] if reason else type(error).__name__
+
+
+def _converted(name: str, old: Kind, new: Kind) -> str:
+    """SQL that does to stored values what `fit` does to new ones."""
+    if new is Kind.FLOAT:
+        return f"{name}::double precision"
+    if new is Kind.JSON and old in (Kind.BOOL, Kind.INT, Kind.LONG, Kind.FLOAT, Kind.TEXT):
+        return f"to_jsonb({name})"
+    as_text = {
+        Kind.BYTES: f"translate(encode({name}, 'base64'), E'\\n', '')",
+        Kind.TIME: f"to_char({name} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')",
+    }.get(old, f"{name}::text")
+    return f"to_jsonb({as_text})" if new is Kind.JSON else as_text

@@ -1,0 +1,125 @@
+"""From a result to a row: flat, named and typed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from skitter.model import Result
+from skitter.sinks.base import RowsRefused
+from skitter.sinks.kinds import text_of, utc
+from skitter.sinks.names import safe_field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+VALUE = "value"  # the field of an item that is not a dict
+
+#: Below what SQLite (2,000) and PostgreSQL (1,600) hold. A row that wide is nearly always a dict
+#: whose keys are data; as the value of one field it becomes JSON, which has no such limit.
+MAX_COLUMNS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One item as every sink stores it."""
+
+    id: str  # fingerprint-index
+    url: str
+    fetched_at: datetime
+    fields: dict[str, Any]
+    line: bytes  # the whole row as JSON, without a line end
+    result: Result
+
+    @property
+    def digest(self) -> bytes:
+        """Equal for a row that is delivered again unchanged."""
+        return blake2b(self.line, digest_size=8).digest()
+
+
+def rows_of(results: Iterable[Result]) -> list[Row]:
+    """The rows in the order of their ids; the last of several with one id. Or RowsRefused."""
+    rows: dict[str, Row] = {}
+    refused: list[tuple[Result, str]] = []
+    for result in results:
+        try:
+            row = row_of(result)
+        except (TypeError, ValueError, RecursionError) as error:
+            refused.append((result, str(error)))
+        else:
+            rows[row.id] = row
+    if refused:
+        raise RowsRefused(refused)
+    # In one order, so that two loaders that write the same rows do not wait for each other.
+    return sorted(rows.values(), key=lambda row: row.id)
+
+
+def row_of(result: Result) -> Row:
+    """One row; TypeError, ValueError or RecursionError for an item that is no data."""
+    item = _plain(result.item)
+    fields = item if isinstance(item, dict) else {VALUE: item}
+    fields = {safe_field(name): _settle(value) for name, value in fields.items()}
+    if len(fields) > MAX_COLUMNS:
+        raise ValueError(too_wide(f"it has {len(fields):,} fields"))
+    row_id = f"{result.fingerprint}-{result.index}"
+    fetched_at = datetime.fromtimestamp(result.fetched_at, UTC)
+    own = {"_id": row_id, "_url": result.url, "_fetched_at": text_of(fetched_at)}
+    line = msgspec.json.encode(own | fields)  # raises for text that is no Unicode
+    return Row(row_id, result.url, fetched_at, fields, line, result)
+
+
+def too_wide(what: str) -> str:
+    """Why a row has no room, and what to do."""
+    return (
+        f"{what}, and a table holds at most {MAX_COLUMNS:,} columns: put keys that are data into "
+        "one field, as a dict; it becomes a JSON column."
+    )
+
+
+def result_of(row_id: str, url: str, fetched_at: datetime, item: dict[str, Any]) -> Result:
+    """The way back, for copying from one sink to another: the same id comes out again."""
+    fingerprint, _, index = row_id.rpartition("-")
+    return Result(
+        id="",
+        fingerprint=fingerprint,
+        index=int(index),
+        url=url,
+        item=item,
+        fetched_at=fetched_at.timestamp(),
+    )
+
+
+def _plain(item: Any) -> Any:
+    """Dataclasses, structs, sets, decimals and the like as what JSON and SQL know."""
+    try:
+        return _to_builtins(item)
+    except TypeError:
+        return _to_builtins(_with_text_keys(item))  # msgspec takes only text and numbers as keys
+
+
+def _to_builtins(item: Any) -> Any:
+    return msgspec.to_builtins(item, builtin_types=(bytes, datetime, date), str_keys=True)
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key if isinstance(key, str) else str(key): _with_text_keys(each)
+            for key, each in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_with_text_keys(each) for each in value]
+    return value
+
+
+def _settle(value: Any) -> Any:
+    if isinstance(value, datetime):
+        try:
+            return utc(value)
+        except OverflowError:  # in the first or last hours of the calendar
+            return value.isoformat()
+    return value

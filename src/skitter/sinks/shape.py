@@ -1,0 +1,143 @@
+"""The shape of a table: which field is in which column, and of which kind.
+
+It is kept in the database itself, in `_skitter_columns`: the names of fields survive any renaming,
+columns that the owner added are told from ours, and several loaders agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import Column, MetaData, Table, Text, delete, insert, select, text
+
+from skitter.sinks.base import BadSink, RowsRefused
+from skitter.sinks.kinds import Kind, kind_of, widen
+from skitter.sinks.names import MAX_NAME_BYTES, OWN, column_name
+from skitter.sinks.rows import MAX_COLUMNS, Row, too_wide
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from skitter.model import Result
+
+CATALOG: Final = Table(
+    "_skitter_columns",
+    MetaData(),
+    Column("table_name", Text, primary_key=True),
+    Column("column_name", Text, primary_key=True),
+    Column("field", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldColumn:
+    """Where a field is."""
+
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A table as it is now."""
+
+    table: str
+    columns: dict[str, FieldColumn] = field(default_factory=dict)  # by field
+    names: frozenset[str] = frozenset()  # of all columns, also those that are not ours
+
+    def plan(self, rows: list[Row]) -> dict[str, FieldColumn]:
+        """The columns to add or to widen before these rows fit, by field; or RowsRefused."""
+        wanted: dict[str, Kind] = {}
+        refused: list[tuple[Result, str]] = []
+        room = MAX_COLUMNS + len(OWN) - len(self.names)
+        for row in rows:
+            kinds = self._widened(row, wanted)
+            if kinds and len(self._fresh(wanted | kinds)) > room:
+                fresh = len(self._fresh(kinds))
+                refused.append((row.result, too_wide(f"it adds {fresh:,} columns to the table")))
+            else:
+                wanted |= kinds
+        if refused:
+            raise RowsRefused(refused)
+        return self._placed(wanted)
+
+    def _widened(self, row: Row, wanted: dict[str, Kind]) -> dict[str, Kind]:
+        """The kinds that this row changes."""
+        changed: dict[str, Kind] = {}
+        for name, value in row.fields.items():
+            known = self.columns.get(name)
+            before = wanted.get(name) or (known.kind if known else Kind.NULL)
+            after = widen(before, kind_of(value))
+            if after is not before:
+                changed[name] = after
+        return changed
+
+    def _fresh(self, kinds: dict[str, Kind]) -> list[str]:
+        return [name for name in kinds if name not in self.columns]
+
+    def _placed(self, wanted: dict[str, Kind]) -> dict[str, FieldColumn]:
+        taken = {name.casefold() for name in self.names}
+        placed: dict[str, FieldColumn] = {}
+        for name, kind in wanted.items():
+            known = self.columns.get(name)
+            if known and known.kind is Kind.INT and kind is Kind.LONG:
+                continue  # the same type in the database
+            place = FieldColumn(known.name if known else column_name(name, taken), kind)
+            taken.add(place.name.casefold())
+            placed[name] = place
+        return placed
+
+
+def read_shape(connection: Connection, table: str) -> Shape:
+    """The shape as it is; a database error if the table or the catalog is not there yet."""
+    return _shape(connection, table, _column_names(connection, table))
+
+
+def find_shape(connection: Connection, table: str, *, exists: bool) -> Shape:
+    """The same, where the catalog is there and the table may not be; BadSink if it is not ours."""
+    if not exists:
+        # Somebody dropped the table: what it looked like means nothing for the next one.
+        connection.execute(delete(CATALOG).where(CATALOG.c.table_name == table))
+        return Shape(table)
+    names = _column_names(connection, table)
+    if not set(OWN) <= names:
+        raise BadSink(
+            f"the table {table!r} is there already and was not made by Skitter: "
+            "name another one with --table."
+        )
+    return _shape(connection, table, names)
+
+
+def note_column(connection: Connection, table: str, name: str, column: FieldColumn) -> None:
+    """Record the new or changed place of a field."""
+    same = (CATALOG.c.table_name == table) & (CATALOG.c.column_name == column.name)
+    connection.execute(delete(CATALOG).where(same))
+    values = {"table_name": table, "column_name": column.name, "field": name}
+    connection.execute(insert(CATALOG).values(**values, kind=column.kind.value))
+
+
+def check_table(name: str) -> str:
+    """The name as it came, or BadSink."""
+    plain = name.replace("_", "a").isalnum() and len(name.encode()) <= MAX_NAME_BYTES
+    if not plain or name.lower().startswith(("sqlite_", CATALOG.name)):
+        raise BadSink(
+            f"{name[:100]!r} cannot be the name of a table here: use letters, digits and '_', "
+            f"at most {MAX_NAME_BYTES} bytes."
+        )
+    return name
+
+
+def _shape(connection: Connection, table: str, names: frozenset[str]) -> Shape:
+    query = select(CATALOG.c.field, CATALOG.c.column_name, CATALOG.c.kind)
+    found = connection.execute(query.where(CATALOG.c.table_name == table))
+    columns = {
+        name: FieldColumn(column, Kind(kind)) for name, column, kind in found if column in names
+    }
+    return Shape(table, columns, names)
+
+
+def _column_names(connection: Connection, table: str) -> frozenset[str]:
+    quoted = connection.dialect.identifier_preparer.quote_identifier(table)
+    return frozenset(connection.execute(text(f"SELECT * FROM {quoted} LIMIT 0")).keys())

@@ -1,0 +1,267 @@
+"""Items in a table: SQLite and PostgreSQL, through SQLAlchemy Core.
+
+A batch is one transaction: look at the shape of the table, upsert. If the shape is too narrow, a
+second transaction widens it under a lock, looks again (another loader may have done it) and the
+batch starts over. Which statements the two databases need for that is in sqlite.py and postgres.py.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sqlalchemy import Column, MetaData, Table, Text, inspect, or_, select
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.schema import CreateTable
+from sqlalchemy.sql import quoted_name
+
+from skitter.sinks.base import BadSink, RowsRefused, SinkAway
+from skitter.sinks.kinds import EXACT_IN_FLOAT, Kind, fit
+from skitter.sinks.names import OWN
+from skitter.sinks.rows import Row, result_of, rows_of
+from skitter.sinks.shape import CATALOG, FieldColumn, Shape, find_shape, note_column, read_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator, Sequence
+
+    from sqlalchemy import Connection, Engine, Insert
+    from sqlalchemy.types import TypeEngine
+
+    from skitter.model import Result
+
+_ATTEMPTS = 10  # at a batch whose table other loaders keep changing
+
+
+class Trouble(Enum):
+    """What an error of the database means for a batch."""
+
+    AWAY = auto()  # later, perhaps
+    MOVED = auto()  # the table is not what it was: look again
+    ROW = auto()  # one of the rows cannot be stored, ever
+    ALIEN = auto()  # this is no database of ours
+    BUG = auto()
+
+
+class Dialect(Protocol):
+    """What differs between databases."""
+
+    name: str
+
+    def open(self) -> Engine: ...
+
+    def require(self) -> None:
+        """BadSink if there is nothing to read from."""
+
+    def refresh(self, engine: Engine) -> None:
+        """Let go of a connection that leads nowhere."""
+
+    def type_of(self, kind: Kind) -> TypeEngine[Any]: ...
+
+    def clean(self, value: Any) -> Any:
+        """The value, or the name of a field, without what the database cannot hold."""
+
+    def upsert(self, table: Table, keys: Sequence[str], values: Sequence[str]) -> Insert: ...
+
+    def begin_write(self, connection: Connection, table: str) -> None:
+        """From here the table keeps its shape until the transaction ends."""
+
+    def begin_change(self, connection: Connection, table: str) -> None:
+        """From here nobody else changes the shape."""
+
+    def add_column(self, connection: Connection, table: str, column: FieldColumn) -> None: ...
+
+    def widen_column(
+        self, connection: Connection, table: str, column: FieldColumn, old: Kind
+    ) -> None: ...
+
+    def judge(self, error: DBAPIError) -> Trouble: ...
+
+    def explain(self, error: SQLAlchemyError) -> str:
+        """The reason in one line, without the statement and its values."""
+
+
+class SqlTable:
+    """One table, on one connection."""
+
+    def __init__(self, dialect: Dialect, *, table: str, job: str) -> None:
+        self.description = f"{dialect.name}, table {table}"
+        self._dialect, self._table, self._job = dialect, table, job
+        self._engine = dialect.open()
+
+    def create(self) -> None:
+        """Make the table if it is not there; BadSink if it is, and is not ours."""
+        with self._errors():
+            self._change([])
+
+    def write(self, results: Sequence[Result]) -> None:
+        rows = [self._cleaned(row) for row in rows_of(results)]
+        if not rows:
+            return
+        with self._errors():
+            self._dialect.refresh(self._engine)
+            try:
+                self._store(rows)
+            except DBAPIError as error:
+                if self._dialect.judge(error) is not Trouble.ROW:
+                    raise
+                refused = self._find_refused(rows)
+                if not refused:
+                    raise
+                raise RowsRefused(refused) from error
+
+    def read(self, *, batch: int) -> Generator[list[Result]]:
+        """All rows of the job as they are at this moment, a batch at a time."""
+        self._dialect.require()
+        with self._errors(), self._engine.connect() as connection:
+            connection = connection.execution_options(skitter_read=True)
+            with connection.begin():
+                shape = self._existing(connection)
+                table = self._as_table(shape)
+                query = select(table).where(table.c["_job"] == self._job)
+                fields = list(shape.columns)
+                stream = connection.execution_options(yield_per=batch)
+                with closing(stream.execute(query)) as found:
+                    for part in found.partitions():
+                        yield [_result(row, fields) for row in part]
+
+    def _existing(self, connection: Connection) -> Shape:
+        try:
+            return read_shape(connection, self._table)
+        except DBAPIError as error:
+            if self._dialect.judge(error) is not Trouble.MOVED:
+                raise
+            raise BadSink(f"there is no table {self._table!r} in {self._dialect.name}.") from error
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def _store(self, rows: list[Row]) -> None:
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                if self._upsert(rows):
+                    return
+                self._change(rows)
+            except DBAPIError as error:
+                if self._dialect.judge(error) is not Trouble.MOVED or not left:
+                    raise
+                self._change([])  # the table itself may be gone
+        raise SinkAway(f"{self._dialect.name} is busy: other loaders keep changing the table")
+
+    def _upsert(self, rows: list[Row]) -> bool:
+        """Store the rows; False if the table is not wide enough for them."""
+        with self._engine.begin() as connection:
+            self._dialect.begin_write(connection, self._table)
+            shape = read_shape(connection, self._table)
+            if shape.plan(rows):
+                return False
+            connection.execute(self._statement(shape), [self._values(row, shape) for row in rows])
+        return True
+
+    def _find_refused(self, rows: list[Row]) -> list[tuple[Result, str]]:
+        """Try the rows one by one, and keep none: which of them does the database refuse?"""
+        refused: list[tuple[Result, str]] = []
+        with self._engine.connect() as connection, connection.begin() as attempt:
+            self._dialect.begin_write(connection, self._table)
+            shape = read_shape(connection, self._table)
+            statement = self._statement(shape)
+            for row in rows:
+                try:
+                    with connection.begin_nested():
+                        connection.execute(statement, [self._values(row, shape)])
+                except DBAPIError as error:
+                    if self._dialect.judge(error) is not Trouble.ROW:
+                        raise
+                    refused.append((row.result, self._dialect.explain(error)))
+            attempt.rollback()
+        return refused
+
+    def _change(self, rows: list[Row]) -> None:
+        """Create the table if it is not there, and make it wide enough for the rows."""
+        with self._engine.begin() as connection:
+            self._dialect.begin_change(connection, self._table)
+            CATALOG.create(connection, checkfirst=True)
+            exists = inspect(connection).has_table(self._table)
+            shape = find_shape(connection, self._table, exists=exists)
+            if not exists:
+                connection.execute(CreateTable(self._as_table(shape)))
+            for field, column in shape.plan(rows).items():
+                self._change_column(connection, shape, field, column)
+
+    def _change_column(
+        self, connection: Connection, shape: Shape, field: str, column: FieldColumn
+    ) -> None:
+        known = shape.columns.get(field)
+        if known is None:
+            self._dialect.add_column(connection, self._table, column)
+        else:
+            if column.kind is Kind.FLOAT and self._has_long(connection, shape, field):
+                column = FieldColumn(column.name, Kind.TEXT)  # a float would drop digits
+            self._dialect.widen_column(connection, self._table, column, known.kind)
+        note_column(connection, self._table, field, column)
+
+    def _has_long(self, connection: Connection, shape: Shape, field: str) -> bool:
+        column = self._as_table(shape).c[_key(list(shape.columns).index(field))]
+        query = select(column).where(or_(column > EXACT_IN_FLOAT, column < -EXACT_IN_FLOAT))
+        return connection.execute(query.limit(1)).first() is not None
+
+    def _as_table(self, shape: Shape) -> Table:
+        """SQLAlchemy's view of it. Keys are plain: names of fields may hold anything."""
+        time, kind_type = self._dialect.type_of(Kind.TIME), self._dialect.type_of
+        fields = (
+            Column(quoted_name(column.name, quote=True), kind_type(column.kind), key=_key(number))
+            for number, column in enumerate(shape.columns.values())
+        )
+        return Table(
+            quoted_name(shape.table, quote=True),
+            MetaData(),
+            Column("_job", Text, primary_key=True),
+            Column("_id", Text, primary_key=True),
+            Column("_url", Text, nullable=False),
+            Column("_fetched_at", time, nullable=False),
+            *fields,
+        )
+
+    def _statement(self, shape: Shape) -> Insert:
+        # A row that comes again replaces the one that is there, fields it lost included; columns
+        # that the table's owner added stay as they are.
+        table = self._as_table(shape)
+        values = [column.key for column in table.c if not column.primary_key]
+        return self._dialect.upsert(table, ("_job", "_id"), values)
+
+    def _values(self, row: Row, shape: Shape) -> dict[str, Any]:
+        own = (self._job, row.id, row.url, row.fetched_at)
+        values: dict[str, Any] = dict(zip(OWN, own, strict=True))
+        for number, (field, column) in enumerate(shape.columns.items()):
+            values[_key(number)] = fit(row.fields.get(field), column.kind)
+        return values
+
+    def _cleaned(self, row: Row) -> Row:
+        clean = self._dialect.clean
+        fields = {clean(name): clean(value) for name, value in row.fields.items()}
+        return Row(row.id, clean(row.url), row.fetched_at, fields, row.line, row.result)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Errors of the database, as the callers of a sink expect them."""
+        try:
+            yield
+        except DBAPIError as error:
+            self._engine.dispose()
+            trouble, reason = self._dialect.judge(error), self._dialect.explain(error)
+            if trouble is Trouble.AWAY:
+                raise SinkAway(f"{self._dialect.name} is away: {reason}") from error
+            if trouble is Trouble.ALIEN:
+                raise BadSink(f"{self._dialect.name} cannot be used: {reason}.") from error
+            raise
+
+
+def _key(number: int) -> str:
+    return f"f{number}"
+
+
+def _result(row: Iterable[Any], fields: list[str]) -> Result:
+    _, row_id, url, fetched_at, *values = row
+    found = zip(fields, values, strict=True)
+    item = {field: value for field, value in found if value is not None}
+    return result_of(row_id, url, fetched_at, item)

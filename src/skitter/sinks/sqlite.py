@@ -1,0 +1,207 @@
+"""SQLite: `sqlite:///path`, or a path that ends in .db, .sqlite or .sqlite3."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import BigInteger, Boolean, Double, LargeBinary, Text, create_engine, event
+from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.pool import QueuePool
+from sqlalchemy.types import UserDefinedType
+
+from skitter.sinks.base import BadSink
+from skitter.sinks.kinds import Kind, fit, json_text, text_of
+from skitter.sinks.sql import Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from sqlalchemy import Connection, Engine, Insert, Table
+    from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+    from sqlalchemy.types import TypeEngine
+
+    from skitter.sinks.shape import FieldColumn
+
+_BUSY_TIMEOUT_S = 30.0  # another loader's batch takes milliseconds; a widened table may take longer
+
+_TROUBLES = {
+    sqlite3.SQLITE_ERROR: Trouble.MOVED,  # no such table, no such column
+    sqlite3.SQLITE_SCHEMA: Trouble.MOVED,
+    sqlite3.SQLITE_BUSY: Trouble.AWAY,
+    sqlite3.SQLITE_LOCKED: Trouble.AWAY,
+    sqlite3.SQLITE_FULL: Trouble.AWAY,
+    sqlite3.SQLITE_IOERR: Trouble.AWAY,
+    sqlite3.SQLITE_CANTOPEN: Trouble.AWAY,
+    sqlite3.SQLITE_READONLY: Trouble.AWAY,
+    sqlite3.SQLITE_PERM: Trouble.AWAY,
+    sqlite3.SQLITE_PROTOCOL: Trouble.AWAY,
+    sqlite3.SQLITE_NOMEM: Trouble.AWAY,
+    sqlite3.SQLITE_TOOBIG: Trouble.ROW,
+    sqlite3.SQLITE_CONSTRAINT: Trouble.ROW,
+    sqlite3.SQLITE_MISMATCH: Trouble.ROW,
+    sqlite3.SQLITE_NOTADB: Trouble.ALIEN,
+    sqlite3.SQLITE_CORRUPT: Trouble.ALIEN,
+}
+
+
+class _AsText(UserDefinedType[Any]):
+    """A column whose values SQLite keeps as text, and whose declared type says what they are."""
+
+    cache_ok = True
+
+    def __init__(
+        self, declared: str, to_text: Callable[[Any], str], from_text: Callable[[str], Any]
+    ) -> None:
+        self.declared, self.to_text, self.from_text = declared, to_text, from_text
+
+    def get_col_spec(self, **_: Any) -> str:
+        return self.declared
+
+    def bind_processor(self, dialect: Any) -> Callable[[Any], str | None]:
+        return lambda value: None if value is None else self.to_text(value)
+
+    def result_processor(self, dialect: Any, coltype: Any) -> Callable[[Any], Any]:
+        return lambda value: None if value is None else self.from_text(value)
+
+
+_INTEGER, _TEXT = BigInteger(), Text()
+# "TEXT" in the name: SQLite would turn JSON like 1.0 into a number in a column of type JSON.
+_JSON = _AsText("JSON TEXT", json_text, msgspec.json.decode)
+_TYPES: dict[Kind, TypeEngine[Any]] = {
+    Kind.BOOL: Boolean(),
+    Kind.INT: _INTEGER,
+    Kind.LONG: _INTEGER,
+    Kind.FLOAT: Double(),
+    Kind.TEXT: _TEXT,
+    Kind.BYTES: LargeBinary(),
+    Kind.TIME: _AsText("TIMESTAMP", text_of, datetime.fromisoformat),
+    Kind.DATE: _AsText("DATE", text_of, date.fromisoformat),
+    Kind.JSON: _JSON,
+}
+
+
+class Sqlite:
+    """A SQLite file."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = f"SQLite file {path}"
+        self._path = path
+        self._inode = 0
+
+    def open(self) -> Engine:
+        if not self._path.parent.is_dir():
+            raise BadSink(f"there is no directory {self._path.parent}: create it first.")
+        if self._path.is_dir():
+            raise BadSink(f"{self._path} is a directory: name a file.")
+        engine = create_engine(
+            "sqlite+pysqlite://",
+            creator=self._connect,
+            poolclass=QueuePool,
+            pool_size=1,
+            max_overflow=0,
+        )
+        event.listen(engine, "begin", _begin)
+        return engine
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+        )
+        # WAL: whoever looks at the file does not hold the loader up. FULL: in WAL mode NORMAL
+        # does not force a commit to the disk, and a power cut could take back rows that were
+        # acknowledged already. One fsync a batch is a low price.
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.create_function("skitter_convert", 3, _convert, deterministic=True)
+        self._inode = self._path.stat().st_ino
+        return connection
+
+    def require(self) -> None:
+        if not self._path.is_file():
+            raise BadSink(f"there is no file {self._path}.")
+
+    def refresh(self, engine: Engine) -> None:
+        # Rows written to a file that somebody removed would be gone with it.
+        if not self._path.exists() or self._path.stat().st_ino != self._inode:
+            engine.dispose()
+
+    def type_of(self, kind: Kind) -> TypeEngine[Any]:
+        return _TYPES[kind]
+
+    def clean(self, value: Any) -> Any:
+        return value
+
+    def upsert(self, table: Table, keys: Sequence[str], values: Sequence[str]) -> Insert:
+        statement = insert(table)
+        changes = {table.c[key]: statement.excluded[key] for key in values}
+        return statement.on_conflict_do_update(index_elements=list(keys), set_=changes)
+
+    def begin_write(self, connection: Connection, table: str) -> None:
+        """BEGIN IMMEDIATE has the only write lock there is."""
+
+    def begin_change(self, connection: Connection, table: str) -> None:
+        """The same."""
+
+    def add_column(self, connection: Connection, table: str, column: FieldColumn) -> None:
+        quote = connection.dialect.identifier_preparer.quote_identifier
+        declared = _TYPES[column.kind].compile(connection.dialect)
+        connection.exec_driver_sql(
+            f"ALTER TABLE {quote(table)} ADD COLUMN {quote(column.name)} {declared}"
+        )
+
+    def widen_column(
+        self, connection: Connection, table: str, column: FieldColumn, old: Kind
+    ) -> None:
+        """SQLite cannot change a type: a new column takes the old one's values and its name."""
+        quote = connection.dialect.identifier_preparer.quote_identifier
+        name, fresh, of = quote(column.name), quote("_skitter_widened"), quote(table)
+        declared = _TYPES[column.kind].compile(connection.dialect)
+        run = connection.exec_driver_sql
+        dependents = _take_dependents(connection, table)
+        run(f"ALTER TABLE {of} ADD COLUMN {fresh} {declared}")
+        run(f"UPDATE {of} SET {fresh} = skitter_convert({name}, ?, ?)", (old, column.kind))
+        run(f"ALTER TABLE {of} DROP COLUMN {name}")
+        run(f"ALTER TABLE {of} RENAME COLUMN {fresh} TO {name}")
+        for statement in dependents:
+            run(statement)
+
+    def judge(self, error: DBAPIError) -> Trouble:
+        code = getattr(error.orig, "sqlite_errorcode", None)
+        if code is None:  # raised by Python's module before SQLite saw the value
+            return Trouble.ROW if isinstance(error.orig, sqlite3.DataError) else Trouble.BUG
+        return _TROUBLES.get(code & 0xFF, Trouble.BUG)
+
+    def explain(self, error: SQLAlchemyError) -> str:
+        return str(getattr(error, "orig", None) or error)
+
+
+def _begin(connection: Connection) -> None:
+    # IMMEDIATE: a transaction that reads first and writes later could not wait for its turn.
+    reads = connection.get_execution_options().get("skitter_read")
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+def _take_dependents(connection: Connection, table: str) -> list[str]:
+    """Drop indexes, triggers and views, which stand in the way; how to make them again."""
+    quote = connection.dialect.identifier_preparer.quote_identifier
+    found = connection.exec_driver_sql(
+        "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
+        " AND (type = 'view' OR type IN ('index', 'trigger') AND tbl_name = ?) ORDER BY rowid",
+        (table,),
+    ).all()
+    for kind, name, _ in found:
+        connection.exec_driver_sql(f"DROP {kind} IF EXISTS {quote(name)}")
+    return [statement for _, _, statement in found]
+
+
+def _convert(value: Any, old: str, new: str) -> Any:
+    """A stored value of one kind as a stored value of another."""
+    if value is None:
+        return None
+    value = bool(value) if old == Kind.BOOL else value
+    fitted = fit(value, Kind(new))
+    return json_text(fitted) if new == Kind.JSON else fitted

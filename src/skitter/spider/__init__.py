@@ -1,0 +1,25 @@
+"""What users write against: spiders, their handlers and their bounds."""
+
+from skitter.spider.default import default_spider
+from skitter.spider.items import Rejected
+from skitter.spider.load import load_spider
+from skitter.spider.new import render_new
+from skitter.spider.run import Drop, HandlerError, Outcome, run_handler
+from skitter.spider.scope import Allowed, Fence, Refused, Scope
+from skitter.spider.spider import Spider
+
+__all__ = [
+    "Allowed",
+    "Drop",
+    "Fence",
+    "HandlerError",
+    "Outcome",
+    "Refused",
+    "Rejected",
+    "Scope",
+    "Spider",
+    "default_spider",
+    "load_spider",
+    "render_new",
+    "run_handler",
+]

@@ -1,0 +1,132 @@
+"""Load a spider from `file.py`, `file.py:name`, `package.module` or `package.module:name`.
+
+What goes wrong in the user's file is told by the user's line; our frames stay out of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skitter.errors import SpiderError
+from skitter.spider.blame import blame, describe
+from skitter.spider.spider import Spider
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+def load_spider(target: str | Path) -> Spider:
+    """The spider that the target names. Raises SpiderError."""
+    where, name = _split(str(target))
+    module = _import_file(Path(where)) if _is_file(where) else _import_module(where)
+    spider = _choose(module, where, name)
+    _check(spider, where)
+    return spider
+
+
+def _split(target: str) -> tuple[str, str | None]:
+    where, colon, name = target.rpartition(":")
+    if not colon or "/" in name:
+        return target, None
+    if not where or not name:
+        raise SpiderError(f"{target!r} names no spider: write file.py:name or package.module:name")
+    return where, name
+
+
+def _is_file(where: str) -> bool:
+    return where.endswith(".py") or "/" in where or Path(where).exists()
+
+
+# --- importing ------------------------------------------------------------------------------------
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.exists():
+        raise SpiderError(
+            f"there is no file {path}: check the path, or write one with `skitter new`"
+        )
+    if not path.is_file():
+        raise SpiderError(f"{path} is not a file: name the Python file of a spider")
+    path = path.resolve()
+    # Not its own name: a spider called json.py must not become the json of everybody.
+    name = f"_skitter_spider_{path.stem}"
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise SpiderError(f"{path} is not Python: name a file that ends with .py")
+    module = module_from_spec(spec)
+    _look_in(path.parent)  # as `python file.py` does, for its imports of files beside it
+    sys.modules[name] = module  # dataclasses and msgspec look there for their annotations
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise _broken(error, str(path)) from None
+    return module
+
+
+def _import_module(where: str) -> ModuleType:
+    _look_in(Path.cwd())
+    try:
+        return import_module(where)
+    except ModuleNotFoundError as error:
+        if error.name and (where == error.name or where.startswith(f"{error.name}.")):
+            raise SpiderError(
+                f"there is no module {error.name!r} here: check the name, or give the path of a "
+                "file that ends with .py"
+            ) from None
+        raise _broken(error, where) from None
+    except (Exception, SystemExit) as error:
+        raise _broken(error, where) from None
+
+
+def _look_in(directory: Path) -> None:
+    if str(directory) not in sys.path:
+        sys.path.insert(0, str(directory))
+
+
+def _broken(error: BaseException, file: str) -> SpiderError:
+    place = blame(error, file) or file
+    return SpiderError(f"the spider does not load.\n  {place}\n  {describe(error)}")
+
+
+# --- choosing -------------------------------------------------------------------------------------
+
+
+def _choose(module: ModuleType, where: str, name: str | None) -> Spider:
+    found = {key: value for key, value in vars(module).items() if isinstance(value, Spider)}
+    if name is not None:
+        return _named(found, where, name)
+    different = list({id(spider): spider for spider in found.values()}.values())
+    if len(different) == 1:
+        return different[0]
+    if not different:
+        raise SpiderError(f"there is no spider in {where}: write `spider = Spider(...)` in it")
+    raise SpiderError(
+        f"there are {len(different)} spiders in {where}: choose one with "
+        f"{' or '.join(f'{where}:{key}' for key in found)}"
+    )
+
+
+def _named(found: dict[str, Spider], where: str, name: str) -> Spider:
+    if name in found:
+        return found[name]
+    for spider in found.values():
+        if spider.name == name:
+            return spider
+    raise SpiderError(
+        f"there is no spider {name!r} in {where}; it has {', '.join(found) or 'none'}"
+    )
+
+
+def _check(spider: Spider, where: str) -> None:
+    if not spider.handlers:
+        raise SpiderError(
+            f"spider {spider.name!r} in {where} has no handler: decorate a function with "
+            "@spider.page"
+        )
+    for seed in spider.known_seeds:
+        spider.handler_of(seed)

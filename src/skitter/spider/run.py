@@ -1,0 +1,177 @@
+"""Run a handler on a page: what it yields, sorted into items, requests and what was refused."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from skitter.errors import SkitterError, SpiderError, UsageError, shorten
+from skitter.model import Request
+from skitter.settings import check_priority
+from skitter.spider.blame import Place, blame, describe
+from skitter.spider.items import Item, NotAnItem, Rejected, fit, is_item, to_plain
+from skitter.spider.scope import Refused
+
+if TYPE_CHECKING:
+    from skitter.page import Handler, Page
+    from skitter.spider.spider import Spider
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_request = msgspec.msgpack.Decoder(Request).decode
+
+
+class Drop(Exception):
+    """Raised by an `on_item` hook: set this item aside."""
+
+
+class HandlerError(SkitterError):
+    """A handler or a hook failed, or yielded what is neither an item nor a request."""
+
+    def __init__(self, handler: str, page: Page, reason: str, place: Place | None = None) -> None:
+        at = f" ({place})" if place else ""
+        super().__init__(f"handler {handler} failed on {shorten(page.url)}: {reason}{at}")
+        self.handler, self.url, self.reason, self.place = handler, page.url, reason, place
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one page."""
+
+    items: list[Item] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)  # items
+    refused: list[tuple[str, Refused]] = field(default_factory=list)  # URLs
+
+
+async def run_handler(spider: Spider, page: Page) -> Outcome:
+    """Run the handler that the page's request names. Raises HandlerError, or SpiderError if there
+    is no such handler. Plain handlers run in-line: one that blocks holds up the worker."""
+    name, handler = spider.handler_of(page.request)
+    run = _Run(spider, page, name)
+    try:
+        await run.collect(handler)
+        await run.settle_items()
+    except (Exception, SystemExit) as error:  # a handler that calls exit() ends its page, not us
+        if isinstance(error, HandlerError):
+            raise
+        raise HandlerError(name, page, describe(error), _place(error, handler)) from error
+    return run.outcome
+
+
+class _Run:
+    """One handler on one page, half done."""
+
+    def __init__(self, spider: Spider, page: Page, name: str) -> None:
+        self._spider, self._page, self._name = spider, page, name
+        self._found: list[Any] = []  # items, before their hooks
+        self.outcome = Outcome()
+
+    async def collect(self, handler: Handler) -> None:
+        result = handler(self._page)
+        if inspect.isasyncgen(result):
+            async with aclosing(result) as outputs:
+                async for output in outputs:
+                    self._take(output)
+            return
+        if inspect.isawaitable(result):
+            result = await result
+        if isinstance(result, AsyncIterator):
+            async for output in result:
+                self._take(output)
+            return
+        for output in _each(result):
+            self._take(output)
+
+    def _take(self, output: Any) -> None:
+        if isinstance(output, Request):
+            self._take_request(output)
+        elif is_item(output):
+            self._found.append(output)
+        elif output is not None:
+            raise self._error(
+                f"it yielded a {type(output).__name__}, which is neither an item nor a request: "
+                "yield a dict, a dataclass, a struct, a model or page.follow(...)"
+            )
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    def _take_request(self, request: Request) -> None:
+        page = self._page
+        if request.parent is None:
+            request = msgspec.structs.replace(request, parent=page.url, depth=page.depth + 1)
+            request = self._storable(request)
+        elif request.meta or request.headers or request.priority or request.method != "GET":
+            request = self._storable(request)
+        if request.handler is not None and request.handler not in self._spider.handlers:
+            self._refuse_handler(request)
+        verdict = self._spider.fence.allows(request.url, depth=request.depth, parent=page.url)
+        if isinstance(verdict, Refused):
+            self.outcome.refused.append((request.url, verdict))
+        else:
+            self.outcome.requests.append(request)
+
+    def _storable(self, request: Request) -> Request:
+        """What the frontier will read back. A bad one is refused here, by the name of its handler,
+        and not later in a batch with other pages' requests."""
+        try:
+            check_priority(request.priority)
+            return _decode_request(_encode(request))
+        except (UsageError, TypeError, ValueError, OverflowError) as error:
+            raise self._error(
+                f"its request for {shorten(str(request.url))} cannot be stored: {error}"
+            ) from error
+
+    def _refuse_handler(self, request: Request) -> None:
+        try:
+            self._spider.handler_of(request)
+        except SpiderError as error:
+            raise self._error(str(error)) from error
+
+    # --- items ------------------------------------------------------------------------------------
+
+    async def settle_items(self) -> None:
+        for found in self._found:
+            item = self._plain(found)
+            settled: Item | Rejected
+            try:
+                item = await self._hooked(item)
+                settled = fit(item, self._spider.item)
+            except Drop as drop:
+                settled = Rejected(item, "", str(drop) or "dropped")
+            if isinstance(settled, Rejected):
+                self.outcome.rejected.append(settled)
+            else:
+                self.outcome.items.append(settled)
+
+    async def _hooked(self, item: Item) -> Item:
+        for hook in self._spider.hooks.item:
+            result = hook(item, self._page)
+            if inspect.isawaitable(result):
+                result = await result
+            if result is not None:
+                item = self._plain(result)
+        return item
+
+    def _plain(self, found: Any) -> Item:
+        try:
+            return to_plain(found)
+        except NotAnItem as error:
+            raise self._error(f"it yielded {error}") from error
+
+    def _error(self, reason: str) -> HandlerError:
+        return HandlerError(self._name, self._page, reason)
+
+
+def _each(result: Any) -> Iterable[Any]:
+    """What a plain function returned: a generator, several outputs, or one."""
+    return result if isinstance(result, Iterator | list | tuple) else (result,)
+
+
+def _place(error: BaseException, handler: Callable[..., Any]) -> Place | None:
+    code = getattr(inspect.unwrap(handler), "__code__", None)
+    return blame(error, code.co_filename if code else "")

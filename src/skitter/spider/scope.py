@@ -1,0 +1,194 @@
+"""Scope: where a crawl may go. `Scope` is what a user says, `Fence` decides link by link.
+
+Patterns are globs over the whole URL: `*` stands for any characters, all else for itself, `?` too.
+One that begins with `/` is compared with path and query alone. With `re:` in front it is a regular
+expression that may match anywhere in the URL.
+
+    Scope(include=["/books/*"], exclude=["*?sort=*", r"re:/page/\\d{4,}"])
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from skitter.errors import BadOption, BadURL
+from skitter.urls import MAX_URL_BYTES, identify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class Allowed(msgspec.Struct, frozen=True):
+    """The crawl may go there."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """It may not."""
+
+    reason: str
+
+
+Verdict = Allowed | Refused
+ALLOWED: Final = Allowed()
+ANY_HOST: Final = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Where links may lead. Seeds are exempt: somebody asked for them.
+
+    `hosts`: None for the hosts of the seeds, and for links that stay on the host of their page;
+    `["*"]` for all. A host with and without `www.` is the same; a port other than the scheme's
+    own is part of the name (`localhost:8000`).
+    """
+
+    hosts: Sequence[str] | None = None
+    subdomains: bool = False
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for option in ("hosts", "include", "exclude"):
+            if isinstance(getattr(self, option), str):
+                raise BadOption(option, getattr(self, option), "a list of strings")
+        for host in self.hosts or ():
+            _site_of_option(host)
+        for option in ("include", "exclude"):
+            for pattern in getattr(self, option):
+                compile_pattern(pattern, option=option)
+
+    def fence(self, seeds: Iterable[str] = (), *, max_depth: int | None = None) -> Fence:
+        return Fence(self, seeds, max_depth=max_depth)
+
+
+class Fence:
+    """A scope around its seeds."""
+
+    REMEMBERED = 10_000  # origins; links of a crawl go to few hosts again and again
+
+    def __init__(self, scope: Scope, seeds: Iterable[str], *, max_depth: int | None = None) -> None:
+        self._scope = scope
+        self._max_depth = max_depth
+        if scope.hosts is None:
+            self._sites = frozenset(_site(identify(seed).host) for seed in seeds)
+        else:
+            self._sites = frozenset(_site_of_option(host) for host in scope.hosts)
+        self._include = [(p, compile_pattern(p)) for p in scope.include]
+        self._exclude = [(p, compile_pattern(p)) for p in scope.exclude]
+        self._hosts: dict[str, str | Refused] = {}
+
+    def allows(self, url: str, *, depth: int = 0, parent: str | None = None) -> Verdict:
+        """Whether a link may be followed, or why not. `parent` is the page it is on."""
+        if self._max_depth is not None and depth > self._max_depth:
+            return Refused(f"depth {depth} is beyond max_depth {self._max_depth}")
+        host = self._host(url)
+        if isinstance(host, Refused):
+            return host
+        if not self._is_inside(_site(host), parent):
+            return Refused(self._why_outside(host))
+        return self._compare(url) if self._include or self._exclude else ALLOWED
+
+    def _host(self, url: str) -> str | Refused:
+        """The host of a URL that the frontier will take; its objection, if it will not.
+
+        Called for every link. What a parser has normalised is recognised by its shape, and the
+        parser is asked once for each origin; anything else is asked for as a whole.
+        """
+        plain = _NORMALISED.match(url) if isinstance(url, str) else None
+        if plain is None or len(url) > _SURELY_SHORT:
+            return _identified(url)
+        origin = plain[1]
+        host = self._hosts.get(origin)
+        if host is None:
+            if len(self._hosts) >= self.REMEMBERED:
+                self._hosts.clear()
+            host = self._hosts[origin] = _identified(f"{origin}/")
+        return host
+
+    def _is_inside(self, site: str, parent: str | None) -> bool:
+        if site in self._sites or ANY_HOST in self._sites:
+            return True
+        if self._scope.subdomains and any(above in self._sites for above in _above(site)):
+            return True
+        return self._scope.hosts is None and parent is not None and self._is_at_home(site, parent)
+
+    def _is_at_home(self, site: str, parent: str) -> bool:
+        """Whether a link stays where it is: seeds may come from a generator or a feed."""
+        host = self._host(parent)
+        if isinstance(host, Refused):
+            return False
+        home = _site(host)
+        return site == home or (self._scope.subdomains and home in _above(site))
+
+    def _why_outside(self, host: str) -> str:
+        if self._scope.hosts is None:
+            return f"host {host} is neither a seed's nor the page's own"
+        return f"host {host} is not among the allowed hosts"
+
+    def _compare(self, url: str) -> Verdict:
+        for text, pattern in self._exclude:
+            if pattern.search(url):
+                return Refused(f"it matches exclude pattern {text!r}")
+        if self._include and not any(pattern.search(url) for _, pattern in self._include):
+            return Refused("it matches no include pattern")
+        return ALLOWED
+
+
+def compile_pattern(pattern: str, *, option: str = "pattern") -> re.Pattern[str]:
+    """A glob, or a regular expression with `re:` in front. Raises BadOption."""
+    if not isinstance(pattern, str) or not pattern:
+        raise BadOption(option, pattern, "globs or 're:...' as strings")
+    if not pattern.startswith("re:"):
+        return re.compile(_glob(pattern), re.DOTALL)
+    try:
+        return re.compile(pattern[3:])
+    except re.error as error:
+        raise BadOption(option, pattern, f"a regular expression ({error})") from None
+
+
+def _glob(pattern: str) -> str:
+    front = r"\Ahttps?://[^/]*" if pattern.startswith("/") else r"\A"
+    first, *rest = (re.escape(piece) for piece in pattern.split("*"))
+    if not rest:
+        return rf"{front}{first}\Z"
+    *middle, last = rest
+    # Atomic: the first place where a piece fits is as good as any later one, so a pattern with
+    # many stars cannot be made to try them all on a long URL.
+    return f"{front}{first}{''.join(f'(?>.*?{piece})' for piece in middle)}.*{last}\\Z"
+
+
+# As ada writes it: lower-case host, a path, printable ASCII.
+_NORMALISED: Final = re.compile(r"(https?://[a-z0-9.-]+(?::[0-9]+)?)/[!-~]*\Z")
+_SURELY_SHORT: Final = MAX_URL_BYTES // 3  # also when every character is escaped
+
+
+def _identified(url: str) -> str | Refused:
+    try:
+        return identify(url).host
+    except BadURL as error:
+        return Refused(error.reason)
+
+
+def _site(host: str) -> str:
+    return host.removeprefix("www.")
+
+
+def _site_of_option(host: str) -> str:
+    if host == ANY_HOST:
+        return host
+    try:
+        if not isinstance(host, str) or set(host) & set("/\\?#@"):
+            raise BadURL(str(host), "it is more than a host name.")
+        return _site(identify(f"http://{host}/").host.removesuffix(":443"))
+    except BadURL:
+        raise BadOption("hosts", host, "host names such as 'example.com', or '*'") from None
+
+
+def _above(site: str) -> list[str]:
+    """The domains above a.b.c: b.c and c."""
+    labels = site.split(".")
+    return [".".join(labels[start:]) for start in range(1, len(labels))]

@@ -1,0 +1,198 @@
+"""Spider: where to begin, what to do with a page, where to stop.
+
+    spider = Spider("books", start=["https://books.example/"])
+
+    @spider.page
+    async def listing(page): ...
+
+The first handler is the default, unless another says `@spider.page(default=True)`. Requests name
+their handler as text, so that any worker with the same file can run it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from skitter.errors import BadOption, SpiderError
+from skitter.model import Request
+from skitter.settings import JobOptions, Limits, Politeness, Retries, check_job_name
+from skitter.spider.items import check_item_type
+from skitter.spider.scope import Fence, Scope
+from skitter.urls import Canonical, identify
+
+if TYPE_CHECKING:
+    from skitter.page import Handler
+
+Seeds = Iterable[str | Request] | AsyncIterable[str | Request]
+Start = str | Seeds | Callable[[], Seeds]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(slots=True)
+class Hooks:
+    """Functions that run beside the handlers; plain or async."""
+
+    start: list[Callable[..., Any]] = field(default_factory=list)
+    finish: list[Callable[..., Any]] = field(default_factory=list)
+    error: list[Callable[..., Any]] = field(default_factory=list)
+    item: list[Callable[..., Any]] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Spider:
+    """What a user writes."""
+
+    name: str
+    #: A URL, a list of URLs or requests, or a function that yields them (plain or async).
+    start: Start = ()
+    _: KW_ONLY
+    scope: Scope = field(default_factory=Scope)
+    politeness: Politeness = field(default_factory=Politeness)
+    limits: Limits = field(default_factory=Limits)
+    retries: Retries = field(default_factory=Retries)
+    canonical: Canonical = field(default_factory=Canonical)
+    #: Items are checked against it: a msgspec struct, dataclass, TypedDict or pydantic model.
+    item: Any = None
+    handlers: dict[str, Handler] = field(default_factory=dict, init=False, repr=False)
+    default: str | None = field(default=None, init=False, repr=False)
+    hooks: Hooks = field(default_factory=Hooks, init=False, repr=False)
+    _chosen: bool = field(default=False, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_job_name(self.name)
+        if isinstance(self.start, str):
+            self.start = [self.start]
+        if not (callable(self.start) or isinstance(self.start, Iterable | AsyncIterable)):
+            raise BadOption("start", self.start, "URLs or a function that yields them")
+        for seed in self.known_seeds:
+            identify(seed.url)
+        if self.item is not None:
+            check_item_type(self.item)
+
+    # --- handlers ---------------------------------------------------------------------------------
+
+    @overload
+    def page(self, function: F) -> F: ...
+    @overload
+    def page(self, *, default: bool = False) -> Callable[[F], F]: ...
+    def page(self, function: F | None = None, *, default: bool = False) -> F | Callable[[F], F]:
+        """Register a handler under the name of its function."""
+        if function is None:
+            return lambda decorated: self._register(decorated, default=default)
+        return self._register(function, default=default)
+
+    def _register(self, function: F, *, default: bool) -> F:
+        name = _check_handler(function)
+        if self.handlers.setdefault(name, function) is not function:
+            raise SpiderError(f"two handlers of spider {self.name!r} are called {name}: rename one")
+        if default and self._chosen:
+            raise SpiderError(
+                f"spider {self.name!r} has two default handlers, {self.default} and {name}: "
+                "choose one"
+            )
+        if default or self.default is None:
+            self.default, self._chosen = name, default
+        return function
+
+    def handler_of(self, request: Request) -> tuple[str, Handler]:
+        """The handler that a request names, or the default. Raises SpiderError."""
+        name = request.handler or self.default
+        if name is None:
+            raise SpiderError(f"spider {self.name!r} has no handler: write one with @spider.page")
+        if name not in self.handlers:
+            raise SpiderError(
+                f"spider {self.name!r} has no handler {name!r}; it has "
+                f"{', '.join(self.handlers) or 'none'}: decorate the function with @spider.page, "
+                "or correct the name"
+            )
+        return name, self.handlers[name]
+
+    # --- hooks ------------------------------------------------------------------------------------
+
+    def on_start(self, function: F) -> F:
+        """Call `function()` before a worker's first page."""
+        self.hooks.start.append(function)
+        return function
+
+    def on_finish(self, function: F) -> F:
+        """Call `function(stats)` when the crawl has finished."""
+        self.hooks.finish.append(function)
+        return function
+
+    def on_error(self, function: F) -> F:
+        """Call `function(request, error)` when a page could not be fetched or handled."""
+        self.hooks.error.append(function)
+        return function
+
+    def on_item(self, function: F) -> F:
+        """Call `function(item, page)` for each item, a dict, before it is checked.
+
+        What it returns replaces the item; None leaves it; `raise Drop(reason)` sets it aside.
+        """
+        self.hooks.item.append(function)
+        return function
+
+    # --- what the engine asks ---------------------------------------------------------------------
+
+    @property
+    def options(self) -> JobOptions:
+        return JobOptions(politeness=self.politeness, retries=self.retries, limits=self.limits)
+
+    @property
+    def known_seeds(self) -> list[Request]:
+        """The seeds that can be known without running anything of the user's."""
+        if not isinstance(self.start, list | tuple | set | frozenset):
+            return []
+        return [_seed(seed) for seed in self.start]
+
+    @cached_property
+    def fence(self) -> Fence:
+        """The scope around the seeds. Do not change the spider after the first look at it."""
+        seeds = [seed.url for seed in self.known_seeds]
+        return self.scope.fence(seeds, max_depth=self.limits.max_depth)
+
+    async def seeds(self) -> AsyncIterator[Request]:
+        """Where the crawl begins, as it is generated. Raises BadURL."""
+        seeds: Any = self.start() if callable(self.start) else self.start
+        if inspect.isawaitable(seeds):
+            seeds = await seeds
+        if isinstance(seeds, str):
+            seeds = [seeds]
+        if isinstance(seeds, AsyncIterable):
+            async for seed in seeds:
+                yield self._checked(_seed(seed))
+        else:
+            for seed in seeds:
+                yield self._checked(_seed(seed))
+
+    def _checked(self, seed: Request) -> Request:
+        identify(seed.url, self.canonical)
+        self.handler_of(seed)
+        return seed
+
+
+async def run_hooks(hooks: Iterable[Callable[..., Any]], *arguments: object) -> None:
+    """Call each in the order of its registration; wait for the async ones."""
+    for hook in hooks:
+        result = hook(*arguments)
+        if inspect.isawaitable(result):
+            await result
+
+
+def _seed(seed: str | Request) -> Request:
+    return seed if isinstance(seed, Request) else Request(url=seed)
+
+
+def _check_handler(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__name__", None)
+    if not callable(function) or not isinstance(name, str) or name == "<lambda>":
+        raise SpiderError(f"{function!r} cannot be a handler: decorate a function that has a name")
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        raise SpiderError(f"handler {name} must take one argument, the page") from None
+    return name

@@ -1,0 +1,8 @@
+"""The worker: leases, fetches, runs handlers, hands in what came of it.
+
+verdict     what to do with an answer or an error; pure
+robots      what robots.txt allows, asked once per host for the whole fleet
+attempt     one request: robots, fetch, handler -> one ending
+endings     what came of attempts, handed in in batches
+loop        one process: keep N attempts going, extend leases, stop cleanly
+"""

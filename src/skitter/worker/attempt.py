@@ -1,0 +1,120 @@
+"""One request: robots, fetch, verdict, handler. What comes of it is one ending."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from skitter.errors import SkitterError
+from skitter.model import Completion, Failure, Lease, Request
+from skitter.page import Page
+from skitter.spider.run import run_handler
+from skitter.spider.spider import run_hooks
+from skitter.worker.verdict import (
+    REDIRECT_COUNT,
+    Bury,
+    Follow,
+    Handle,
+    Policy,
+    Retry,
+    judge_error,
+    judge_response,
+    redirects_of,
+)
+
+if TYPE_CHECKING:
+    from skitter.fetch.client import Fetcher
+    from skitter.spider.spider import Spider
+    from skitter.worker.endings import LinkMemory
+    from skitter.worker.robots import RobotsBook
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """How an attempt ended. Exactly one of the first three is set."""
+
+    done: Completion | None = None
+    retry: Failure | None = None
+    bury: Failure | None = None
+    items_rejected: tuple[str, ...] = ()  # "field: reason", for the log
+
+
+@dataclass(slots=True)
+class Attempts:
+    """Makes attempts: everything they share."""
+
+    spider: Spider
+    fetcher: Fetcher
+    robots: RobotsBook | None  # None: robots.txt is not obeyed
+    memory: LinkMemory
+    policy: Policy = field(default_factory=Policy)
+
+    async def make(self, lease: Lease) -> Ending:
+        """Fetch and handle one request. Raises nothing but cancellation."""
+        try:
+            return await self._make(lease)
+        except SkitterError as error:
+            await run_hooks(self.spider.hooks.error, lease.request, error)
+            return _ending(lease, judge_error(error, attempt=lease.attempt, policy=self.policy))
+
+    async def _make(self, lease: Lease) -> Ending:
+        request = lease.request
+        if self.robots is not None:
+            rules = await self.robots.rules(request.url, lease.host)
+            if not self.robots.allows(rules, request.url):
+                reason = rules.explain(request.url, self.robots.user_agent)
+                return _ending(lease, Bury(reason))
+        response = await self.fetcher.fetch(request)
+        verdict = judge_response(request, response, self.policy, now=time.time())
+        if isinstance(verdict, Handle):
+            return await self._handle(lease, Page(request, response))
+        if isinstance(verdict, Follow):
+            return self._follow(lease, verdict.url)
+        return _ending(lease, verdict)
+
+    async def _handle(self, lease: Lease, page: Page) -> Ending:
+        outcome = await run_handler(self.spider, page)
+        links = [link for link in outcome.requests if self._is_news(link)]
+        return Ending(
+            done=Completion(lease=lease, items=outcome.items, links=links),
+            items_rejected=tuple(f"{one.field}: {one.reason}" for one in outcome.rejected),
+        )
+
+    def _follow(self, lease: Lease, url: str) -> Ending:
+        """A redirect is a link: it waits its turn at its host, and is fetched once."""
+        request = lease.request
+        meta = request.meta | {REDIRECT_COUNT: redirects_of(request) + 1}
+        link = msgspec.structs.replace(request, url=url, meta=meta, priority=lease.priority)
+        verdict = self.spider.fence.allows(url, depth=link.depth, parent=request.url)
+        if not getattr(verdict, "reason", None):
+            return Ending(done=Completion(lease=lease, links=[link]))
+        return _ending(lease, Bury(f"it redirects out of scope, to {url}"))
+
+    def _is_news(self, link: Request) -> bool:
+        """Not one that was lately added, and not one that robots.txt is known to disallow."""
+        if self.memory.knows(link):
+            return False
+        if self.robots is None:
+            return True
+        rules = self.robots.known(_host_of(link.url))
+        return rules is None or self.robots.allows(rules, link.url)
+
+
+def _host_of(url: str) -> str:
+    """The politeness key of a URL that `join` or `identify` spelled."""
+    return url.split("/", 3)[2] if "://" in url else ""
+
+
+def _ending(lease: Lease, verdict: Retry | Bury) -> Ending:
+    if isinstance(verdict, Bury):
+        return Ending(bury=Failure(lease=lease, error=verdict.reason))
+    return Ending(
+        retry=Failure(
+            lease=lease,
+            error=verdict.reason,
+            after_s=verdict.after_s,
+            block_s=verdict.block_s,
+        )
+    )

@@ -1,0 +1,135 @@
+"""What came of attempts, handed in in batches; and which links were handed in lately."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skitter.errors import SkitterError
+from skitter.model import Ended
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skitter.frontier.frontier import Frontier
+    from skitter.model import Completion, Request
+    from skitter.worker.attempt import Ending
+
+BATCH = 50
+LINGER_S = 0.02
+LONGEST_PAUSE_S = 5.0
+
+
+@dataclass(slots=True)
+class LinkMemory:
+    """Links that were lately added, so that a link on every page costs a look-up and no call.
+
+    Two generations: when the young one is full, the old one is forgotten. A link that is
+    forgotten is offered again, and the frontier knows it.
+    """
+
+    size: int = 100_000
+    _young: set[str] = field(default_factory=set)
+    _old: set[str] = field(default_factory=set)
+
+    def knows(self, link: Request) -> bool:
+        if link.unique or link.method != "GET":
+            return False
+        return link.url in self._young or link.url in self._old
+
+    def add(self, links: list[Request]) -> None:
+        self._young.update(link.url for link in links)
+        if len(self._young) > self.size // 2:
+            self._old, self._young = self._young, set()
+
+
+@dataclass(slots=True)
+class Tally:
+    """What this worker did, for its heartbeat."""
+
+    pages: int = 0
+    errors: int = 0
+    late: int = 0
+    rejected: int = 0
+
+
+@dataclass(slots=True)
+class Endings:
+    """A buffer of endings. Nothing leaves it before the server has it."""
+
+    frontier: Frontier
+    memory: LinkMemory
+    log: Callable[[str, str], None]  # level, text
+    tally: Tally = field(default_factory=Tally)
+    _waiting: deque[Ending] = field(default_factory=deque)
+    _some: asyncio.Event = field(default_factory=asyncio.Event)
+    _many: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, ending: Ending) -> None:
+        self._waiting.append(ending)
+        self._some.set()
+        if len(self._waiting) >= BATCH:
+            self._many.set()
+
+    async def run(self) -> None:
+        """Hand in for ever: when there are many, or when the first has waited a little."""
+        while True:
+            await self._some.wait()
+            try:
+                async with asyncio.timeout(LINGER_S):
+                    await self._many.wait()
+            except TimeoutError:
+                pass
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Hand in all there are; while the server is away or full, wait and try again."""
+        pause_s = 0.1
+        while self._waiting:
+            batch = [self._waiting[i] for i in range(min(len(self._waiting), 4 * BATCH))]
+            try:
+                await self._hand_in(batch)
+            except SkitterError as error:
+                if not error.retryable:
+                    raise
+                self.log("warning", f"{error} Results are kept; trying again.")
+                await asyncio.sleep(pause_s)
+                pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
+                continue
+            for _ in batch:
+                self._waiting.popleft()
+        self._some.clear()
+        self._many.clear()
+
+    async def _hand_in(self, batch: list[Ending]) -> None:
+        """A call that was answered and is sent again is LOST then: no harm, and counted."""
+        done = [ending.done for ending in batch if ending.done]
+        retries = [ending.retry for ending in batch if ending.retry]
+        graves = [ending.bury for ending in batch if ending.bury]
+        if done:
+            self._note(done, await self.frontier.complete(done))
+        if retries:
+            await self.frontier.retry(retries)
+        if graves:
+            await self.frontier.bury(graves)
+        self.tally.errors += len(retries) + len(graves)
+        for failure in retries + graves:
+            self.log("warning", f"{failure.lease.url}: {failure.error}")
+        for ending in batch:
+            self.tally.rejected += len(ending.items_rejected)
+            for reason in ending.items_rejected:
+                self.log("warning", f"an item was set aside: {reason}")
+
+    def _note(self, done: list[Completion], answers: list[Ended]) -> None:
+        for completion, answer in zip(done, answers, strict=True):
+            if answer is Ended.DONE:
+                self.tally.pages += 1
+                self.memory.add(list(completion.links))
+            else:
+                self.tally.late += 1
+                self.log("warning", f"{completion.lease.url}: too late, somebody else has it")

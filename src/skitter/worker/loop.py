@@ -1,0 +1,250 @@
+"""One process: keep N attempts going, hand in what comes of them, stop cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skitter.errors import SkitterError
+from skitter.frontier.crew import Heartbeat, beat, leave, log, server_time
+from skitter.frontier.feed import feed_length, take_feed
+from skitter.model import Ended, State
+from skitter.spider.spider import run_hooks
+
+if TYPE_CHECKING:
+    from skitter.frontier.frontier import Frontier
+    from skitter.model import Lease
+    from skitter.worker.attempt import Attempts
+    from skitter.worker.endings import Endings
+
+IDLE_S = 0.2  # how long to wait for news when there is nothing to do
+FEED_S = 0.2
+BEAT_S = 2.0
+LOG_KEPT = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """How one process works."""
+
+    concurrency: int = 64
+    lease_s: float = 60.0
+    grace_s: float = 20.0
+    keep_alive: bool = False  # stay when the crawl has finished, for what is pushed later
+
+
+@dataclass(slots=True)
+class Logbook:
+    """Lines for `skitter logs`, kept until the next heartbeat; the oldest go first."""
+
+    lines: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=LOG_KEPT))
+
+    def __call__(self, level: str, text: str) -> None:
+        self.lines.append((level, text))
+
+
+@dataclass(slots=True)
+class Worker:
+    """Leases, attempts, endings."""
+
+    frontier: Frontier
+    attempts: Attempts
+    endings: Endings
+    logbook: Logbook
+    options: WorkerOptions = field(default_factory=WorkerOptions)
+    _active: dict[asyncio.Task[None], tuple[Lease, float]] = field(default_factory=dict)
+    _free: asyncio.Event = field(default_factory=asyncio.Event)
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _signals: int = 0
+    _started_at: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return self.frontier.shards[0].client
+
+    async def run(self) -> None:
+        """Work until the crawl has finished, or until told to stop."""
+        self._started_at = await server_time(self.frontier)
+        self._watch_signals()
+        await run_hooks(self.attempts.spider.hooks.start)
+        self.logbook("info", "worker started")
+        helpers = [
+            asyncio.create_task(work())
+            for work in (self.endings.run, self._beat, self._extend, self._feed)
+        ]
+        try:
+            await self._pump()
+            await self._wind_down()
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+            await self.endings.flush()
+            self.logbook("info", "worker stopped")
+            await self._tell()
+            await leave(self.frontier, self.name)
+
+    def stop(self) -> None:
+        """Lease nothing more; a second call does not wait for what is under way."""
+        self._signals += 1
+        self._stop.set()
+        self._free.set()
+
+    # --- leasing ----------------------------------------------------------------------------------
+
+    async def _pump(self) -> None:
+        """Refill in batches when slots are free: never more than can be started now."""
+        few = max(1, self.options.concurrency // 4)
+        while not self._stop.is_set():
+            free = self.options.concurrency - len(self._active)
+            if free < few:
+                self._free.clear()
+                await self._free.wait()
+                continue
+            leases, again_in_s = await self._lease(free)
+            for lease in leases:
+                self._begin(lease)
+            if leases:
+                continue
+            if not self._active and not len(self.endings) and await self._is_over():
+                return
+            await self._rest(min(IDLE_S, IDLE_S if again_in_s is None else max(0.01, again_in_s)))
+
+    async def _lease(self, limit: int) -> tuple[list[Lease], float | None]:
+        try:
+            leased = await self.frontier.lease(limit, ttl_s=self.options.lease_s)
+        except SkitterError as error:
+            if not error.retryable:
+                raise
+            self.logbook("warning", f"{error} Waiting.")
+            await self._rest(1.0)
+            return [], IDLE_S
+        if leased.state is State.CANCEL:
+            self.stop()
+        return leased.leases, leased.again_in_s
+
+    async def _is_over(self) -> bool:
+        if self.options.keep_alive:
+            return False
+        stats = await self.frontier.stats()
+        return stats.finished and stats.seen > 0 and not await feed_length(self.frontier)
+
+    def _begin(self, lease: Lease) -> None:
+        task = asyncio.create_task(self._attempt(lease))
+        self._active[task] = lease, time.monotonic()
+        task.add_done_callback(self._end)
+
+    async def _attempt(self, lease: Lease) -> None:
+        self.endings.add(await self.attempts.make(lease))
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._active.pop(task, None)
+        self._free.set()
+        if not task.cancelled() and (error := task.exception()):
+            # A bug of ours. The lease runs out and the URL comes back; somebody should know.
+            self.logbook("error", f"internal error: {error!r}")
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait, but wake up when an attempt ends or when told to stop."""
+        self._free.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await (self._free if self._active else self._stop).wait()
+        except TimeoutError:
+            pass
+
+    # --- stopping ---------------------------------------------------------------------------------
+
+    def _watch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+
+    async def _wind_down(self) -> None:
+        """Finish what is under way within the grace, hand back the rest."""
+        deadline = time.monotonic() + self.options.grace_s
+        while self._active and self._signals < 2 and time.monotonic() < deadline:
+            await asyncio.wait(self._active, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
+        left = dict(self._active)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        if left:
+            await self.frontier.release([lease for lease, _ in left.values()])
+            self.logbook("info", f"handed back {len(left)} requests")
+
+    # --- beside the attempts ----------------------------------------------------------------------
+
+    async def _extend(self) -> None:
+        """Keep the leases of long attempts; give up those that were lost."""
+        while True:
+            await asyncio.sleep(self.options.lease_s / 4)
+            old = time.monotonic() - self.options.lease_s / 3
+            long = [(task, lease) for task, (lease, since) in self._active.items() if since < old]
+            await self._extend_all(long)
+
+    async def _extend_all(self, long: list[tuple[asyncio.Task[None], Lease]]) -> None:
+        if not long:
+            return
+        try:
+            answers = await self.frontier.extend(
+                [lease for _, lease in long], ttl_s=self.options.lease_s
+            )
+        except SkitterError as error:
+            self.logbook("warning", f"cannot extend leases: {error}")
+            return
+        for (task, lease), answer in zip(long, answers, strict=True):
+            if answer is Ended.LOST:
+                task.cancel()
+                self.logbook("warning", f"{lease.url}: the lease was lost while it was worked on")
+
+    async def _feed(self) -> None:
+        while True:
+            try:
+                await take_feed(self.frontier)
+            except SkitterError as error:
+                self.logbook("warning", f"cannot read the feed: {error}")
+            await asyncio.sleep(FEED_S)
+
+    async def _beat(self) -> None:
+        while True:
+            with suppress(SkitterError):  # the server is away: whoever leases says so
+                await self._tell()
+            await asyncio.sleep(BEAT_S)
+
+    async def _tell(self) -> None:
+        """The heartbeat, and what there was to say."""
+        while self.logbook.lines:
+            level, text = self.logbook.lines[0]
+            await log(self.frontier, level, self.name, text)
+            self.logbook.lines.popleft()
+        tally = self.endings.tally
+        await beat(
+            self.frontier,
+            Heartbeat(
+                name=self.name,
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                started_at=self._started_at,
+                at=await server_time(self.frontier),
+                pages=tally.pages,
+                errors=tally.errors,
+                active=len(self._active),
+                memory_mb=memory_mb(),
+            ),
+        )
+
+
+def memory_mb() -> float:
+    """The largest this process has been."""
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used / (2**20 if sys.platform == "darwin" else 1024)

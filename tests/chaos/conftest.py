@@ -1,0 +1,65 @@
+"""Servers and processes of one test's own, gone when it ends."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chaos.rig import Fleet, PrivateServer, rude
+from skitter.frontier.connection import connect
+from skitter.frontier.jobs import create_job
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from skitter.frontier.connection import Server
+    from skitter.frontier.frontier import Frontier
+    from skitter.valkey import ServerOptions
+
+
+@pytest.fixture
+def make_private_server() -> Iterator[Callable[..., PrivateServer]]:
+    made: list[PrivateServer] = []
+
+    def make(options: ServerOptions | None = None) -> PrivateServer:
+        made.append(PrivateServer(options))
+        made[-1].start()
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def private_server(make_private_server: Callable[..., PrivateServer]) -> PrivateServer:
+    return make_private_server()
+
+
+@pytest.fixture
+async def private(private_server: PrivateServer) -> AsyncIterator[Server]:
+    """A connection to the private server."""
+    async with connect(private_server.url) as connected:
+        yield connected
+
+
+@pytest.fixture
+async def frontier(private: Server, job: str) -> Frontier:
+    """A job on the private server that hands out everything at once, by the server's clock."""
+    return await create_job(private, job, options=rude())
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    processes = Fleet(tmp_path)
+    yield processes
+    processes.close()
+
+
+@pytest.fixture
+def chance(seed: int) -> random.Random:
+    """The test's own luck; its seed is part of the test's name, and so of every failure."""
+    return random.Random(seed)

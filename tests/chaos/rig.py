@@ -1,0 +1,258 @@
+"""The rig: private servers that can be killed, fleets of real processes, waits on conditions."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from inspect import isawaitable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from chaos.oracle import Oracle
+from chaos.worker import Orders
+from skitter.frontier.audit import audit
+from skitter.frontier.items import read_items
+from skitter.frontier.scan import scan_keys
+from skitter.frontier.wire import decode
+from skitter.settings import JobOptions, Politeness, Retries
+from skitter.valkey import EmbeddedServer, ServerOptions, process, start, stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skitter.frontier.frontier import Frontier
+    from skitter.frontier.shard import Shard
+
+TESTS = Path(__file__).parents[1]
+LOOK_EVERY_S = 0.02
+PATIENCE_S = 300.0  # the time limit of a short test comes first
+
+
+async def until(condition: Callable[[], Any], *, what: str, within_s: float = PATIENCE_S) -> None:
+    """Look again and again, until it is so."""
+    give_up_at = time.monotonic() + within_s
+    while True:
+        found = condition()
+        if await found if isawaitable(found) else found:
+            return
+        if time.monotonic() > give_up_at:
+            pytest.fail(f"waited {within_s:.0f} s in vain until {what}")
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+class PrivateServer:
+    """An embedded server of one test, which may kill it."""
+
+    def __init__(self, options: ServerOptions | None = None) -> None:
+        self.base = Path(tempfile.mkdtemp(prefix="skc", dir="/tmp"))  # short: a socket's path
+        self.options = options or ServerOptions()
+        self.home = EmbeddedServer(directory=self.base / "v")
+
+    @property
+    def url(self) -> str:
+        return self.home.url
+
+    @property
+    def append_only_file(self) -> Path:
+        """The part that grows."""
+        [file] = (self.home.directory / "appendonlydir").glob("*.incr.aof")
+        return file
+
+    def start(self) -> None:
+        start(self.home.directory, self.options)
+
+    def kill(self) -> None:
+        """kill -9, by the pid that the server itself wrote; it is ours, and nobody else's child."""
+        os.kill(int((self.home.directory / "valkey.pid").read_text()), signal.SIGKILL)
+
+    @property
+    def alive(self) -> bool:
+        return process.is_alive(self.home)
+
+    async def restart(self) -> None:
+        """Kill it, and start it again once it is gone."""
+        self.kill()
+        await until(lambda: not self.alive, what="the killed server is gone", within_s=10)
+        await asyncio.to_thread(self.start)
+
+    def copy(self) -> PrivateServer:
+        """A second server on a copy of the first one's data. Only the data: no locks, no pid."""
+        other = PrivateServer(self.options)
+        other.home.directory.mkdir()
+        source = self.home.directory / "appendonlydir"
+        shutil.copytree(source, other.home.directory / "appendonlydir")
+        return other
+
+    def close(self) -> None:
+        try:
+            stop(self.home.directory)
+        finally:
+            if self.alive:
+                self.kill()
+            shutil.rmtree(self.base)
+
+
+class Fleet:
+    """Processes of one test: started, stopped, killed by their own pid, never left behind."""
+
+    def __init__(self, directory: Path) -> None:
+        self.oracle = Oracle(directory / "oracle")
+        self._directory = directory
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.killed: set[int] = set()
+
+    def start(
+        self, role: str, server: str, job: str, *, env: dict[str, str] | None = None, **orders: Any
+    ) -> subprocess.Popen[bytes]:
+        given = Orders(server=server, job=job, oracle=str(self.oracle.path), **orders)
+        program = [sys.executable, "-W", "error", "-m", "chaos.worker", role]
+        with self._errors(len(self._processes)).open("wb") as errors:
+            started = subprocess.Popen(
+                [*program, msgspec.json.encode(given).decode()],
+                env=os.environ | {"PYTHONPATH": str(TESTS)} | (env or {}),
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                start_new_session=True,  # Ctrl-C is for the test, which then ends them
+            )
+        self._processes.append(started)
+        return started
+
+    @property
+    def living(self) -> list[subprocess.Popen[bytes]]:
+        return [one for one in self._processes if one.poll() is None]
+
+    async def ready(self, count: int) -> None:
+        """Until so many have ever connected."""
+        await until(
+            lambda: self.oracle.count("ready") >= count or self.complaints(),
+            what=f"{count} processes are ready",
+        )
+        assert not self.complaints()
+
+    def kill(self, one: subprocess.Popen[bytes]) -> None:
+        self.killed.add(one.pid)
+        _end(one)
+
+    async def ended(self, ones: list[subprocess.Popen[bytes]] | None = None) -> None:
+        """Until all of them left by themselves, without a complaint."""
+        waited = self._processes if ones is None else ones
+        await until(lambda: all(one.poll() is not None for one in waited), what="processes end")
+        assert not self.complaints()
+        assert {one.returncode for one in waited if one.pid not in self.killed} <= {0}
+
+    async def dismiss(self) -> None:
+        """Ask all workers to stop between two leases; those who died of an error have said why."""
+        for one in self.living:
+            one.terminate()
+        await self.ended()
+
+    def complaints(self) -> str:
+        """What processes that ended in an error have said."""
+        return "\n".join(
+            self._errors(number).read_text()
+            for number, one in enumerate(self._processes)
+            if one.poll() not in (None, 0) and one.pid not in self.killed
+        )
+
+    def close(self) -> None:
+        for one in self._processes:
+            _end(one)
+
+    def _errors(self, number: int) -> Path:
+        return self._directory / f"process-{number}"
+
+
+def _end(one: subprocess.Popen[bytes]) -> None:
+    one.kill()
+    one.wait()
+    for left in ("faketime_shm_", "sem.faketime_sem_"):  # by a process with libfaketime
+        Path(f"/dev/shm/{left}{one.pid}").unlink(missing_ok=True)
+
+
+def need(file: Path, *, package: str) -> None:
+    """Skip at a desk, fail in CI, if a system package is not there."""
+    if not file.exists():
+        missing = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        missing(f"there is no {file}: install it with apt-get install {package}")
+
+
+def slow(*values: Any, minutes: int = 10) -> Any:
+    """Parameters of a long version, run by `make chaos`."""
+    marks = [pytest.mark.chaos, pytest.mark.timeout(60 * minutes)]
+    return pytest.param(*values, marks=marks)
+
+
+def rude(*, max_in_flight: int = 1000, max_losses: int = 1000) -> JobOptions:
+    """No politeness, and workers may vanish as often as they like."""
+    return JobOptions(
+        politeness=Politeness(delay_s=0, max_in_flight=max_in_flight),
+        retries=Retries(max_retries=3, max_losses=max_losses),
+    )
+
+
+async def finished(frontier: Frontier, fleet: Fleet | None = None) -> bool:
+    """Whether nothing is left to do. Workers that die of an error are not waited for in vain."""
+    assert fleet is None or not fleet.complaints()
+    return (await frontier.stats()).finished
+
+
+async def progress(frontier: Frontier, fleet: Fleet, *, by: int) -> None:
+    """Until so many more are done, or all of them: a moment that a seed can choose."""
+    goal = fleet.oracle.count("done") + by
+
+    async def reached() -> bool:
+        return fleet.oracle.count("done") >= goal or await finished(frontier, fleet)
+
+    await until(reached, what=f"{goal} are done")
+
+
+async def results(frontier: Frontier) -> Counter[str]:
+    """How many results of each URL are to be seen."""
+    pages = [page async for page in read_items(frontier)]
+    return Counter(result.url for page in pages for result in page)
+
+
+def once(urls: list[str]) -> Counter[str]:
+    return Counter(dict.fromkeys(urls, 1))
+
+
+async def assert_clean(frontier: Frontier) -> None:
+    report = await audit(frontier)
+    assert report.clean, sorted(report.problems)[:20]
+    assert report.exact
+
+
+READERS = {
+    "hash": ("HGETALL",),
+    "zset": ("ZRANGE", 0, -1, "WITHSCORES"),
+    "set": ("SMEMBERS",),
+    "stream": ("XRANGE", "-", "+"),
+    "string": ("GET",),
+}
+
+
+async def snapshot(shard: Shard) -> dict[str, Any]:
+    """All keys of a shard and what they hold; not who asked last, and not when an item came."""
+    found = {}
+    async for key in scan_keys(shard):
+        name, member = shard.keys.name_of(key) or ("", key)
+        if name != "recent":
+            command, *more = READERS[shard.keys.spec(name).type]
+            value = await shard.server.command(command, key, *more)
+            if name == "items":
+                value = [fields for _, fields in value]
+            if name in ("hosts", "trouble"):  # msgpack of a Lua table: its order means nothing
+                value = {field: decode(packed) for field, packed in value.items()}
+            found[f"{name} {member}"] = value
+    return found

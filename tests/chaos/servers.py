@@ -1,0 +1,106 @@
+"""Servers that are not the embedded one: Debian's Redis, and a cluster of Valkey nodes."""
+
+from __future__ import annotations
+
+import random
+import socket
+import subprocess
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as NoConnection
+from redis.retry import Retry
+
+from chaos.rig import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SLOTS = 16384
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports nobody listens on, nor on those 10,000 above, which cluster nodes use as well.
+
+    Below those that the system gives to clients, or one of them might come first.
+    """
+    tried = (random.randrange(12_000, 21_000) for _ in range(10_000))
+    return list(islice((port for port in tried if _is_free(port, port + 10_000)), count))
+
+
+def _is_free(*ports: int) -> bool:
+    try:
+        for port in ports:
+            socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+class Node:
+    """One server on a port of this machine, a child of the test."""
+
+    def __init__(self, binary: Path, directory: Path, **options: str) -> None:
+        [self.port] = free_ports(1)
+        self.password = options.get("requirepass")
+        self._directory = directory
+        words = {"port": str(self.port), "bind": "127.0.0.1", "dir": str(directory), "save": ""}
+        given = [(f"--{name}", value) for name, value in (words | options).items()]
+        self._program = [str(binary), *(part for pair in given for part in pair)]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self._directory.mkdir(exist_ok=True)
+        with (self._directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._program, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def kill(self) -> None:
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+
+    def ask(self, *words: Any) -> Any:
+        once = Retry(NoBackoff(), 0)
+        with Redis(port=self.port, password=self.password, retry=once) as client:
+            return client.execute_command(*words)
+
+    def answers(self) -> bool:
+        try:
+            return bool(self.ask("PING"))
+        except NoConnection:
+            return False
+
+
+@contextmanager
+def running(nodes: list[Node]) -> Iterator[list[Node]]:
+    try:
+        for one in nodes:
+            one.start()
+        yield nodes
+    finally:
+        for one in nodes:
+            one.kill()
+
+
+async def join(nodes: list[Node]) -> None:
+    """Make one cluster of them, each with its share of the slots."""
+    for number, one in enumerate(nodes):
+        await until(one.answers, what="a node answers", within_s=30)
+        first, last = (SLOTS * at // len(nodes) for at in (number, number + 1))
+        one.ask("CLUSTER", "ADDSLOTSRANGE", first, last - 1)
+        one.ask("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+    for one in nodes[1:]:
+        nodes[0].ask("CLUSTER", "MEET", "127.0.0.1", one.port)
+    wanted = {"cluster_state:ok", f"cluster_known_nodes:{len(nodes)}"}
+    await until(lambda: all(wanted <= cluster_facts(one) for one in nodes), what="they have met")
+
+
+def cluster_facts(one: Node) -> set[str]:
+    """What a node thinks of its cluster: `cluster_state:ok` and so on."""
+    return set(one.ask("CLUSTER", "INFO").decode().split())

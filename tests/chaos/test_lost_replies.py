@@ -1,0 +1,127 @@
+"""A request arrives and its reply does not: the client asks again, and all is as if nothing was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chaos.proxy import LossyProxy
+from chaos.rig import assert_clean, once, results, rude, slow, snapshot
+from chaos.worker import pages
+from skitter.frontier.connection import connect
+from skitter.frontier.control import configure, set_host, set_state
+from skitter.frontier.dead import dead_letters, drop, revive
+from skitter.frontier.jobs import create_job
+from skitter.frontier.scripts import script, verbs
+from skitter.model import Added, Completion, Ended, Failure, Request, State
+from skitter.settings import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from conftest import ManualClock
+    from skitter.frontier.frontier import Frontier
+
+#: All that change something; a new one fails here until the story below has it.
+VERBS = [verb for verb in verbs() if script(verb).header.flags != "no-writes"]
+HOSTS = 5
+
+
+@pytest.fixture
+async def proxy(server_url, short_dir, job) -> AsyncIterator[LossyProxy]:
+    lossy = LossyProxy(short_dir / f"{job}.sock", Path(server_url.removeprefix("unix://")))
+    async with lossy.running():
+        yield lossy
+
+
+async def story(frontier: Frontier, clock: ManualClock) -> list[Any]:
+    """Every verb, with every kind of answer it has. Returns all that the server answered."""
+    told: list[Any] = []
+
+    async def tell(answer: Any) -> Any:
+        told.append(answer)
+        return answer
+
+    await tell(await frontier.add([Request(url=url) for url in pages(0, 30, hosts=HOSTS)]))
+    await tell(await frontier.add([Request(url=url) for url in pages(20, 40, hosts=HOSTS)]))
+    await set_host(frontier, "h1.test", delay_s=2.0, max_in_flight=3)
+    await set_host(frontier, "h2.test", blocked_for_s=5)
+    first = (await tell(await frontier.lease(20, ttl_s=10))).leases
+    clock.advance(1)
+    await tell(await frontier.extend(first[:4], ttl_s=30))
+    links = [Request(url=url, depth=1) for url in pages(35, 50, hosts=HOSTS)]
+    page, *others = [Completion(lease=one, items=[{"n": 1}, {"n": 2}]) for one in first[:5]]
+    await tell(await frontier.complete([Completion(lease=page.lease, items=[1], links=links)]))
+    await tell(await frontier.complete([page, *others]))  # the first one again: lost
+    await tell(
+        await frontier.retry([Failure(lease=one, error="x", after_s=3) for one in first[4:8]])
+    )
+    await tell(await frontier.bury([Failure(lease=one, error="gone") for one in first[8:12]]))
+    await tell(await frontier.release(first[12:14]))
+    await tell(await frontier.release(first[14:16], after_s=4))
+    clock.advance(15)
+    await tell(await frontier.reap())
+    second = (await tell(await frontier.lease(10, ttl_s=10))).leases
+    await tell(await frontier.complete([Completion(lease=one) for one in (*first, *second[:5])]))
+    letters = [letter async for letter in dead_letters(frontier)]
+    await tell(await revive(frontier, letters[:2]))
+    await tell(await drop(frontier, letters[1:3]))
+    await tell(await drop(frontier, letters[2:], forget=True))
+    await tell(await frontier.add([Request(url=letter.url) for letter in letters]))
+    if "reject" in VERBS:
+        fp, host, _, _, body = frontier.offer(Request(url="https://reject.test/")).arguments
+        await tell(await frontier.shards[0].call("reject", [fp, host, body, "not a URL"]))
+    await configure(frontier, replace(frontier.options, limits=Limits(max_pages=17)))
+    await set_state(frontier, State.DRAIN)
+    await tell(await frontier.add([Request(url="https://late.test/")]))
+    await tell(await frontier.lease(100, ttl_s=10))
+    return told
+
+
+async def run(server, job: str, clock: ManualClock) -> tuple[list[Any], dict[Any, Any]]:
+    """The story as one client of a fixed name, and all keys after it."""
+    frontier = await create_job(server, job, options=rude(), clock=clock)
+    for shard in frontier.shards:
+        shard.client = "client"
+    told = await story(frontier, clock)
+    await assert_clean(frontier)
+    return told, await snapshot(frontier.shards[0])
+
+
+@pytest.mark.parametrize(
+    ("dropped", "times"),
+    [*(([verb], 1) for verb in VERBS), (VERBS, 1), (VERBS, 2)],
+    ids=[*VERBS, "all", "all-twice"],
+)
+async def test_a_lost_reply_changes_neither_the_answer_nor_the_state(
+    server, proxy, job, clock, dropped, times
+):
+    clean_told, clean_keys = await run(server, f"{job}-clean", replace(clock))
+    proxy.drops, proxy.times = set(dropped), times
+    async with connect(proxy.url) as through_proxy:
+        told, keys = await run(through_proxy, f"{job}-lossy", replace(clock))
+    assert proxy.lost.keys() == set(dropped)
+    assert all(proxy.lost[verb] >= times for verb in dropped)
+    assert told == clean_told
+    assert keys == clean_keys
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("urls", [200, slow(10_000)])
+async def test_a_crawl_that_loses_the_reply_to_every_call_ends_like_any_other(proxy, job, urls):
+    proxy.drops = set(VERBS)
+    async with connect(proxy.url) as server:
+        frontier = await create_job(server, job, options=rude())
+        added = await frontier.add([Request(url=url) for url in pages(0, urls)])
+        assert added == [Added.NEW] * urls
+        while leases := (await frontier.lease(20)).leases:
+            ended = await frontier.complete([Completion(lease=one, items=[1]) for one in leases])
+            assert ended == [Ended.DONE] * len(leases)
+        stats = await frontier.stats()
+        assert (stats.done, stats.late, stats.lost, stats.duplicates) == (urls, 0, 0, 0)
+        assert await results(frontier) == once(pages(0, urls))
+        await assert_clean(frontier)
+    assert proxy.lost["lease"] >= urls // 20

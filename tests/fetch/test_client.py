@@ -1,0 +1,474 @@
+"""The client against a real socket: what it brings home, and how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import resource
+import socket
+import sys
+import zlib
+from contextlib import ExitStack
+from ipaddress import IPv4Address
+from typing import Any
+
+import pytest
+import wreq
+
+from fetch.site import drip, flood, raw, redirect, reply, serve, then_close, then_wait
+from skitter.errors import (
+    AddressRefused,
+    BadOption,
+    BadResponse,
+    BadURL,
+    ConnectFailed,
+    FetchError,
+    FetchTimeout,
+    ResponseTooLarge,
+)
+from skitter.fetch import FetchOptions, Guard, HttpFetcher, honest_user_agent
+from skitter.fetch.resolver import Resolver
+from skitter.model import Request
+
+TEXT = b"a page that was compressed " * 20
+# Made once by the brotli and zstandard packages, which the tests do not need otherwise.
+BROTLI = bytes.fromhex("1b1b02e0a540c2ba104982214ce26422a341ab1db251ef36")
+ZSTD = bytes.fromhex(
+    "28b52ffd601c01150100d861207061676520746861742077617320636f6d70726573736564200100fbbb3ac7"
+)
+GZIP = gzip.compress(TEXT, mtime=0)  # no clock in it: it names a test
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+def request(site, path: str = "/", **fields: Any) -> Request:
+    return Request(url=site.url(path), **fields)
+
+
+# --- an answer ------------------------------------------------------------------------------------
+
+
+async def test_an_answer_has_its_status_headers_body_address_and_time(fetcher):
+    page = reply(b"hello", "Content-Type: text/plain", "X-Two: 1", "X-Two: 2", status=203)
+    async with serve({"/": page}) as site:
+        response = await fetcher.fetch(request(site))
+    assert (response.status, response.body) == (203, b"hello")
+    assert response.headers == (
+        ("content-length", "5"),
+        ("content-type", "text/plain"),
+        ("x-two", "1"),
+        ("x-two", "2"),
+    )
+    assert response.url == site.url()
+    assert response.remote_address == "127.0.0.1"
+    assert 0 < response.elapsed_s < 10
+
+
+async def test_a_server_error_is_an_answer_too(fetcher):
+    async with serve({"/": reply(b"busy", "retry-after: 7", status=503)}) as site:
+        response = await fetcher.fetch(request(site))
+    assert (response.status, response.header("Retry-After")) == (503, "7")
+
+
+async def test_a_redirect_is_an_answer_and_is_not_followed(fetcher):
+    async with serve({"/": redirect("/loop"), "/loop": redirect("/")}) as site:
+        response = await fetcher.fetch(request(site))
+        assert site.paths == ["/"]
+    assert (response.status, response.header("location")) == (302, "/loop")
+
+
+async def test_header_values_are_utf8_or_else_latin1(fetcher):
+    head = b"Location: /caf\xc3\xa9\r\nX-Old: caf\xe9\r\nContent-Length: 0\r\n\r\n"
+    async with serve({"/": OK + head}) as site:
+        response = await fetcher.fetch(request(site))
+    assert (response.header("location"), response.header("x-old")) == ("/café", "café")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "data"),
+    [
+        ("gzip", GZIP),
+        ("deflate", zlib.compress(TEXT)),
+        ("br", BROTLI),
+        ("zstd", ZSTD),
+    ],
+    ids=["gzip", "deflate", "br", "zstd"],
+)
+async def test_a_compressed_body_is_unpacked(fetcher, encoding, data):
+    async with serve({"/": reply(data, f"content-encoding: {encoding}")}) as site:
+        response = await fetcher.fetch(request(site))
+        assert encoding in site.requests[0].decode().partition("accept-encoding: ")[2]
+    assert response.body == TEXT
+
+
+async def test_an_empty_body_that_claims_to_be_gzip_is_empty(fetcher):
+    async with serve({"/": reply(b"", "content-encoding: gzip")}) as site:
+        assert (await fetcher.fetch(request(site))).body == b""
+
+
+async def test_chunks_are_put_together(fetcher):
+    body = b"5\r\nhello\r\n6;ext=1\r\n world\r\n0\r\nX-Trailer: 1\r\n\r\n"
+    async with serve({"/": raw("transfer-encoding: chunked", body=body)}) as site:
+        assert (await fetcher.fetch(request(site))).body == b"hello world"
+
+
+async def test_http_1_0_without_a_length_ends_with_the_connection(fetcher):
+    async with serve({"/": then_close(b"HTTP/1.0 200 OK\r\n\r\nold")}) as site:
+        assert (await fetcher.fetch(request(site))).body == b"old"
+
+
+async def test_bytes_beyond_the_content_length_are_not_part_of_the_body(fetcher):
+    async with serve({"/": then_close(raw("content-length: 2", body=b"hi there"))}) as site:
+        assert (await fetcher.fetch(request(site))).body == b"hi"
+
+
+async def test_http2_is_spoken_where_the_server_offers_it(open_fetcher, tls, certificate):
+    def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+        return len(payload).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4) + payload
+
+    async def page(exchange):
+        assert exchange.head.startswith(b"PRI * HTTP/2.0")
+        await exchange.send(frame(4, 0, 0))  # SETTINGS
+        kind = None
+        while kind != 1:  # until the HEADERS of the request are here
+            size, kind = await exchange.reader.readexactly(3), (await exchange.reader.read(1))[0]
+            await exchange.reader.readexactly(5 + int.from_bytes(size))
+        head = frame(1, 4, 1, b"\x88")  # HEADERS of stream 1: `:status: 200`, from HPACK's table
+        await exchange.send(head + frame(0, 1, 1, b"second"))  # DATA, the end
+        await exchange.until_hung_up()
+
+    tls.set_alpn_protocols(["h2"])
+    async with serve({"*": page}, tls=tls) as site, open_fetcher(ca_file=certificate) as fetcher:
+        response = await fetcher.fetch(Request(url=site.url(scheme="https")))
+    assert (response.status, response.body) == (200, b"second")
+
+
+# --- what is sent ---------------------------------------------------------------------------------
+
+
+async def test_we_say_who_we_are_and_send_no_cookies(fetcher):
+    async with serve({"/": reply(b"", "set-cookie: a=1; Path=/")}) as site:
+        await fetcher.fetch(request(site))
+        await fetcher.fetch(request(site))
+        first, second = (head.decode().lower() for head in site.requests)
+    assert "user-agent: skitter/0.1 (+https://github.com/skitter/skitter)\r\n" in first
+    assert "accept: text/html,application/xhtml+xml" in first
+    assert first == second
+    assert "cookie" not in second
+
+
+def test_the_contact_in_the_user_agent_is_ours_to_set():
+    assert honest_user_agent("mailto:me@example.org") == "Skitter/0.1 (+mailto:me@example.org)"
+
+
+async def test_a_request_brings_its_own_method_headers_and_body(fetcher):
+    async def echo(exchange):
+        await exchange.send(reply(exchange.head + await exchange.reader.readexactly(4)))
+
+    async with serve({"/": echo}) as site:
+        sent = request(site, method="POST", headers={"User-Agent": "x"}, body=b"\x00\xff12")
+        body = (await fetcher.fetch(sent)).body
+    assert body.startswith(b"POST / HTTP/1.1\r\n")
+    assert body.count(b"user-agent") == 1
+    assert b"user-agent: x\r\n" in body
+    assert body.endswith(b"\r\n\r\n\x00\xff12")
+
+
+@pytest.mark.parametrize("headers", [{"X-A": "1\r\nX-B: 2"}, {"X A": "1"}])
+async def test_a_header_that_would_break_the_request_is_refused(fetcher, headers):
+    async with serve({}) as site:
+        with pytest.raises(FetchError, match="header of the request"):
+            await fetcher.fetch(request(site, headers=headers))
+        assert not site.requests
+
+
+async def test_an_unknown_method_is_refused(fetcher):
+    with pytest.raises(FetchError, match="BREW is not a method"):
+        await fetcher.fetch(Request(url="http://127.0.0.1/", method="BREW"))
+
+
+async def test_a_url_in_another_spelling_is_normalised_before_it_is_sent(fetcher):
+    async with serve({"/b%20c": reply(b"found")}) as site:
+        url = site.url("\\a\\..\\b c#part", host="127.1", scheme="HTTP")
+        response = await fetcher.fetch(Request(url=url))
+    assert (response.body, response.url) == (b"found", url)
+
+
+async def test_credentials_in_a_url_are_not_sent(fetcher):
+    with pytest.raises(BadURL, match="credentials"):
+        await fetcher.fetch(Request(url="http://user:secret@127.0.0.1/"))
+
+
+# --- size -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1000, 1001])
+async def test_the_limit_of_the_body_is_exact(open_fetcher, size):
+    async with serve({"/": reply(b"x" * size)}) as site, open_fetcher(max_body_bytes=1000) as it:
+        if size == 1000:
+            assert len((await it.fetch(request(site))).body) == 1000
+        else:
+            with pytest.raises(ResponseTooLarge, match="over 1,000 bytes"):
+                await it.fetch(request(site))
+
+
+async def test_an_endless_body_stops_at_the_limit_and_the_connection_is_closed(open_fetcher):
+    async with (
+        serve({"/": flood(raw(), b"x" * 65_536)}) as site,
+        open_fetcher(max_body_bytes=2**20) as it,
+    ):
+        with pytest.raises(ResponseTooLarge):
+            await it.fetch(request(site))
+        await asyncio.wait_for(site.hung_up.wait(), 10)
+
+
+async def test_a_gzip_bomb_of_300_mb_stops_at_the_limit(open_fetcher):
+    packer = zlib.compressobj(wbits=31)
+    start = packer.compress(bytes(2**20)) + packer.flush(zlib.Z_FULL_FLUSH)
+    block = packer.compress(bytes(2**20)) + packer.flush(zlib.Z_FULL_FLUSH)  # can be repeated
+    bomb = start + block * 299
+    assert len(bomb) < 500_000
+    before = _peak_bytes()
+    async with (
+        serve({"/": reply(bomb, "content-encoding: gzip")}) as site,
+        open_fetcher(max_body_bytes=5 * 2**20) as it,
+    ):
+        with pytest.raises(ResponseTooLarge):
+            await it.fetch(request(site))
+    assert _peak_bytes() - before < 60 * 2**20
+
+
+def _peak_bytes() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+@pytest.mark.parametrize("size", [70_000, 2_000_000])
+async def test_huge_headers_are_refused(fetcher, size):
+    async with serve({"/": then_close(raw(f"x-big: {'a' * size}", "content-length: 0"))}) as site:
+        with pytest.raises(ResponseTooLarge, match="headers are over"):
+            await fetcher.fetch(request(site))
+
+
+async def test_endless_headers_are_refused(fetcher):
+    async with serve({"/": flood(OK, b"x-more: and more\r\n" * 1000)}) as site:
+        with pytest.raises((ResponseTooLarge, BadResponse)):
+            await fetcher.fetch(request(site))
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+
+async def test_no_answer_at_all_is_a_timeout(open_fetcher):
+    async with serve({"/": then_wait(b"")}) as site, open_fetcher(first_byte_timeout_s=0.2) as it:
+        with pytest.raises(FetchTimeout, match=r"no answer within 0\.2 s") as caught:
+            await it.fetch(request(site))
+        assert caught.value.retryable
+        await asyncio.wait_for(site.hung_up.wait(), 10)
+
+
+async def test_headers_that_drip_are_a_timeout(open_fetcher):
+    page = drip(OK, b"x: y\r\n")
+    async with serve({"/": page}) as site, open_fetcher(first_byte_timeout_s=0.2) as it:
+        with pytest.raises(FetchTimeout, match="no answer within"):
+            await it.fetch(request(site))
+
+
+async def test_a_body_that_stops_is_a_timeout(open_fetcher):
+    page = then_wait(raw("content-length: 20", body=b"hi"))
+    async with serve({"/": page}) as site, open_fetcher(first_byte_timeout_s=0.2) as it:
+        with pytest.raises(FetchTimeout, match=r"the body stopped for 0\.2 s"):
+            await it.fetch(request(site))
+
+
+async def test_a_body_that_drips_is_a_timeout_of_the_whole(open_fetcher):
+    page = drip(raw("content-length: 2000"), b"x")
+    async with serve({"/": page}) as site, open_fetcher(total_timeout_s=0.3) as it:
+        with pytest.raises(FetchTimeout, match=r"longer than 0\.3 s in all"):
+            await it.fetch(request(site))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others refuse when nobody accepts")
+async def test_a_connection_that_is_not_accepted_is_a_timeout(open_fetcher):
+    with ExitStack() as sockets:
+        deaf = sockets.enter_context(socket.socket())
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(0)
+        for _ in range(3):  # Linux drops what comes when the queue is full
+            waiting = sockets.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(deaf.getsockname())
+        async with open_fetcher(connect_timeout_s=0.2) as it:
+            with pytest.raises(FetchTimeout, match=r"no connection within 0\.2 s"):
+                await it.fetch(Request(url=f"http://127.0.0.1:{deaf.getsockname()[1]}/"))
+
+
+async def test_a_cancelled_fetch_hangs_up(fetcher):
+    async with serve({"/": then_wait(raw("content-length: 20", body=b"hi"))}) as site:
+        task = asyncio.create_task(fetcher.fetch(request(site)))
+        await site.asked.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(site.hung_up.wait(), 10)
+
+
+# --- bad servers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b"\x00\x01\x02 junk\r\n\r\n", "not HTTP"),
+        (b"220 smtp.example ESMTP\r\n", "not HTTP"),
+        (raw("content-length: 1", "content-length: 2", body=b"hi"), "not HTTP"),
+        (raw("content-length: -1", body=b"hi"), "not HTTP"),
+        (b"", "closed before an answer"),
+        (OK + b"Content-Le", "closed before an answer"),
+        (raw("content-length: 20", body=b"hi"), "cut off"),
+        (raw("transfer-encoding: chunked", body=b"5\r\nhello\r\n"), "cut off"),
+        (raw("transfer-encoding: chunked", body=b"5\r\nhel"), "cut off"),
+        (reply(b"hello, gzip", "content-encoding: gzip"), "does not decompress"),
+        (
+            raw("content-encoding: gzip", body=GZIP[:-12]),
+            "does not decompress",
+        ),
+    ],
+)
+async def test_a_broken_answer_is_told_as_what_it_is(fetcher, answer, reason):
+    async with serve({"/": then_close(answer)}) as site:
+        with pytest.raises(BadResponse, match=reason) as caught:
+            await fetcher.fetch(request(site))
+    assert caught.value.retryable
+
+
+async def test_a_refused_port_is_a_failed_connection(fetcher):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        with pytest.raises(ConnectFailed, match="nothing listens"):
+            await fetcher.fetch(Request(url=f"http://127.0.0.1:{taken.getsockname()[1]}/"))
+
+
+async def test_a_self_signed_certificate_is_refused_unless_told_otherwise(
+    open_fetcher, tls, certificate
+):
+    async with serve({"/": reply(b"secret")}, tls=tls) as site:
+        asked = Request(url=site.url(scheme="https"))
+        async with open_fetcher() as careful:
+            with pytest.raises(ConnectFailed, match="certificate is not to be trusted"):
+                await careful.fetch(asked)
+        async with open_fetcher(verify_tls=False) as careless:
+            assert (await careless.fetch(asked)).body == b"secret"
+        async with open_fetcher(ca_file=certificate) as knowing:
+            assert (await knowing.fetch(asked)).body == b"secret"
+
+
+async def test_plain_http_on_a_tls_port_is_a_broken_answer(fetcher, tls):
+    async with serve({}, tls=tls) as site:
+        with pytest.raises(BadResponse):
+            await fetcher.fetch(request(site))
+
+
+# --- lifetime -------------------------------------------------------------------------------------
+
+
+async def test_a_connection_is_used_again(fetcher):
+    async with serve({"/": reply(b"hello")}) as site:
+        for _ in range(3):
+            await fetcher.fetch(request(site))
+        assert site.connections == 1
+
+
+async def test_a_connection_that_the_server_closed_meanwhile_is_replaced(fetcher):
+    async with serve({"/": then_close(reply(b"hello"))}) as site:
+        for _ in range(3):
+            await fetcher.fetch(request(site))
+        assert site.connections == 3
+
+
+async def test_a_closed_fetcher_says_so(open_fetcher):
+    async with open_fetcher() as fetcher:
+        pass
+    with pytest.raises(RuntimeError, match="not open"):
+        await fetcher.fetch(Request(url="http://127.0.0.1/"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"total_timeout_s": 0},
+        {"max_body_bytes": -1},
+        {"max_header_bytes": 100},
+        {"connect_timeout_s": True},
+        {"user_agent": "two\nlines"},
+        {"user_agent": ""},
+    ],
+)
+def test_options_are_checked(options):
+    with pytest.raises(BadOption):
+        FetchOptions(**options)
+
+
+# --- the guard, on the wire -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.1", "0x7f000001", "localhost", "[::ffff:7f00:1]"]
+)
+async def test_this_machine_is_refused_before_anything_is_sent(host):
+    async with serve({"/": reply(b"internal")}) as site, HttpFetcher() as fetcher:
+        with pytest.raises(AddressRefused):
+            await fetcher.fetch(Request(url=site.url(host=host)))
+        assert site.connections == 0
+
+
+async def test_a_name_for_a_private_address_is_refused_before_anything_is_sent():
+    async def lookup(name):
+        return ("93.184.215.14", "10.0.0.7")  # one good address does not excuse the other
+
+    async with HttpFetcher(resolver=Resolver(lookup=lookup)) as fetcher:
+        with pytest.raises(AddressRefused, match=r"10\.0\.0\.7 is a private address"):
+            await fetcher.fetch(Request(url="http://intranet.example/"))
+
+
+async def test_a_name_that_changes_its_address_after_the_check_is_refused_when_it_answers():
+    async def lookup(name):
+        return ("93.184.215.14",)
+
+    dns = wreq.DnsOptions()
+    dns.add_resolve("rebind.example", [IPv4Address("127.0.0.1")])
+    async with (
+        serve({"/": reply(b"internal")}) as site,
+        HttpFetcher(resolver=Resolver(lookup=lookup), dns=dns) as fetcher,
+    ):
+        with pytest.raises(AddressRefused, match=r"127\.0\.0\.1 is a loopback address"):
+            await fetcher.fetch(Request(url=site.url(host="rebind.example")))
+
+
+async def test_a_host_that_the_operator_allowed_may_be_private():
+    dns = wreq.DnsOptions()
+    dns.add_resolve("wiki.corp.example", [IPv4Address("127.0.0.1")])
+    async with serve({"/": reply(b"wiki")}) as site:
+        guard = Guard(frozenset({f"wiki.corp.example:{site.port}"}))
+        async with HttpFetcher(guard=guard, dns=dns) as fetcher:
+            asked = Request(url=site.url(host="wiki.corp.example"))
+            assert (await fetcher.fetch(asked)).body == b"wiki"
+
+
+async def test_a_name_without_an_address_is_a_failed_connection():
+    async def lookup(name):
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+    async with HttpFetcher(resolver=Resolver(lookup=lookup)) as fetcher:
+        with pytest.raises(ConnectFailed, match="does not resolve"):
+            await fetcher.fetch(Request(url="http://gone.example/"))
+
+
+async def test_a_name_server_that_does_not_answer_is_a_timeout():
+    async def lookup(name):
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    options = FetchOptions(connect_timeout_s=0.05)
+    async with HttpFetcher(options, resolver=Resolver(lookup=lookup)) as fetcher:
+        with pytest.raises(FetchTimeout, match="did not resolve within"):
+            await fetcher.fetch(Request(url="http://slow.example/"))

@@ -1,0 +1,168 @@
+"""Whom a crawler may not talk to, in every spelling."""
+
+from __future__ import annotations
+
+import pytest
+
+from skitter.errors import AddressRefused, BadOption, BadURL
+from skitter.fetch import Guard
+from skitter.urls import identify
+
+PRIVATE = [
+    ("127.0.0.1", "loopback"),
+    ("127.255.255.254", "loopback"),
+    ("[::1]", "loopback"),
+    ("0.0.0.0", "this machine"),
+    ("0.1.2.3", "this machine"),
+    ("[::]", "this machine"),
+    ("10.0.0.1", "private"),
+    ("172.16.0.1", "private"),
+    ("172.31.255.255", "private"),
+    ("192.168.1.1", "private"),
+    ("[fc00::1]", "private"),
+    ("[fd12:3456::1]", "private"),
+    ("[fec0::1]", "private"),
+    ("169.254.1.1", "link-local"),
+    ("[fe80::1]", "link-local"),
+    ("100.64.0.1", "provider's internal"),
+    ("100.127.255.255", "provider's internal"),
+    ("224.0.0.1", "multicast"),
+    ("239.255.255.255", "multicast"),
+    ("[ff02::1]", "multicast"),
+    ("[ff0e::1]", "multicast"),
+    ("169.254.169.254", "metadata"),
+    ("[fd00:ec2::254]", "metadata"),
+    ("100.100.100.200", "metadata"),
+    ("168.63.129.16", "metadata"),
+    ("192.0.0.192", "metadata"),
+    ("192.0.0.8", "reserved"),
+    ("192.0.2.1", "not a public"),
+    ("198.18.0.1", "not a public"),
+    ("203.0.113.1", "not a public"),
+    ("240.0.0.1", "not a public"),
+    ("255.255.255.255", "not a public"),
+    ("[2001:db8::1]", "not a public"),
+    ("[::ffff:127.0.0.1]", "loopback"),
+    ("[::ffff:10.0.0.1]", "private"),
+    ("[::127.0.0.1]", "loopback"),
+    ("[64:ff9b::169.254.169.254]", "metadata"),
+    ("[2002:7f00:1::1]", "loopback"),
+    ("[2002:a9fe:a9fe::]", "metadata"),
+    ("localhost", "this machine"),
+    ("LOCALHOST", "this machine"),
+    ("localhost.", "this machine"),
+    ("anything.localhost", "this machine"),
+]
+# inet_aton's forms, full-width digits and the ideographic full stop: all are 127.0.0.1.
+LOOPBACK_SPELLINGS = [
+    *("2130706433", "0x7f000001", "0x7F.1", "017700000001", "127.1", "127.0.1", "0177.0.0.1"),
+    *("0x7f.0x0.0x0.0x1", "127.0.0.1.", "%31%32%37.0.0.1", "１２７.0.0.1", "127。0。0。1"),  # noqa: RUF001
+]
+PUBLIC = [
+    *("example.com", "8.8.8.8", "172.32.0.1", "100.128.0.1", "192.0.1.1", "[2606:4700::1111]"),
+    *("[::ffff:8.8.8.8]", "[2002:808:808::]", "[64:ff9b::8.8.8.8]", "localhost.example.com"),
+    *("10.example.com", "127.0.0.1.nip.io"),
+]
+
+
+@pytest.mark.parametrize(("host", "kind"), PRIVATE)
+def test_an_address_that_is_not_public_is_refused_with_the_reason(host, kind):
+    with pytest.raises(AddressRefused, match=kind):
+        Guard().check_url(f"http://{host}:8080/path")
+
+
+@pytest.mark.parametrize("host", LOOPBACK_SPELLINGS)
+def test_every_spelling_of_loopback_is_loopback(host):
+    assert identify(f"http://{host}/").host.rstrip(".") == "127.0.0.1"
+    with pytest.raises(AddressRefused, match="loopback"):
+        Guard().check_url(f"http://{host}/")
+
+
+@pytest.mark.parametrize("host", PUBLIC)
+def test_a_public_host_passes(host):
+    Guard().check_url(f"https://{host}/")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.com\\@127.0.0.1/",  # a browser asks example.com for /@127.0.0.1/
+        "http://example.com#@127.0.0.1/",
+        "http://example.com?@127.0.0.1/",
+        "http://example.com/@127.0.0.1/",
+    ],
+)
+def test_an_address_that_only_looks_like_the_host_passes(url):
+    Guard().check_url(url)
+
+
+def test_an_address_behind_credentials_does_not_pass():
+    with pytest.raises(BadURL):
+        Guard().check_url("http://example.com@127.0.0.1/")
+
+
+@pytest.mark.parametrize(
+    ("host", "kind"), [pair for pair in PRIVATE if "localhost" not in pair[0].lower()]
+)
+def test_the_address_that_a_name_stands_for_is_refused_too(host, kind):
+    with pytest.raises(AddressRefused, match=kind):
+        Guard().check_address("http://example.com/", host.strip("[]"))
+
+
+def test_a_link_local_address_with_a_zone_is_refused():
+    with pytest.raises(AddressRefused, match="link-local"):
+        Guard().check_address("http://example.com/", "fe80::1%eth0")
+
+
+def test_an_unknown_address_is_refused():
+    with pytest.raises(AddressRefused, match="unknown"):
+        Guard().check_address("http://example.com/", None)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "url", "passes"),
+    [
+        ("127.0.0.1", "http://127.0.0.1/", True),
+        ("127.0.0.1", "http://127.0.0.1:8000/", True),
+        ("127.0.0.1:8000", "http://127.0.0.1:8000/", True),
+        ("127.0.0.1:8000", "http://127.0.0.1:6379/", False),
+        ("127.0.0.1:8000", "http://127.0.0.1/", False),
+        ("127.0.0.1:80", "http://127.0.0.1/", True),
+        ("127.0.0.1:80", "https://127.0.0.1/", False),
+        ("127.0.0.1:443", "https://127.0.0.1/", True),
+        ("127.0.0.1", "http://127.0.0.2/", False),
+        ("127.0.0.1", "http://localhost/", False),
+        ("LocalHost", "http://localhost:1/", True),
+        ("0x7f.1", "http://127.0.0.1/", True),
+        ("::1", "http://[::1]:8000/", True),
+        ("[::1]", "http://[::1]/", True),
+        ("[::1]:8000", "http://[::1]:8000/", True),
+        ("[::1]:8000", "http://[::1]/", False),
+        ("example.com", "http://10.0.0.1/", False),
+    ],
+)
+def test_an_allowed_host_opens_itself_and_nothing_else(allowed, url, passes):
+    guard = Guard(frozenset({allowed}))
+    assert guard.allows(url) is passes
+    if passes:
+        guard.check_url(url)
+        guard.check_address(url, "127.0.0.1")
+    else:
+        with pytest.raises(AddressRefused):
+            guard.check_url(url)
+
+
+def test_a_seed_allows_its_own_port_and_not_its_neighbours():
+    guard = Guard.for_seeds(["http://localhost/start", "https://10.0.0.5:8443/"], also=["10.0.0.9"])
+    guard.check_url("http://localhost/other")
+    guard.check_url("https://10.0.0.5:8443/other")
+    guard.check_url("http://10.0.0.9:1234/")
+    for refused in ("http://localhost:6379/", "https://10.0.0.5/", "http://10.0.0.6:8443/"):
+        with pytest.raises(AddressRefused):
+            guard.check_url(refused)
+
+
+@pytest.mark.parametrize("host", ["", "a b", "host:port", "http://x/"])
+def test_what_is_not_a_host_cannot_be_allowed(host):
+    with pytest.raises(BadOption):
+        Guard(frozenset({host}))

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from skitter.fetch import resolver
+from skitter.fetch.resolver import KEEP_S, Resolver
+
+
+class Names:
+    """A name server that counts, and answers when told."""
+
+    def __init__(self):
+        self.asked: list[str] = []
+        self.answer = asyncio.Event()
+
+    async def __call__(self, name: str) -> tuple[str, ...]:
+        self.asked.append(name)
+        await self.answer.wait()
+        if name == "gone.example":
+            raise socket.gaierror(socket.EAI_NONAME, "unknown")
+        return ("93.184.215.14",)
+
+
+async def test_a_hundred_callers_ask_once_and_again_after_a_minute():
+    names, now = Names(), 0.0
+    it = Resolver(lookup=names, clock=lambda: now)
+    calls = [asyncio.create_task(it.resolve("a.example")) for _ in range(100)]
+    names.answer.set()
+    assert set(await asyncio.gather(*calls)) == {("93.184.215.14",)}
+    now = KEEP_S - 1
+    await it.resolve("a.example")
+    assert names.asked == ["a.example"]
+    now = KEEP_S + 1
+    assert it.known("a.example") is None
+    await it.resolve("a.example")
+    assert names.asked == ["a.example"] * 2
+    await it.close()
+
+
+async def test_a_caller_that_gives_up_leaves_the_answer_to_the_others():
+    names = Names()
+    it = Resolver(lookup=names)
+    first, second = (asyncio.create_task(it.resolve("a.example")) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    names.answer.set()
+    assert await second == ("93.184.215.14",)
+    await it.close()
+
+
+async def test_a_failure_is_not_kept():
+    names = Names()
+    names.answer.set()
+    it = Resolver(lookup=names)
+    for _ in range(2):
+        with pytest.raises(OSError, match="unknown"):
+            await it.resolve("gone.example")
+    assert names.asked == ["gone.example"] * 2
+    await it.close()
+
+
+async def test_the_memory_is_bounded(monkeypatch):
+    monkeypatch.setattr(resolver, "MAX_NAMES", 3)
+    names = Names()
+    names.answer.set()
+    it = Resolver(lookup=names)
+    for number in range(5):
+        await it.resolve(f"{number}.example")
+    assert [it.known(f"{number}.example") is not None for number in range(5)] == [
+        *(False, False, True, True, True)
+    ]
+    await it.close()
+
+
+async def test_the_system_is_asked_by_default():
+    it = Resolver()
+    assert set(await it.resolve("localhost")) <= {"127.0.0.1", "::1"}
+    await it.close()
+
+
+async def test_closing_ends_what_is_under_way():
+    it = Resolver(lookup=Names())
+    call = asyncio.create_task(it.resolve("a.example"))
+    await asyncio.sleep(0)
+    await it.close()
+    with pytest.raises(asyncio.CancelledError):
+        await call

@@ -1,0 +1,534 @@
+"""What the frontier promises, as plain Python: no server, no cleverness, no speed.
+
+Written from DESIGN sections 2 and 3. A page is in one state; a host stands in one place:
+
+    due      it has work and may be asked now
+    wait     it has work and may be asked later
+    nowhere  it has no work, as much in flight as allowed, or its budget is spent
+
+A host is looked at again when something happens to it, or when a lease finds that its time has
+come; so "may be asked now" is what was true at that moment. Times are server milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from skitter.model import Added, Ended, Request, State
+from skitter.settings import JobOptions
+from skitter.urls import shard_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+LOWEST_PRIORITY = -1000
+UNLIMITED = float("inf")
+BATCH = 500  # how many of one `add` go to the server at once
+
+
+@dataclass
+class Offer:
+    """A request as the frontier is to understand it."""
+
+    fp: str
+    host: str
+    priority: int
+    depth: int
+    request: Request  # as a worker gets it back
+
+
+@dataclass
+class Page:
+    """One fingerprint that was accepted, for ever."""
+
+    fp: str
+    host: str
+    priority: int
+    request: Request
+    state: str = "pending"  # pending, delayed, leased, done, dead, dropped
+    arrival: int = 0  # its place in line among those of its priority
+    due_at: int = 0  # while delayed
+    expires_at: int = 0  # while leased
+    holder: int = 0  # the number of the lease, while leased
+    died_at: int = 0  # while dead
+    failures: int = 0
+    losses: int = 0
+
+
+@dataclass
+class Host:
+    """Whom we are polite to."""
+
+    name: str
+    in_flight: int = 0
+    pages: int = 0
+    next_at: int = 0
+    blocked_until: int = 0
+    turn: int = 0  # when it was last served; before that, when its first page arrived
+    place: str = "nowhere"
+    own: dict[str, int] = field(default_factory=dict)  # delay_ms, max_in_flight, max_pages
+
+    @property
+    def opens_at(self) -> int:
+        return max(self.next_at, self.blocked_until)
+
+
+@dataclass
+class Claim:
+    """A worker says: this lease is mine, and here is how it ended."""
+
+    fp: str
+    host: str
+    holder: int
+    after_ms: int = 0
+    block_ms: int = 0
+    links: list[Offer] = field(default_factory=list)
+    items: list[Any] = field(default_factory=list)
+
+
+class Shard:
+    """The pages and hosts of one shard."""
+
+    def __init__(self, options: JobOptions) -> None:
+        self.now = 0
+        self.state = State.RUN
+        self.options = options
+        self.pages: dict[str, Page] = {}
+        self.hosts: dict[str, Host] = {}
+        self.items: list[tuple[str, int, Any]] = []  # fingerprint, index, item
+        self.counts: Counter[str] = Counter()
+        self.tickets = 0
+        self.touched: list[str] = []  # hosts to be looked at again when the verb is over
+
+    # --- the verbs --------------------------------------------------------------------------------
+
+    def add(self, offers: Sequence[Offer], *, links: bool = False) -> list[Added]:
+        room = UNLIMITED if links else self.room()
+        answers = []
+        for offer in offers:
+            if self.is_open and room <= 0:
+                answers.append(Added.SEEN if offer.fp in self.pages else Added.FULL)
+            else:
+                answers.append(self.accept(offer))
+                room -= answers[-1] == Added.NEW
+        self.settle_touched()
+        return answers
+
+    def lease(self, limit: int, *, ttl_ms: int, holders: Iterable[int]) -> list[Page]:
+        """Best priority first, then the least recently served host, then the first to arrive."""
+        self.take_back_expired(limit)
+        if self.state not in (State.RUN, State.DRAIN):
+            self.settle_touched()
+            return []
+        self.wake(limit)
+        wanted = int(max(0, min(limit, self.pages_left())))
+        best = sorted(self.standing("due"), key=self.rank)[:wanted]
+        for host in best:
+            self.settle(host)  # the clock may have been set back since it became due
+        taken: list[Page] = []
+        for holder in list(holders)[:wanted]:
+            due = [host for host in best if host.place == "due"]
+            if not due:
+                break
+            taken.append(self.take_from(min(due, key=self.rank)))
+            taken[-1].holder, taken[-1].expires_at = holder, self.now + ttl_ms
+        return taken
+
+    def again_in_ms(self) -> int | None:
+        """When a host opens, a retry is due or a lease runs out, whichever is first."""
+        moments = [host.opens_at for host in self.standing("wait")]
+        moments += [page.due_at for page in self.in_state("delayed")]
+        moments += [page.expires_at for page in self.in_state("leased")]
+        return max(0, min(moments) - self.now) if moments else None
+
+    def extend(self, claims: Sequence[Claim], *, ttl_ms: int) -> list[Ended]:
+        answers = []
+        for claim, held in self.check(claims):
+            if held:
+                self.pages[claim.fp].expires_at = self.now + ttl_ms
+            answers.append(Ended.EXTENDED if held else Ended.LOST)
+        return answers
+
+    def complete(self, claims: Sequence[Claim]) -> list[Ended]:
+        answers = []
+        for claim, held in self.check(claims):
+            if held:
+                page = self.end_lease(claim)
+                page.state = "done"
+                page.failures = page.losses = 0
+                self.hosts[page.host].pages += 1
+                for link in claim.links:
+                    self.accept(link)
+                self.items += [(claim.fp, i, item) for i, item in enumerate(claim.items)]
+            answers.append(Ended.DONE if held else Ended.LOST)
+        self.settle_touched()
+        return answers
+
+    def retry(self, claims: Sequence[Claim]) -> list[Ended]:
+        answers = [self.fail(claim) if held else Ended.LOST for claim, held in self.check(claims)]
+        self.settle_touched()
+        return answers
+
+    def bury(self, claims: Sequence[Claim]) -> list[Ended]:
+        answers = []
+        for claim, held in self.check(claims):
+            if held:
+                page = self.end_lease(claim)
+                page.failures += 1
+                self.give_up(page)
+            answers.append(Ended.BURIED if held else Ended.LOST)
+        self.settle_touched()
+        return answers
+
+    def release(self, claims: Sequence[Claim]) -> list[Ended]:
+        answers = []
+        for claim, held in self.check(claims):
+            if held:
+                page = self.end_lease(claim)
+                if claim.after_ms:
+                    page.state, page.due_at = "delayed", self.now + claim.after_ms
+                else:
+                    self.stand_in_line(page)
+            answers.append(Ended.RELEASED if held else Ended.LOST)
+        self.settle_touched()
+        return answers
+
+    def reap(self, at_most: int) -> int:
+        taken = self.take_back_expired(at_most)
+        self.settle_touched()
+        return taken
+
+    def revive(self, fps: Sequence[str]) -> int:
+        revived = 0
+        for fp in fps:
+            page = self.pages.get(fp)
+            if page and page.state == "dead":
+                page.failures = page.losses = 0
+                self.stand_in_line(page)
+                revived += 1
+        self.settle_touched()
+        return revived
+
+    def drop(self, fps: Sequence[str], *, forget: bool) -> int:
+        dropped = 0
+        for fp in fps:
+            page = self.pages.get(fp)
+            if page and page.state == "dead":
+                page.state = "dropped"
+                if forget:
+                    del self.pages[fp]
+                dropped += 1
+        return dropped
+
+    def configure(self, options: JobOptions) -> None:
+        self.options = options
+        for host in self.hosts.values():
+            self.settle(host)
+
+    def set_host(self, name: str, option: str, value: int | None) -> None:
+        host = self.meet(name)
+        if option == "blocked_for_ms":
+            host.blocked_until = 0 if value is None else self.now + value
+        elif value is None:
+            host.own.pop(option, None)
+        else:
+            host.own[option] = value
+        self.settle(host)
+
+    def stats(self) -> dict[str, int]:
+        states = Counter(page.state for page in self.pages.values())
+        return {
+            **{name: states[name] for name in ("pending", "delayed", "leased", "done", "dead")},
+            **{name: self.counts[name] for name in ("duplicates", "refused", "retried")},
+            **{name: self.counts[name] for name in ("lost", "late")},
+            "dropped": states["dropped"],
+            "seen": len(self.pages),
+            "shelved": self.shelved(),
+            "items": len(self.items),
+            "hosts": len(self.hosts),
+        }
+
+    def is_finished(self) -> bool:
+        if self.in_state("leased"):
+            return False
+        spent = len(self.in_state("done")) >= self.max_pages
+        return spent or self.left() == 0 or self.state == State.CANCEL
+
+    # --- what they are made of --------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in (State.RUN, State.PAUSE)
+
+    @property
+    def max_pages(self) -> float:
+        limit = self.options.limits.max_pages
+        return UNLIMITED if limit is None else limit
+
+    def pages_left(self) -> float:
+        return self.max_pages - len(self.in_state("done")) - len(self.in_state("leased"))
+
+    def in_state(self, state: str) -> list[Page]:
+        return [page for page in self.pages.values() if page.state == state]
+
+    def standing(self, place: str) -> list[Host]:
+        return [host for host in self.hosts.values() if host.place == place]
+
+    def rank(self, host: Host) -> tuple[int, int]:
+        return -self.line_of(host)[0].priority, host.turn
+
+    def take_from(self, host: Host) -> Page:
+        page = self.line_of(host)[0]
+        page.state = "leased"
+        host.in_flight += 1
+        host.next_at = self.now + self.delay_ms(host)
+        host.turn = self.draw_ticket()
+        self.settle(host)
+        return page
+
+    def room(self) -> float:
+        """How many more may wait. What a spent host has pending will never be asked for."""
+        limit = self.options.limits.max_pending
+        return UNLIMITED if limit is None else limit - self.left()
+
+    def left(self) -> int:
+        return len(self.in_state("pending")) - self.shelved() + len(self.in_state("delayed"))
+
+    def shelved(self) -> int:
+        return sum(self.is_spent(page.host) for page in self.in_state("pending"))
+
+    def line_of(self, host: Host) -> list[Page]:
+        """What a host has pending, the next one first."""
+        pages = [page for page in self.in_state("pending") if page.host == host.name]
+        return sorted(pages, key=lambda page: (-page.priority, page.arrival))
+
+    def has_work(self, host: Host) -> bool:
+        return any(page.host == host.name for page in self.in_state("pending"))
+
+    def draw_ticket(self) -> int:
+        self.tickets += 1
+        return self.tickets
+
+    def meet(self, name: str) -> Host:
+        return self.hosts.setdefault(name, Host(name))
+
+    def accept(self, offer: Offer) -> Added:
+        deepest = self.options.limits.max_depth
+        if not self.is_open:
+            self.counts["refused"] += 1
+            return Added.CLOSED
+        if deepest is not None and offer.depth > deepest:
+            self.counts["refused"] += 1
+            return Added.DEEP
+        if offer.fp in self.pages:
+            self.counts["duplicates"] += 1
+            return Added.SEEN
+        page = Page(offer.fp, offer.host, offer.priority, offer.request)
+        self.pages[offer.fp] = page
+        self.stand_in_line(page)
+        return Added.NEW
+
+    def stand_in_line(self, page: Page) -> None:
+        page.state, page.arrival = "pending", self.draw_ticket()
+        host = self.meet(page.host)
+        host.turn = host.turn or page.arrival
+        self.touched.append(page.host)
+
+    def check(self, claims: Sequence[Claim]) -> list[tuple[Claim, bool]]:
+        """Which claims name the current lease. Of the same lease twice, the first counts."""
+        verdicts, taken = [], []
+        for claim in claims:
+            page = self.pages.get(claim.fp)
+            current = page is not None and page.state == "leased" and page.holder == claim.holder
+            held = current and claim.fp not in taken
+            if held:
+                taken.append(claim.fp)
+            else:
+                self.counts["late"] += 1
+            verdicts.append((claim, held))
+        return verdicts
+
+    def end_lease(self, claim: Claim) -> Page:
+        page = self.pages[claim.fp]
+        host = self.hosts[page.host]
+        host.in_flight -= 1
+        if claim.block_ms:
+            host.blocked_until = max(host.blocked_until, self.now + claim.block_ms)
+        self.touched.append(page.host)
+        return page
+
+    def fail(self, claim: Claim) -> Ended:
+        page = self.end_lease(claim)
+        page.failures += 1
+        if page.failures > self.options.retries.max_retries:
+            self.give_up(page)
+            return Ended.BURIED
+        page.priority = max(LOWEST_PRIORITY, page.priority - 1)
+        page.state, page.due_at = "delayed", self.now + claim.after_ms
+        self.counts["retried"] += 1
+        return Ended.RETRIED
+
+    def give_up(self, page: Page) -> None:
+        page.state, page.died_at = "dead", self.now
+
+    def take_back_expired(self, at_most: int) -> int:
+        """Those that ran out first come first; of the same moment, by fingerprint."""
+        expired = [page for page in self.in_state("leased") if page.expires_at <= self.now]
+        expired.sort(key=lambda page: (page.expires_at, page.fp))
+        for page in expired[:at_most]:
+            self.hosts[page.host].in_flight -= 1
+            self.touched.append(page.host)
+            page.losses += 1
+            self.counts["lost"] += 1
+            if page.losses >= self.options.retries.max_losses:
+                self.give_up(page)
+            else:
+                self.stand_in_line(page)
+        return len(expired[:at_most])
+
+    def wake(self, limit: int) -> None:
+        """What waited for a moment that has come, as much as a lease of that size may look at."""
+        ready = [page for page in self.in_state("delayed") if page.due_at <= self.now]
+        ready.sort(key=lambda page: (page.due_at, page.fp))
+        for page in ready[:limit]:
+            self.stand_in_line(page)
+        opened = [host for host in self.standing("wait") if host.opens_at <= self.now]
+        opened.sort(key=lambda host: (host.opens_at, host.name))
+        self.touched += [host.name for host in opened[: 2 * limit]]
+        self.settle_touched()
+
+    def settle_touched(self) -> None:
+        for name in set(self.touched):
+            self.settle(self.hosts[name])
+        self.touched = []
+
+    def settle(self, host: Host) -> None:
+        if not self.has_work(host) or not self.has_capacity(host):
+            host.place = "nowhere"
+        elif host.opens_at > self.now:
+            host.place = "wait"
+        else:
+            host.place = "due"
+
+    def has_capacity(self, host: Host) -> bool:
+        at_once = host.own.get("max_in_flight", self.options.politeness.max_in_flight)
+        return host.in_flight < at_once and host.pages + host.in_flight < self.budget(host)
+
+    def is_spent(self, name: str) -> bool:
+        host = self.hosts[name]
+        return host.pages >= self.budget(host)
+
+    def budget(self, host: Host) -> float:
+        of_job = self.options.limits.max_pages_per_host
+        return host.own.get("max_pages", UNLIMITED if of_job is None else of_job)
+
+    def delay_ms(self, host: Host) -> int:
+        return host.own.get("delay_ms", round(self.options.politeness.delay_s * 1000))
+
+
+class Model:
+    """A job: its shards, each with the hosts that belong there."""
+
+    def __init__(self, options: JobOptions, *, shards: int) -> None:
+        self.shards = [Shard(options) for _ in range(shards)]
+        self.leases_given = 0
+
+    def shard(self, host: str) -> Shard:
+        return self.shards[shard_of(host, len(self.shards))]
+
+    def page(self, fp: str) -> Page | None:
+        for shard in self.shards:
+            if fp in shard.pages:
+                return shard.pages[fp]
+        return None
+
+    def pages(self) -> list[Page]:
+        return [page for shard in self.shards for page in shard.pages.values()]
+
+    def dead(self) -> list[Page]:
+        """Shard by shard, the oldest first."""
+        order = [
+            sorted(shard.in_state("dead"), key=lambda page: (page.died_at, page.fp))
+            for shard in self.shards
+        ]
+        return [page for pages in order for page in pages]
+
+    def hosts(self) -> list[Host]:
+        return [host for shard in self.shards for host in shard.hosts.values()]
+
+    def tell_time(self, now_ms: int) -> None:
+        for shard in self.shards:
+            shard.now = now_ms
+
+    def set_state(self, state: State) -> None:
+        for shard in self.shards:
+            shard.state = state
+
+    def configure(self, options: JobOptions) -> None:
+        for shard in self.shards:
+            shard.configure(options)
+
+    def add(self, offers: Sequence[Offer], *, links: bool = False) -> list[Added]:
+        """One call per shard and BATCH; answers in the offers' order."""
+        answers: dict[int, Added] = {}
+        for shard in self.shards:
+            mine = [i for i, offer in enumerate(offers) if self.shard(offer.host) is shard]
+            for first in range(0, len(mine), BATCH):
+                part = mine[first : first + BATCH]
+                codes = shard.add([offers[i] for i in part], links=links)
+                answers |= dict(zip(part, codes, strict=True))
+        return [answers[i] for i in range(len(offers))]
+
+    def lease(self, shares: Sequence[tuple[int, int]], *, ttl_ms: int) -> list[Page]:
+        """`shares`: which shard is asked for how many. Each page gets a holder of its own."""
+        pages = []
+        for number, share in shares:
+            first = self.leases_given + 1
+            taken = self.shards[number].lease(
+                share, ttl_ms=ttl_ms, holders=range(first, first + share)
+            )
+            self.leases_given += len(taken)
+            pages += taken
+        return pages
+
+    def again_in_s(self, shares: Sequence[tuple[int, int]]) -> float | None:
+        waits = [self.shards[number].again_in_ms() for number, _ in shares]
+        known = [wait for wait in waits if wait is not None]
+        return min(known) / 1000 if known else None
+
+    def end(self, verb: str, claims: Sequence[Claim], **values: int) -> list[Ended]:
+        """extend, complete, retry, bury or release, shard by shard; answers in the claims' order.
+
+        Links to other shards are added first; those of the page's own shard are part of its end.
+        """
+        homes = [self.shard(claim.host) for claim in claims]
+        for claim, home in zip(claims, homes, strict=True):
+            away = [link for link in claim.links if self.shard(link.host) is not home]
+            claim.links = [link for link in claim.links if self.shard(link.host) is home]
+            self.add(away, links=True)
+        answers: dict[int, Ended] = {}
+        for shard in self.shards:
+            mine = [i for i, home in enumerate(homes) if home is shard]
+            ended = getattr(shard, verb)([claims[i] for i in mine], **values)
+            answers |= dict(zip(mine, ended, strict=True))
+        return [answers[i] for i in range(len(claims))]
+
+    def revive(self, pages: Sequence[Page]) -> int:
+        return sum(self.shard(page.host).revive([page.fp]) for page in pages)
+
+    def drop(self, pages: Sequence[Page], *, forget: bool) -> int:
+        return sum(self.shard(page.host).drop([page.fp], forget=forget) for page in pages)
+
+    def reap(self, at_most: int) -> int:
+        return sum(shard.reap(at_most) for shard in self.shards)
+
+    def stats(self) -> dict[str, int]:
+        total: Counter[str] = Counter()
+        for shard in self.shards:
+            total.update(shard.stats())
+        return dict(total)
+
+    def is_finished(self) -> bool:
+        return all(shard.is_finished() for shard in self.shards)

@@ -1,0 +1,682 @@
+"""Programs that nobody would write by hand, on a real server, against a plain model.
+
+Hypothesis makes up sequences of calls; after each one the server's answer, its statistics and its
+raw keys must be what `property.model` says, and fit together (`property.structure`). A failure is
+printed as the shortest program that shows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+import pytest
+import redis
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from conftest import ManualClock
+from property.model import Claim, Model, Offer, Page
+from property.structure import find_problems, take_pictures
+from skitter.errors import InfrastructureError
+from skitter.frontier.connection import connect
+from skitter.frontier.control import configure, set_host, set_state
+from skitter.frontier.dead import dead_letters, drop, revive
+from skitter.frontier.frontier import Frontier, _shares
+from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
+from skitter.model import Completion, DeadLetter, Ended, Failure, Lease, Leased, Request, State
+from skitter.settings import JobOptions, Layout, Limits, Politeness, Retries
+from skitter.urls import fingerprint, identify
+from skitter.valkey import start, stop
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+    from pathlib import Path
+
+T = TypeVar("T")
+
+HOSTS = ("a.test", "b.test", "c.test", "d.test", "e.test:8080", "f.test")
+BASE_S, CAP_S = 2.0, 30.0
+WHOLE_SITE = 620  # more than one batch of `add`, and enough to split the set of seen URLs
+_job_numbers = count(1)
+
+# --- what programs are made of --------------------------------------------------------------------
+
+clients = st.integers(0, 1)
+hosts = st.sampled_from(HOSTS)
+some = st.integers(0, 7)  # which of the leases or dead letters, counted round and round
+ttls_s = st.sampled_from([10.0, 1.0, 300.0])
+rests_s = st.sampled_from([0.0, 0.0, 0.0, 2.0, 90.0])
+
+urls = st.builds(
+    "https://{}/{}{}".format,
+    hosts,
+    st.integers(0, 9),
+    st.sampled_from(["", "", "", "#top", "?utm_source=x"]),  # other spellings of the same page
+)
+requests = st.builds(
+    Request,
+    url=urls,
+    priority=st.sampled_from([0, 0, 1, -1, 5, 1000, -1000]),
+    depth=st.sampled_from([0, 0, 1, 2]),
+)
+batches = st.lists(requests, min_size=1, max_size=6)
+
+options = st.builds(
+    JobOptions,
+    politeness=st.builds(
+        Politeness,
+        delay_s=st.sampled_from([0.0, 0.0, 1.0, 5.0]),
+        max_in_flight=st.sampled_from([1000, 2, 1]),
+    ),
+    retries=st.builds(
+        Retries,
+        max_retries=st.sampled_from([3, 1, 0]),
+        max_losses=st.sampled_from([3, 2, 1]),
+        base_s=st.just(BASE_S),
+        cap_s=st.just(CAP_S),
+    ),
+    limits=st.builds(
+        Limits,
+        max_pages=st.sampled_from([None, None, None, 2, 8]),
+        max_pages_per_host=st.sampled_from([None, None, None, 1, 3]),
+        max_depth=st.sampled_from([None, None, 1, 0]),
+        max_pending=st.sampled_from([None, None, 2, 10]),
+    ),
+)
+values_of_a_host = st.one_of(
+    st.tuples(st.just("delay_s"), st.sampled_from([None, 0.0, 3.0])),
+    st.tuples(st.just("max_in_flight"), st.sampled_from([None, 1, 3])),
+    st.tuples(st.just("max_pages"), st.sampled_from([None, 1, 4])),
+    st.tuples(st.just("blocked_for_s"), st.sampled_from([None, 1.0, 120.0])),
+)
+
+
+@dataclass
+class Ending:
+    """How one lease ends: which one it is, and what the worker has to say."""
+
+    which: int
+    after_s: float | None = 0.0
+    block_s: float = 0.0
+    links: list[Request] = field(default_factory=list)
+    items: list[int] = field(default_factory=list)
+
+
+completions = st.lists(
+    st.builds(
+        Ending,
+        some,
+        block_s=rests_s,
+        links=st.lists(requests, max_size=3),
+        items=st.lists(st.integers(0, 9), max_size=2),
+    ),
+    min_size=1,
+    max_size=4,
+)
+failures = st.lists(
+    st.builds(Ending, some, st.sampled_from([0.0, 1.0, 30.0, None]), rests_s),
+    min_size=1,
+    max_size=4,
+)
+picks = st.lists(some, min_size=1, max_size=4)
+
+
+@dataclass
+class Held:
+    """A lease that was handed out, and the number by which the model knows it."""
+
+    lease: Lease
+    holder: int
+
+
+@dataclass
+class Numbers:
+    """A client's numbers for its calls, which can be turned back."""
+
+    last: int = 0
+
+    def __iter__(self) -> Numbers:
+        return self
+
+    def __next__(self) -> int:
+        self.last += 1
+        return self.last
+
+
+@dataclass
+class Call:
+    """A call as it was made, so that it can be made again."""
+
+    action: Callable[[Frontier], Awaitable[Any]]
+    numbers: list[int]
+    chance: Any
+    answer: Any
+    given: list[Held] = field(default_factory=list)  # what a lease handed out
+
+
+def understand(request: Request) -> Offer:
+    """What the frontier is to make of a request."""
+    target = identify(request.url)
+    return Offer(
+        fp=fingerprint(target.canonical),
+        host=target.host,
+        priority=request.priority,
+        depth=request.depth,
+        request=msgspec.structs.replace(request, url=target.url, priority=0),
+    )
+
+
+def foresee(how_many: int) -> list[float]:
+    """The next chances that `random` will give."""
+    state = random.getstate()
+    chances = [random.random() for _ in range(how_many)]
+    random.setstate(state)
+    return chances
+
+
+def milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+# --- the machine ----------------------------------------------------------------------------------
+
+
+class FrontierMachine(RuleBasedStateMachine):
+    """Two clients of one job, its operator, and time."""
+
+    def __init__(self, url: str, *, shards: int) -> None:
+        super().__init__()
+        self.url, self.shards = url, shards
+        self.job = f"machine-{next(_job_numbers)}"
+        self.clock = ManualClock()
+        self.raw = redis.Redis.from_url(url)
+        self.runner = asyncio.Runner()
+        self.stack = AsyncExitStack()
+        self.clients: list[Frontier] = []
+        self.last: dict[int, Call] = {}
+        self.given: list[Held] = []
+        self.letters: list[DeadLetter] = []
+
+    @initialize(chosen=options, size=st.sampled_from([0] * 11 + [WHOLE_SITE]))
+    def a_job_is_created(self, chosen: JobOptions, size: int) -> None:
+        chosen = self.possible(chosen)
+        self.model = Model(chosen, shards=self.shards)
+        self.model.tell_time(self.clock())
+        self.run(self.open_clients(chosen))
+        if size:
+            site = [Request(url=f"https://{HOSTS[0]}/all/{n}") for n in range(size)]
+            self.somebody_adds(0, site, links=True)
+            self.last.clear()  # two calls of one verb: only the second could be repeated
+
+    async def open_clients(self, chosen: JobOptions) -> None:
+        servers = [await self.stack.enter_async_context(connect(self.url)) for _ in range(2)]
+        layout = Layout(shards=self.shards)
+        self.clients = [
+            await create_job(servers[0], self.job, options=chosen, layout=layout, clock=self.clock),
+            await open_job(servers[1], self.job, clock=self.clock),
+        ]
+        for client in self.clients:
+            for shard in client.shards:
+                shard._numbers = Numbers()
+
+    # Workers
+
+    @rule(who=clients, batch=batches, links=st.booleans())
+    def somebody_adds(self, who: int, batch: list[Request], links: bool) -> None:
+        expected = self.model.add([understand(request) for request in batch], links=links)
+        assert self.do(who, lambda frontier: frontier.add(batch, links=links)) == expected
+
+    @rule(who=clients, limit=st.integers(1, 5), ttl_s=ttls_s)
+    def a_worker_leases(self, who: int, limit: int, ttl_s: float) -> None:
+        shares = _shares(limit, self.shards, foresee(1)[0])
+        pages = self.model.lease(shares, ttl_ms=milliseconds(ttl_s))
+        answer = self.do(who, lambda frontier: frontier.lease(limit, ttl_s=ttl_s))
+        assert [self.seen_by_worker(lease) for lease in answer.leases] == [
+            self.due_to_worker(page) for page in pages
+        ]
+        assert answer.again_in_s == self.model.again_in_s(shares)
+        assert answer.state == self.model.shards[0].state
+        given = [Held(lease, page.holder) for lease, page in zip(answer.leases, pages, strict=True)]
+        assert not {self.proof(held) for held in given} & {self.proof(held) for held in self.given}
+        self.given += given
+        self.last[who].given = given
+
+    @precondition(lambda self: self.given)
+    @rule(who=clients, which=picks, ttl_s=ttls_s)
+    def a_worker_extends(self, who: int, which: list[int], ttl_s: float) -> None:
+        chosen = [self.pick(one) for one in which]
+        claims = [self.claim(held) for held in chosen]
+        expected = self.model.end("extend", claims, ttl_ms=milliseconds(ttl_s))
+        leases = [held.lease for held in chosen]
+        assert self.do(who, lambda frontier: frontier.extend(leases, ttl_s=ttl_s)) == expected
+
+    @precondition(lambda self: self.given)
+    @rule(who=clients, endings=completions)
+    def a_worker_completes(self, who: int, endings: list[Ending]) -> None:
+        self.complete(who, [(self.pick(ending.which), ending) for ending in endings])
+
+    @precondition(lambda self: self.old_leases())
+    @rule(who=clients, ending=st.builds(Ending, some, links=batches, items=st.just([1])))
+    def a_worker_completes_too_late(self, who: int, ending: Ending) -> None:
+        old = self.old_leases()
+        assert self.complete(who, [(old[ending.which % len(old)], ending)]) == [Ended.LOST]
+
+    @precondition(lambda self: self.given)
+    @rule(who=clients, endings=failures)
+    def a_worker_retries(self, who: int, endings: list[Ending]) -> None:
+        chosen = [(self.pick(ending.which), ending) for ending in endings]
+        chances = iter(foresee(len(endings)))
+        claims = [
+            self.claim(held, ending, after_s=self.backoff_s(held, ending, chances))
+            for held, ending in chosen
+        ]
+        expected = self.model.end("retry", claims)
+        failed = [self.failure(held, ending) for held, ending in chosen]
+        assert self.do(who, lambda frontier: frontier.retry(failed)) == expected
+
+    @precondition(lambda self: self.given)
+    @rule(who=clients, endings=failures)
+    def a_worker_buries(self, who: int, endings: list[Ending]) -> None:
+        chosen = [(self.pick(ending.which), ending) for ending in endings]
+        expected = self.model.end("bury", [self.claim(*one) for one in chosen])
+        failed = [self.failure(*one) for one in chosen]
+        assert self.do(who, lambda frontier: frontier.bury(failed)) == expected
+
+    @precondition(lambda self: self.given)
+    @rule(who=clients, which=picks, after_s=st.sampled_from([0.0, 0.0, 20.0]))
+    def a_worker_releases(self, who: int, which: list[int], after_s: float) -> None:
+        chosen = [self.pick(one) for one in which]
+        expected = self.model.end("release", [self.claim(one, after_s=after_s) for one in chosen])
+        leases = [held.lease for held in chosen]
+        assert self.do(who, lambda frontier: frontier.release(leases, after_s=after_s)) == expected
+
+    @rule(who=clients, at_most=st.sampled_from([1, 3, 500]))
+    def somebody_reaps(self, who: int, at_most: int) -> None:
+        expected = self.model.reap(at_most)
+        assert self.do(who, lambda frontier: frontier.reap(at_most=at_most)) == expected
+
+    # Time
+
+    @rule(seconds=st.sampled_from([0.001, 1.0, 5.0, 12.0, 301.0, 86_400.0, 40 * 86_400.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.model.tell_time(self.clock())
+
+    @rule(seconds=st.sampled_from([0.5, 3.0, 60.0]))
+    def the_clock_of_the_server_is_set_back(self, seconds: float) -> None:
+        self.clock.advance(-seconds)
+        self.model.tell_time(self.clock())
+
+    # The operator
+
+    @rule(state=st.sampled_from([State.RUN, State.RUN, *State]))
+    def the_operator_sets_the_state(self, state: State) -> None:
+        self.model.set_state(state)
+        self.run(set_state(self.clients[0], state))
+
+    @rule(who=clients, chosen=options)
+    def the_operator_changes_the_limits(self, who: int, chosen: JobOptions) -> None:
+        chosen = self.possible(chosen)
+        self.model.configure(chosen)
+        self.run(configure(self.clients[who], chosen))
+
+    @rule(host=hosts, value=values_of_a_host)
+    def the_operator_gives_a_host_a_value_of_its_own(
+        self, host: str, value: tuple[str, Any]
+    ) -> None:
+        name, setting = value
+        option, amount = name, setting
+        if name.endswith("_s"):
+            option = name.removesuffix("_s") + "_ms"
+            amount = None if setting is None else milliseconds(setting)
+        self.model.shard(host).set_host(host, option, amount)
+        own: Any = {name: setting}
+        self.run(set_host(self.clients[0], host, **own))
+
+    @rule()
+    def the_operator_reads_the_dead_letters(self) -> None:
+        found = self.run(self.read_letters())
+        assert [self.read_by_operator(letter) for letter in found] == [
+            (page.fp, page.request.url, page.died_at, page.failures, page.losses)
+            for page in self.model.dead()
+        ]
+        self.letters = [*found, *self.letters][:8]
+
+    @precondition(lambda self: self.letters)
+    @rule(who=clients, which=picks)
+    def the_operator_revives_dead_letters(self, who: int, which: list[int]) -> None:
+        letters, pages = self.choose_letters(which)
+        expected = self.model.revive(pages)
+        assert self.do(who, lambda frontier: revive(frontier, letters)) == expected
+
+    @precondition(lambda self: self.letters)
+    @rule(who=clients, which=picks, forget=st.booleans())
+    def the_operator_drops_dead_letters(self, who: int, which: list[int], forget: bool) -> None:
+        letters, pages = self.choose_letters(which)
+        expected = self.model.drop(pages, forget=forget)
+        assert self.do(who, lambda frontier: drop(frontier, letters, forget=forget)) == expected
+
+    # Mishaps
+
+    @precondition(lambda self: self.last)
+    @rule(who=clients)
+    def a_reply_is_lost_and_the_call_made_again(self, who: int) -> None:
+        call = self.last.get(who) or self.last[1 - who]
+        client = self.clients[who if who in self.last else 1 - who]
+        now = [shard._numbers.last for shard in client.shards]  # type: ignore[attr-defined]
+        self.turn_back(client, call.numbers)
+        later = random.getstate()
+        random.setstate(call.chance)
+        answer = self.run(self.awaited(call.action(client)))
+        random.setstate(later)
+        self.turn_back(client, now)
+        if isinstance(answer, Leased):
+            assert [self.proof_of(lease) for lease in answer.leases] == [
+                self.proof(held) for held in call.given if self.is_current(held)
+            ]
+        else:
+            assert answer == call.answer
+
+    @rule(who=clients, request=requests)
+    def a_call_that_was_overtaken_is_refused(self, who: int, request: Request) -> None:
+        self.somebody_adds(who, [request], links=False)
+        client = self.clients[who]
+        now = [shard._numbers.last for shard in client.shards]  # type: ignore[attr-defined]
+        self.turn_back(client, [number - 2 for number in now])
+        with pytest.raises(InfrastructureError, match="STALE"):
+            self.run(client.add([request]))
+        self.turn_back(client, now)
+
+    @rule()
+    def the_scripts_are_flushed(self) -> None:
+        self.raw.script_flush()
+
+    # What holds after every step
+
+    @precondition(lambda self: self.clients)
+    @invariant()
+    def the_statistics_are_those_of_the_model(self) -> None:
+        stats = asdict(self.run(self.clients[0].stats()))
+        assert stats == {
+            "job": self.job,
+            "state": self.model.shards[0].state,
+            "finished": self.model.is_finished(),
+            **self.model.stats(),
+        }
+        over = ("pending", "delayed", "leased", "done", "dead", "dropped")
+        assert stats["seen"] == sum(stats[name] for name in over)
+
+    @precondition(lambda self: self.clients)
+    @invariant()
+    def the_keys_fit_together_and_hold_what_the_model_says(self) -> None:
+        pictures = take_pictures(self.raw, self.job, shards=self.shards)
+        for shard, picture in zip(self.model.shards, pictures, strict=True):
+            assert find_problems(picture) == []
+            kept = [page for page in shard.pages.values() if page.state not in ("done", "dropped")]
+            troubled = [page for page in kept if page.failures or page.losses]
+            assert picture.states() == {page.fp: page.state for page in kept}
+            assert {fp: body.priority for fp, body in picture.task.items()} == {
+                page.fp: page.priority for page in kept
+            }
+            assert picture.lease == {page.fp: page.expires_at for page in shard.in_state("leased")}
+            assert picture.dead == {page.fp: page.died_at for page in shard.in_state("dead")}
+            assert picture.delayed == {page.fp: page.due_at for page in shard.in_state("delayed")}
+            assert {
+                fp: (entry["failures"], entry["losses"]) for fp, entry in picture.trouble.items()
+            } == {page.fp: (page.failures, page.losses) for page in troubled}
+            assert sorted(fp for bucket in picture.seen.values() for fp in bucket) == sorted(
+                shard.pages
+            )
+            assert picture.items == shard.items
+            assert self.hosts_in(picture) == {
+                name: (host.place, host.in_flight, host.pages, host.opens_at)
+                for name, host in shard.hosts.items()
+            }
+
+    # The end
+
+    def teardown(self) -> None:
+        """Nothing is lost: with the limits lifted, every page comes to an end."""
+        failed = sys.exc_info()[0] is not None
+        try:
+            if self.clients and not failed:
+                self.bring_to_an_end()
+                assert self.run(self.purged()) == []
+        finally:
+            self.forget_the_job()
+            self.run(self.stack.aclose())
+            self.raw.close()
+            self.runner.close()
+
+    def bring_to_an_end(self) -> None:
+        polite = Politeness(delay_s=0, max_in_flight=1000)
+        self.the_operator_sets_the_state(State.RUN)
+        self.the_operator_changes_the_limits(0, JobOptions(politeness=polite))
+        for host in self.model.hosts():
+            for option in ("max_in_flight", "max_pages"):
+                self.the_operator_gives_a_host_a_value_of_its_own(host.name, (option, None))
+        for _ in range(200):
+            given = len(self.given)
+            self.a_worker_leases(0, limit=60, ttl_s=10.0)
+            if len(self.given) > given:
+                self.complete(0, [(held, Ending(0)) for held in self.given[given:]])
+            elif self.run(self.clients[0].stats()).finished:
+                break
+            else:
+                again_in_s = self.model.again_in_s([(n, 1) for n in range(self.shards)])
+                assert again_in_s is not None
+                self.time_passes(again_in_s)
+        self.the_statistics_are_those_of_the_model()
+        self.the_keys_fit_together_and_hold_what_the_model_says()
+        assert {page.state for page in self.model.pages()} <= {"done", "dead", "dropped"}
+
+    async def purged(self) -> list[str]:
+        """What a purge leaves behind."""
+        await purge_job(self.clients[1])
+        jobs = await list_jobs(self.clients[0].shards[0].server)
+        return [*self.keys_of_the_job(), *(name for name in jobs if name == self.job)]
+
+    def keys_of_the_job(self) -> list[str]:
+        found: Any = self.raw.keys(f"skitter:{{{self.job}:*}}:*")
+        return [key.decode() for key in found]
+
+    def forget_the_job(self) -> None:
+        if left := self.keys_of_the_job():
+            self.raw.unlink(*left)
+        self.raw.hdel("skitter:jobs", self.job)
+
+    # Helpers
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(work)
+
+    async def awaited(self, work: Awaitable[T]) -> T:
+        return await work
+
+    def do(self, who: int, action: Callable[[Frontier], Awaitable[Any]]) -> Any:
+        """Make a call, and remember how to make it again."""
+        client = self.clients[who]
+        numbers = [shard._numbers.last for shard in client.shards]  # type: ignore[attr-defined]
+        chance = random.getstate()
+        answer = self.run(self.awaited(action(client)))
+        self.last[who] = Call(action, numbers, chance, answer)
+        return answer
+
+    def turn_back(self, client: Frontier, numbers: list[int]) -> None:
+        for shard, number in zip(client.shards, numbers, strict=True):
+            shard._numbers = Numbers(number)
+
+    def complete(self, who: int, chosen: list[tuple[Held, Ending]]) -> list[Ended]:
+        expected = self.model.end("complete", [self.claim(*one) for one in chosen])
+        sent = [
+            Completion(
+                lease=held.lease, items=ending.items, links=ending.links, block_s=ending.block_s
+            )
+            for held, ending in chosen
+        ]
+        answer: list[Ended] = self.do(who, lambda frontier: frontier.complete(sent))
+        assert answer == expected
+        return answer
+
+    def claim(
+        self, held: Held, ending: Ending | None = None, *, after_s: float | None = None
+    ) -> Claim:
+        ending = ending or Ending(0)
+        return Claim(
+            fp=held.lease.fingerprint,
+            host=held.lease.host,
+            holder=held.holder,
+            after_ms=milliseconds(after_s or 0),
+            block_ms=milliseconds(ending.block_s),
+            links=[understand(link) for link in ending.links],
+            items=list(ending.items),
+        )
+
+    def failure(self, held: Held, ending: Ending) -> Failure:
+        return Failure(
+            lease=held.lease, error="it broke", after_s=ending.after_s, block_s=ending.block_s
+        )
+
+    def backoff_s(self, held: Held, ending: Ending, chances: Any) -> float:
+        """Full jitter: up to the base, doubled for every try before this one."""
+        if ending.after_s is not None:
+            return ending.after_s
+        step: float = min(CAP_S, BASE_S * 2 ** (held.lease.attempt - 1))
+        return step * float(next(chances))
+
+    def possible(self, chosen: JobOptions) -> JobOptions:
+        """A job of many shards cannot have max_pages."""
+        if self.shards == 1:
+            return chosen
+        return replace(chosen, limits=replace(chosen.limits, max_pages=None))
+
+    def is_current(self, held: Held) -> bool:
+        page = self.model.page(held.lease.fingerprint)
+        return page is not None and page.state == "leased" and page.holder == held.holder
+
+    def old_leases(self) -> list[Held]:
+        """Those that are over, first the ones whose page somebody else has now."""
+        leased = [page.fp for page in self.model.pages() if page.state == "leased"]
+        over = [held for held in reversed(self.given) if not self.is_current(held)]
+        return sorted(over, key=lambda held: held.lease.fingerprint not in leased)
+
+    def pick(self, which: int) -> Held:
+        current = [held for held in reversed(self.given) if self.is_current(held)]
+        candidates = current[:6] + self.old_leases()[:2]
+        return candidates[which % len(candidates)]
+
+    async def read_letters(self) -> list[DeadLetter]:
+        return [letter async for letter in dead_letters(self.clients[0])]
+
+    def choose_letters(self, which: list[int]) -> tuple[list[DeadLetter], list[Page]]:
+        """Letters that the operator read, perhaps long ago; and the pages they are about."""
+        letters = [self.letters[one % len(self.letters)] for one in which]
+        pages = [self.model.page(letter.fingerprint) for letter in letters]
+        return letters, [page for page in pages if page]
+
+    def read_by_operator(self, letter: DeadLetter) -> tuple[str, str, int, int, int]:
+        died_at = milliseconds(letter.at)
+        return letter.fingerprint, letter.url, died_at, letter.failures, letter.losses
+
+    def proof_of(self, lease: Lease) -> tuple[str, str]:
+        return lease.fingerprint, lease.token
+
+    def proof(self, held: Held) -> tuple[str, str]:
+        return self.proof_of(held.lease)
+
+    def seen_by_worker(self, lease: Lease) -> tuple[Any, ...]:
+        return (
+            lease.request,
+            lease.fingerprint,
+            lease.host,
+            lease.priority,
+            lease.attempt,
+            lease.losses,
+        )
+
+    def due_to_worker(self, page: Page) -> tuple[Any, ...]:
+        return page.request, page.fp, page.host, page.priority, page.failures + 1, page.losses
+
+    def hosts_in(self, picture: Any) -> dict[str, tuple[str, int, int, int]]:
+        places = ("nowhere", "due", "wait")
+        return {
+            name: (
+                places[known["place"]],
+                known["in_flight"],
+                known["pages"],
+                max(known["next_at"], known.get("blocked_until", 0)),
+            )
+            for name, known in picture.hosts.items()
+        }
+
+
+class RestartingMachine(FrontierMachine):
+    """The same, on a server that is stopped and started from its append-only file."""
+
+    def __init__(self, directory: Path, *, shards: int) -> None:
+        super().__init__(start(directory).url, shards=shards)
+        self.directory = directory
+
+    @rule()
+    def the_server_restarts(self) -> None:
+        stop(self.directory)
+        start(self.directory)
+
+
+# --- the tests ------------------------------------------------------------------------------------
+
+
+def check(machine: Callable[[], RuleBasedStateMachine], *, examples: int, steps: int = 40) -> None:
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            print_blob=True,
+            phases=set(Phase) - {Phase.explain},  # slow, and it has little to say about a program
+            derandomize=bool(os.environ.get("CI")),
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+        ),
+    )
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("shards", [1, 3])
+def test_the_frontier_does_what_the_model_says(server_url: str, shards: int) -> None:
+    check(partial(FrontierMachine, server_url, shards=shards), examples=60)
+
+
+@pytest.mark.timeout(300)
+def test_the_frontier_does_what_the_model_says_across_restarts(short_dir: Path) -> None:
+    directory = short_dir / "restarting"
+    try:
+        check(partial(RestartingMachine, directory, shards=1), examples=10)
+    finally:
+        stop(directory)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("shards", [1, 3])
+def test_the_frontier_does_what_the_model_says_in_many_programs(
+    server_url: str, shards: int
+) -> None:
+    check(partial(FrontierMachine, server_url, shards=shards), examples=1500, steps=60)

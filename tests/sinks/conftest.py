@@ -1,0 +1,108 @@
+"""A real PostgreSQL, one per test process, from the Debian package."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_numbers = count(1)
+
+
+@dataclass(frozen=True)
+class PostgresServer:
+    """A server in a directory of its own."""
+
+    bin: Path
+    data: Path
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.port}"
+
+    def run(self, command: str, *args: str) -> str:
+        # PostgreSQL refuses to run as root.
+        who = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
+        done = subprocess.run(
+            [*who, self.bin / command, *args],
+            cwd="/tmp",
+            check=False,
+            stdin=subprocess.DEVNULL,
+            # Not a pipe: the server inherits it, and it would never end.
+            stdout=(log := tempfile.TemporaryFile("w+")),  # noqa: SIM115
+            stderr=log,
+        )
+        log.seek(0)
+        output = log.read()
+        log.close()
+        assert done.returncode == 0, output
+        return output
+
+    def start(self) -> None:
+        options = f"-p {self.port} -k {self.data} -c listen_addresses=127.0.0.1 -c fsync=off"
+        self.run("pg_ctl", "-D", str(self.data), "-w", "-l", str(self.data / "log"),
+                 "-o", options, "start")  # fmt: skip
+
+    def stop(self) -> None:
+        self.run("pg_ctl", "-D", str(self.data), "-w", "-m", "immediate", "stop")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not found:
+        missing = "PostgreSQL is not here: apt-get install postgresql"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    data = Path(tempfile.mkdtemp(prefix="sk-pg-", dir="/tmp"))
+    if os.getuid() == 0:
+        shutil.chown(data, "postgres", "postgres")
+    server = PostgresServer(found[-1].parent, data, _free_port())
+    try:
+        server.run("initdb", "-D", str(data), "-A", "trust", "-U", "postgres",
+                   "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")  # fmt: skip
+        server.start()
+        yield server
+        server.stop()
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
+
+
+@pytest.fixture
+def postgres(postgres_server: PostgresServer) -> str:
+    """The DSN of a database of its own."""
+    import psycopg
+
+    name = f"test_{next(_numbers)}"
+    with psycopg.connect(f"{postgres_server.url}/postgres", autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+    return f"{postgres_server.url}/{name}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The DSN of an empty database: each test that asks for it runs on both."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/items.db"
+    dsn: str = request.getfixturevalue("postgres")
+    return dsn
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,388 @@
+"""run_handler: what handlers yield, sorted; what they do wrong, named."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, TypedDict
+
+import msgspec
+import pytest
+
+from skitter.errors import BadOption, SpiderError
+from skitter.model import Request, Response
+from skitter.page import NoMatch, Page
+from skitter.settings import Limits
+from skitter.spider import Drop, HandlerError, Outcome, Rejected, Scope, Spider, run_handler
+
+URL = "https://shop.example/list"
+HTML = "<h1>Shop</h1><a href=/1>1</a><a href=/2>2</a><a href=https://else.example/>3</a>"
+
+
+def make_spider(**options) -> Spider:
+    return Spider("shop", [URL], **options)
+
+
+async def run(handler, *, spider: Spider | None = None, html: str = HTML) -> Outcome:
+    spider = spider or make_spider()
+    spider.page(handler)
+    return await run_handler(spider, Page.of(html, url=URL, handler=handler))
+
+
+async def failure(handler, **options) -> HandlerError:
+    with pytest.raises(HandlerError) as caught:
+        await run(handler, **options)
+    return caught.value
+
+
+# --- every kind of handler ------------------------------------------------------------------------
+
+ITEM = {"title": "Shop"}
+
+
+def plain_generator(page):
+    yield ITEM
+    yield page.follow("/1")
+
+
+async def async_generator(page):
+    yield ITEM
+    await asyncio.sleep(0)
+    yield page.follow("/1")
+
+
+def plain_function(page):
+    return [ITEM, page.follow("/1")]
+
+
+async def async_function(page):
+    await asyncio.sleep(0)
+    return [ITEM, page.follow("/1")]
+
+
+async def async_function_that_returns_a_generator(page):
+    return plain_generator(page)
+
+
+def function_that_returns_an_async_generator(page):
+    return async_generator(page)
+
+
+@functools.wraps(plain_generator)
+def wrapped(page):
+    return plain_generator(page)
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        plain_generator,
+        async_generator,
+        plain_function,
+        async_function,
+        async_function_that_returns_a_generator,
+        function_that_returns_an_async_generator,
+        wrapped,
+    ],
+    ids=lambda handler: handler.__name__,
+)
+async def test_handlers_may_be_plain_or_async_functions_or_generators(handler):
+    outcome = await run(handler)
+    assert outcome.items == [ITEM]
+    assert [request.url for request in outcome.requests] == ["https://shop.example/1"]
+
+
+async def test_a_handler_may_return_one_item_or_nothing():
+    assert (await run(lambda_named("one", lambda page: ITEM))).items == [ITEM]
+    assert await run(lambda_named("none", lambda page: None)) == Outcome()
+
+
+def lambda_named(name: str, function):
+    function.__name__ = name
+    return function
+
+
+async def test_none_is_ignored_among_the_outputs():
+    def handler(page):
+        yield None
+        yield ITEM
+
+    assert (await run(handler)).items == [ITEM]
+
+
+# --- requests -------------------------------------------------------------------------------------
+
+
+async def test_links_out_of_scope_are_set_apart_with_the_reason():
+    def handler(page):
+        yield from page.follow_all()
+        yield page.follow("mailto:a@b.c")
+
+    outcome = await run(handler)
+    assert [request.url[-2:] for request in outcome.requests] == ["/1", "/2"]
+    reasons = {url: refused.reason for url, refused in outcome.refused}
+    assert "else.example" in reasons["https://else.example/"]
+    assert "'mailto'" in reasons["mailto:a@b.c"]
+
+
+async def test_the_scope_and_the_depth_of_the_spider_hold():
+    def handler(page):
+        yield from page.follow_all()
+
+    outcome = await run(handler, spider=make_spider(scope=Scope(hosts=["*"], exclude=["/2"])))
+    assert [request.url for request in outcome.requests] == [
+        "https://shop.example/1",
+        "https://else.example/",
+    ]
+    shallow = await run(handler, spider=make_spider(limits=Limits(max_depth=0)))
+    assert shallow.requests == []
+    assert {refused.reason for _, refused in shallow.refused} == {"depth 1 is beyond max_depth 0"}
+
+
+async def test_a_request_made_by_hand_gets_its_depth_and_parent():
+    spider = make_spider()
+
+    @spider.page
+    def handler(page):
+        yield Request(url="https://shop.example/x", priority=3)
+
+    page = Page(Request(url=URL, depth=4), Response(url=URL, status=200))
+    [request] = (await run_handler(spider, page)).requests
+    assert (request.depth, request.parent, request.priority) == (5, URL, 3)
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        (Request(url=URL, meta={"page": object()}), "cannot be stored: .*object"),
+        (Request(url=URL, priority=5000), "priority must be"),
+        (Request(url=URL, headers={"a": 1}), "cannot be stored: Expected `str`"),  # type: ignore[dict-item]
+        (Request(url=URL, meta={"a": "\ud800"}), "cannot be stored: .*surrogates"),
+        (Request(url=URL, meta={"a": 2**70}), "cannot be stored: "),
+        (Request(url=None), "cannot be stored: Expected `str`"),  # type: ignore[arg-type]
+        (Request(url=URL, handler="bok"), "no handler 'bok'; it has handler"),
+    ],
+)
+async def test_a_request_that_cannot_be_stored_fails_its_own_page(request_, said):
+    def handler(page):
+        yield request_
+
+    error = await failure(handler)
+    assert error.handler == "handler"
+    with pytest.raises(HandlerError, match=said):
+        raise error
+
+
+async def test_a_stored_request_for_a_handler_that_is_gone_says_which_there_are():
+    spider = make_spider()
+    spider.page(plain_generator)
+    with pytest.raises(SpiderError, match=r"no handler 'gone'; it has plain_generator"):
+        await run_handler(spider, Page.of("", url=URL, handler="gone"))
+
+
+# --- failures -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("output", ["text", 7, ["list"], Page.of(""), dict, object()])
+async def test_an_output_that_is_neither_item_nor_request_names_handler_and_type(output):
+    def handler(page):
+        yield output
+
+    error = await failure(handler)
+    assert "handler handler failed on https://shop.example/list" in str(error)
+    assert f"it yielded a {type(output).__name__}" in str(error)
+
+
+async def test_an_exception_is_told_with_the_line_of_the_handler():
+    async def handler(page):
+        yield ITEM
+        int(page.css_first("h1").text())  # the culprit
+
+    error = await failure(handler)
+    assert "ValueError: invalid literal for int()" in str(error)
+    assert "test_run.py:" in str(error)
+    assert "# the culprit" in str(error)
+    assert isinstance(error.__cause__, ValueError)
+
+
+async def test_a_missing_element_is_told_with_the_line_of_the_handler_not_with_ours():
+    def handler(page):
+        yield {"price": page.css_first(".price").text()}
+
+    error = await failure(handler)
+    assert "NoMatch: nothing on the page matches '.price'" in str(error)
+    assert error.place is not None
+    assert error.place.file == __file__
+    assert isinstance(error.__cause__, NoMatch)
+
+
+async def test_a_handler_that_calls_exit_fails_its_page_only():
+    def handler(page):
+        raise SystemExit(3)
+
+    assert "SystemExit: 3" in str(await failure(handler))
+
+
+async def test_a_cancelled_handler_is_cancelled():
+    async def handler(page):
+        await asyncio.sleep(60)
+
+    task = asyncio.create_task(run(handler))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_an_async_generator_is_closed_when_its_output_is_refused():
+    closed = []
+
+    async def handler(page):
+        try:
+            yield "text"
+        finally:
+            closed.append(True)
+
+    await failure(handler)
+    assert closed == [True]
+
+
+# --- items ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Book:
+    title: str
+    price: float = 1.5
+
+
+class Struct(msgspec.Struct):
+    title: str
+    price: float = 1.5
+
+
+class Typed(TypedDict):
+    title: str
+    price: float
+
+
+def pydantic_book() -> Any:
+    pydantic = pytest.importorskip("pydantic")
+    return pydantic.create_model("PydanticBook", title=(str, ...), price=(float, 1.5))
+
+
+async def items_of(*outputs, spider: Spider | None = None) -> Outcome:
+    def handler(page):
+        yield from outputs
+
+    return await run(handler, spider=spider)
+
+
+async def test_items_of_every_kind_become_plain_dicts():
+    model = pydantic_book()
+    outcome = await items_of(Book("T"), Struct("T"), model(title="T"), {"title": "T", "price": 1.5})
+    assert outcome.items == [{"title": "T", "price": 1.5}] * 4
+
+
+async def test_values_stay_what_the_wire_can_carry():
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    outcome = await items_of(
+        {"at": now, "day": date(2026, 1, 2), "price": Decimal("1.10"), "raw": b"\x00", 7: [1, 2]}
+    )
+    assert outcome.items == [
+        {"at": now, "day": "2026-01-02", "price": "1.10", "raw": b"\x00", "7": [1, 2]}
+    ]
+
+
+async def test_an_element_in_an_item_is_named_with_its_field():
+    def handler(page):
+        yield {"url": page.url, "title": page.css_first("h1")}
+
+    error = await failure(handler)
+    assert "field 'title' is a LexborNode, which is no data: take its .text()" in str(error)
+
+
+@pytest.mark.parametrize("value", ["half an emoji \ud83d", 2**70])
+async def test_a_value_that_cannot_be_stored_sets_its_item_aside(value):
+    outcome = await items_of({"good": 1, "bad": value}, {"good": 2})
+    assert outcome.items == [{"good": 2}]
+    [rejected] = outcome.rejected
+    assert rejected.field == "bad"
+    assert rejected.item == {"good": 1, "bad": ascii(value)}
+    msgspec.msgpack.encode(rejected)
+
+
+@pytest.mark.parametrize("declared", [Book, Struct, Typed, "pydantic"])
+async def test_items_that_do_not_fit_the_declared_type_are_set_aside_by_field(declared):
+    declared = pydantic_book() if declared == "pydantic" else declared
+    outcome = await items_of(
+        {"title": "T", "price": 2},
+        {"title": "T", "price": "dear"},
+        {"price": 1.0},
+        {"title": ["T"], "price": 1.0},
+        spider=make_spider(item=declared),
+    )
+    assert outcome.items == [{"title": "T", "price": 2.0}]
+    assert [rejected.field for rejected in outcome.rejected] == ["price", "title", "title"]
+    assert outcome.rejected[0].item == {"title": "T", "price": "dear"}
+    assert all(rejected.reason for rejected in outcome.rejected)
+
+
+async def test_an_instance_that_nobody_checked_is_checked():
+    wrong = Book(title=None)  # type: ignore[arg-type]
+    outcome = await items_of(wrong, spider=make_spider(item=Book))
+    assert outcome.rejected == [
+        Rejected(
+            {"title": None, "price": 1.5}, "title", "Expected `str`, got `null` - at `$.title`"
+        )
+    ]
+
+
+@pytest.mark.parametrize("declared", [Book | Struct, object(), "Book"])
+def test_a_type_that_items_cannot_be_checked_against_is_refused(declared):
+    with pytest.raises(BadOption, match="item must be"):
+        make_spider(item=declared)
+
+
+# --- hooks ----------------------------------------------------------------------------------------
+
+
+async def test_an_item_hook_may_replace_leave_or_drop_an_item_before_it_is_checked():
+    spider = make_spider(item=Book)
+
+    @spider.on_item
+    def clean(item, page):
+        if item["title"] == "spam":
+            raise Drop("spam")
+        if isinstance(item["price"], str):
+            return item | {"price": float(item["price"])}
+        return None
+
+    @spider.on_item
+    async def shout(item, page):
+        item["title"] = f"{item['title']} of {page.url}"
+
+    outcome = await items_of(
+        {"title": "A", "price": "2.5"},
+        {"title": "B", "price": 1.0},
+        {"title": "spam", "price": 0.0},
+        spider=spider,
+    )
+    assert outcome.items == [
+        {"title": f"A of {URL}", "price": 2.5},
+        {"title": f"B of {URL}", "price": 1.0},
+    ]
+    assert outcome.rejected == [Rejected({"title": "spam", "price": 0.0}, "", "spam")]
+
+
+async def test_a_hook_that_fails_fails_the_page():
+    spider = make_spider()
+
+    @spider.on_item
+    def broken(item, page):
+        return item["absent"]
+
+    assert "KeyError: 'absent'" in str(await failure(plain_generator, spider=spider))

@@ -1,0 +1,170 @@
+"""Scope: where a crawl may go, as a table."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skitter.errors import BadOption, BadURL
+from skitter.spider import Allowed, Fence, Refused, Scope
+from skitter.spider.scope import compile_pattern
+from skitter.urls import identify, join
+
+SEED = "https://shop.example/"
+PAGE = "https://elsewhere.example/list"
+
+
+def reason(fence: Fence, url: str, **where) -> str | None:
+    verdict = fence.allows(url, **where)
+    return verdict.reason if isinstance(verdict, Refused) else None
+
+
+@pytest.mark.parametrize(
+    ("scope", "url", "refused"),
+    [
+        # The seeds' hosts, with and without www., on any scheme.
+        (Scope(), "https://shop.example/a?b=c", None),
+        (Scope(), "http://www.shop.example/", None),
+        (Scope(), "HTTPS://SHOP.example", None),
+        (Scope(), "https://shop.example:443/", None),
+        (Scope(), "https://shop.example:8443/", "neither a seed's"),
+        (Scope(), "https://m.shop.example/", "neither a seed's"),
+        (Scope(), "https://notshop.example/", "neither a seed's"),
+        (Scope(), "https://shop.example.evil.org/", "neither a seed's"),
+        (Scope(), "https://evil.org\\@shop.example/", "neither a seed's"),
+        (Scope(), "https://evil.org/?https://shop.example/", "neither a seed's"),
+        (Scope(), "https://shop.example@evil.org/", "credentials"),
+        # Subdomains, when asked for.
+        (Scope(subdomains=True), "https://a.b.shop.example/", None),
+        (Scope(subdomains=True), "https://notshop.example/", "neither a seed's"),
+        (Scope(subdomains=True), "https://example/", "neither a seed's"),
+        # Hosts that are named take the place of the seeds'.
+        (Scope(hosts=["Other.example"]), "https://www.other.example/", None),
+        (Scope(hosts=["other.example"]), SEED, "not among the allowed hosts"),
+        (Scope(hosts=["bücher.example"]), "https://xn--bcher-kva.example/", None),
+        (Scope(hosts=["localhost:8000"]), "http://localhost:8000/", None),
+        (Scope(hosts=["localhost:8000"]), "http://localhost:9000/", "host localhost:9000"),
+        (Scope(hosts=["other.example:443"]), "https://other.example/", None),
+        (Scope(hosts=["*"]), "https://anywhere.example/", None),
+        (Scope(hosts=[]), SEED, "not among the allowed hosts"),
+        # Patterns: globs over the URL, over path and query, regular expressions.
+        (Scope(include=["/books/*"]), "https://shop.example/books/1", None),
+        (Scope(include=["/books/*"]), "https://shop.example/x/books/1", "no include pattern"),
+        (Scope(include=["/books/*"]), "https://shop.example/books", "no include pattern"),
+        (Scope(include=["*/books/*"]), "https://shop.example/x/books/1", None),
+        (Scope(include=["/a", "/b"]), "https://shop.example/b", None),
+        (Scope(include=["/a?b=*"]), "https://shop.example/a?b=1", None),
+        (Scope(include=["/a?b=*"]), "https://shop.example/axb=1", "no include pattern"),
+        (Scope(include=["/a*b*c"]), "https://shop.example/a-b-b-c-c", None),
+        (Scope(include=[r"re:/\d+$"]), "https://shop.example/x/42", None),
+        (Scope(include=[r"re:/\d+$"]), "https://shop.example/42/x", "no include pattern"),
+        (Scope(exclude=["*?sort=*"]), "https://shop.example/?sort=up", "exclude pattern '*?sort"),
+        (Scope(exclude=["*.pdf"]), "https://shop.example/a.pdf?x", None),
+        (Scope(include=["/a/*"], exclude=["/a/b*"]), "https://shop.example/a/bc", "exclude"),
+        # What cannot be fetched is refused, in the words of the URL rules.
+        (Scope(hosts=["*"]), "mailto:a@b.c", "its scheme is 'mailto'"),
+        (Scope(hosts=["*"]), "/relative", "no scheme"),
+        (Scope(hosts=["*"]), "https://a.example/\n", "control character"),
+        (Scope(hosts=["*"]), "http://1.2.3.4.5/", "does not parse"),
+        (Scope(hosts=["*"]), "http://a.example:99999/", "does not parse"),
+        (Scope(hosts=["*"]), f"http://a.example/{'x' * 9000}", "the limit is"),
+        (Scope(hosts=["*"]), None, "pass a str"),
+    ],
+)
+def test_a_link_is_allowed_or_refused_with_the_reason(scope, url, refused):
+    said = reason(scope.fence([SEED]), url)
+    assert said is None if refused is None else refused in (said or "")
+
+
+@pytest.mark.parametrize(
+    ("scope", "url", "allowed"),
+    [
+        (Scope(), "https://www.elsewhere.example/x", True),
+        (Scope(), "https://m.elsewhere.example/x", False),
+        (Scope(subdomains=True), "https://m.elsewhere.example/x", True),
+        (Scope(), SEED, True),
+        (Scope(), "https://third.example/", False),
+        (Scope(hosts=["shop.example"]), "https://elsewhere.example/x", False),
+    ],
+)
+def test_a_link_may_stay_on_the_host_of_its_page_unless_hosts_are_named(scope, url, allowed):
+    """So that seeds may come from a generator or a feed, which no worker knows in advance."""
+    verdict = scope.fence([SEED]).allows(url, parent=PAGE)
+    assert isinstance(verdict, Allowed if allowed else Refused)
+
+
+def test_a_link_beyond_max_depth_is_refused():
+    fence = Scope().fence([SEED], max_depth=2)
+    assert reason(fence, SEED, depth=2) is None
+    assert reason(fence, SEED, depth=3) == "depth 3 is beyond max_depth 2"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("include", "/books/*"),
+        ("exclude", ["re:("]),
+        ("include", [""]),
+        ("include", [7]),
+        ("hosts", "shop.example"),
+        ("hosts", ["shop.example/path"]),
+        ("hosts", ["a b"]),
+        ("hosts", [""]),
+    ],
+)
+def test_a_scope_that_cannot_work_is_refused_when_it_is_made(option, value):
+    with pytest.raises(BadOption, match=option):
+        Scope(**{option: value})
+
+
+def test_a_glob_with_many_stars_stays_fast_on_a_long_url():
+    pattern = compile_pattern("*a" * 12 + "*b")
+    began = time.process_time()
+    assert not pattern.search("https://x.example/" + "a" * 8000)
+    assert time.process_time() - began < 1
+
+
+@settings(deadline=None)
+@given(pattern=st.text("ab*?/.", min_size=1), path=st.text("ab?/.", max_size=12))
+def test_a_glob_matches_what_a_plain_search_for_its_pieces_would(pattern, path):
+    url = f"https://x.example/{path}"
+    subject = url[len("https://x.example") :] if pattern.startswith("/") else url
+    assert bool(compile_pattern(pattern).search(url)) is matches(pattern, subject)
+
+
+def matches(pattern: str, text: str) -> bool:
+    if not pattern:
+        return not text
+    if pattern[0] == "*":
+        return any(matches(pattern[1:].lstrip("*"), text[i:]) for i in range(len(text) + 1))
+    return text[:1] == pattern[0] and matches(pattern[1:], text[1:])
+
+
+LINKS = st.text(max_size=30) | st.text("/.:@?#%[]\\ahtps0159-\u00e9 ", max_size=30)
+
+
+@settings(deadline=None)
+@given(link=LINKS)
+def test_the_quick_look_at_a_url_agrees_with_the_url_rules(link):
+    fence = Scope(hosts=["*"]).fence()
+    for url in (link, f"http://{link}", join(SEED, link) or link):
+        assert reason(fence, url) == objection(url)
+
+
+def objection(url: str) -> str | None:
+    try:
+        identify(url)
+    except BadURL as error:
+        return error.reason
+    return None
+
+
+def test_a_fence_remembers_a_bounded_number_of_hosts(monkeypatch):
+    monkeypatch.setattr(Fence, "REMEMBERED", 3)
+    fence = Scope(hosts=["*"]).fence()
+    for number in range(10):
+        assert fence.allows(f"https://h{number}.example/") == Allowed()
+    assert len(fence._hosts) <= 3

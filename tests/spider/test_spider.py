@@ -1,0 +1,167 @@
+"""Spider: registration, seeds and options."""
+
+from __future__ import annotations
+
+import pytest
+
+from skitter.errors import BadJobName, BadOption, BadURL, SpiderError
+from skitter.model import Request
+from skitter.settings import Limits, Politeness
+from skitter.spider import Refused, Spider
+from skitter.spider.spider import run_hooks
+
+URL = "https://shop.example/"
+
+
+def first(page): ...
+
+
+def second(page): ...
+
+
+async def seeds_of(spider: Spider) -> list[Request]:
+    return [seed async for seed in spider.seeds()]
+
+
+def test_the_first_handler_is_the_default():
+    spider = Spider("shop", [URL])
+    assert spider.page(first) is first
+    spider.page(second)
+    assert spider.handler_of(Request(url=URL)) == ("first", first)
+    assert spider.handler_of(Request(url=URL, handler="second")) == ("second", second)
+
+
+def test_another_handler_is_the_default_if_it_says_so():
+    spider = Spider("shop", [URL])
+    spider.page(first)
+    assert spider.page(default=True)(second) is second
+    assert spider.default == "second"
+
+
+def test_two_defaults_are_one_too_many():
+    spider = Spider("shop", [URL])
+    spider.page(default=True)(first)
+    with pytest.raises(SpiderError, match="two default handlers, first and second"):
+        spider.page(default=True)(second)
+
+
+def test_two_handlers_of_one_name_are_refused():
+    spider = Spider("shop", [URL])
+    spider.page(first)
+
+    def other(page): ...
+
+    other.__name__ = "first"
+    with pytest.raises(SpiderError, match="are called first"):
+        spider.page(other)
+
+
+@pytest.mark.parametrize("function", [lambda page: None, 7, lambda: None])
+def test_what_cannot_be_addressed_by_name_cannot_be_a_handler(function):
+    with pytest.raises(SpiderError, match="cannot be a handler"):
+        Spider("shop", [URL]).page(function)
+
+
+def test_a_handler_takes_the_page_and_nothing_else():
+    def greedy(page, response): ...
+
+    with pytest.raises(SpiderError, match="greedy must take one argument"):
+        Spider("shop", [URL]).page(greedy)
+
+
+def test_a_spider_without_handlers_says_what_to_write():
+    with pytest.raises(SpiderError, match=r"@spider\.page"):
+        Spider("shop", [URL]).handler_of(Request(url=URL))
+
+
+def test_options_reach_the_job():
+    politeness, limits = Politeness(delay_s=0.5), Limits(max_pages=10)
+    options = Spider("shop", [URL], politeness=politeness, limits=limits).options
+    assert (options.politeness, options.limits) == (politeness, limits)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("no spaces", [URL]), BadJobName),
+        (("shop", ["shop.example"]), BadURL),
+        (("shop", "shop.example"), BadURL),
+        (("shop", 7), BadOption),
+        (("shop", [7]), BadURL),
+    ],
+)
+def test_a_spider_that_cannot_start_is_refused_when_it_is_made(arguments, error):
+    with pytest.raises(error):
+        Spider(*arguments)
+
+
+# --- seeds ----------------------------------------------------------------------------------------
+
+
+def generate():
+    yield URL
+    yield Request(url=f"{URL}a", handler="second", priority=2)
+
+
+async def generate_async():
+    for seed in generate():
+        yield seed
+
+
+async def fetch_seeds():
+    return list(generate())
+
+
+@pytest.mark.parametrize("start", [list(generate()), generate, generate_async, fetch_seeds])
+async def test_seeds_come_from_a_list_or_a_function(start):
+    spider = Spider("shop", start)
+    spider.page(first)
+    spider.page(second)
+    assert await seeds_of(spider) == [
+        Request(url=URL),
+        Request(url=f"{URL}a", handler="second", priority=2),
+    ]
+
+
+async def test_one_url_is_a_list_of_one():
+    for start in (URL, lambda: URL):
+        spider = Spider("shop", start)
+        spider.page(first)
+        assert await seeds_of(spider) == [Request(url=URL)]
+
+
+async def test_a_generated_seed_is_checked_when_it_comes():
+    spider = Spider("shop", lambda: iter(["nowhere"]))
+    spider.page(first)
+    with pytest.raises(BadURL):
+        await seeds_of(spider)
+    spider = Spider("shop", lambda: [Request(url=URL, handler="typo")])
+    spider.page(first)
+    with pytest.raises(SpiderError, match="no handler 'typo'; it has first"):
+        await seeds_of(spider)
+
+
+def test_the_fence_is_around_the_seeds_and_does_not_run_a_generator():
+    assert not isinstance(Spider("shop", [URL]).fence.allows(f"{URL}x"), Refused)
+    spider = Spider("shop", generate)
+    assert isinstance(spider.fence.allows(f"{URL}x"), Refused)
+    assert not isinstance(spider.fence.allows(f"{URL}x", parent=URL), Refused)
+
+
+async def test_hooks_run_in_order_plain_and_async():
+    spider = Spider("shop", [URL])
+    calls = []
+
+    @spider.on_error
+    def log(request, error):
+        calls.append(("log", request.url, error))
+
+    @spider.on_error
+    async def report(request, error):
+        calls.append(("report", request.url, error))
+
+    await run_hooks(spider.hooks.error, Request(url=URL), "lost")
+    assert calls == [("log", URL, "lost"), ("report", URL, "lost")]
+    assert spider.on_start(first) is first
+    assert spider.on_finish(first) is first
+    assert (spider.hooks.start, spider.hooks.finish) == ([first], [first])
