@@ -1,0 +1,86 @@
+"""Endings are handed in in batches, and kept while the server is away."""
+
+from __future__ import annotations
+
+from skitter.errors import ServerUnreachable
+from skitter.model import Completion, Failure, Request
+from skitter.worker.attempt import Ending
+from skitter.worker.endings import Endings, LinkMemory
+
+
+async def leases(frontier, count):
+    await frontier.add(Request(url=f"https://a.test/{n}") for n in range(count))
+    return (await frontier.lease(count)).leases
+
+
+async def test_each_kind_of_ending_reaches_the_frontier(frontier):
+    one, two, three = await leases(frontier, 3)
+    endings = Endings(frontier, LinkMemory(), lambda level, text: None)
+    endings.add(Ending(done=Completion(lease=one, items=[1])))
+    endings.add(Ending(retry=Failure(lease=two, error="slow")))
+    endings.add(Ending(bury=Failure(lease=three, error="404")))
+
+    await endings.flush()
+
+    stats = await frontier.stats()
+    assert (stats.done, stats.delayed, stats.dead) == (1, 1, 1)
+    assert (endings.tally.pages, endings.tally.errors, len(endings)) == (1, 2, 0)
+
+
+async def test_links_are_remembered_only_when_the_completion_took_effect(frontier):
+    memory = LinkMemory()
+    endings = Endings(frontier, memory, lambda level, text: None)
+    [lease] = await leases(frontier, 1)
+    await frontier.release([lease])
+    link = Request(url="https://a.test/link")
+    endings.add(Ending(done=Completion(lease=lease, links=[link])))
+    await endings.flush()
+
+    assert not memory.knows(link)
+    assert endings.tally.late == 1
+
+    [lease] = (await frontier.lease(1)).leases
+    endings.add(Ending(done=Completion(lease=lease, links=[link])))
+    await endings.flush()
+
+    assert memory.knows(link)
+
+
+async def test_while_the_server_is_away_results_are_kept(frontier, monkeypatch):
+    said = []
+    endings = Endings(frontier, LinkMemory(), lambda level, text: said.append(text))
+    [lease] = await leases(frontier, 1)
+    endings.add(Ending(done=Completion(lease=lease)))
+    real = type(frontier).complete
+    failures = iter([True, True])
+
+    async def away(self, completions):
+        if next(failures, False):
+            raise ServerUnreachable("gone fishing.")
+        return await real(self, completions)
+
+    monkeypatch.setattr(type(frontier), "complete", away)
+    await endings.flush()
+
+    assert (await frontier.stats()).done == 1
+    assert said == ["gone fishing. Results are kept; trying again."] * 2
+
+
+def test_the_memory_of_links_is_bounded():
+    memory = LinkMemory(size=10)
+    links = [Request(url=f"https://a.test/{n}") for n in range(100)]
+    for link in links:
+        memory.add([link])
+
+    assert memory.knows(links[-1])
+    assert not memory.knows(links[0])
+    assert sum(memory.knows(link) for link in links) <= 12
+
+
+def test_requests_that_must_not_be_filtered_are_never_known():
+    memory = LinkMemory()
+    memory.add([Request(url="https://a.test/")])
+
+    assert memory.knows(Request(url="https://a.test/"))
+    assert not memory.knows(Request(url="https://a.test/", unique="1"))
+    assert not memory.knows(Request(url="https://a.test/", method="POST"))
