@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from string import ascii_letters, digits
 
+import ada_url
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -516,3 +517,27 @@ def test_a_link_on_a_page_without_a_usable_url_is_none_unless_it_is_absolute() -
 def test_joining_any_two_texts_gives_none_or_an_http_url(base: str, link: str) -> None:
     joined = join(base, link)
     assert joined is None or joined.startswith(("http://", "https://"))
+
+
+BASES = [
+    "https://A.test",
+    "http://a.test:80/x/y?q#f",
+    "https://u:p@a.test:8443/",
+    "https://[::1]/",
+    "x:y",
+]
+
+
+@given(
+    base=st.sampled_from(BASES),
+    link=st.from_regex(r"/[A-Za-z0-9._~/?=&-]{0,30}", fullmatch=True),
+)
+def test_the_quick_way_to_join_a_plain_path_is_the_parsers_way(base, link):
+    try:
+        expected = ada_url.join_url(base, link)
+    except ValueError:
+        expected = None
+
+    joined = join(base, link)
+
+    assert joined == (expected if expected and expected.startswith("http") else None)
