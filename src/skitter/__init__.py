@@ -2,15 +2,18 @@
 
 from skitter.errors import LeaseLost, QueueFull, SkitterError
 from skitter.frontier.frontier import Frontier
-from skitter.model import Completion, Failure, Lease, Request, Stats
+from skitter.model import Completion, Failure, Lease, Request, Response, Stats
+from skitter.page import Page
 from skitter.queue import URLQueue
 from skitter.settings import Bloom, JobOptions, Layout, Limits, Politeness, Retries
+from skitter.spider import Drop, Scope, Spider
 from skitter.urls import Canonical
 
 __all__ = [
     "Bloom",
     "Canonical",
     "Completion",
+    "Drop",
     "Failure",
     "Frontier",
     "JobOptions",
@@ -18,11 +21,15 @@ __all__ = [
     "Lease",
     "LeaseLost",
     "Limits",
+    "Page",
     "Politeness",
     "QueueFull",
     "Request",
+    "Response",
     "Retries",
+    "Scope",
     "SkitterError",
+    "Spider",
     "Stats",
     "URLQueue",
 ]

@@ -46,12 +46,12 @@ def audit_job(
             }
         )
     else:
-        _show(report)
+        show_audit(report)
     if not report.clean:
         raise typer.Exit(1)
 
 
-def _show(report: AuditReport) -> None:
+def show_audit(report: AuditReport) -> None:
     counts = report.counts
     shown = [state for state in STATES if counts[state] or state != "dropped"]
     say(f"seen {counts['seen']:,} = " + " + ".join(f"{name} {counts[name]:,}" for name in shown))

@@ -144,7 +144,7 @@ def run(
         max_dead=max_dead,
         as_json=as_json,
     )
-    raise typer.Exit(uvloop.run(_run(plan)))
+    raise typer.Exit(uvloop.run(run_plan(plan)))
 
 
 def crawl(
@@ -184,10 +184,10 @@ def crawl(
         as_json=as_json,
     )
     os.environ[PLAIN] = msgspec.json.encode(plain).decode()
-    raise typer.Exit(uvloop.run(_run(plan)))
+    raise typer.Exit(uvloop.run(run_plan(plan)))
 
 
-async def _run(plan: Plan) -> int:
+async def run_plan(plan: Plan) -> int:
     began = time.monotonic()
     async with open_server(plan.where, progress=tell) as server:
         frontier = await _open(server, plan)

@@ -135,12 +135,15 @@ class Postgres:
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})")
 
-    def add_column(self, connection: Connection, table: str, column: FieldColumn) -> None:
+    def add_columns(
+        self, connection: Connection, table: str, columns: Sequence[FieldColumn]
+    ) -> None:
         quote = connection.dialect.identifier_preparer.quote_identifier
-        declared = _TYPES[column.kind].compile(connection.dialect)
-        connection.exec_driver_sql(
-            f"ALTER TABLE {quote(table)} ADD COLUMN {quote(column.name)} {declared}"
+        added = ", ".join(
+            f"ADD COLUMN {quote(column.name)} {_TYPES[column.kind].compile(connection.dialect)}"
+            for column in columns
         )
+        connection.exec_driver_sql(f"ALTER TABLE {quote(table)} {added}")
 
     def widen_column(
         self, connection: Connection, table: str, column: FieldColumn, old: Kind

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import Column, MetaData, Table, Text, delete, insert, select, text
+from sqlalchemy import Column, MetaData, Table, Text, bindparam, delete, insert, select, text
 
 from skitter.sinks.base import BadSink, RowsRefused
 from skitter.sinks.kinds import Kind, kind_of, widen
@@ -110,12 +110,18 @@ def find_shape(connection: Connection, table: str, *, exists: bool) -> Shape:
     return _shape(connection, table, names)
 
 
-def note_column(connection: Connection, table: str, name: str, column: FieldColumn) -> None:
-    """Record the new or changed place of a field."""
-    same = (CATALOG.c.table_name == table) & (CATALOG.c.column_name == column.name)
-    connection.execute(delete(CATALOG).where(same))
-    values = {"table_name": table, "column_name": column.name, "field": name}
-    connection.execute(insert(CATALOG).values(**values, kind=column.kind.value))
+def note_columns(connection: Connection, table: str, columns: dict[str, FieldColumn]) -> None:
+    """Record the new or changed places of fields."""
+    same = (CATALOG.c.table_name == table) & (CATALOG.c.column_name == bindparam("name"))
+    places = columns.items()
+    connection.execute(delete(CATALOG).where(same), [{"name": c.name} for _, c in places])
+    connection.execute(
+        insert(CATALOG),
+        [
+            {"table_name": table, "column_name": c.name, "field": field, "kind": c.kind.value}
+            for field, c in places
+        ],
+    )
 
 
 def check_table(name: str) -> str:

@@ -20,7 +20,7 @@ from skitter.sinks.base import BadSink, RowsRefused, SinkAway
 from skitter.sinks.kinds import EXACT_IN_FLOAT, Kind, fit
 from skitter.sinks.names import OWN
 from skitter.sinks.rows import Row, result_of, rows_of
-from skitter.sinks.shape import CATALOG, FieldColumn, Shape, find_shape, note_column, read_shape
+from skitter.sinks.shape import CATALOG, FieldColumn, Shape, find_shape, note_columns, read_shape
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -69,7 +69,9 @@ class Dialect(Protocol):
     def begin_change(self, connection: Connection, table: str) -> None:
         """From here nobody else changes the shape."""
 
-    def add_column(self, connection: Connection, table: str, column: FieldColumn) -> None: ...
+    def add_columns(
+        self, connection: Connection, table: str, columns: Sequence[FieldColumn]
+    ) -> None: ...
 
     def widen_column(
         self, connection: Connection, table: str, column: FieldColumn, old: Kind
@@ -185,20 +187,22 @@ class SqlTable:
             shape = find_shape(connection, self._table, exists=exists)
             if not exists:
                 connection.execute(CreateTable(self._as_table(shape)))
-            for field, column in shape.plan(rows).items():
-                self._change_column(connection, shape, field, column)
+            changes = shape.plan(rows)
+            fresh = {field: c for field, c in changes.items() if field not in shape.columns}
+            if fresh:
+                self._dialect.add_columns(connection, self._table, list(fresh.values()))
+                note_columns(connection, self._table, fresh)
+            for field in changes.keys() - fresh.keys():
+                self._widen(connection, shape, field, changes[field])
 
-    def _change_column(
+    def _widen(
         self, connection: Connection, shape: Shape, field: str, column: FieldColumn
     ) -> None:
-        known = shape.columns.get(field)
-        if known is None:
-            self._dialect.add_column(connection, self._table, column)
-        else:
-            if column.kind is Kind.FLOAT and self._has_long(connection, shape, field):
-                column = FieldColumn(column.name, Kind.TEXT)  # a float would drop digits
-            self._dialect.widen_column(connection, self._table, column, known.kind)
-        note_column(connection, self._table, field, column)
+        if column.kind is Kind.FLOAT and self._has_long(connection, shape, field):
+            column = FieldColumn(column.name, Kind.TEXT)  # a float would drop digits
+        old = shape.columns[field].kind
+        self._dialect.widen_column(connection, self._table, column, old)
+        note_columns(connection, self._table, {field: column})
 
     def _has_long(self, connection: Connection, shape: Shape, field: str) -> bool:
         column = self._as_table(shape).c[_key(list(shape.columns).index(field))]

@@ -146,12 +146,15 @@ class Sqlite:
     def begin_change(self, connection: Connection, table: str) -> None:
         """The same."""
 
-    def add_column(self, connection: Connection, table: str, column: FieldColumn) -> None:
+    def add_columns(
+        self, connection: Connection, table: str, columns: Sequence[FieldColumn]
+    ) -> None:
         quote = connection.dialect.identifier_preparer.quote_identifier
-        declared = _TYPES[column.kind].compile(connection.dialect)
-        connection.exec_driver_sql(
-            f"ALTER TABLE {quote(table)} ADD COLUMN {quote(column.name)} {declared}"
-        )
+        for column in columns:
+            declared = _TYPES[column.kind].compile(connection.dialect)
+            connection.exec_driver_sql(
+                f"ALTER TABLE {quote(table)} ADD COLUMN {quote(column.name)} {declared}"
+            )
 
     def widen_column(
         self, connection: Connection, table: str, column: FieldColumn, old: Kind

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from http import HTTPStatus
 from time import monotonic, time
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from skitter.demo.site.log import AccessLog, Entry
 from skitter.demo.site.wire import (
@@ -114,9 +114,8 @@ class Connection(asyncio.Protocol):
         return parse_head(head)
 
     def _answer(self, head: Head) -> None:
-        self._to_skip = head.body_bytes
-        takes_gzip = b"gzip" in head.fields.get(b"accept-encoding", b"")
-        answer = self._answers.answer(head.method, head.target, takes_gzip=takes_gzip)
+        self._to_skip = head.fields.body_bytes
+        answer = self._answers.answer(head.method, head.target, takes_gzip=head.fields.takes_gzip)
         self._record(head, answer)
         if answer.delay_s:
             self._answering = self._loop.call_later(answer.delay_s, self._answer_late, head, answer)
@@ -160,6 +159,15 @@ class Connection(asyncio.Protocol):
             self._deadline = None
 
     def _record(self, head: Head, answer: Answer) -> None:
-        entry: Any = (time(), monotonic(), head.method, head.target, head.field(b"host"))
-        entry += (answer.status, not answer.cut, head.field(b"user-agent"), self._port)
-        self._log.record(Entry(*entry))
+        entry = Entry(
+            at=time(),
+            monotonic=monotonic(),
+            method=head.method,
+            target=head.target,
+            host=head.fields.host,
+            status=answer.status,
+            complete=not answer.cut,
+            user_agent=head.fields.user_agent,
+            client_port=self._port,
+        )
+        self._log.record(entry)

@@ -128,14 +128,18 @@ def category_list(categories: Iterable[Category]) -> str:
 
 def author_index(authors: Iterable[Author]) -> str:
     letters: dict[str, list[str]] = {}
-    for author in sorted(authors, key=lambda author: author.slug):
+    for author in sorted(authors, key=_surname):
         link = f'<li><a class="author" href="{author.path}">{escape(author.name)}</a></li>'
-        letters.setdefault(author.name[0], []).append(link)
+        letters.setdefault(_surname(author)[0], []).append(link)
     parts = (
         f"<section><h2>{letter}</h2><ul>{''.join(links)}</ul></section>"
         for letter, links in letters.items()
     )
     return '<div class="letters">\n' + "\n".join(parts) + "\n</div>"
+
+
+def _surname(author: Author) -> str:
+    return author.name.partition(" ")[2]
 
 
 def crumbs(trail: Sequence[tuple[str, str]], here: str) -> str:

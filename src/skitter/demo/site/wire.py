@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 
 MAX_HEAD_BYTES: Final = 16 * 1024
 MAX_BODY_BYTES: Final = 64 * 1024  # of a request; it is read and thrown away
@@ -24,18 +24,23 @@ class Refusal(Exception):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The first part of a request."""
+class Fields(NamedTuple):
+    """What the header of a request says, of what the shop cares about."""
+
+    host: str
+    user_agent: str
+    connection: str  # in lower case
+    takes_gzip: bool
+    body_bytes: int
+
+
+class Head(NamedTuple):
+    """A request, without its body."""
 
     method: str
     target: str
     keep_alive: bool
-    body_bytes: int
-    fields: dict[bytes, bytes]  # names in lower case
-
-    def field(self, name: bytes) -> str:
-        return self.fields.get(name, b"").decode("latin-1")
+    fields: Fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,37 +56,45 @@ class Answer:
 
 def parse_head(data: bytes) -> Head:
     """Read everything up to the empty line. Raises Refusal."""
-    first, *lines = data.split(b"\r\n")
+    first, _, rest = data.partition(b"\r\n")
     line = _REQUEST_LINE.fullmatch(first)
     if not line:
         raise Refusal(HTTPStatus.BAD_REQUEST)
-    fields = {}
-    for text in lines:
-        field = _FIELD.fullmatch(text)
-        if not field:
-            raise Refusal(HTTPStatus.BAD_REQUEST)
-        fields[field[1].lower()] = field[2]
+    fields = _parse_fields(rest)
     is_new = line[3] == b"1"
-    if is_new and b"host" not in fields:  # RFC 9112 3.2
+    if is_new and not fields.host:  # RFC 9112 3.2
         raise Refusal(HTTPStatus.BAD_REQUEST)
     return Head(
         method=line[1].decode(),
         target=line[2].decode(),
-        keep_alive=_keeps_alive(fields.get(b"connection", b"").lower(), is_new=is_new),
-        body_bytes=_body_bytes(fields),
+        keep_alive="close" not in fields.connection
+        if is_new
+        else "keep-alive" in fields.connection,
         fields=fields,
     )
 
 
-def _keeps_alive(connection: bytes, *, is_new: bool) -> bool:
-    return b"close" not in connection if is_new else b"keep-alive" in connection
-
-
-def _body_bytes(fields: dict[bytes, bytes]) -> int:
-    if b"transfer-encoding" in fields:
+@lru_cache(maxsize=256)  # a client says the same of itself with every request
+def _parse_fields(data: bytes) -> Fields:
+    found = {}
+    for line in data.split(b"\r\n") if data else ():
+        field = _FIELD.fullmatch(line)
+        if not field:
+            raise Refusal(HTTPStatus.BAD_REQUEST)
+        found[field[1].decode().lower()] = field[2].decode("latin-1")
+    if "transfer-encoding" in found:
         raise Refusal(HTTPStatus.LENGTH_REQUIRED)
-    length = fields.get(b"content-length", b"0")
-    if not length.isdigit() or len(length) > 18:
+    return Fields(
+        host=found.get("host", ""),
+        user_agent=found.get("user-agent", ""),
+        connection=found.get("connection", "").lower(),
+        takes_gzip="gzip" in found.get("accept-encoding", "").lower(),
+        body_bytes=_body_bytes(found.get("content-length", "0")),
+    )
+
+
+def _body_bytes(length: str) -> int:
+    if not (length.isascii() and length.isdigit() and len(length) <= 18):
         raise Refusal(HTTPStatus.BAD_REQUEST)
     if int(length) > MAX_BODY_BYTES:
         raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)

@@ -1,0 +1,286 @@
+"""Look at one page: fetch, shell."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import code
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from http import HTTPStatus
+from importlib import import_module
+from typing import Annotated, Any
+
+import msgspec
+import typer
+import uvloop
+
+from skitter.cli.common import Json
+from skitter.cli.display import clean
+from skitter.cli.output import complain, emit_json, pairs, tell
+from skitter.cli.visit import Hop, Visit, visit
+from skitter.errors import SkitterError, UsageError, shorten
+from skitter.page import Page
+from skitter.spider import Outcome, load_spider
+from skitter.spider.blame import blame, describe
+from skitter.spider.default import visible_text
+
+PANEL = "Crawl"
+#: What is shown of each list; --json has all.
+SHOWN = 20
+TEXT_SHOWN = 400
+
+Url = Annotated[str, typer.Argument(metavar="URL", help="Its host is allowed, also a private one.")]
+SpiderFile = Annotated[
+    str | None,
+    typer.Option("--spider", metavar="SPIDER", help="A file, file.py:name or package.module:name."),
+]
+Handler = Annotated[
+    str | None, typer.Option("--handler", help="The spider's handler. Default: its default.")
+]
+IgnoreRobots = Annotated[bool, typer.Option("--ignore-robots", help="Do not obey robots.txt.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(rich_help_panel=PANEL)(fetch)
+    app.command(rich_help_panel=PANEL)(shell)
+
+
+# --- fetch ----------------------------------------------------------------------------------------
+
+
+def fetch(
+    url: Url,
+    spider: SpiderFile = None,
+    handler: Handler = None,
+    body: Annotated[bool, typer.Option("--body", help="The body alone, byte by byte.")] = False,
+    headers: Annotated[bool, typer.Option("--headers", help="All headers of the answer.")] = False,
+    ignore_robots: IgnoreRobots = False,
+    as_json: Json = False,
+) -> None:
+    """Show one page as a worker sees it; with --spider, what its handler makes of it.
+
+    Exit code 1 if a worker would not complete it: no answer, an error status, robots.txt, scope.
+    """
+    if body and as_json:
+        raise UsageError("--body and --json both want standard output: choose one.")
+    found = _visit(url, spider, handler, ignore_robots)
+    if as_json:
+        emit_json(to_json(found))
+    elif body:
+        _write_body(found)
+    else:
+        pairs((name, clean(str(value))) for name, value in rows(found, headers=headers))
+    if found.problem:
+        complain(clean(found.problem))
+        raise typer.Exit(1)
+
+
+def _visit(url: str, spider: str | None, handler: str | None, ignore_robots: bool) -> Visit:
+    if handler and not spider:
+        raise UsageError("--handler is one of a spider's: name its file with --spider.")
+    loaded = load_spider(spider) if spider else None
+    return uvloop.run(visit(url, loaded, handler=handler, obey_robots=not ignore_robots))
+
+
+def _write_body(found: Visit) -> None:
+    for hop in found.hops:
+        tell(clean(f"{_status(hop)}  {hop.request.url}"))
+    if found.page is not None:
+        sys.stdout.buffer.write(found.page.body)
+        sys.stdout.buffer.flush()
+
+
+def rows(found: Visit, *, headers: bool) -> Iterator[tuple[str, object]]:
+    """What people see."""
+    *before, last = found.hops
+    for i, hop in enumerate(before):
+        yield "redirect" if i == 0 else "", f"{_status(hop)}  {hop.request.url}"
+    yield "url", last.request.url
+    for i, sentence in enumerate(_robots_sentences(found)):
+        yield "robots" if i == 0 else "", sentence
+    page = found.page
+    if page is None:
+        return
+    yield "status", _status(last)
+    yield "address", page.response.remote_address or "unknown"
+    yield "time", f"{page.response.elapsed_s * 1000:,.0f} ms"
+    yield "type", page.header("content-type") or "none given"
+    yield "size", f"{len(page.body):,} bytes"
+    for i, (name, value) in enumerate(page.headers if headers else ()):
+        yield "headers" if i == 0 else "", f"{name}: {value}"
+    yield from _content_rows(page)
+    if found.outcome is not None:
+        yield from _outcome_rows(found.outcome)
+
+
+def _content_rows(page: Page) -> Iterator[tuple[str, object]]:
+    if not _is_text(page):
+        return
+    yield "encoding", page.encoding
+    if page.is_html:
+        yield "title", _title(page) or "none"
+        yield "links", f"{len(page.links()):,}"
+    yield "text", shorten(_text(page), TEXT_SHOWN) or "none"
+
+
+def _outcome_rows(outcome: Outcome) -> Iterator[tuple[str, object]]:
+    items = [_json(item) for item in outcome.items]
+    yield from _list_rows("items", items)
+    yield from _list_rows("set aside", [f"{r.field}: {r.reason}" for r in outcome.rejected])
+    follow = [f"{one.url}  {_details(one.handler, one.priority)}" for one in outcome.requests]
+    yield from _list_rows("would follow", follow)
+    yield from _list_rows("would not", [f"{url}  {why.reason}" for url, why in outcome.refused])
+
+
+def _list_rows(name: str, lines: list[str]) -> Iterator[tuple[str, object]]:
+    yield name, f"{len(lines):,}"
+    for line in lines[:SHOWN]:
+        yield "", f"- {line.rstrip()}"
+    if len(lines) > SHOWN:
+        yield "", f"... and {len(lines) - SHOWN:,} more; --json has them all"
+
+
+def _details(handler: str | None, priority: int) -> str:
+    parts = [handler or "", f"priority {priority}" if priority else ""]
+    return ", ".join(filter(None, parts))
+
+
+def to_json(found: Visit) -> dict[str, Any]:
+    """What programs see."""
+    page = found.page
+    answer: dict[str, Any] = {
+        "url": found.hops[-1].request.url,
+        "problem": found.problem,
+        "hops": [
+            {
+                "url": hop.request.url,
+                "status": hop.response.status if hop.response else None,
+                "location": hop.response.header("location") if hop.response else None,
+                "robots": hop.robots,
+            }
+            for hop in found.hops
+        ],
+    }
+    if page is not None:
+        text = _is_text(page)
+        answer |= {
+            "status": page.status,
+            "remote_address": page.response.remote_address,
+            "elapsed_s": page.response.elapsed_s,
+            "headers": page.headers,
+            "size_bytes": len(page.body),
+            "encoding": page.encoding if text else None,
+            "title": _title(page) if text and page.is_html else None,
+            "text": _text(page) if text else None,
+            "links": page.links() if text and page.is_html else [],
+        }
+    if found.outcome is not None:
+        outcome = found.outcome
+        answer["handler"] = {
+            "items": outcome.items,
+            "set_aside": outcome.rejected,
+            "follow": outcome.requests,
+            "refused": [{"url": url, "reason": why.reason} for url, why in outcome.refused],
+        }
+    return answer
+
+
+def _status(hop: Hop) -> str:
+    if hop.response is None:
+        return "no answer"
+    status = hop.response.status
+    with suppress(ValueError):
+        return f"{status} {HTTPStatus(status).phrase}"
+    return str(status)
+
+
+def _robots_sentences(found: Visit) -> list[str]:
+    """One for all hops, if they were told the same."""
+    asked = [hop for hop in found.hops if hop.robots is not None]
+    if not asked:
+        return ["not asked"]
+    said = list(dict.fromkeys(str(hop.robots).removeprefix("robots.txt: ") for hop in asked))
+    if len(said) == 1:
+        return said
+    return [f"{str(hop.robots).removeprefix('robots.txt: ')}  {hop.request.url}" for hop in asked]
+
+
+def _is_text(page: Page) -> bool:
+    kind = page.content_type
+    return page.is_html or kind.startswith("text/") or kind.endswith(("json", "xml", "javascript"))
+
+
+def _title(page: Page) -> str | None:
+    title = page.css_first("title", default=None)
+    return " ".join(title.text().split()) if title else None
+
+
+def _text(page: Page) -> str:
+    return visible_text(page.tree) if page.is_html else " ".join(page.text.split())
+
+
+def _json(item: object) -> str:
+    return msgspec.json.encode(item).decode()
+
+
+# --- shell ----------------------------------------------------------------------------------------
+
+
+def shell(
+    url: Url,
+    spider: SpiderFile = None,
+    ignore_robots: IgnoreRobots = False,
+) -> None:
+    """Open Python with `page`, `response` and, with --spider, `spider`; IPython if it is installed.
+
+    What comes through a pipe is run instead: echo 'page.css_first("h1").text()' | skitter shell URL
+    """
+    loaded = load_spider(spider) if spider else None
+    found = uvloop.run(visit(url, obey_robots=not ignore_robots))
+    page = found.page
+    if page is None:
+        raise SkitterError(clean(found.problem or "there is no page."))
+    if found.problem:
+        tell(clean(found.problem))
+    names: dict[str, Any] = {"page": page, "response": page.response}
+    if loaded is not None:
+        names["spider"] = loaded
+    if sys.stdin.isatty():
+        _converse(names)
+    else:
+        _run(sys.stdin.read(), names)
+
+
+def _converse(names: dict[str, Any]) -> None:
+    page: Page = names["page"]
+    tell(clean(f"{page!r}, {len(page.body):,} bytes"))
+    tell(f"Here are {', '.join(names)}. Try page.css('a'), page.links(), page.text; Ctrl-D leaves.")
+    try:
+        ipython = import_module("IPython")
+    except ImportError:
+        _complete_names(names)
+        code.interact(banner="", local=names, exitmsg="")
+    else:
+        ipython.start_ipython(argv=["--no-banner"], user_ns=names)
+
+
+def _complete_names(names: dict[str, Any]) -> None:
+    """The tab key, where Python was built with readline."""
+    with suppress(ImportError):
+        readline, completer = import_module("readline"), import_module("rlcompleter")
+        readline.set_completer(completer.Completer(names).complete)
+        readline.parse_and_bind("tab: complete")
+
+
+def _run(source: str, names: dict[str, Any]) -> None:
+    """Run a whole program; as in a conversation, expressions show their values."""
+    names["__builtins__"] = builtins
+    try:
+        statements = ast.Interactive(ast.parse(source, "<stdin>").body)
+        exec(compile(statements, "<stdin>", "single"), names)
+    except Exception as error:
+        place = blame(error, "<stdin>")
+        line = f"standard input, line {place.line}: " if place else ""
+        raise SkitterError(f"{line}{describe(error)}") from error

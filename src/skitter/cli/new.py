@@ -1,0 +1,55 @@
+"""Begin: new."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from skitter.cli.common import Json
+from skitter.cli.output import emit_json, say
+from skitter.errors import UsageError
+from skitter.spider import render_new
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(rich_help_panel="Crawl")(new)
+
+
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The spider's name, and its job's.")],
+    directory: Annotated[
+        Path, typer.Option("--dir", help="Where to write it.", show_default=False)
+    ] = Path(),
+    as_json: Json = False,
+) -> None:
+    """Write a spider that works, with comments and a test, for you to change."""
+    files = {directory / path: text for path, text in render_new(name.removesuffix(".py")).items()}
+    _write(files)
+    spider, test = files
+    run = f"skitter run {shlex.quote(str(spider))}"
+    check = f"python -m pytest {shlex.quote(str(test))}"
+    if as_json:
+        emit_json({"spider": str(spider), "test": str(test), "run": run, "check": check})
+        return
+    say(f"Wrote {spider} and {test}.")
+    say(f"Run it:   {run}")
+    say(f"Test it:  {check}")
+
+
+def _write(files: dict[Path, str]) -> None:
+    """All of them or none: nothing that exists is overwritten."""
+    if taken := [str(path) for path in files if path.exists()]:
+        raise UsageError(
+            f"{' and '.join(taken)} exist{'s' if len(taken) == 1 else ''}, and nothing was "
+            "written: choose another name, or another place with --dir."
+        )
+    for path, text in files.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror}.") from None

@@ -1,0 +1,184 @@
+"""One page as a worker sees it: robots.txt, redirects, the verdict, the handler. Needs no job."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import msgspec
+
+from skitter.errors import SkitterError, SpiderError
+from skitter.fetch import Fetcher, FetchOptions, Guard, HttpFetcher, RobotsRules, fetch_robots
+from skitter.fetch.robots import robots_url
+from skitter.model import Request, Response
+from skitter.page import Page
+from skitter.spider import Outcome, Refused, Spider, run_handler
+from skitter.spider.blame import blame, describe
+from skitter.spider.spider import run_hooks
+from skitter.urls import identify
+from skitter.worker.verdict import (
+    REDIRECT_COUNT,
+    Bury,
+    Follow,
+    Policy,
+    Retry,
+    is_handler_error,
+    judge_error,
+    judge_response,
+    redirects_of,
+)
+
+
+@dataclass(slots=True)
+class Hop:
+    """One request of the way: what robots.txt said about it, and the answer."""
+
+    request: Request
+    robots: str | None = None  # None: not asked
+    response: Response | None = None  # None: there is none
+
+
+@dataclass(slots=True)
+class Visit:
+    """How far we came."""
+
+    hops: list[Hop] = field(default_factory=list)
+    outcome: Outcome | None = None  # of the spider's handler
+    problem: str | None = None  # why a worker would have nothing to complete
+
+    @property
+    def page(self) -> Page | None:
+        last = self.hops[-1]
+        return Page(last.request, last.response) if last.response else None
+
+
+async def visit(
+    url: str, spider: Spider | None = None, *, handler: str | None = None, obey_robots: bool = True
+) -> Visit:
+    """Fetch a URL and what it redirects to; run the spider's handler, if there is a spider.
+
+    Raises BadURL and SpiderError for what the user said. What goes wrong on the way is in the
+    answer, beside what was found before.
+    """
+    request = _first_request(identify(url).url, spider, handler)
+    seeds = [seed.url for seed in spider.known_seeds] if spider else []
+    guard, options = Guard.for_seeds([request.url, *seeds]), FetchOptions()
+    async with HttpFetcher(options, guard=guard) as fetcher:
+        robots = _Robots(fetcher, guard, options.user_agent) if obey_robots else None
+        journey = _Journey(fetcher, robots, spider)
+        try:
+            await journey.go(request)
+        except SkitterError as error:
+            journey.visit.problem = _tell_error(error)
+        return journey.visit
+
+
+def _first_request(url: str, spider: Spider | None, handler: str | None) -> Request:
+    """As the spider asks for it, if it is one of its seeds. Raises SpiderError."""
+    request = Request(url=url, handler=handler)
+    if spider is None:
+        return request
+    for seed in spider.known_seeds:
+        if identify(seed.url).url == url:
+            request = msgspec.structs.replace(seed, url=url, handler=handler or seed.handler)
+    spider.handler_of(request)
+    return request
+
+
+@dataclass(slots=True)
+class _Robots:
+    """The rules of the hosts on the way, each asked for once."""
+
+    fetcher: Fetcher
+    guard: Guard
+    user_agent: str
+    _rules: dict[str, RobotsRules] = field(default_factory=dict)
+
+    async def rules(self, url: str) -> RobotsRules:
+        place = robots_url(url)
+        if place not in self._rules:
+            self._rules[place] = await fetch_robots(self.fetcher, self.guard, url, at=time.time())
+        return self._rules[place]
+
+    def forbids(self, url: str) -> bool:
+        """By the rules that are here; asks nobody."""
+        rules = self._rules.get(robots_url(url))
+        return rules is not None and not rules.allows(url, self.user_agent)
+
+
+@dataclass(slots=True)
+class _Journey:
+    """A visit under way. A SkitterError ends it; what was found until then stays."""
+
+    fetcher: Fetcher
+    robots: _Robots | None
+    spider: Spider | None
+    visit: Visit = field(default_factory=Visit)
+    policy: Policy = field(default_factory=Policy)
+
+    async def go(self, request: Request) -> None:
+        while True:
+            response = await self._fetch(request)
+            verdict = judge_response(request, response, self.policy, now=time.time())
+            if isinstance(verdict, Retry | Bury):
+                self.visit.problem = _tell(verdict, request.url)
+                return
+            if not isinstance(verdict, Follow):
+                break
+            request = self._redirected(request, verdict.url)
+        if self.spider is not None:
+            await self._handle(self.spider, Page(request, response))
+
+    async def _fetch(self, request: Request) -> Response:
+        hop = Hop(request)
+        self.visit.hops.append(hop)
+        if self.robots is not None:
+            rules, agent = await self.robots.rules(request.url), self.robots.user_agent
+            hop.robots = rules.explain(request.url, agent)
+            if not rules.allows(request.url, agent):
+                hint = " To look at it all the same: --ignore-robots." if rules.status else ""
+                raise SkitterError(f"{request.url} was not fetched. {_sentence(hop.robots)}{hint}")
+        hop.response = await self.fetcher.fetch(request)
+        return hop.response
+
+    def _redirected(self, request: Request, url: str) -> Request:
+        """As in skitter.worker.attempt: a redirect is a link, and stays in scope."""
+        if self.spider is not None:
+            verdict = self.spider.fence.allows(url, depth=request.depth, parent=request.url)
+            if isinstance(verdict, Refused):
+                raise SkitterError(f"it redirects out of scope, to {url}: {verdict.reason}")
+        meta = request.meta | {REDIRECT_COUNT: redirects_of(request) + 1}
+        return msgspec.structs.replace(request, url=url, meta=meta)
+
+    async def _handle(self, spider: Spider, page: Page) -> None:
+        try:
+            await run_hooks(spider.hooks.start)
+        except Exception as error:
+            place = blame(error, "") or spider.name
+            what = f"a hook of on_start failed.\n  {place}\n  {describe(error)}"
+            raise SpiderError(what) from error
+        outcome = await run_handler(spider, page)
+        if self.robots is not None:
+            forbidden = [one for one in outcome.requests if self.robots.forbids(one.url)]
+            outcome.requests = [one for one in outcome.requests if one not in forbidden]
+            outcome.refused += [(one.url, Refused("robots.txt disallows it")) for one in forbidden]
+        self.visit.outcome = outcome
+
+
+def _tell_error(error: SkitterError) -> str:
+    if isinstance(error, SpiderError) or is_handler_error(error) or not error.retryable:
+        return str(error)
+    verdict = judge_error(error, attempt=1, policy=Policy())
+    return f"{_sentence(verdict.reason)} A worker would try again later."
+
+
+def _tell(verdict: Retry | Bury, url: str) -> str:
+    reason = f"{url} answered {_sentence(verdict.reason)}"
+    if isinstance(verdict, Bury):
+        return f"{reason} A worker would give it up."
+    when = "later" if verdict.after_s is None else f"in {verdict.after_s:,.0f} s"
+    return f"{reason} A worker would try again {when}."
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."

@@ -1,0 +1,142 @@
+"""Writers that are killed at every line of our code, and what their successors make of it.
+
+Run as a script: `killed.py DSN DIRECTORY [every]`. One line of the sinks after the other is made
+the last that a writer runs (SIGKILL: nothing is flushed, nothing is closed); a successor then gets
+what was not acknowledged, cut into other batches, and the rows must be exact. Each writer and each
+successor is a fork of this process, which itself stays without threads and open files.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import threading
+import traceback
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sinks.making import JOB, lines_of, records_of, result, rows_of
+from skitter.sinks import sqlite as _sqlite
+from skitter.sinks.dsn import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skitter.model import Result
+
+OURS = str(Path(_sqlite.__file__).parent)
+
+# New fields, a column that is widened, a row that changes, rows that come twice.
+BATCHES: list[list[Result]] = [
+    [result(n, {"n": n, "title": f"book {n}"}) for n in range(4)],
+    [result(n, {"n": n, "title": f"book {n}", "stock": [n]}) for n in range(2, 6)],
+    [result(1, {"n": 1.5, "title": "changed"}), result(6, {"n": 6, "title": "book 6"})],
+    [result(n, {"n": n, "title": f"book {n}"}) for n in (3, 7, 8)],
+]
+EXPECTED = {row.fingerprint: str(row.item["title"]) for batch in BATCHES for row in batch}
+
+
+def deliver(dsn: str, acks: Path, batches: list[list[Result]]) -> None:
+    """A loader: acknowledges each batch once it is written."""
+    with closing(open_store(dsn, job=JOB)) as store, acks.open("ab", buffering=0) as file:
+        for batch in batches:
+            store.write(batch)
+            file.write(b"".join(f"{id_of(row)}\n".encode() for row in batch))
+
+
+def id_of(row: Result) -> str:
+    return f"{row.fingerprint}/{row.item}"
+
+
+def resume(dsn: str, acks: Path) -> None:
+    """A loader after a dead one: the same rows in other batches; what it holds in the end."""
+    done = set(acks.read_text().splitlines()) if acks.exists() else set()
+    left = [row for batch in BATCHES for row in batch if id_of(row) not in done]
+    deliver(dsn, acks, [left[n : n + 3] for n in range(0, len(left), 3)])
+    found = titles(dsn)
+    assert len(found) == len(EXPECTED), f"{len(found)} rows: {found}"
+    assert dict(found) == EXPECTED, found
+    strays = {p.name for p in Path(dsn).parent.iterdir()} - {
+        Path(dsn).name, f"{Path(dsn).name}.state", acks.name,
+    }  # fmt: skip
+    assert not strays, strays
+
+
+def titles(dsn: str) -> list[tuple[str, str]]:
+    path = Path(dsn)
+    rows: list[dict[str, Any]]
+    if path.suffix == ".jsonl":
+        rows = lines_of(path)
+    elif path.suffix == ".csv":
+        rows = list(records_of(path))
+    elif path.suffix == ".parquet":
+        import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+        rows = pq.read_table(path).to_pylist()
+    else:
+        rows = rows_of(path)
+    return [(row["_id"].rpartition("-")[0], row["title"]) for row in rows]
+
+
+def kill_at(last: int) -> Callable[..., Any]:
+    """A tracer that counts lines of the sinks and kills at one of them."""
+    count = 0
+
+    def trace_lines(frame: Any, event: str, _: Any) -> Any:
+        nonlocal count
+        if event == "line":
+            count += 1
+            if count == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return trace_lines
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        return trace_lines if frame.f_code.co_filename.startswith(OURS) else None
+
+    return trace
+
+
+def fork(work: Callable[[], None]) -> int:
+    """Run it in a child; its wait status."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+    try:
+        work()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def attempt(dsn: str, acks: Path, last: int) -> None:
+    tracer = kill_at(last)
+    threading.settrace(tracer)
+    sys.settrace(tracer)
+    deliver(dsn, acks, BATCHES)
+
+
+def main(name: str, base: Path, every: int) -> int:
+    """Kill at line 1, 1 + every, ... until a writer comes through alive; how many were killed."""
+    if name.endswith(".parquet"):
+        import pyarrow.parquet  # noqa: F401  once, and not in each child
+    killed = 0
+    for last in range(1, 100_000, every):
+        home = base / str(last)
+        home.mkdir()
+        dsn, acks = str(home / name), home / "acks"
+        status = fork(lambda: attempt(dsn, acks, last))  # noqa: B023
+        if not os.WIFSIGNALED(status):
+            assert os.waitstatus_to_exitcode(status) == 0
+            return killed
+        killed += 1
+        assert fork(lambda: resume(dsn, acks)) == 0, f"killed at line event {last}"  # noqa: B023
+        shutil.rmtree(home)
+    raise AssertionError("no writer came through")
+
+
+if __name__ == "__main__":
+    print(main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])))  # noqa: T201
