@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 import time
@@ -35,6 +36,7 @@ from skitter.settings import Layout, Limits, Politeness, Settings
 from skitter.sinks import Hooks, LoadState, export, load, open_sink
 from skitter.spider import Spider, default_spider, load_spider
 from skitter.spider.spider import run_hooks
+from skitter.urls import fingerprint, identify
 from skitter.worker.loop import WorkerOptions
 
 PANEL = "Crawl"
@@ -155,7 +157,11 @@ def crawl(
     rate: Annotated[
         str, typer.Option("--rate", help="Requests per second to a host, or none for no limit.")
     ] = "1",
-    job: Annotated[str, typer.Option("--job", help="The job's name.")] = "crawl",
+    job: Annotated[
+        str | None, typer.Option("--job", help="A name; default: one made from the URLs.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget an earlier crawl.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     workers: Workers = "cores",
     concurrency: Concurrency = 64,
     ignore_robots: RobotsOff = False,
@@ -165,8 +171,11 @@ def crawl(
 ) -> None:
     """Crawl without a spider: url, title, text, links and status of every page."""
     delay_s, in_flight = _rate(rate)
+    name = job or job_name_of(urls)
+    if fresh and not yes:
+        _confirm_fresh(name)
     plain = Plain(
-        name=job,
+        name=name,
         seeds=urls,
         delay_s=delay_s,
         max_in_flight=in_flight,
@@ -181,6 +190,7 @@ def crawl(
         workers=_workers(workers),
         concurrency=concurrency,
         ignore_robots=ignore_robots,
+        fresh=fresh,
         as_json=as_json,
     )
     os.environ[PLAIN] = msgspec.json.encode(plain).decode()
@@ -193,6 +203,8 @@ async def run_plan(plan: Plan) -> int:
         frontier = await _open(server, plan)
         before = await frontier.stats()
         await _seed(frontier, plan.spider)
+        if before.finished and before.seen and (await frontier.stats()).finished:
+            tell(f"{frontier.job} was finished before, and the seeds are known: see --fresh.")
         supervisor = _supervisor(frontier, plan, plan.out)
         with CrawlDisplay(err, quiet=plan.as_json) as display:
             supervisor.on_tick = _Painter(frontier, display, began).paint
@@ -448,6 +460,14 @@ def export_items(
         emit_json({"job": job, "rows": rows, "to": str(to)})
     else:
         say(f"{job}: {rows:,} rows to {to}")
+
+
+def job_name_of(urls: list[str]) -> str:
+    """The same URLs again are the same job, so that a crawl resumes."""
+    targets = [identify(url) for url in urls]
+    host = re.sub(r"[^A-Za-z0-9.-]", "-", targets[0].host).strip(".-")[:60] or "crawl"
+    mark = int(fingerprint(" ".join(sorted(one.canonical for one in targets)))) % 36**4
+    return f"{host}-{mark:06x}"
 
 
 def _workers(asked: str) -> int | None:

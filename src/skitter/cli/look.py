@@ -280,6 +280,8 @@ def _run(source: str, names: dict[str, Any]) -> None:
     try:
         statements = ast.Interactive(ast.parse(source, "<stdin>").body)
         exec(compile(statements, "<stdin>", "single"), names)
+    except BrokenPipeError:  # the reader of what it prints has gone
+        raise
     except Exception as error:
         place = blame(error, "<stdin>")
         line = f"standard input, line {place.line}: " if place else ""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skitter.errors import SkitterError
 from skitter.fleet.plan import Load, wanted_processes
 from skitter.fleet.process import Child
-from skitter.frontier.crew import log, wanted_workers
+from skitter.frontier.crew import heartbeats, log, server_time, wanted_workers
 from skitter.frontier.feed import feed_length
 
 if TYPE_CHECKING:
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 
 TICK_S = 0.25
 STOP_GRACE_S = 30.0
+#: A worker that is alive and has not been heard of for so long stands still: a page may keep its
+#: parser busy for hours, and then nobody else's pages move either.
+STUCK_S = 120.0
+LOOK_FOR_STUCK_S = 10.0
 
 
 @dataclass(slots=True)
@@ -40,6 +46,7 @@ class Supervisor:
     _leaving: list[Child] = field(default_factory=list)
     _loader: Child | None = None
     _signals: int = 0
+    _looked_at: float = 0.0
 
     async def run(self) -> bool:
         """Until the crawl is over (True) or somebody stops us (False)."""
@@ -80,6 +87,7 @@ class Supervisor:
             await self._follow_plan(self.workers if wish is None else wish, stats)
         if self._loader:
             await self._say(await self._loader.ensure())
+        await self._kill_the_stuck()
         if self.on_tick:
             await self.on_tick(stats, sum(child.running for child in self._crew))
         return over
@@ -105,6 +113,21 @@ class Supervisor:
                 child.finished = False  # work came back after it went home
             await self._say(await child.ensure())
         self._leaving = [child for child in self._leaving if child.running]
+
+    async def _kill_the_stuck(self) -> None:
+        """Its leases come back; the page that did it is dead after a few of those."""
+        if time.monotonic() - self._looked_at < LOOK_FOR_STUCK_S:
+            return
+        self._looked_at = time.monotonic()
+        now, here = await server_time(self.frontier), socket.gethostname()
+        silent = {
+            one.pid
+            for one in await heartbeats(self.frontier)
+            if one.host == here and now - one.at > STUCK_S
+        }
+        for child in self._crew:
+            if child.process and child.running and child.process.pid in silent:
+                child.tell(signal.SIGKILL)
 
     async def _say(self, text: str | None) -> None:
         if text:

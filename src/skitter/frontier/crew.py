@@ -9,7 +9,6 @@ import msgspec
 from skitter.frontier.wire import decode, encode
 
 if TYPE_CHECKING:
-
     from skitter.frontier.frontier import Frontier
 
 EVENTS_KEPT = 10_000
@@ -52,16 +51,21 @@ async def leave(frontier: Frontier, name: str) -> None:
     await shard.server.command("HDEL", shard.keys.key("workers"), name)
 
 
-async def crew(frontier: Frontier) -> list[Heartbeat]:
-    """Everybody who was heard of lately. Whoever was not is struck off."""
+async def heartbeats(frontier: Frontier) -> list[Heartbeat]:
+    """The last heartbeat of everybody, the silent ones too."""
     shard = frontier.shards[0]
     raw = await shard.server.command("HGETALL", shard.keys.key("workers"))
-    now = float((await shard.server.command("TIME"))[0])
-    beats = [msgspec.convert(decode(value), Heartbeat) for value in raw.values()]
-    alive = [one for one in beats if now - one.at < SILENCE_S]
+    return [msgspec.convert(decode(value), Heartbeat) for value in raw.values()]
+
+
+async def crew(frontier: Frontier) -> list[Heartbeat]:
+    """Everybody who was heard of lately. Whoever has been silent for long is struck off."""
+    now = await server_time(frontier)
+    beats = await heartbeats(frontier)
     for one in beats:
         if now - one.at > 20 * SILENCE_S:
             await leave(frontier, one.name)
+    alive = [one for one in beats if now - one.at < SILENCE_S]
     return sorted(alive, key=lambda one: (one.kind, one.host, one.pid))
 
 

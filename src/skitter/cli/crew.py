@@ -1,0 +1,280 @@
+"""The crew: what it says, what it does, how many there should be: logs, top, scale."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import termios
+import tty
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
+from skitter.cli.display import Look, event_line, loudness, plain_line, top_view
+from skitter.cli.output import emit_json, emit_line, out, say, tell
+from skitter.cli.watcher import LOG_PAGE, Watcher
+from skitter.errors import BadOption, SkitterError
+from skitter.frontier.connection import Server
+from skitter.frontier.crew import Event, crew, read_log, wanted_workers
+from skitter.frontier.frontier import Frontier
+
+WATCH, STEER = "Feed and watch", "Steer"
+FOLLOW_S = 0.3
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(rich_help_panel=WATCH)(logs)
+    app.command(rich_help_panel=WATCH)(top)
+    app.command(rich_help_panel=STEER)(scale)
+
+
+# --- logs -----------------------------------------------------------------------------------------
+
+
+class Level(StrEnum):
+    """As the workers name them."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def logs(
+    job: Job,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as they come.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last.")] = 50,
+    level: Annotated[Level, typer.Option(help="This one and louder.")] = Level.DEBUG,
+    worker: Annotated[
+        str | None, typer.Option(help="Only workers whose name has this in it.")
+    ] = None,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """What all workers on all machines said, oldest first. Times are UTC."""
+
+    def wanted(event: Event) -> bool:
+        return loudness(event.level) >= loudness(level) and (worker or "") in event.worker
+
+    async def work(frontier: Frontier) -> None:
+        events, last = await tail(frontier, lines, wanted)
+        _show_events(events, as_json=as_json)
+        if not follow:
+            if not events and not as_json:
+                tell(f"{job}: nothing was logged{' that matches' if last != '-' else ''}.")
+            return
+        async for fresh in follow_log(frontier, last):
+            _show_events([event for event in fresh if wanted(event)], as_json=as_json)
+
+    on_job(settings(redis, directory), job, work)
+
+
+def _show_events(events: list[Event], *, as_json: bool) -> None:
+    for event in events:
+        if as_json:
+            emit_line(event)
+        else:
+            out.print(event_line(event))
+    sys.stdout.flush()  # into a pipe too: somebody follows
+
+
+async def tail(
+    frontier: Frontier, count: int, wanted: Callable[[Event], bool] = lambda _: True
+) -> tuple[list[Event], str]:
+    """The last events that are wanted, and the id from which to go on."""
+    kept: deque[Event] = deque(maxlen=count)
+    last = "-"
+    while page := await read_log(frontier, last, LOG_PAGE):
+        kept.extend(event for event in page if wanted(event))
+        last = page[-1].id
+    return list(kept), last
+
+
+async def follow_log(
+    frontier: Frontier, last: str, *, every_s: float = FOLLOW_S
+) -> AsyncIterator[list[Event]]:
+    """What is said after the event `last`, for ever; a server that is away is waited for."""
+    away = False
+    while True:
+        try:
+            events = await read_log(frontier, last, LOG_PAGE)
+        except SkitterError as error:
+            if not error.retryable:
+                raise
+            if not away:
+                tell(f"{error} Waiting for it.")
+            away, events = True, []
+        else:
+            away = False
+        if events:
+            last = events[-1].id
+            yield events
+        if len(events) < LOG_PAGE:
+            await asyncio.sleep(every_s)
+
+
+# --- top ------------------------------------------------------------------------------------------
+
+REFRESH_S = 1.0
+
+
+def top(
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="One job, or all.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="One look, and leave.")] = False,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Everything on one screen: jobs, workers, rates, the log. q leaves.
+
+    Off a terminal it is a line for each job every second.
+    """
+    console = Console(highlight=False)
+    screen = console.is_terminal and not console.is_dumb_terminal and not once and not as_json
+
+    async def work(server: Server) -> None:
+        watcher = Watcher(server, job)
+        if screen:
+            await _fill_screen(watcher, console)
+        elif once:
+            _show_once(await watcher.look(), as_json=as_json)
+        else:
+            await _print_lines(watcher, as_json=as_json)
+
+    on_server(settings(redis, directory), work)
+
+
+def _show_once(looks: list[Look], *, as_json: bool) -> None:
+    if as_json:
+        emit_json(looks)
+    else:
+        out.print(top_view(looks, {}))
+
+
+async def _print_lines(watcher: Watcher, *, as_json: bool) -> None:
+    while True:
+        for look in await watcher.look():
+            if as_json:
+                emit_line(look)
+            else:
+                say(plain_line(look, watcher.before.get(look.job)))
+        sys.stdout.flush()
+        await asyncio.sleep(REFRESH_S)
+
+
+async def _fill_screen(watcher: Watcher, console: Console) -> None:
+    """Until somebody wants to leave, also while the server does not answer."""
+    leave = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, leave.set)
+    with _keys(leave), Live(console=console, screen=True, auto_refresh=False) as live:
+        leaving = asyncio.create_task(leave.wait())
+        painting = asyncio.create_task(_paint(watcher, live))
+        await asyncio.wait({leaving, painting}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (leaving, painting):
+            task.cancel()
+        [_, failure] = await asyncio.gather(leaving, painting, return_exceptions=True)
+    if isinstance(failure, Exception):
+        raise failure
+
+
+async def _paint(watcher: Watcher, live: Live) -> None:
+    looks: list[Look] = []
+    while True:
+        note = ""
+        try:
+            looks = await watcher.look()
+        except SkitterError as error:
+            if not error.retryable:
+                raise
+            note = str(error)
+        size, title = live.console.size, watcher.server.where
+        view = top_view(looks, watcher.before, title=title, note=note, height=size.height)
+        live.update(view, refresh=True)
+        await asyncio.sleep(REFRESH_S)
+
+
+@contextmanager
+def _keys(leave: asyncio.Event) -> Iterator[None]:
+    """q leaves. Keys come one by one, and unseen, while this lasts."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    keyboard, loop = sys.stdin.fileno(), asyncio.get_running_loop()
+
+    def read() -> None:
+        typed = os.read(keyboard, 1024)
+        if not typed or typed[:1] in b"qQ":
+            leave.set()
+
+    before = termios.tcgetattr(keyboard)
+    tty.setcbreak(keyboard)
+    loop.add_reader(keyboard, read)
+    try:
+        yield
+    finally:
+        loop.remove_reader(keyboard)
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+
+
+# --- scale ----------------------------------------------------------------------------------------
+
+AUTO = 0  # how the server remembers it; skitter.fleet.plan
+MOST = 1000
+
+
+def scale(
+    job: Job,
+    workers: Annotated[
+        str, typer.Argument(metavar="N|auto", help="Processes; auto: by queue depth and CPU.")
+    ],
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Say how many workers each machine should run; `run` and `worker` obey while they run."""
+    wish = _parse_wish(workers)
+
+    async def work(frontier: Frontier) -> tuple[int | None, int]:
+        was = await wanted_workers(frontier)
+        await frontier.shards[0].call("control", ["workers", wish], create=0)
+        return was, sum(one.kind == "worker" for one in await crew(frontier))
+
+    was, at_work = on_job(settings(redis, directory), job, work)
+    if as_json:
+        names = {None: None, AUTO: "auto"}
+        emit_json(
+            {
+                "job": job,
+                "was": names.get(was, was),
+                "wanted": names.get(wish, wish),
+                "at_work": at_work,
+            }
+        )
+        return
+    say(f"{job}: {_tell_wish(wish)} wanted; before, {_tell_wish(was)}; {at_work:,} at work now.")
+
+
+def _parse_wish(text: str) -> int:
+    if text == "auto":
+        return AUTO
+    if text == "0":
+        raise BadOption("workers", text, "at least 1; `skitter pause JOB` stops them all")
+    if not text.isdecimal() or not 1 <= int(text) <= MOST:
+        raise BadOption("workers", text, f"a number from 1 to {MOST:,}, or auto")
+    return int(text)
+
+
+def _tell_wish(wish: int | None) -> str:
+    if wish is None:
+        return "nobody said"
+    return "automatic" if wish == AUTO else f"{wish:,} per machine"

@@ -1,0 +1,271 @@
+"""What `top` and `logs` show, as functions of what was found. No server, no terminal, no clock."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final, TypeVar
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from skitter.cli.progress import duration
+from skitter.frontier.crew import Event, Heartbeat
+from skitter.frontier.eta import Bound, eta_s
+from skitter.model import State, Stats
+
+T = TypeVar("T")
+
+#: Louder than the one before.
+LEVELS: Final = ("debug", "info", "warning", "error")
+_LEVEL_STYLES: Final = {"debug": "dim", "warning": "yellow", "error": "bold red"}
+_STATE_STYLES: Final = {
+    State.RUN: "green",
+    State.PAUSE: "yellow",
+    State.DRAIN: "yellow",
+    State.CANCEL: "red",
+}
+#: Heartbeats come every 2 seconds: after this long, somebody may want to know.
+LATE_S: Final = 6.0
+#: Lines of the screen that are neither a job, nor one of the crew, nor a line of the log.
+_FRAME: Final = 8
+
+# Control characters, and those that reverse the writing: what strangers wrote must not steer the
+# terminal. Rich lets ESC through.
+_UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def clean(text: str) -> str:
+    """One line that a terminal can be trusted with."""
+    return _UNSAFE.sub("\ufffd", re.sub(r"[\t\r\n]+", " ", text))
+
+
+# --- the log --------------------------------------------------------------------------------------
+
+
+def event_line(event: Event, *, job: str = "", date: bool = True) -> Text:
+    """One line of the log, coloured by its level."""
+    when = datetime.fromtimestamp(event.at, UTC)
+    text = Text(when.strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S"), style="dim")
+    style = _LEVEL_STYLES.get(event.level, "")
+    text.append(f"  {clean(event.level):<7}", style=f"not dim {style}")
+    text.append(f"  {clean(f'{job} {event.worker}'.strip())}", style="not dim cyan")
+    text.append(f"  {clean(event.text)}", style=f"not dim {style}")
+    return text
+
+
+def loudness(level: str) -> int:
+    """What is no level of ours is taken for information."""
+    return LEVELS.index(level) if level in LEVELS else LEVELS.index("info")
+
+
+# --- top ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One job at one moment of the server's clock."""
+
+    at: float
+    stats: Stats
+    crew: Sequence[Heartbeat] = ()
+    events: Sequence[Event] = field(default=(), repr=False)  # the last ones, oldest first
+    bound: Bound | None = None  # the host that will be the last
+
+    @property
+    def job(self) -> str:
+        return self.stats.job
+
+    @property
+    def state(self) -> str:
+        return "finished" if self.stats.finished else self.stats.state.value
+
+    @property
+    def workers(self) -> int:
+        return sum(one.kind == "worker" for one in self.crew)
+
+    @property
+    def remaining(self) -> int:
+        return self.stats.pending - self.stats.shelved + self.stats.delayed + self.stats.leased
+
+
+def rate_of(look: Look, before: Look | None) -> float:
+    """Pages per second since the look before; without one, since the workers began."""
+    if before is not None and look.at > before.at:
+        return max(0.0, (look.stats.done - before.stats.done) / (look.at - before.at))
+    return sum(one.pages / max(1.0, one.at - one.started_at) for one in look.crew)
+
+
+def eta_of(look: Look, rate: float) -> str:
+    """How long what is queued will take; links that are found on the way come on top."""
+    stands = look.stats.state in (State.PAUSE, State.CANCEL) or not look.workers
+    if look.stats.finished or stands or not look.remaining:
+        return "-"
+    seconds = eta_s(look.remaining, rate, look.bound)
+    return "-" if seconds is None else duration(seconds)
+
+
+def plain_line(look: Look, before: Look | None = None) -> str:
+    """One job in a line, for a pipe or a file."""
+    stats, rate = look.stats, rate_of(look, before)
+    when = datetime.fromtimestamp(look.at, UTC).strftime("%H:%M:%S")
+    return (
+        f"{when}  {look.job}  {look.state}  {stats.pending:,} pending, {stats.delayed:,} delayed, "
+        f"{stats.leased:,} leased, {stats.done:,} done, {stats.dead:,} dead, {speed(rate)}/s, "
+        f"{stats.hosts:,} hosts, {look.workers:,} workers, ETA {eta_of(look, rate)}"
+    )
+
+
+def top_view(
+    looks: Sequence[Look],
+    before: Mapping[str, Look],
+    *,
+    title: str = "",
+    note: str = "",
+    height: int | None = None,
+) -> Group:
+    """Everything: the jobs, who works on them, what they said last.
+
+    `before` has earlier looks, for the rate. With a height it is a screen: the log gets the lines
+    that are left, and long lists are cut. Without, nothing is cut but the log.
+    """
+    looks = sorted(looks, key=lambda look: (look.stats.finished, look.job))
+    several = len(looks) != 1
+    crew = [(look, one) for look in looks for one in look.crew]
+    room = _share(height, jobs=len(looks), crew=len(crew))
+    parts: list[RenderableType] = [_headline(looks, len(crew), title), ""]
+    if looks:
+        parts.append(_jobs_table(looks, before, room.jobs))
+    else:
+        parts.append(Text("There are no jobs yet: `skitter push JOB URL` creates one."))
+    parts += ["", _crew_table(crew, room.crew, several=several), ""]
+    lines = _log_lines(looks, room.log, several=several)
+    parts += lines
+    if height is not None:
+        parts += [""] * (room.log - len(lines))
+        parts.append(_footer(note))
+    return Group(*parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    jobs: int
+    crew: int
+    log: int
+
+
+def _share(height: int | None, *, jobs: int, crew: int) -> _Room:
+    """Lines for each part. The log gets what is left, and a quarter at the least."""
+    if height is None:
+        return _Room(jobs, crew, 10)
+    lines = max(6, height - _FRAME)
+    for_crew = min(max(1, crew), max(2, lines // 2 - min(jobs, lines // 4)))
+    for_jobs = min(max(1, jobs), max(2, lines * 3 // 4 - for_crew))
+    return _Room(for_jobs, for_crew, max(1, lines - for_jobs - for_crew))
+
+
+def _headline(looks: Sequence[Look], crew: int, title: str) -> Text:
+    text = Text("skitter top", style="bold", no_wrap=True, overflow="ellipsis")
+    parts = [f"{len(looks):,} {'job' if len(looks) == 1 else 'jobs'}"]
+    parts.append(f"{crew:,} {'process' if crew == 1 else 'processes'} at work")
+    if looks:
+        now = datetime.fromtimestamp(max(look.at for look in looks), UTC)
+        parts.append(now.strftime("%H:%M:%S UTC"))
+    if title:
+        parts.append(title)
+    return text.append(f"   {' · '.join(parts)}", style="not bold dim")
+
+
+def _jobs_table(looks: Sequence[Look], before: Mapping[str, Look], rows: int) -> Table:
+    table = _table(
+        "job",
+        "state",
+        *("pending", "delayed", "leased", "done", "dead", "items", "pages/s", "hosts", "ETA"),
+        left=2,
+    )
+    shown = _first(looks, rows)
+    for look in shown:
+        stats, rate = look.stats, rate_of(look, before.get(look.job))
+        style = "blue" if stats.finished else _STATE_STYLES[stats.state]
+        table.add_row(
+            Text(look.job, style="bold"),
+            Text(look.state, style=style),
+            *(f"{count:,}" for count in (stats.pending, stats.delayed, stats.leased, stats.done)),
+            Text(f"{stats.dead:,}", style="red" if stats.dead else ""),
+            f"{stats.items:,}",
+            speed(rate),
+            f"{stats.hosts:,}",
+            eta_of(look, rate),
+        )
+    if len(shown) < len(looks):
+        table.add_row(Text(f"... {len(looks) - len(shown):,} more", style="dim"))
+    return table
+
+
+def _crew_table(
+    crew: Sequence[tuple[Look, Heartbeat]], rows: int, *, several: bool
+) -> RenderableType:
+    if not crew:
+        return Text("Nobody is at work: `skitter run SPIDER` or `skitter worker SPIDER`.", "dim")
+    names = ("job",) if several else ()
+    table = _table(
+        *(*names, "kind", "host", "pid"),
+        *("pages", "errors", "active", "memory", "since", "heard of"),
+        left=len(names) + 2,
+    )
+    shown = _first(crew, rows)
+    for look, one in shown:
+        silent_s = max(0.0, look.at - one.at)
+        table.add_row(
+            *((look.job,) if several else ()),
+            clean(one.kind),
+            Text(clean(one.host), style="cyan"),
+            str(one.pid),
+            f"{one.pages:,}",
+            Text(f"{one.errors:,}", style="yellow" if one.errors else ""),
+            f"{one.active:,}",
+            f"{one.memory_mb:,.0f} MB",
+            duration(max(0.0, look.at - one.started_at)),
+            Text(f"{silent_s:.0f} s ago", style="yellow" if silent_s > LATE_S else ""),
+        )
+    if len(shown) < len(crew):
+        table.add_row(Text(f"... {len(crew) - len(shown):,} more", style="dim"))
+    return table
+
+
+def _log_lines(looks: Sequence[Look], count: int, *, several: bool) -> list[Text]:
+    events = [(event.at, event.id, look.job, event) for look in looks for event in look.events]
+    events.sort(key=lambda entry: entry[:3])
+    lines = []
+    for _, _, job, event in events[-count:] if count else ():
+        line = event_line(event, job=job if several else "", date=False)
+        line.no_wrap, line.overflow = True, "ellipsis"
+        lines.append(line)
+    return lines
+
+
+def _footer(note: str) -> Text:
+    if note:
+        return Text(clean(note), style="bold red", no_wrap=True, overflow="ellipsis")
+    return Text("q leaves", style="dim")
+
+
+def _table(*columns: str, left: int) -> Table:
+    """Words to the left, numbers to the right."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for i, name in enumerate(columns):
+        table.add_column(name, justify="left" if i < left else "right", no_wrap=True)
+    return table
+
+
+def _first(values: Sequence[T], rows: int) -> Sequence[T]:
+    """All, or as many as leave a line to say that there are more."""
+    return values if len(values) <= rows else values[: max(0, rows - 1)]
+
+
+def speed(rate: float) -> str:
+    """Slow crawls are the polite ones: 0.3 a second is not nothing."""
+    return f"{rate:,.1f}" if rate < 10 else f"{rate:,.0f}"
