@@ -127,6 +127,7 @@ async def test_http2_is_spoken_where_the_server_offers_it(open_fetcher, tls, cer
 
     async def page(exchange):
         assert exchange.head.startswith(b"PRI * HTTP/2.0")
+        assert await exchange.reader.readexactly(6) == b"SM\r\n\r\n"
         await exchange.send(frame(4, 0, 0))  # SETTINGS
         kind = None
         while kind != 1:  # until the HEADERS of the request are here

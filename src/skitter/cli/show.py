@@ -35,7 +35,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def demo(
-    books: Annotated[int, typer.Option(min=20, help="Size of the shop.")] = 700,
+    books: Annotated[int, typer.Option(min=50, max=5000, help="Size of the shop.")] = 700,
 ) -> None:
     """Crawl a bundled bookshop with 2 workers into SQLite, and audit it. No network needed."""
     with tempfile.TemporaryDirectory(prefix="skitter-demo-", dir="/tmp") as folder:

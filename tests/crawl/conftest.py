@@ -1,0 +1,177 @@
+"""Real crawls: the bookshop in a process of its own, `skitter` as its user calls it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skitter.demo import SPIDER
+from skitter.demo.site import BookShop, read_log
+
+_numbers = count(1)
+COLUMNS = ("title", "price", "currency", "stock", "rating", "category", "upc")
+
+
+def until(condition: Callable[[], Any], *, deadline_s: float = 60) -> Any:
+    """Wait for a condition; what it answered."""
+    end = time.monotonic() + deadline_s
+    while not (answer := condition()):
+        assert time.monotonic() < end, "the condition did not come true in time"
+        time.sleep(0.02)
+    return answer
+
+
+@dataclass
+class Shop:
+    """A shop in another process, and the same shop here to know what to expect."""
+
+    url: str
+    log_file: Path
+    expected: BookShop
+
+    def log(self):
+        return read_log(self.log_file)
+
+
+@dataclass
+class Machine:
+    """A folder with its own embedded server, and the processes started in it."""
+
+    folder: Path
+    shop: Shop
+    environment: dict[str, str]
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "skitter", *words],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.started.append(process)
+        return process
+
+    def call(self, *words: str, timeout_s: float = 100) -> subprocess.CompletedProcess[str]:
+        process = self.start(*words)
+        out, err = process.communicate(timeout=timeout_s)
+        return subprocess.CompletedProcess(list(words), process.returncode, out, err)
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self.call("run", str(SPIDER), "--workers", "2", *words)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """What is in the database, as the spider yielded it."""
+        database = self.folder / "books.db"
+        if not database.exists():
+            return []
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+            try:
+                found = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM books").fetchall()
+            except sqlite3.OperationalError:
+                return []
+        return [dict(zip(COLUMNS, row, strict=True)) for row in found]
+
+    def children(self, word: str) -> list[int]:
+        """Processes of this machine's crawl whose command line has that word."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    line = (entry / "cmdline").read_bytes().split(b"\0")
+                    folder = (entry / "cwd").readlink()
+                except OSError:
+                    continue
+                if folder == self.folder and word.encode() in line:
+                    found.append(int(entry.name))
+        return found
+
+    def server_pid(self) -> int | None:
+        """The embedded Valkey of this folder."""
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    line = (entry / "cmdline").read_bytes()
+                    folder = (entry / "cwd").readlink()
+                except OSError:
+                    continue
+                if folder == self.folder / ".skitter" and b"valkey-server" in line:
+                    return int(entry.name)
+        return None
+
+    def stop_all(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        for word in ("work", "load"):
+            for pid in self.children(word):
+                os.kill(pid, signal.SIGKILL)
+        subprocess.run(
+            [sys.executable, "-m", "skitter", "down"],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            check=False,
+        )
+
+
+@pytest.fixture(name="until")
+def until_fixture():
+    return until
+
+
+@pytest.fixture
+def open_shop(tmp_path) -> Iterator[Callable[..., Shop]]:
+    shops: list[subprocess.Popen[str]] = []
+
+    def open_one(*, books: int = 80, latency_s: float = 0.0) -> Shop:
+        log_file, ready = tmp_path / "access.log", tmp_path / "ready"
+        words = ["--port", "0", "--books", str(books), "--latency-s", str(latency_s)]
+        words += ["--log", str(log_file), "--ready-file", str(ready)]
+        shops.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "skitter.demo.site", *words],
+                stdout=subprocess.DEVNULL,
+                text=True,
+            )
+        )
+        until(ready.exists)
+        return Shop(ready.read_text().strip(), log_file, BookShop(books=books))
+
+    yield open_one
+    for shop in shops:
+        shop.terminate()
+        shop.wait()
+
+
+@pytest.fixture
+def make_machine(short_dir) -> Iterator[Callable[..., Machine]]:
+    machines: list[Machine] = []
+
+    def make(shop: Shop, **environment: str) -> Machine:
+        folder = short_dir / f"m{next(_numbers)}"
+        folder.mkdir()
+        machine = Machine(folder, shop, {**os.environ, "SKITTER_DEMO_URL": shop.url, **environment})
+        machine.environment.pop("SKITTER_DIR", None)
+        machines.append(machine)
+        return machine
+
+    yield make
+    for machine in machines:
+        machine.stop_all()
