@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,12 +44,12 @@ class Oracle:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._events: list[Event] = []
+        self._events: defaultdict[str, list[Event]] = defaultdict(list)
         self._read = 0
 
     def events(self, name: str) -> list[Event]:
         self._catch_up()
-        return [event for event in self._events if event.name == name]
+        return self._events[name]
 
     def count(self, name: str) -> int:
         return len(self.events(name))
@@ -65,4 +65,6 @@ class Oracle:
             whole = file.read().rpartition(b"\n")[0]
         if whole:
             self._read += len(whole) + 1
-            self._events += [Event(*msgspec.json.decode(line)) for line in whole.split(b"\n")]
+            for line in whole.split(b"\n"):
+                event = Event(*msgspec.json.decode(line))
+                self._events[event.name].append(event)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.mark.parametrize(
-    ("urls", "kills", "seed"), [(3000, 6, 1), *(slow(20_000, 40, seed) for seed in range(2, 6))]
+    ("urls", "kills", "seed"), [(3000, 6, 1), *(slow(20_000, 40, seed) for seed in (2, 3))]
 )
 async def test_workers_killed_at_random_moments_lose_nothing_and_repeat_no_result(
     private_server, frontier, fleet, chance, urls, kills
@@ -74,7 +74,7 @@ async def test_a_worker_stopped_past_its_lease_completes_too_late_and_changes_no
 
 
 @pytest.mark.parametrize(
-    ("urls", "stops", "seed"), [(600, 4, 1), *(slow(10_000, 40, seed) for seed in range(2, 5))]
+    ("urls", "stops", "seed"), [(600, 4, 1), *(slow(10_000, 40, seed) for seed in (2, 3))]
 )
 async def test_workers_stopped_at_random_moments_are_refused_as_often_as_they_are_late(
     private_server, frontier, fleet, chance, urls, stops
@@ -117,8 +117,9 @@ async def test_a_url_that_kills_its_worker_is_dead_after_max_losses_and_the_othe
 ):
     frontier = await create_job(private, job, options=rude(max_losses=3))
     poison = "https://poison.test/"
+    others = pages(0, urls, hosts=urls)  # each of a host of its own: the poison gets no turn less
     orders = {"lease_s": 0.3, "batch": batch, "poison": "poison"}
-    await frontier.add([Request(url=url) for url in [poison, *pages(0, urls)]])
+    await frontier.add([Request(url=url) for url in [poison, *others]])
 
     async def a_worker_died_or_all_is_done():
         return not fleet.living or await finished(frontier)
@@ -134,5 +135,5 @@ async def test_a_url_that_kills_its_worker_is_dead_after_max_losses_and_the_othe
     [letter] = [letter async for letter in dead_letters(frontier)]
     assert (letter.url, letter.losses, letter.failures) == (poison, 3, 0)
     assert letter.reason == "its worker vanished 3 times"
-    assert await results(frontier) == once(pages(0, urls))
+    assert await results(frontier) == once(others)
     await assert_clean(frontier)

@@ -64,6 +64,7 @@ class Worker:
     def __init__(self, orders: Orders, log: Log) -> None:
         self.orders, self.log = orders, log
         self.stopping = False
+        self.parent = os.getppid()
         signal.signal(signal.SIGTERM, self._stop)
 
     def _stop(self, *_: object) -> None:
@@ -73,7 +74,8 @@ class Worker:
         async with connect(self.orders.server) as server:
             frontier = await open_job(server, self.orders.job)
             self.log("ready", clock=time.time())
-            while not self.stopping:
+            # Nobody is left to stop us if the test itself was killed.
+            while not self.stopping and os.getppid() == self.parent:
                 if not await self.turn(server, frontier):
                     await asyncio.sleep(IDLE_S)
 

@@ -119,7 +119,7 @@ class Shard:
     def lease(self, limit: int, *, ttl_ms: int, holders: Iterable[int]) -> list[Page]:
         """Best priority first, then the least recently served host, then the first to arrive."""
         self.take_back_expired(limit)
-        if self.state not in (State.RUN, State.DRAIN):
+        if self.state not in (State.RUN, State.DRAIN) or self.is_held_back():
             self.settle_touched()
             return []
         self.wake(limit)
@@ -261,6 +261,11 @@ class Shard:
     @property
     def is_open(self) -> bool:
         return self.state in (State.RUN, State.PAUSE)
+
+    def is_held_back(self) -> bool:
+        """Loaders do not keep up: nothing is handed out until they do."""
+        limit = self.options.limits.max_items
+        return limit is not None and len(self.items) >= limit
 
     @property
     def max_pages(self) -> float:

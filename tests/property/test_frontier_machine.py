@@ -39,8 +39,19 @@ from skitter.frontier.connection import connect
 from skitter.frontier.control import configure, set_host, set_state
 from skitter.frontier.dead import dead_letters, drop, revive
 from skitter.frontier.frontier import Frontier, _shares
+from skitter.frontier.items import read_items, remove_items
 from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
-from skitter.model import Completion, DeadLetter, Ended, Failure, Lease, Leased, Request, State
+from skitter.model import (
+    Completion,
+    DeadLetter,
+    Ended,
+    Failure,
+    Lease,
+    Leased,
+    Request,
+    Result,
+    State,
+)
 from skitter.settings import JobOptions, Layout, Limits, Politeness, Retries
 from skitter.urls import fingerprint, identify
 from skitter.valkey import start, stop
@@ -98,6 +109,7 @@ options = st.builds(
         max_pages_per_host=st.sampled_from([None, None, None, 1, 3]),
         max_depth=st.sampled_from([None, None, 1, 0]),
         max_pending=st.sampled_from([None, None, 2, 10]),
+        max_items=st.sampled_from([None, None, 3]),
     ),
 )
 values_of_a_host = st.one_of(
@@ -311,6 +323,16 @@ class FrontierMachine(RuleBasedStateMachine):
     def somebody_reaps(self, who: int, at_most: int) -> None:
         expected = self.model.reap(at_most)
         assert self.do(who, lambda frontier: frontier.reap(at_most=at_most)) == expected
+
+    @rule(how_many=st.integers(1, 5))
+    def a_loader_takes_items(self, how_many: int) -> None:
+        found = self.run(self.read_all_items())
+        expected = [item for shard in self.model.shards for item in shard.items]
+        assert [(one.fingerprint, one.index, one.item) for one in found] == expected
+        taken = found[:how_many]
+        assert self.run(remove_items(self.clients[0], taken)) == len(taken)
+        for one in expected[:how_many]:
+            next(shard for shard in self.model.shards if one in shard.items).items.remove(one)
 
     # Time
 
@@ -582,6 +604,9 @@ class FrontierMachine(RuleBasedStateMachine):
         candidates = current[:6] + self.old_leases()[:2]
         return candidates[which % len(candidates)]
 
+    async def read_all_items(self) -> list[Result]:
+        return [one async for page in read_items(self.clients[0]) for one in page]
+
     async def read_letters(self) -> list[DeadLetter]:
         return [letter async for letter in dead_letters(self.clients[0])]
 
@@ -645,7 +670,7 @@ class RestartingMachine(FrontierMachine):
 
 def check(machine: Callable[[], RuleBasedStateMachine], *, examples: int, steps: int = 40) -> None:
     run_state_machine_as_test(
-        machine,
+        machine,  # type: ignore[arg-type]  # any factory will do
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,

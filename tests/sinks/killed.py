@@ -1,8 +1,9 @@
 """Writers that are killed at every line of our code, and what their successors make of it.
 
-Run as a script: `killed.py DSN DIRECTORY [every]`. One line of the sinks after the other is made
-the last that a writer runs (SIGKILL: nothing is flushed, nothing is closed); a successor then gets
-what was not acknowledged, cut into other batches, and the rows must be exact. Each writer and each
+Run as a script: `killed.py NAME DIRECTORY lines|all EVERY`. One line of the sinks after the other
+is made the last that a writer runs (SIGKILL: nothing is flushed, nothing is closed); a successor
+then gets what was not acknowledged, cut into other batches, and the rows must be exact. `lines`:
+each line of code, the first and the last time it runs; `all`: each time. Each writer and each
 successor is a fork of this process, which itself stays without threads and open files.
 """
 
@@ -15,6 +16,7 @@ import sys
 import threading
 import traceback
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,16 +83,12 @@ def titles(dsn: str) -> list[tuple[str, str]]:
     return [(row["_id"].rpartition("-")[0], row["title"]) for row in rows]
 
 
-def kill_at(last: int) -> Callable[..., Any]:
-    """A tracer that counts lines of the sinks and kills at one of them."""
-    count = 0
+def tracer(on_line: Callable[[str], None]) -> Callable[..., Any]:
+    """Tells of every line of the sinks that is about to run."""
 
     def trace_lines(frame: Any, event: str, _: Any) -> Any:
-        nonlocal count
         if event == "line":
-            count += 1
-            if count == last:
-                os.kill(os.getpid(), signal.SIGKILL)
+            on_line(f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}")
         return trace_lines
 
     def trace(frame: Any, event: str, _: Any) -> Any:
@@ -112,31 +110,61 @@ def fork(work: Callable[[], None]) -> int:
     os._exit(0)
 
 
-def attempt(dsn: str, acks: Path, last: int) -> None:
-    tracer = kill_at(last)
-    threading.settrace(tracer)
-    sys.settrace(tracer)
+def attempt(dsn: str, acks: Path, on_line: Callable[[str], None]) -> None:
+    trace = tracer(on_line)
+    threading.settrace(trace)
+    sys.settrace(trace)
     deliver(dsn, acks, BATCHES)
+    sys.settrace(None)
 
 
-def main(name: str, base: Path, every: int) -> int:
-    """Kill at line 1, 1 + every, ... until a writer comes through alive; how many were killed."""
+def kill_at(last: int) -> Callable[[str], None]:
+    numbers = count()
+
+    def on_line(_: str) -> None:
+        if next(numbers) == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return on_line
+
+
+def record(home: Path, name: str) -> list[str]:
+    """The lines that a writer runs when nobody kills it."""
+    log = home / "lines"
+
+    def work() -> None:
+        lines: list[str] = []
+        attempt(str(home / name), home / "acks", lines.append)
+        log.write_text("\n".join(lines))
+
+    assert fork(work) == 0
+    return log.read_text().splitlines()
+
+
+def ends(lines: list[str]) -> list[int]:
+    """Where each line runs first, and last."""
+    first = {line: n for n, line in reversed(list(enumerate(lines)))}
+    last = {line: n for n, line in enumerate(lines)}
+    return sorted({*first.values(), *last.values()})
+
+
+def main(name: str, base: Path, *, which: str, every: int) -> int:
+    """Kill at each of the points; how many there were."""
     if name.endswith(".parquet"):
         import pyarrow.parquet  # noqa: F401  once, and not in each child
-    killed = 0
-    for last in range(1, 100_000, every):
-        home = base / str(last)
+    (base / "whole").mkdir()
+    lines = record(base / "whole", name)
+    points = ends(lines) if which == "lines" else list(range(len(lines)))
+    for point in points[::every]:
+        home = base / str(point)
         home.mkdir()
         dsn, acks = str(home / name), home / "acks"
-        status = fork(lambda: attempt(dsn, acks, last))  # noqa: B023
-        if not os.WIFSIGNALED(status):
-            assert os.waitstatus_to_exitcode(status) == 0
-            return killed
-        killed += 1
-        assert fork(lambda: resume(dsn, acks)) == 0, f"killed at line event {last}"  # noqa: B023
+        status = fork(lambda: attempt(dsn, acks, kill_at(point)))  # noqa: B023
+        assert os.WIFSIGNALED(status), f"{lines[point]} was not reached"
+        assert fork(lambda: resume(dsn, acks)) == 0, f"killed at {lines[point]}"  # noqa: B023
         shutil.rmtree(home)
-    raise AssertionError("no writer came through")
+    return len(points[::every])
 
 
 if __name__ == "__main__":
-    print(main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])))  # noqa: T201
+    print(main(sys.argv[1], Path(sys.argv[2]), which=sys.argv[3], every=int(sys.argv[4])))  # noqa: T201

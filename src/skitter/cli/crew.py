@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.live import Live
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
-from skitter.cli.display import Look, event_line, loudness, plain_line, top_view
+from skitter.cli.display import Look, Screen, event_line, loudness, plain_line, top_view
 from skitter.cli.output import emit_json, emit_line, out, say, tell
 from skitter.cli.watcher import LOG_PAGE, Watcher
 from skitter.errors import BadOption, SkitterError
@@ -126,6 +126,7 @@ async def follow_log(
 # --- top ------------------------------------------------------------------------------------------
 
 REFRESH_S = 1.0
+PLAIN_WIDTH = 200
 
 
 def top(
@@ -140,6 +141,8 @@ def top(
     Off a terminal it is a line for each job every second.
     """
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, PLAIN_WIDTH)
     screen = console.is_terminal and not console.is_dumb_terminal and not once and not as_json
 
     async def work(server: Server) -> None:
@@ -147,18 +150,18 @@ def top(
         if screen:
             await _fill_screen(watcher, console)
         elif once:
-            _show_once(await watcher.look(), as_json=as_json)
+            _show_once(await watcher.look(), console, as_json=as_json)
         else:
             await _print_lines(watcher, as_json=as_json)
 
     on_server(settings(redis, directory), work)
 
 
-def _show_once(looks: list[Look], *, as_json: bool) -> None:
+def _show_once(looks: list[Look], console: Console, *, as_json: bool) -> None:
     if as_json:
         emit_json(looks)
     else:
-        out.print(top_view(looks, {}))
+        console.print(top_view(looks, {}))
 
 
 async def _print_lines(watcher: Watcher, *, as_json: bool) -> None:
@@ -197,8 +200,8 @@ async def _paint(watcher: Watcher, live: Live) -> None:
             if not error.retryable:
                 raise
             note = str(error)
-        size, title = live.console.size, watcher.server.where
-        view = top_view(looks, watcher.before, title=title, note=note, height=size.height)
+        screen, title = Screen(*live.console.size), watcher.server.where
+        view = top_view(looks, watcher.before, title=title, note=note, screen=screen)
         live.update(view, refresh=True)
         await asyncio.sleep(REFRESH_S)
 

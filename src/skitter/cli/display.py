@@ -30,8 +30,10 @@ _STATE_STYLES: Final = {
 }
 #: Heartbeats come every 2 seconds: after this long, somebody may want to know.
 LATE_S: Final = 6.0
+#: Columns from which on everything fits.
+WIDE: Final = 110
 #: Lines of the screen that are neither a job, nor one of the crew, nor a line of the log.
-_FRAME: Final = 8
+_FRAME: Final = 7
 
 # Control characters, and those that reverse the writing: what strangers wrote must not steer the
 # terminal. Rich lets ESC through.
@@ -96,7 +98,10 @@ def rate_of(look: Look, before: Look | None) -> float:
     """Pages per second since the look before; without one, since the workers began."""
     if before is not None and look.at > before.at:
         return max(0.0, (look.stats.done - before.stats.done) / (look.at - before.at))
-    return sum(one.pages / max(1.0, one.at - one.started_at) for one in look.crew)
+    if look.stats.finished:
+        return 0.0
+    workers = (one for one in look.crew if one.kind == "worker")
+    return sum(one.pages / max(1.0, one.at - one.started_at) for one in workers)
 
 
 def eta_of(look: Look, rate: float) -> str:
@@ -119,32 +124,41 @@ def plain_line(look: Look, before: Look | None = None) -> str:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What there is room for."""
+
+    width: int
+    height: int
+
+
 def top_view(
     looks: Sequence[Look],
     before: Mapping[str, Look],
     *,
     title: str = "",
     note: str = "",
-    height: int | None = None,
+    screen: Screen | None = None,
 ) -> Group:
     """Everything: the jobs, who works on them, what they said last.
 
-    `before` has earlier looks, for the rate. With a height it is a screen: the log gets the lines
-    that are left, and long lists are cut. Without, nothing is cut but the log.
+    `before` has earlier looks, for the rate. On a screen the log gets the lines that are left, and
+    long lists are cut; elsewhere nothing is cut but the log.
     """
     looks = sorted(looks, key=lambda look: (look.stats.finished, look.job))
     several = len(looks) != 1
+    narrow = screen is not None and screen.width < WIDE
     crew = [(look, one) for look in looks for one in look.crew]
-    room = _share(height, jobs=len(looks), crew=len(crew))
+    room = _share(screen, jobs=len(looks), crew=len(crew))
     parts: list[RenderableType] = [_headline(looks, len(crew), title), ""]
     if looks:
-        parts.append(_jobs_table(looks, before, room.jobs))
+        parts.append(_jobs_table(looks, before, room.jobs, narrow=narrow))
     else:
         parts.append(Text("There are no jobs yet: `skitter push JOB URL` creates one."))
-    parts += ["", _crew_table(crew, room.crew, several=several), ""]
+    parts += ["", _crew_table(crew, room.crew, several=several, narrow=narrow), ""]
     lines = _log_lines(looks, room.log, several=several)
     parts += lines
-    if height is not None:
+    if screen is not None:
         parts += [""] * (room.log - len(lines))
         parts.append(_footer(note))
     return Group(*parts)
@@ -157,11 +171,11 @@ class _Room:
     log: int
 
 
-def _share(height: int | None, *, jobs: int, crew: int) -> _Room:
+def _share(screen: Screen | None, *, jobs: int, crew: int) -> _Room:
     """Lines for each part. The log gets what is left, and a quarter at the least."""
-    if height is None:
+    if screen is None:
         return _Room(jobs, crew, 10)
-    lines = max(6, height - _FRAME)
+    lines = max(6, screen.height - _FRAME)
     for_crew = min(max(1, crew), max(2, lines // 2 - min(jobs, lines // 4)))
     for_jobs = min(max(1, jobs), max(2, lines * 3 // 4 - for_crew))
     return _Room(for_jobs, for_crew, max(1, lines - for_jobs - for_crew))
@@ -179,60 +193,59 @@ def _headline(looks: Sequence[Look], crew: int, title: str) -> Text:
     return text.append(f"   {' · '.join(parts)}", style="not bold dim")
 
 
-def _jobs_table(looks: Sequence[Look], before: Mapping[str, Look], rows: int) -> Table:
-    table = _table(
-        "job",
-        "state",
-        *("pending", "delayed", "leased", "done", "dead", "items", "pages/s", "hosts", "ETA"),
-        left=2,
-    )
+def _jobs_table(
+    looks: Sequence[Look], before: Mapping[str, Look], rows: int, *, narrow: bool
+) -> Table:
+    counts = ["pending", "delayed", "leased", "done", "dead", *([] if narrow else ["items"])]
+    table = _table(["job"], ["state"], [*counts, "pages/s", "hosts", "ETA"], narrow=narrow)
     shown = _first(looks, rows)
     for look in shown:
-        stats, rate = look.stats, rate_of(look, before.get(look.job))
-        style = "blue" if stats.finished else _STATE_STYLES[stats.state]
+        rate = rate_of(look, before.get(look.job))
+        style = "blue" if look.stats.finished else _STATE_STYLES[look.stats.state]
         table.add_row(
-            Text(look.job, style="bold"),
+            _name(look.job, "bold"),
             Text(look.state, style=style),
-            *(f"{count:,}" for count in (stats.pending, stats.delayed, stats.leased, stats.done)),
-            Text(f"{stats.dead:,}", style="red" if stats.dead else ""),
-            f"{stats.items:,}",
+            *(_count(look.stats, name) for name in counts),
             speed(rate),
-            f"{stats.hosts:,}",
+            f"{look.stats.hosts:,}",
             eta_of(look, rate),
         )
     if len(shown) < len(looks):
-        table.add_row(Text(f"... {len(looks) - len(shown):,} more", style="dim"))
+        table.add_row(_name(f"... {len(looks) - len(shown):,} more", "dim"))
     return table
 
 
+def _count(stats: Stats, name: str) -> Text:
+    value: int = getattr(stats, name)
+    return Text(f"{value:,}", style="red" if name == "dead" and value else "")
+
+
 def _crew_table(
-    crew: Sequence[tuple[Look, Heartbeat]], rows: int, *, several: bool
+    crew: Sequence[tuple[Look, Heartbeat]], rows: int, *, several: bool, narrow: bool
 ) -> RenderableType:
     if not crew:
         return Text("Nobody is at work: `skitter run SPIDER` or `skitter worker SPIDER`.", "dim")
-    names = ("job",) if several else ()
-    table = _table(
-        *(*names, "kind", "host", "pid"),
-        *("pages", "errors", "active", "memory", "since", "heard of"),
-        left=len(names) + 2,
-    )
+    names = ["job", "host"] if several else ["host"]
+    numbers = ["pid", "pages", "errors", "active", "memory"]
+    numbers += ["heard of"] if narrow else ["since", "heard of"]
+    table = _table(names, ["kind"], numbers, narrow=narrow)
     shown = _first(crew, rows)
     for look, one in shown:
         silent_s = max(0.0, look.at - one.at)
         table.add_row(
-            *((look.job,) if several else ()),
+            *([_name(look.job, "bold")] if several else []),
+            _name(clean(one.host), "cyan"),
             clean(one.kind),
-            Text(clean(one.host), style="cyan"),
             str(one.pid),
             f"{one.pages:,}",
             Text(f"{one.errors:,}", style="yellow" if one.errors else ""),
             f"{one.active:,}",
             f"{one.memory_mb:,.0f} MB",
-            duration(max(0.0, look.at - one.started_at)),
+            *([] if narrow else [duration(max(0.0, look.at - one.started_at))]),
             Text(f"{silent_s:.0f} s ago", style="yellow" if silent_s > LATE_S else ""),
         )
     if len(shown) < len(crew):
-        table.add_row(Text(f"... {len(crew) - len(shown):,} more", style="dim"))
+        table.add_row(_name(f"... {len(crew) - len(shown):,} more", "dim"))
     return table
 
 
@@ -253,12 +266,20 @@ def _footer(note: str) -> Text:
     return Text("q leaves", style="dim")
 
 
-def _table(*columns: str, left: int) -> Table:
-    """Words to the left, numbers to the right."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for i, name in enumerate(columns):
-        table.add_column(name, justify="left" if i < left else "right", no_wrap=True)
+def _table(names: list[str], words: list[str], numbers: list[str], *, narrow: bool) -> Table:
+    """Where it is too narrow, names are cut short and numbers are not."""
+    table = Table(box=None, pad_edge=False, header_style="dim", collapse_padding=narrow)
+    for name in names:
+        table.add_column(name, min_width=8)
+    for name in words:
+        table.add_column(name, no_wrap=True)
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
     return table
+
+
+def _name(text: str, style: str) -> Text:
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _first(values: Sequence[T], rows: int) -> Sequence[T]:

@@ -136,8 +136,7 @@ class _Journey:
             rules, agent = await self.robots.rules(request.url), self.robots.user_agent
             hop.robots = rules.explain(request.url, agent)
             if not rules.allows(request.url, agent):
-                hint = " To look at it all the same: --ignore-robots." if rules.status else ""
-                raise SkitterError(f"{request.url} was not fetched. {_sentence(hop.robots)}{hint}")
+                raise SkitterError(f"{request.url}: {_why_not(rules, hop.robots)}")
         hop.response = await self.fetcher.fetch(request)
         return hop.response
 
@@ -173,11 +172,17 @@ def _tell_error(error: SkitterError) -> str:
 
 
 def _tell(verdict: Retry | Bury, url: str) -> str:
-    reason = f"{url} answered {_sentence(verdict.reason)}"
+    reason = f"{url}: {_sentence(verdict.reason)}"
     if isinstance(verdict, Bury):
         return f"{reason} A worker would give it up."
     when = "later" if verdict.after_s is None else f"in {verdict.after_s:,.0f} s"
     return f"{reason} A worker would try again {when}."
+
+
+def _why_not(rules: RobotsRules, verdict: str) -> str:
+    if rules.reason:  # whoever does not answer to robots.txt does not answer to us
+        return _sentence(rules.reason)
+    return f"{_sentence(verdict)} To look at it all the same: --ignore-robots."
 
 
 def _sentence(text: str) -> str:

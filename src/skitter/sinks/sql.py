@@ -195,9 +195,7 @@ class SqlTable:
             for field in changes.keys() - fresh.keys():
                 self._widen(connection, shape, field, changes[field])
 
-    def _widen(
-        self, connection: Connection, shape: Shape, field: str, column: FieldColumn
-    ) -> None:
+    def _widen(self, connection: Connection, shape: Shape, field: str, column: FieldColumn) -> None:
         if column.kind is Kind.FLOAT and self._has_long(connection, shape, field):
             column = FieldColumn(column.name, Kind.TEXT)  # a float would drop digits
         old = shape.columns[field].kind

@@ -60,8 +60,8 @@ def _shout(origin: str) -> str:
 
 
 def _escape_needlessly(path: str) -> str:
-    """The last letter as %xx: the same path (RFC 3986 6.2.2.2)."""
-    return f"{path[:-1]}%{ord(path[-1]):02x}"
+    """The last letter as %xx, or what is one already in lower case: the same path (6.2.2)."""
+    return path.lower() if "%" in path else f"{path[:-1]}%{ord(path[-1]):02x}"
 
 
 _SPELLINGS: Final[tuple[Callable[[str, str, str], str], ...]] = (

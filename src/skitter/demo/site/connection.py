@@ -63,8 +63,8 @@ class Connection(asyncio.Protocol):
         self._received += data
         if self._answering is None:
             self._serve()
-        elif len(self._received) > MAX_HEAD_BYTES:  # somebody talks without listening
-            self.hang_up()
+        if self._answering is not None and len(self._received) > MAX_HEAD_BYTES:
+            self.hang_up()  # it talks without listening
 
     def eof_received(self) -> bool:
         """Let a client that has said all still hear the answer."""
