@@ -9,7 +9,7 @@ import sys
 import termios
 import tty
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated
@@ -102,7 +102,7 @@ async def tail(
 
 async def follow_log(
     frontier: Frontier, last: str, *, every_s: float = FOLLOW_S
-) -> AsyncIterator[list[Event]]:
+) -> AsyncGenerator[list[Event]]:
     """What is said after the event `last`, for ever; a server that is away is waited for."""
     away = False
     while True:
@@ -126,6 +126,7 @@ async def follow_log(
 # --- top ------------------------------------------------------------------------------------------
 
 REFRESH_S = 1.0
+SLOW_S = 3.0
 PLAIN_WIDTH = 200
 
 
@@ -192,17 +193,25 @@ async def _fill_screen(watcher: Watcher, console: Console) -> None:
 
 async def _paint(watcher: Watcher, live: Live) -> None:
     looks: list[Look] = []
-    while True:
-        note = ""
-        try:
-            looks = await watcher.look()
-        except SkitterError as error:
-            if not error.retryable:
-                raise
-            note = str(error)
+
+    def paint(note: str = "") -> None:
         screen, title = Screen(*live.console.size), watcher.server.where
         view = top_view(looks, watcher.before, title=title, note=note, screen=screen)
         live.update(view, refresh=True)
+
+    while True:
+        looking = asyncio.create_task(watcher.look())
+        try:
+            while not (await asyncio.wait({looking}, timeout=SLOW_S))[0]:
+                paint("The server takes its time to answer.")
+            looks = looking.result()
+            paint()
+        except SkitterError as error:
+            if not error.retryable:
+                raise
+            paint(str(error))
+        finally:
+            looking.cancel()
         await asyncio.sleep(REFRESH_S)
 
 

@@ -1,0 +1,73 @@
+"""A new spider, on disk."""
+
+from __future__ import annotations
+
+import pytest
+
+from skitter.cli import new
+from skitter.cli.main import app
+from skitter.spider import load_spider
+
+if all(command.callback is not new.new for command in app.registered_commands):
+    new.add_to(app)
+
+
+def test_a_spider_and_its_test_are_written_and_the_next_step_is_told(
+    skitter, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    answer = skitter("new", "my-shop")
+
+    assert answer.exit_code == 0
+    assert "skitter run my_shop.py" in answer.out
+    assert "python -m pytest test_my_shop.py" in answer.out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["my_shop.py", "test_my_shop.py"]
+    compile((tmp_path / "test_my_shop.py").read_text(), "test_my_shop.py", "exec")
+
+
+@pytest.mark.skipif(
+    not hasattr(pytest.importorskip("skitter"), "Spider"), reason="not exported yet"
+)
+def test_the_spider_loads(skitter, tmp_path):
+    skitter("new", "shop", "--dir", str(tmp_path))
+
+    assert load_spider(tmp_path / "shop.py").name == "shop"
+
+
+def test_a_directory_that_does_not_exist_is_made(skitter, tmp_path):
+    place = tmp_path / "all my" / "spiders"
+    answer = skitter("new", "shop.py", "--dir", str(place), "--json")
+
+    assert answer.json == {
+        "spider": f"{place}/shop.py",
+        "test": f"{place}/test_shop.py",
+        "run": f"skitter run '{place}/shop.py'",
+        "check": f"python -m pytest '{place}/test_shop.py'",
+    }
+    assert (place / "shop.py").exists()
+
+
+@pytest.mark.parametrize("taken", ["shop.py", "test_shop.py"])
+def test_nothing_is_overwritten_and_nothing_is_half_written(skitter, tmp_path, taken):
+    (tmp_path / taken).write_text("mine")
+    answer = skitter("new", "shop", "--dir", str(tmp_path))
+
+    assert answer.exit_code == 2
+    assert f"{taken} exists, and nothing was written" in answer.err.replace("\n", "")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["../evil"], "is not a job name"),
+        (["shop", "--dir", "/dev/null/here"], "cannot write /dev/null/here/shop.py"),
+        ([], "Missing argument"),
+    ],
+)
+def test_a_mistake_is_answered_with_a_sentence(skitter, words, says):
+    answer = skitter("new", *words)
+
+    assert answer.exit_code == 2
+    assert says in answer.err
+    assert "Traceback" not in answer.err
