@@ -60,6 +60,7 @@ async def open_worker(
     async with HttpFetcher(manners.fetch, guard=guard) as fetcher:
         memory, logbook = LinkMemory(), Logbook()
         robots = RobotsBook(frontier, fetcher, guard, manners.fetch.user_agent)
-        attempts = Attempts(spider, fetcher, robots if manners.obey_robots else None, memory)
+        obeyed = robots if manners.obey_robots else None
+        attempts = Attempts(spider, fetcher, obeyed, memory, logbook)
         endings = Endings(frontier, memory, logbook)
         yield Worker(frontier, attempts, endings, logbook, options)

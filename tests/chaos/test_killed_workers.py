@@ -104,14 +104,7 @@ async def test_workers_stopped_at_random_moments_are_refused_as_often_as_they_ar
     await assert_clean(frontier)
 
 
-TAKES_OTHERS_ALONG = pytest.mark.xfail(
-    strict=False, reason="what was leased together is queued and leased together again"
-)
-
-
-@pytest.mark.parametrize(
-    ("urls", "batch"), [(60, 1), slow(5000, 1), pytest.param(60, 20, marks=TAKES_OTHERS_ALONG)]
-)
+@pytest.mark.parametrize(("urls", "batch"), [(60, 1), slow(5000, 1), (60, 20)])
 async def test_a_url_that_kills_its_worker_is_dead_after_max_losses_and_the_others_are_done(
     private_server, private, fleet, job, urls, batch
 ):

@@ -88,12 +88,6 @@ async def test_a_port_where_nobody_listens_is_unreachable():
             pass
 
 
-LEAKS = pytest.mark.xfail(
-    raises=RedisClusterException, reason="our_errors does not know RedisClusterException"
-)
-ONE_NODE_ONLY = pytest.mark.xfail(reason="inspect looks at one node of a cluster")
-CLUSTERDOWN = pytest.mark.xfail(reason="Server.call does not repeat what CLUSTERDOWN refused")
-
 CLUSTER = {"cluster-enabled": "yes", "cluster-node-timeout": "2000", "appendonly": "yes"}
 
 
@@ -123,7 +117,6 @@ async def test_a_job_of_six_shards_is_crawled_on_a_cluster_of_three_nodes(
     assert min(keys) > 0, f"a node had no part in it: {keys}"
 
 
-@CLUSTERDOWN
 async def test_workers_ride_through_a_node_of_the_cluster_that_is_killed(cluster, fleet, job):
     async with connect(cluster_url(cluster)) as server:
         frontier = await create_job(server, job, options=rude(), layout=Layout(shards=6))
@@ -142,9 +135,7 @@ async def test_workers_ride_through_a_node_of_the_cluster_that_is_killed(cluster
         await assert_clean(frontier)
 
 
-@pytest.mark.parametrize(
-    "number", [0, pytest.param(1, marks=ONE_NODE_ONLY), pytest.param(2, marks=ONE_NODE_ONLY)]
-)
+@pytest.mark.parametrize("number", [0, 1, 2])
 async def test_a_cluster_of_which_one_node_evicts_keys_is_refused(cluster, number):
     cluster[number].ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     try:
@@ -155,7 +146,6 @@ async def test_a_cluster_of_which_one_node_evicts_keys_is_refused(cluster, numbe
         cluster[number].ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
 
 
-@LEAKS
 async def test_a_cluster_of_which_no_node_listens_is_unreachable():
     [port] = free_ports(1)
     with pytest.raises(ServerUnreachable, match=rf"127\.0\.0\.1:{port} does not answer"):
@@ -163,14 +153,12 @@ async def test_a_cluster_of_which_no_node_listens_is_unreachable():
             pass
 
 
-@LEAKS
 async def test_a_cluster_that_wants_a_password_says_so(old_redis):
     with pytest.raises(ServerRefused, match="password"):
         async with connect(f"redis+cluster://127.0.0.1:{old_redis.port}"):
             pass
 
 
-@LEAKS
 async def test_a_single_server_taken_for_a_cluster_is_unfit(old_redis):
     with pytest.raises(ServerUnfit, match="cluster"):
         async with connect(f"redis+cluster://:{PASSWORD}@127.0.0.1:{old_redis.port}"):

@@ -160,8 +160,11 @@ class Raw:
 
 
 def _open(name: str, value: bytes) -> Any:
-    if name in ("hosts", "trouble", "recent"):
+    if name in ("hosts", "trouble"):
         return decode(value)
+    if name == "recent":
+        number, _, answer = value.partition(b" ")
+        return [int(number), decode(answer)]
     if name == "stats":
         return int(value)
     return value.decode() if name in ("control", "holder") else value

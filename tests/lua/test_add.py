@@ -12,7 +12,7 @@ async def test_a_new_request_is_pending_remembered_and_its_host_due(raw):
 
     dump = await raw.dump_without_traces()
     del dump["control", None]
-    known = {"in_flight": 0, "next_at": 0, "pages": 0, "shelved": 0}
+    known = {"in_flight": 0, "pages": 0, "shelved": 0}
     assert codes == [NEW]
     assert dump == {
         ("queue", "a.test"): {"11": raw.score(5, 1)},

@@ -21,7 +21,7 @@ async def test_what_is_leased_moves_from_the_queue_to_its_holder(raw, clock):
     assert await raw.read("holder") == {"1": grant.token}
     assert await raw.read("task") == {"1": b"3 a.test body"}
     known = await raw.known()
-    assert (known["in_flight"], known["next_at"], known["turn"]) == (1, clock(), 2)
+    assert (known["in_flight"], known["asked_at"], known["turn"]) == (1, clock(), 2)
     assert await raw.counter("pending") == 0
 
 

@@ -120,9 +120,9 @@ def test_fields_with_our_names_are_kept_under_another(path: Path):
 
 
 def test_a_second_writer_is_told_that_there_is_one(path: Path):
-    with closing(open_store(str(path), job=JOB)):
-        with pytest.raises(SinkBusy, match="another process writes"):
-            open_store(str(path), job=JOB)
+    writes = pytest.raises(SinkBusy, match="another process writes")
+    with closing(open_store(str(path), job=JOB)), writes:
+        open_store(str(path), job=JOB)
     write(path, [result(0, {"n": 1})])
 
 
@@ -194,7 +194,7 @@ def test_a_directory_that_is_not_there_is_named(tmp_path: Path):
 def test_items_that_are_no_data_are_named_and_nothing_of_the_call_is_written(path: Path):
     bad = result(1, {"n": object()})
     with closing(open_store(str(path), job=JOB)) as store:
-        with pytest.raises(RowsRefused, match="books.example/1") as caught:
+        with pytest.raises(RowsRefused, match=r"books\.example/1") as caught:
             store.write([result(0, {"n": 1}), bad, result(2, {"n": "\ud800"})])
         assert [refused.fingerprint for refused, _ in caught.value.refused] == [
             f"{n:016x}" for n in (1, 2)
@@ -204,9 +204,9 @@ def test_items_that_are_no_data_are_named_and_nothing_of_the_call_is_written(pat
 
 def test_a_row_with_2000_fields_is_refused_with_advice(path: Path):
     wide = result(0, {f"f{n}": n for n in range(2000)})
-    with closing(open_store(str(path), job=JOB)) as store:
-        with pytest.raises(RowsRefused, match="2,000 fields.*put keys that are data into"):
-            store.write([wide])
+    advice = pytest.raises(RowsRefused, match=r"2,000 fields.*put keys that are data into")
+    with closing(open_store(str(path), job=JOB)) as store, advice:
+        store.write([wide])
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

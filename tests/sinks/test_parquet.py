@@ -133,7 +133,7 @@ def test_a_file_or_a_directory_that_is_not_ours_is_left_alone(path: Path):
 def test_a_part_that_somebody_removed_is_named(path: Path):
     write(path, [result(0, {"n": 1})])
     (path / "part-00000001.parquet").unlink()
-    with pytest.raises(BadSink, match="part-00000001.parquet is gone"):
+    with pytest.raises(BadSink, match=r"part-00000001\.parquet is gone"):
         open_store(str(path), job=JOB)
 
 

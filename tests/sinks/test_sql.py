@@ -19,6 +19,7 @@ from sinks.making import FETCHED_AT, JOB, result, results, row_id, rows_of, writ
 from sinks.test_files import JSON, file_size_limit
 from skitter.sinks.base import BadSink, RowsRefused, SinkAway
 from skitter.sinks.dsn import find_dialect, open_store, table_of
+from skitter.sinks.sqlite import Sqlite
 
 if TYPE_CHECKING:
     from sinks.conftest import PostgresServer
@@ -29,6 +30,7 @@ import sys
 from skitter.model import Result
 from skitter.sinks.dsn import open_store
 dsn, who, batches = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+base = 1000 * (who + 1)
 store = open_store(dsn, job="books")
 print("open", flush=True)
 sys.stdin.readline()
@@ -40,7 +42,7 @@ for batch in range(batches):
             f"own{who}": n, f"new{batch}": 1, "both": n if batch < batches // 2 else "text",
             f"mixed{batch}": [1] if who else 1.5,
         }, 1.0)
-        for n in [*range(20), *range(1000 * (who + 1) + batch * 10, 1000 * (who + 1) + batch * 10 + 10)]
+        for n in [*range(20), *range(base + batch * 10, base + batch * 10 + 10)]
     ])
 store.close()
 """
@@ -201,9 +203,9 @@ def test_any_name_of_a_field_works_and_comes_back(database: str):
 
 
 def test_a_row_with_2000_columns_is_refused_with_advice(database: str):
-    with closing(open_store(database, job=JOB)) as store:
-        with pytest.raises(RowsRefused, match="2,000 fields.*put keys that are data into"):
-            store.write([result(0, {f"f{n}": n for n in range(2000)})])
+    advice = pytest.raises(RowsRefused, match=r"2,000 fields.*put keys that are data into")
+    with closing(open_store(database, job=JOB)) as store, advice:
+        store.write([result(0, {f"f{n}": n for n in range(2000)})])
 
 
 def test_a_table_stops_growing_before_the_database_does(database: str):
@@ -363,11 +365,12 @@ def test_any_items_share_a_table_of_postgresql(
 
 
 def test_a_commit_in_sqlite_is_on_the_disk(tmp_path: Path):
-    with closing(open_store(str(tmp_path / "x.db"), job=JOB)) as store:
-        with store._engine.connect() as connection:  # type: ignore[attr-defined]
-            query = connection.exec_driver_sql
-            assert query("PRAGMA journal_mode").scalar() == "wal"
-            assert query("PRAGMA synchronous").scalar() == 2
+    engine = Sqlite(tmp_path / "x.db").open()
+    with engine.connect() as connection:
+        query = connection.exec_driver_sql
+        assert query("PRAGMA journal_mode").scalar() == "wal"
+        assert query("PRAGMA synchronous").scalar() == 2
+    engine.dispose()
 
 
 def test_values_in_sqlite_have_the_types_that_sql_expects(tmp_path: Path):
@@ -457,7 +460,7 @@ def test_postgresql_may_be_away_for_a_while(postgres: str, postgres_server: Post
         store.write([result(0, {"a": 1})])
         postgres_server.stop()
         try:
-            with pytest.raises(SinkAway, match="postgresql at 127.0.0.1:.* is away"):
+            with pytest.raises(SinkAway, match=r"postgresql at 127\.0\.0\.1:.* is away"):
                 store.write([result(1, {"a": 2})])
         finally:
             postgres_server.start()

@@ -58,7 +58,7 @@ class Ground:
             await asyncio.sleep(0.05)
 
     async def version(self) -> str:
-        facts = await inspect(self.server)
+        [facts] = await inspect(self.server)
         return f"{facts.name} {facts.version}"
 
 

@@ -30,7 +30,7 @@ Contender = Callable[[], Awaitable[float]]  # -> microseconds a URL
 async def measure_speed(
     ground: Ground, peer: Peer | None, *, urls: int, few_urls: int, hosts: int, rounds: int
 ) -> list[Finding]:
-    """The peer does `few_urls`, one by one a quarter: their rates do not depend on the number."""
+    """Per URL, so the slow ones do fewer: the peer `few_urls`, one by one a quarter of that."""
     many, few = make_urls(urls, hosts=hosts), make_urls(few_urls, hosts=hosts)
     single = few[: max(1, few_urls // 4)]
     contenders: dict[str, Contender] = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, settings
-from skitter.cli.output import emit_json, err, out, pairs, say
+from skitter.cli.output import clean, emit_json, err, out, pairs, say
 from skitter.frontier.audit import STATES, AuditReport, audit
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.why import Explanation, why
@@ -65,7 +66,7 @@ def show_audit(report: AuditReport) -> None:
             f"For those, `skitter pause {report.job}` first."
         )
     for problem in sorted(report.problems):
-        out.print(f"[red]problem[/]  {problem.subject} {problem.says}")
+        out.print(f"[red]problem[/]  {escape(clean(f'{problem.subject} {problem.says}'))}")
     if report.clean:
         out.print("[green]Every URL is accounted for.[/]")
 

@@ -19,12 +19,12 @@ import uvloop
 
 from skitter.app import Manners, open_server, open_worker
 from skitter.cli.common import Directory, Job, Json, Redis, settings
+from skitter.cli.duty import LoaderDuty
 from skitter.cli.output import emit_json, err, say, tell
 from skitter.cli.progress import CrawlDisplay, Moment, Rate, duration
 from skitter.errors import BadOption, JobMissing, UsageError
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.connection import Server
-from skitter.frontier.crew import log
 from skitter.frontier.eta import Bound, slowest_host
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
@@ -33,7 +33,8 @@ from skitter.frontier.jobs import create_job, open_job, purge_job
 from skitter.frontier.shard import client_name
 from skitter.model import Stats
 from skitter.settings import Layout, Limits, Politeness, Settings
-from skitter.sinks import Hooks, LoadState, export, load, open_sink
+from skitter.sinks import Hooks, Loaded, load, open_sink
+from skitter.sinks.export import export
 from skitter.spider import Spider, default_spider, load_spider
 from skitter.spider.spider import run_hooks
 from skitter.urls import fingerprint, identify
@@ -57,6 +58,9 @@ RobotsOff = Annotated[bool, typer.Option("--ignore-robots", help="Do not obey ro
 Allow = Annotated[
     list[str] | None,
     typer.Option("--allow-host", help="A private host that may be fetched; seeds' hosts may."),
+]
+Parent = Annotated[
+    int | None, typer.Option("--parent", hidden=True, help="Stop when this process is gone.")
 ]
 KeepAlive = Annotated[
     bool, typer.Option("--keep-alive", help="Stay when it is finished, for what is pushed later.")
@@ -243,15 +247,15 @@ async def _seed(frontier: Frontier, spider: Spider) -> None:
     await feed(frontier, batch, wait=True)
 
 
-def _supervisor(frontier: Frontier, plan: Plan, out: str | None) -> Supervisor:
+def _supervisor(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
     """The processes run this very command line, and find the server by their environment."""
     program = [sys.executable, "-m", "skitter"]
     work_words = [*program, "work", plan.target, "--job", frontier.job]
-    work_words += ["--concurrency", str(plan.concurrency)]
+    work_words += ["--concurrency", str(plan.concurrency), "--parent", str(os.getpid())]
     work_words += ["--ignore-robots"] if plan.ignore_robots else []
     work_words += [word for host in plan.allow for word in ("--allow-host", host)]
     work_words += ["--keep-alive"] if plan.keep_alive else []
-    load_words = [*program, "load", frontier.job, "--to", out, "--quiet"] if out else None
+    load_words = [*program, "load", frontier.job, "--to", out, "--parent", str(os.getpid())]
     environment = dict(os.environ)
     if plan.where.redis_url is not None:
         environment["SKITTER_REDIS_URL"] = plan.where.redis_url
@@ -259,7 +263,7 @@ def _supervisor(frontier: Frontier, plan: Plan, out: str | None) -> Supervisor:
     return Supervisor(
         frontier,
         worker_command=work_words,
-        loader_command=load_words,
+        loader_command=load_words if out else None,
         workers=plan.workers,
         environment=environment,
         keep_alive=plan.keep_alive,
@@ -377,7 +381,7 @@ def worker(
         async with open_server(plan.where, progress=tell) as server:
             layout = Layout(canonical=spider.canonical)
             frontier = await create_job(server, job or spider.name, layout=layout)
-            return await _supervisor(frontier, plan, None).run()
+            return await _supervisor(frontier, plan, "").run()
 
     raise typer.Exit(0 if uvloop.run(main()) else 130)
 
@@ -389,13 +393,14 @@ def work(
     keep_alive: KeepAlive = False,
     ignore_robots: RobotsOff = False,
     allow_host: Allow = None,
+    parent: Parent = None,
     redis: Redis = None,
     directory: Directory = None,
 ) -> None:
     """One worker, in this process."""
     spider = spider_of(target)
     manners = Manners(obey_robots=not ignore_robots, allowed_hosts=frozenset(allow_host or ()))
-    options = WorkerOptions(concurrency=concurrency, keep_alive=keep_alive)
+    options = WorkerOptions(concurrency=concurrency, keep_alive=keep_alive, parent=parent)
 
     async def main() -> None:
         async with open_server(settings(redis, directory), progress=tell) as server:
@@ -416,34 +421,32 @@ def spider_of(target: str) -> Spider:
 def load_items(
     job: Job,
     to: Annotated[str, typer.Option("--to", help="JOB.db, a .jsonl, .csv, .parquet or DSN.")],
-    quiet: Annotated[bool, typer.Option("--quiet", hidden=True)] = False,
+    parent: Parent = None,
     redis: Redis = None,
     directory: Directory = None,
 ) -> None:
     """Move items from the crawl into a database or file, until stopped."""
 
-    async def main() -> None:
+    async def main() -> Loaded:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         async with open_server(settings(redis, directory), progress=tell) as server:
             frontier = await open_job(server, job)
-            name = client_name()
-            async with open_sink(to, job=job) as sink:
-                hooks = Hooks(on_state=lambda state: _tell_state(frontier, name, state, quiet))
-                loaded = await load(ItemStream(frontier, name), sink, stop=stop, hooks=hooks)
-        if not quiet:
-            say(f"{job}: {loaded.written:,} rows to {to}")
+            duty = LoaderDuty(frontier, client_name(), stop, parent)
+            async with open_sink(to, job=job) as sink, asyncio.TaskGroup() as group:
+                beating = group.create_task(duty.beat())
+                hooks = Hooks(on_state=duty.tell, on_rejected=duty.set_aside)
+                source = ItemStream(frontier, duty.name)
+                loaded = await load(source, sink, stop=stop, hooks=hooks)
+                beating.cancel()
+            await duty.leave()
+            return loaded
 
-    uvloop.run(main())
-
-
-def _tell_state(frontier: Frontier, name: str, state: LoadState, quiet: bool) -> None:
-    level = "info" if state.ok else "warning"
-    asyncio.get_running_loop().create_task(log(frontier, level, name, state.message))
-    if not quiet:
-        tell(state.message)
+    loaded = uvloop.run(main())
+    if parent is None:
+        say(f"{job}: {loaded.written:,} rows to {to}")
 
 
 def export_items(

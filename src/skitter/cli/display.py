@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from skitter.cli.output import clean
 from skitter.cli.progress import duration
 from skitter.frontier.crew import Event, Heartbeat
 from skitter.frontier.eta import Bound, eta_s
@@ -34,15 +34,6 @@ LATE_S: Final = 6.0
 WIDE: Final = 110
 #: Lines of the screen that are neither a job, nor one of the crew, nor a line of the log.
 _FRAME: Final = 7
-
-# Control characters, and those that reverse the writing: what strangers wrote must not steer the
-# terminal. Rich lets ESC through.
-_UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-
-
-def clean(text: str) -> str:
-    """One line that a terminal can be trusted with."""
-    return _UNSAFE.sub("\ufffd", re.sub(r"[\t\r\n]+", " ", text))
 
 
 # --- the log --------------------------------------------------------------------------------------

@@ -17,8 +17,7 @@ import typer
 import uvloop
 
 from skitter.cli.common import Json
-from skitter.cli.display import clean
-from skitter.cli.output import complain, emit_json, pairs, tell
+from skitter.cli.output import clean, complain, emit_json, pairs, tell
 from skitter.cli.visit import Hop, Visit, visit
 from skitter.errors import SkitterError, UsageError, shorten
 from skitter.page import Page

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from rich.console import Console
@@ -13,8 +14,17 @@ from rich.table import Table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+# Control characters, and those that reverse the writing: what strangers wrote must not steer the
+# terminal. Rich lets ESC through.
+_UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def clean(text: str) -> str:
+    """One line that a terminal can be trusted with."""
+    return _UNSAFE.sub("\ufffd", re.sub(r"[\t\r\n]+", " ", text))
 
 
 def emit_json(value: Any) -> None:
@@ -29,24 +39,24 @@ def emit_line(value: Any) -> None:
 
 def say(text: str) -> None:
     """One line of an answer."""
-    out.print(escape(text))
+    out.print(_safe(text))
 
 
 def tell(text: str) -> None:
     """One line of progress."""
-    err.print(escape(text), style="dim")
+    err.print(_safe(text), style="dim")
 
 
 def complain(text: str) -> None:
     """What went wrong, and what to do."""
-    err.print(f"[bold red]skitter:[/] {escape(text)}")
+    err.print(f"[bold red]skitter:[/] {_safe(text)}")
 
 
 def pairs(rows: Iterable[tuple[str, object]]) -> None:
     """Names and values."""
     table = Table.grid(padding=(0, 2))
     for name, value in rows:
-        table.add_row(f"[dim]{escape(name)}[/]", escape(str(value)))
+        table.add_row(f"[dim]{escape(name)}[/]", _safe(str(value)))
     out.print(table)
 
 
@@ -59,5 +69,9 @@ def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         number = i < len(kinds) and kinds[i] in (int, float)
         table.add_column(name, justify="right" if number else "left", overflow="fold")
     for row in cells:
-        table.add_row(*map(escape, row))
+        table.add_row(*map(_safe, row))
     out.print(table)
+
+
+def _safe(text: str) -> str:
+    return "\n".join(escape(clean(line)) for line in text.split("\n"))

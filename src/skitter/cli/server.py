@@ -99,13 +99,13 @@ def diagnose(where: Settings) -> Diagnosis:
 
 async def _examine(url: str, password: str | None, name: str) -> Diagnosis:
     async with connect(url, password=password) as server:
-        facts = await inspect(server)
+        nodes = await inspect(server)
         return Diagnosis(
             name,
             running=True,
-            facts=facts,
+            facts=nodes[0],
             jobs=await list_jobs(server),
-            problems=problems_of(facts),
+            problems=sorted({problem for facts in nodes for problem in problems_of(facts)}),
         )
 
 

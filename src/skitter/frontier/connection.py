@@ -33,12 +33,21 @@ from skitter.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
     from skitter.frontier.scripts import Script
 
 SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster")
 CONNECT_S, REPLY_S = 5.0, 30.0
+#: The server is away, or busy becoming another one: failover, loading, a cluster that votes.
+AWAY = (
+    problems.ConnectionError,
+    problems.TimeoutError,
+    problems.ClusterDownError,
+    problems.MasterDownError,
+    problems.ReadOnlyError,
+    problems.TryAgainError,
+)
 OLDEST = {"redis": (7, 0), "valkey": (7, 2)}  # script flags; a Valkey below 7.2 never existed
 
 
@@ -47,7 +56,8 @@ async def connect(url: str, *, password: str | None = None) -> AsyncIterator[Ser
     """A server at any of SCHEMES, checked to be fit for a frontier; closed at the end."""
     server = Server(_client(url, password), where=redact(url))
     try:
-        check_fitness(await inspect(server))
+        for facts in await inspect(server):
+            check_fitness(facts)
         yield server
     finally:
         await server.client.aclose()
@@ -62,22 +72,23 @@ class Server:
     patience_s: float = 10.0  # how long to repeat a call while the server is away
 
     async def command(self, *words: Any) -> Any:
-        """One plain command."""
-        with our_errors(self.where):
-            return await self.client.execute_command(*words)
+        """One plain command. Only for those that may be run twice."""
+        return await self._answered(lambda: self.client.execute_command(*words))
 
     async def call(self, script: Script, keys: Sequence[str], args: Sequence[object]) -> Any:
-        """One script call. Safe to be repeated, so it is, until it is answered."""
+        """One script call. Those that change something recognise a repeat."""
+        return await self._answered(lambda: self._evalsha(script, keys, args))
+
+    async def _answered(self, send: Callable[[], Awaitable[Any]]) -> Any:
+        """Repeat until it is answered, or until patience ends."""
+        give_up_at = time.monotonic() + self.patience_s
+        pause_s = 0.02
         with our_errors(self.where):
-            give_up_at = time.monotonic() + self.patience_s
-            pause_s = 0.02
             while True:
                 try:
-                    return await self._evalsha(script, keys, args)
-                except problems.AuthenticationError:
-                    raise
-                except (problems.ConnectionError, problems.TimeoutError, OSError):
-                    if time.monotonic() > give_up_at:
+                    return await send()
+                except (*AWAY, OSError) as error:
+                    if _is_refusal(error) or time.monotonic() > give_up_at:
                         raise
                 await asyncio.sleep(pause_s * (0.5 + random.random()))
                 pause_s = min(1.0, pause_s * 2)
@@ -107,15 +118,21 @@ class ServerFacts:
     last_write_ok: bool
 
 
-async def inspect(server: Server) -> ServerFacts:
-    """Ask the server. INFO only, plus CONFIG where it is allowed: many providers forbid it."""
-    raw: Any = await server.command("INFO")
-    info = raw if "redis_version" in raw else next(iter(raw.values()))  # a cluster: per node
-    try:
-        config: Any = await server.client.config_get("appendfsync")
-        fsync = config.get("appendfsync")
-    except (problems.ResponseError, AttributeError):
-        fsync = None
+async def inspect(server: Server) -> list[ServerFacts]:
+    """Ask the server, or every node of a cluster. INFO, and CONFIG where it is allowed."""
+    everybody = {"target_nodes": "all"} if isinstance(server.client, RedisCluster) else {}
+    with our_errors(server.where):
+        answer: Any = await server.client.execute_command("INFO", **everybody)
+        infos = [answer] if "redis_version" in answer else list(answer.values())
+        try:
+            config: Any = await server.client.execute_command("CONFIG GET", "appendfsync")
+            fsync = config.get("appendfsync") if isinstance(config, dict) else None
+        except problems.ResponseError:  # many providers forbid it
+            fsync = None
+    return [_facts(info, fsync) for info in infos]
+
+
+def _facts(info: dict[str, Any], fsync: str | None) -> ServerFacts:
     name = str(info.get("server_name", "redis"))
     return ServerFacts(
         name=name,
@@ -168,10 +185,13 @@ def our_errors(where: str) -> Iterator[None]:
         raise ServerUnreachable(
             f"{where} is loading its data: try again in a moment, or watch its log."
         ) from error
-    except (problems.ConnectionError, problems.TimeoutError, OSError) as error:
-        # While it connects, the client makes one kind of error of everything.
-        if "Authentication required" in str(error) or "username-password" in str(error):
+    except (*AWAY, problems.RedisClusterException, OSError) as error:
+        if _is_refusal(error):
             raise _refused(where, error) from error
+        if "cluster support disabled" in _whole(error) or "Cluster mode is not" in _whole(error):
+            raise ServerUnfit(
+                f"{where} is no cluster: use redis:// for a single server, or name a node."
+            ) from error
         raise ServerUnreachable(
             f"{where} does not answer ({error}): check that it runs and that this machine "
             "may reach it."
@@ -180,6 +200,18 @@ def our_errors(where: str) -> Iterator[None]:
         if gone := re.match(r"GONE .*\{(.+):\d+\}", str(error)):  # lua/lib/limits.lua
             raise JobMissing(gone.group(1), known=[]) from error
         raise InfrastructureError(f"{where} answered with an error: {error}") from error
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """While it connects, the client makes one kind of error of everything."""
+    return isinstance(error, problems.AuthenticationError) or any(
+        words in _whole(error) for words in ("Authentication required", "username-password")
+    )
+
+
+def _whole(error: BaseException | None) -> str:
+    """What an error says, with what caused it."""
+    return f"{error} {_whole(error.__cause__ or error.__context__)}" if error else ""
 
 
 def _refused(where: str, error: Exception) -> ServerRefused:

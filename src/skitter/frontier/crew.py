@@ -91,16 +91,26 @@ async def read_log(frontier: Frontier, after: str = "-", count: int = 1000) -> l
     entries = await shard.server.command(
         "XRANGE", shard.keys.key("events"), start, "+", "COUNT", count
     )
-    return [
-        Event(
-            id=entry.decode(),
-            at=int(entry.partition(b"-")[0]) / 1000,
-            level=fields[b"level"].decode(),
-            worker=fields[b"worker"].decode(),
-            text=fields[b"text"].decode("utf-8", "replace"),
-        )
-        for entry, fields in entries
-    ]
+    return [_event(entry, fields) for entry, fields in entries]
+
+
+async def last_log(frontier: Frontier, count: int) -> list[Event]:
+    """The newest lines, oldest first."""
+    shard = frontier.shards[0]
+    entries = await shard.server.command(
+        "XREVRANGE", shard.keys.key("events"), "+", "-", "COUNT", count
+    )
+    return [_event(entry, fields) for entry, fields in reversed(entries)]
+
+
+def _event(entry: bytes, fields: dict[bytes, bytes]) -> Event:
+    return Event(
+        id=entry.decode(),
+        at=int(entry.partition(b"-")[0]) / 1000,
+        level=fields[b"level"].decode(),
+        worker=fields[b"worker"].decode(),
+        text=fields[b"text"].decode("utf-8", "replace"),
+    )
 
 
 async def wanted_workers(frontier: Frontier) -> int | None:

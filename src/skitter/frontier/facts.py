@@ -99,8 +99,16 @@ class HostFacts:
     queued: int
     due: bool
     waiting: bool
-    opens_at: float  # seconds: before that it is not asked
+    asked_at: float  # seconds; 0: never
+    blocked_until: float
     own: dict[str, float]  # values in place of the job's
+
+    def delay_s(self, options: JobOptions) -> float:
+        return self.own.get("delay_ms", options.politeness.delay_s * 1000) / 1000
+
+    def opens_at(self, options: JobOptions) -> float:
+        """Seconds: before that it is not asked again."""
+        return max(self.asked_at + self.delay_s(options), self.blocked_until)
 
     def may_be_asked(self, options: JobOptions) -> bool:
         """Whether a slot and budget are left; the moment may still have to come."""
@@ -129,7 +137,8 @@ def _host_facts(
         queued=queued,
         due=due != b"",
         waiting=wait != b"",
-        opens_at=max(known.get("next_at", 0), known.get("blocked_until", 0)) / 1000,
+        asked_at=known.get("asked_at", 0) / 1000,
+        blocked_until=known.get("blocked_until", 0) / 1000,
         own={key: known[key] for key in ("delay_ms", "max_in_flight", "max_pages") if key in known},
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import redis.exceptions as problems
 
 from skitter.errors import InfrastructureError
-from skitter.frontier.wire import decode
+from skitter.frontier.wire import cut, decode, encode
 from skitter.model import Result
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PAGE = 500
 GROUP = "load"
+REJECTED_KEPT = 100_000
 #: A loader that has not acknowledged for so long is taken for dead, and its items are taken over.
 TAKE_OVER_S = 30.0
 
@@ -41,6 +42,16 @@ async def remove_items(frontier: Frontier, results: Sequence[Result]) -> int:
     for shard, ids in _by_shard(frontier, results):
         removed += await shard.server.command("XDEL", shard.keys.key("items"), *ids)
     return removed
+
+
+async def set_aside(frontier: Frontier, result: Result, reason: str) -> None:
+    """Keep an item that cannot be stored, with the reason; the oldest go when there are many."""
+    shard = frontier.shards[0]
+    await shard.server.command(
+        "XADD", shard.keys.key("rejected"), "MAXLEN", "~", REJECTED_KEPT, "*",
+        "fp", result.fingerprint, "n", result.index, "reason", cut(reason),
+        "item", encode({"url": result.url, "item": result.item}),
+    )  # fmt: skip
 
 
 @dataclass(slots=True)

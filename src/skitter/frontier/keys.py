@@ -30,7 +30,9 @@ class KeySpec:
 SHARD_KEYS: dict[str, KeySpec] = {
     "control": KeySpec("hash", "the desired state (run, pause, drain, cancel) and every limit"),
     "stats": KeySpec("hash", "counters: pending, done, seen, ticket, buckets, late, ..."),
-    "hosts": KeySpec("hash", "host -> msgpack: in_flight, next_at, turn, pages, place, overrides"),
+    "hosts": KeySpec(
+        "hash", "host -> msgpack: in_flight, asked_at, turn, pages, place, its own limits"
+    ),
     "due": KeySpec("zset", "host -> rank: hosts that may be asked now, best first"),
     "wait": KeySpec("zset", "host -> ms: hosts with work that may not be asked before then"),
     "queue": KeySpec("zset", "fingerprint -> score (priority, then arrival)", family="host"),
@@ -45,6 +47,7 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "trouble": KeySpec("hash", "fingerprint -> msgpack: failures, losses, last error and its time"),
     "dead": KeySpec("zset", "fingerprint -> ms at which it was given up"),
     "items": KeySpec("stream", "what handlers yielded, until a reader acknowledges it"),
+    "rejected": KeySpec("stream", "items that could not be stored, with the reason; capped"),
     "robots": KeySpec("string", "robots.txt as it was answered, until it expires", family="host"),
     "workers": KeySpec("hash", "worker -> msgpack of its last heartbeat"),
     "events": KeySpec("stream", "the log of all workers, capped"),

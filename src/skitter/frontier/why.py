@@ -100,8 +100,9 @@ def _waiting(host: HostFacts, options: JobOptions, state: State, now_s: float) -
     reasons = []
     if state in (State.PAUSE, State.CANCEL):
         reasons.append(f"the job's state is {state.value}: run `skitter resume`")
-    if host.opens_at > now_s:
-        reasons.append(f"its host may be asked again {_when(host.opens_at, now_s)}")
+    opens_at = host.opens_at(options)
+    if opens_at > now_s:
+        reasons.append(f"its host may be asked again {_when(opens_at, now_s)}")
     limit = int(host.own.get("max_in_flight", options.politeness.max_in_flight))
     if host.in_flight >= limit:
         reasons.append(f"its host has {host.in_flight} of {limit} requests in flight")

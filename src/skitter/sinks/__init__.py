@@ -9,7 +9,6 @@ instruction leads to no missing and no double row (ledger.py says how for files)
 
 from skitter.sinks.base import BadSink, MissingExtra, RowsRefused, Sink, SinkAway, SinkBusy
 from skitter.sinks.dsn import open_sink
-from skitter.sinks.export import export
 from skitter.sinks.loader import Hooks, ItemSource, Loaded, LoadState, Pace, load
 
 __all__ = [
@@ -24,7 +23,6 @@ __all__ = [
     "Sink",
     "SinkAway",
     "SinkBusy",
-    "export",
     "load",
     "open_sink",
 ]

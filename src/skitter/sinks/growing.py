@@ -148,7 +148,9 @@ class GrowingFile:
                 self.ledger.replace(self._copy(old, draft, convert))
                 draft.flush()
                 os.fsync(draft.fileno())
-                return draft.tell()
+                size = draft.tell()
+            sync_directory(self.path.parent)  # the ledger is about to rely on the draft's name
+            return size
         except BaseException:
             self._draft.unlink(missing_ok=True)  # a full disk needs the room
             raise

@@ -130,6 +130,7 @@ class ParquetParts:
         draft = self._draft(number)
         try:
             save(tables, kinds, draft)
+            sync_directory(self.path)  # the ledger is about to rely on the draft's name
         except BaseException:
             draft.unlink(missing_ok=True)  # a full disk needs the room
             raise

@@ -251,11 +251,12 @@ class SqlTable:
         except DBAPIError as error:
             self._engine.dispose()
             trouble, reason = self._dialect.judge(error), self._dialect.explain(error)
-            if trouble is Trouble.AWAY:
-                raise SinkAway(f"{self._dialect.name} is away: {reason}") from error
+            if trouble is Trouble.BUG:
+                raise
             if trouble is Trouble.ALIEN:
                 raise BadSink(f"{self._dialect.name} cannot be used: {reason}.") from error
-            raise
+            what = "is away" if trouble is Trouble.AWAY else "does not take the rows"
+            raise SinkAway(f"{self._dialect.name} {what}: {reason}") from error
 
 
 def _key(number: int) -> str:

@@ -26,6 +26,8 @@ from skitter.worker.verdict import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from skitter.fetch.client import Fetcher
     from skitter.spider.spider import Spider
     from skitter.worker.endings import LinkMemory
@@ -49,6 +51,7 @@ class Attempts:
     fetcher: Fetcher
     robots: RobotsBook | None  # None: robots.txt is not obeyed
     memory: LinkMemory
+    log: Callable[[str, str], None]  # level, text
     policy: Policy = field(default_factory=Policy)
 
     async def make(self, lease: Lease) -> Ending:
@@ -56,16 +59,22 @@ class Attempts:
         try:
             return await self._make(lease)
         except SkitterError as error:
-            await run_hooks(self.spider.hooks.error, lease.request, error)
+            await self._tell_hooks(lease.request, error)
             return _ending(lease, judge_error(error, attempt=lease.attempt, policy=self.policy))
+
+    async def _tell_hooks(self, request: Request, error: SkitterError) -> None:
+        """A hook of the user's must not cost the page its verdict."""
+        try:
+            await run_hooks(self.spider.hooks.error, request, error)
+        except Exception as failure:
+            self.log("error", f"an on_error hook failed: {failure!r}")
 
     async def _make(self, lease: Lease) -> Ending:
         request = lease.request
         if self.robots is not None:
             rules = await self.robots.rules(request.url, lease.host)
             if not self.robots.allows(rules, request.url):
-                reason = rules.explain(request.url, self.robots.user_agent)
-                return _ending(lease, Bury(reason))
+                return _ending(lease, self.robots.verdict(rules, request.url))
         response = await self.fetcher.fetch(request)
         verdict = judge_response(request, response, self.policy, now=time.time())
         if isinstance(verdict, Handle):

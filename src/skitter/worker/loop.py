@@ -14,10 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skitter.errors import SkitterError
+from skitter.errors import SkitterError, SpiderError
 from skitter.frontier.crew import Heartbeat, beat, leave, log, server_time
 from skitter.frontier.feed import feed_length, take_feed
 from skitter.model import Ended, State
+from skitter.spider.blame import describe
 from skitter.spider.spider import run_hooks
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class WorkerOptions:
     concurrency: int = 64
     lease_s: float = 60.0
     grace_s: float = 20.0
+    parent: int | None = None  # the supervisor's process: without it, we go home
     keep_alive: bool = False  # stay when the crawl has finished, for what is pushed later
 
 
@@ -75,7 +77,7 @@ class Worker:
         """Work until the crawl has finished, or until told to stop."""
         self._started_at = await server_time(self.frontier)
         self._watch_signals()
-        await run_hooks(self.attempts.spider.hooks.start)
+        await self._greet()
         self.logbook("info", "worker started")
         helpers = [
             asyncio.create_task(work())
@@ -92,6 +94,12 @@ class Worker:
             self.logbook("info", "worker stopped")
             await self._tell()
             await leave(self.frontier, self.name)
+
+    async def _greet(self) -> None:
+        try:
+            await run_hooks(self.attempts.spider.hooks.start)
+        except Exception as error:
+            raise SpiderError(f"an on_start hook failed: {describe(error)}") from error
 
     def stop(self) -> None:
         """Lease nothing more; a second call does not wait for what is under way."""
@@ -111,6 +119,9 @@ class Worker:
                 await self._free.wait()
                 continue
             leases, again_in_s = await self._lease(free)
+            if leases and leases[0].losses:
+                await self._quarantine(leases)
+                continue
             for lease in leases:
                 self._begin(lease)
             if leases:
@@ -142,6 +153,15 @@ class Worker:
         task = asyncio.create_task(self._attempt(lease))
         self._active[task] = lease, time.monotonic()
         task.add_done_callback(self._end)
+
+    async def _quarantine(self, leases: list[Lease]) -> None:
+        """A request whose worker vanished may be what killed it: it runs with nobody beside it."""
+        for lease in leases:
+            while self._active:
+                await asyncio.wait(self._active)
+            await self.endings.flush()
+            self._begin(lease)
+        await asyncio.wait(self._active)
 
     async def _attempt(self, lease: Lease) -> None:
         self.endings.add(await self.attempts.make(lease))
@@ -219,6 +239,8 @@ class Worker:
         while True:
             with suppress(SkitterError):  # the server is away: whoever leases says so
                 await self._tell()
+            if is_orphan(self.options.parent):
+                self.stop()
             await asyncio.sleep(BEAT_S)
 
     async def _tell(self) -> None:
@@ -242,6 +264,11 @@ class Worker:
                 memory_mb=memory_mb(),
             ),
         )
+
+
+def is_orphan(parent: int | None) -> bool:
+    """Whether the process that looked after us is gone."""
+    return parent is not None and os.getppid() != parent
 
 
 def memory_mb() -> float:

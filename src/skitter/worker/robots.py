@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from skitter.fetch.robots import RobotsRules, fetch_robots
 from skitter.frontier.control import set_host
 from skitter.frontier.robots import claim_robots, read_robots, store_robots
+from skitter.worker.verdict import Bury, Retry
 
 if TYPE_CHECKING:
     from skitter.fetch.client import Fetcher
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 MAX_HOSTS = 10_000
 POLL_S = 0.1
+#: A host that did not answer at all is asked again soon: its pages are tried again, too.
+NO_ANSWER_S = 5.0
 
 
 @dataclass(slots=True)
@@ -50,6 +53,13 @@ class RobotsBook:
     def allows(self, rules: RobotsRules, url: str) -> bool:
         return rules.allows(url, self.user_agent)
 
+    def verdict(self, rules: RobotsRules, url: str) -> Retry | Bury:
+        """What becomes of a page that may not be fetched: in trouble, not for now."""
+        reason = rules.explain(url, self.user_agent)
+        if rules.unreachable_since is None:
+            return Bury(reason)
+        return Retry(reason, after_s=None if not rules.status else rules.ttl_s)
+
     async def _ask(self, url: str, host: str) -> RobotsRules:
         while True:
             raw = await read_robots(self.frontier, host)
@@ -64,11 +74,15 @@ class RobotsBook:
         delay_s = rules.crawl_delay_s(self.user_agent)
         if delay_s and delay_s > self.frontier.options.politeness.delay_s:
             await set_host(self.frontier, host, delay_s=min(delay_s, 3600.0))
-        await store_robots(self.frontier, host, rules.to_bytes(), ttl_s=rules.ttl_s)
+        await store_robots(self.frontier, host, rules.to_bytes(), ttl_s=_ttl_s(rules))
         return rules
 
     def _remember(self, host: str, rules: RobotsRules) -> RobotsRules:
         while len(self._known) >= MAX_HOSTS:
             self._known.pop(next(iter(self._known)))
-        self._known[host] = rules, time.monotonic() + rules.ttl_s
+        self._known[host] = rules, time.monotonic() + _ttl_s(rules)
         return rules
+
+
+def _ttl_s(rules: RobotsRules) -> float:
+    return NO_ANSWER_S if rules.status == 0 else rules.ttl_s

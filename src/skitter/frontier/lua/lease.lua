@@ -52,8 +52,10 @@ if not fps then
 end
 
 local reply = { limits.state, next_change(), token }
-local records, troubles = bulk_read('HMGET', task, fps), bulk_read('HMGET', trouble, fps)
+local records = bulk_read('HMGET', task, fps)
+local troubles = redis.call('EXISTS', trouble) == 1 and bulk_read('HMGET', trouble, fps) or {}
 for i, fp in ipairs(fps) do
-  for _, part in ipairs({ fp, records[i], troubles[i] or '' }) do reply[#reply + 1] = part end
+  local at = 3 * i
+  reply[at + 1], reply[at + 2], reply[at + 3] = fp, records[i], troubles[i] or ''
 end
 return reply

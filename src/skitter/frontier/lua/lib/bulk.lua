@@ -11,6 +11,8 @@ end
 
 -- The same for commands that read; the answers come back as one list.
 local function bulk_read(command, key, fields)
+  if #fields == 0 then return {} end
+  if #fields <= SLICE then return redis.call(command, key, unpack(fields)) end
   local answers = {}
   for first = 1, #fields, SLICE do
     local part = redis.call(command, key, unpack(fields, first, math.min(first + SLICE - 1, #fields)))

@@ -1,8 +1,8 @@
 --[[
 host: what is known about a host, loaded once per script.
 
-  in_flight   leases out now          next_at        ms before which it is not asked again
-  turn        ticket of its last turn blocked_until  ms, e.g. from Retry-After
+  in_flight   leases out now          asked_at       ms of its last turn
+  turn        ticket of that turn     blocked_until  ms, e.g. from Retry-After
   pages       pages done              shelved        pending that its budget will never reach
   best        priority of the first request in its queue; absent: look there
   place       DUE, WAIT or NOWHERE: where the host stands, so that moving it costs one command
@@ -28,7 +28,7 @@ local function load_hosts(names)
   end
   for i, packed in ipairs(bulk_read('HMGET', hosts, missing)) do
     loaded[missing[i]] = packed and cmsgpack.unpack(packed)
-      or { in_flight = 0, next_at = 0, pages = 0, shelved = 0, place = NOWHERE, best = NEVER }
+      or { in_flight = 0, pages = 0, shelved = 0, place = NOWHERE, best = NEVER }
   end
 end
 

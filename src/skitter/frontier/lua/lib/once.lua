@@ -13,14 +13,15 @@ local REMEMBER_MS = 600000
 local function answered()
   local last = redis.call('HGET', recent, verb)
   if not last then return nil end
-  local number, answer = unpack(cmsgpack.unpack(last))
-  if number == seq then return answer end
+  local number, answer = string.match(last, '^(%d+) (.*)$')
+  number = tonumber(number)
+  if number == seq then return cmsgpack.unpack(answer) end
   -- An older call was on its way while the client gave up on it and went on.
   if number > seq then error({ err = 'STALE this call was overtaken by a later one' }) end
 end
 
 local function remember(answer)
-  redis.call('HSET', recent, verb, cmsgpack.pack({ seq, answer }))
+  redis.call('HSET', recent, verb, string.format('%d ', seq) .. cmsgpack.pack(answer))
   redis.call('PEXPIRE', recent, REMEMBER_MS)
   return answer
 end

@@ -33,10 +33,17 @@ local function place_of(name, known)
   if known.in_flight >= (known.max_in_flight or limits.max_in_flight)
     or known.pages + known.in_flight >= budget
     or best_of(name, known) == NEVER then return NOWHERE end
-  local opens_at = math.max(known.next_at, known.blocked_until or 0)
+  local delay_ms = known.delay_ms or limits.delay_ms
+  local opens_at = math.max((known.asked_at or -delay_ms) + delay_ms, known.blocked_until or 0)
   if opens_at > now_ms then return WAIT, opens_at end
   -- Best priority first; among equals the host whose last turn is longest ago.
   return DUE, score_of(known.best, known.turn)
+end
+
+-- Twice as fast as table.insert, and this is where hosts pass.
+local function push(list, one, two)
+  local length = #list
+  list[length + 1], list[length + 2] = one, two
 end
 
 local function settle_hosts()
@@ -44,11 +51,8 @@ local function settle_hosts()
   for name in pairs(unsettled) do
     local known = loaded[name]
     local place, rank = place_of(name, known)
-    if place ~= known.place then table.insert(going[known.place], name) end
-    if place ~= NOWHERE then
-      table.insert(coming[place], rank)
-      table.insert(coming[place], name)
-    end
+    if place ~= known.place then push(going[known.place], name) end
+    if place ~= NOWHERE then push(coming[place], rank, name) end
     known.place = place
   end
   unsettled = {}

@@ -4,11 +4,21 @@ the other, so that a huge host cannot starve a hundred small ones.
 
 The best `most` hosts are taken off `due` at once. A host that may be asked again stands in line
 again; nobody left in `due` can come before the `most` requests that are wanted.
+
+A request whose worker vanished is handed out alone: if it is what kills workers, it does not take
+the others of its batch along, again and again, until they are all given up.
 ]]
---@include settle
-local function line_up(line, name, rank)
+--@include settle trouble
+local wary = read_counter('lost') > 0
+
+local function is_suspect(name)
+  local head = wary and redis.call('ZRANGE', queue .. name, 0, 0)[1]
+  return head and trouble_of(head).losses > 0
+end
+
+local function line_up(line, first, name, rank)
   local at = #line
-  while at > 0 and line[at].rank > rank do at = at - 1 end
+  while at >= first and line[at].rank > rank do at = at - 1 end
   table.insert(line, at + 1, { name = name, rank = rank })
 end
 
@@ -17,28 +27,39 @@ local function take_from(name)
   local fp = redis.call('ZPOPMIN', queue .. name)[1]
   known.best = nil
   known.in_flight = known.in_flight + 1
-  known.next_at = now_ms + (known.delay_ms or limits.delay_ms)
+  known.asked_at = now_ms
   known.turn = draw_ticket()
   return fp, place_of(name, known)
 end
 
-local function take(most)
-  local line, fps, names = {}, {}, {}
-  if most <= 0 then return fps end
-  local best = redis.call('ZPOPMIN', due, most)
+-- The best hosts, off `due` until they are settled again.
+local function form_line(most)
+  local best, names, line = redis.call('ZPOPMIN', due, most), {}, {}
   for i = 1, #best, 2 do names[#names + 1] = best[i] end
   load_hosts(names)
   for i, name in ipairs(names) do
     local known = host(name)
-    known.place = NOWHERE -- off `due`, until settled
+    known.place = NOWHERE
     -- A limit may have been lowered since the host was put there.
-    if place_of(name, known) == DUE then line[#line + 1] = { name = name, rank = tonumber(best[2 * i]) } end
+    if place_of(name, known) == DUE then
+      line[#line + 1] = { name = name, rank = tonumber(best[2 * i]) }
+    end
   end
-  while #line > 0 and #fps < most do
-    local name = table.remove(line, 1).name
+  return line
+end
+
+local function take(most)
+  local fps, first = {}, 1
+  local line = most > 0 and form_line(most) or {}
+  while line[first] and #fps < most do
+    local name = line[first].name
+    local suspect = is_suspect(name)
+    if suspect and #fps > 0 then break end -- it will be the first of the next call
+    first = first + 1
     local fp, place, rank = take_from(name)
     fps[#fps + 1] = fp
-    if place == DUE then line_up(line, name, rank) end
+    if suspect then break end
+    if place == DUE then line_up(line, first, name, rank) end
   end
   count('pending', -#fps)
   return fps
