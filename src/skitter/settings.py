@@ -56,7 +56,10 @@ class Retries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Where the crawl ends, and how much may wait. None: no limit."""
+    """Where the crawl ends, and how much may wait. None: no limit.
+
+    In a job of several shards `max_pending` and `max_items` are counted per shard.
+    """
 
     max_pages: int | None = None
     max_pages_per_host: int | None = None

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from redis.exceptions import RedisClusterException
 
 from chaos.rig import assert_clean, finished, need, once, progress, results, rude, slow, until
 from chaos.servers import Node, cluster_facts, free_ports, join, running

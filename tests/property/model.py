@@ -64,15 +64,11 @@ class Host:
     name: str
     in_flight: int = 0
     pages: int = 0
-    next_at: int = 0
+    asked_at: int | None = None
     blocked_until: int = 0
     turn: int = 0  # when it was last served; before that, when its first page arrived
     place: str = "nowhere"
     own: dict[str, int] = field(default_factory=dict)  # delay_ms, max_in_flight, max_pages
-
-    @property
-    def opens_at(self) -> int:
-        return max(self.next_at, self.blocked_until)
 
 
 @dataclass
@@ -108,18 +104,15 @@ class Shard:
         room = UNLIMITED if links else self.room()
         answers = []
         for offer in offers:
-            if self.is_open and room <= 0:
-                answers.append(Added.SEEN if offer.fp in self.pages else Added.FULL)
-            else:
-                answers.append(self.accept(offer))
-                room -= answers[-1] == Added.NEW
+            answers.append(self.accept(offer, has_room=room > 0))
+            room -= answers[-1] == Added.NEW
         self.settle_touched()
         return answers
 
     def lease(self, limit: int, *, ttl_ms: int, holders: Iterable[int]) -> list[Page]:
         """Best priority first, then the least recently served host, then the first to arrive."""
         self.take_back_expired(limit)
-        if self.state not in (State.RUN, State.DRAIN) or self.is_held_back():
+        if not self.is_handing_out():
             self.settle_touched()
             return []
         self.wake(limit)
@@ -132,15 +125,22 @@ class Shard:
             due = [host for host in best if host.place == "due"]
             if not due:
                 break
-            taken.append(self.take_from(min(due, key=self.rank)))
+            first = min(due, key=self.rank)
+            suspect = self.line_of(first)[0].losses > 0  # it goes out alone
+            if suspect and taken:
+                break
+            taken.append(self.take_from(first))
             taken[-1].holder, taken[-1].expires_at = holder, self.now + ttl_ms
+            if suspect:
+                break
         return taken
 
     def again_in_ms(self) -> int | None:
         """When a host opens, a retry is due or a lease runs out, whichever is first."""
-        moments = [host.opens_at for host in self.standing("wait")]
-        moments += [page.due_at for page in self.in_state("delayed")]
-        moments += [page.expires_at for page in self.in_state("leased")]
+        moments = [page.expires_at for page in self.in_state("leased")]
+        if self.is_handing_out():
+            moments += [self.opens_at(host) for host in self.standing("wait")]
+            moments += [page.due_at for page in self.in_state("delayed")]
         return max(0, min(moments) - self.now) if moments else None
 
     def extend(self, claims: Sequence[Claim], *, ttl_ms: int) -> list[Ended]:
@@ -262,6 +262,13 @@ class Shard:
     def is_open(self) -> bool:
         return self.state in (State.RUN, State.PAUSE)
 
+    def is_handing_out(self) -> bool:
+        return self.state in (State.RUN, State.DRAIN) and not self.is_held_back()
+
+    def opens_at(self, host: Host) -> int:
+        rested = 0 if host.asked_at is None else host.asked_at + self.delay_ms(host)
+        return max(rested, host.blocked_until)
+
     def is_held_back(self) -> bool:
         """Loaders do not keep up: nothing is handed out until they do."""
         limit = self.options.limits.max_items
@@ -288,7 +295,7 @@ class Shard:
         page = self.line_of(host)[0]
         page.state = "leased"
         host.in_flight += 1
-        host.next_at = self.now + self.delay_ms(host)
+        host.asked_at = self.now
         host.turn = self.draw_ticket()
         self.settle(host)
         return page
@@ -319,7 +326,7 @@ class Shard:
     def meet(self, name: str) -> Host:
         return self.hosts.setdefault(name, Host(name))
 
-    def accept(self, offer: Offer) -> Added:
+    def accept(self, offer: Offer, *, has_room: bool = True) -> Added:
         deepest = self.options.limits.max_depth
         if not self.is_open:
             self.counts["refused"] += 1
@@ -327,6 +334,8 @@ class Shard:
         if deepest is not None and offer.depth > deepest:
             self.counts["refused"] += 1
             return Added.DEEP
+        if not has_room and offer.fp not in self.pages:
+            return Added.FULL
         if offer.fp in self.pages:
             self.counts["duplicates"] += 1
             return Added.SEEN
@@ -399,8 +408,8 @@ class Shard:
         ready.sort(key=lambda page: (page.due_at, page.fp))
         for page in ready[:limit]:
             self.stand_in_line(page)
-        opened = [host for host in self.standing("wait") if host.opens_at <= self.now]
-        opened.sort(key=lambda host: (host.opens_at, host.name))
+        opened = [host for host in self.standing("wait") if self.opens_at(host) <= self.now]
+        opened.sort(key=lambda host: (self.opens_at(host), host.name))
         self.touched += [host.name for host in opened[: 2 * limit]]
         self.settle_touched()
 
@@ -412,7 +421,7 @@ class Shard:
     def settle(self, host: Host) -> None:
         if not self.has_work(host) or not self.has_capacity(host):
             host.place = "nowhere"
-        elif host.opens_at > self.now:
+        elif self.opens_at(host) > self.now:
             host.place = "wait"
         else:
             host.place = "due"

@@ -293,7 +293,8 @@ def _about(picture: Picture, name: str, known: dict[str, Any]) -> list[str]:
         )
     if known["place"] not in _places(picture, known, has_work=bool(queue)):
         problems.append("its place is not where it belongs")
-    opens_at = max(known["next_at"], known.get("blocked_until", 0))
+    delay_ms = _own(picture, known, "delay_ms", "delay_ms")
+    opens_at = max(known.get("asked_at", -delay_ms) + delay_ms, known.get("blocked_until", 0))
     ranks = {
         NOWHERE: (None, None),
         DUE: (-best * TICKETS + known.get("turn", math.nan), None),

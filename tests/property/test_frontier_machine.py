@@ -517,7 +517,7 @@ class FrontierMachine(RuleBasedStateMachine):
             )
             assert picture.items == shard.items
             assert self.hosts_in(picture) == {
-                name: (host.place, host.in_flight, host.pages, host.opens_at)
+                name: (host.place, host.in_flight, host.pages, host.asked_at, host.blocked_until)
                 for name, host in shard.hosts.items()
             }
 
@@ -706,14 +706,15 @@ class FrontierMachine(RuleBasedStateMachine):
     def due_to_worker(self, page: Page) -> tuple[Any, ...]:
         return page.request, page.fp, page.host, page.priority, page.failures + 1, page.losses
 
-    def hosts_in(self, picture: Any) -> dict[str, tuple[str, int, int, int]]:
+    def hosts_in(self, picture: Any) -> dict[str, tuple[Any, ...]]:
         places = ("nowhere", "due", "wait")
         return {
             name: (
                 places[known["place"]],
                 known["in_flight"],
                 known["pages"],
-                max(known["next_at"], known.get("blocked_until", 0)),
+                known.get("asked_at"),
+                known.get("blocked_until", 0),
             )
             for name, known in picture.hosts.items()
         }

@@ -84,7 +84,7 @@ def test_a_plain_field_keeps_its_name():
         assert column_name(name, taken=set()) == name
 
 
-@pytest.mark.parametrize("name", ["", "  ", "x" * 64, "ü" * 40, "a\x00b", "ctid", "XMIN"])
+@pytest.mark.parametrize("name", ["", "  ", "x" * 64, "ü" * 40, "a\x00b", "ctid", "XMIN", "%(x)s"])
 def test_a_field_that_a_database_cannot_name_gets_another_name(name: str):
     column = column_name(name, taken=set())
     assert column != name

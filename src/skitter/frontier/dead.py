@@ -78,7 +78,8 @@ async def _send(frontier: Frontier, verb: str, letters: Sequence[DeadLetter], **
     async def send(shard: int, part: list[int]) -> list[None]:
         nonlocal changed
         fps = [letters[i].fingerprint for i in part]
-        changed += await frontier.shards[shard].call(verb, fps, strict=False, **values)
+        count = await frontier.shards[shard].call(verb, fps, strict=False, **values)
+        changed += count  # after the await: shards work side by side
         return [None] * len(part)
 
     await scatter([frontier.offer(letter.request).shard for letter in letters], send, batch=PAGE)

@@ -15,7 +15,9 @@ MAX_NAME_BYTES: Final = 63  # PostgreSQL cuts a longer name silently
 
 # PostgreSQL: every table has these already.
 _SYSTEM: Final = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
-_ODD = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+# Control characters, halves of characters, and "%(": SQLAlchemy 2.0 takes %(x)s in a quoted name
+# for a parameter.
+_ODD = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|%(?=\()")
 
 
 def safe_field(field: str) -> str:

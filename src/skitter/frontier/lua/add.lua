@@ -27,12 +27,8 @@ load_hosts(names)
 
 local codes = {}
 for at = EACH.start, #ARGV, EACH.stride do
-  local code
-  if room <= 0 and limits.open then
-    code = has_seen(ARGV[at]) and SEEN or FULL
-  else
-    code = accept(ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), ARGV[at + 4])
-  end
+  local code = accept(ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]),
+    room > 0 and ARGV[at + 4])
   if code == NEW then room = room - 1 end
   codes[#codes + 1] = code
 end

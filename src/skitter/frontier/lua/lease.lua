@@ -34,14 +34,16 @@ local function still_ours(fps)
   return ours
 end
 
+-- A slow database holds the workers back; it does not fill the server.
+local held_back = limits.max_items < math.huge and redis.call('XLEN', items) >= limits.max_items
+local handing_out = limits.running and not held_back
+
 local first = answered()
 local fps = first and still_ours(first)
 if not fps then
   reap(limit)
   fps = {}
-  -- A slow database holds the workers back; it does not fill the server.
-  local held_back = limits.max_items < math.huge and redis.call('XLEN', items) >= limits.max_items
-  if limits.running and not held_back then
+  if handing_out then
     wake(limit)
     local pages_left = limits.max_pages - read_counter('done') - redis.call('ZCARD', lease)
     fps = take(math.min(limit, pages_left))
@@ -51,7 +53,7 @@ if not fps then
   remember(fps)
 end
 
-local reply = { limits.state, next_change(), token }
+local reply = { limits.state, next_change(handing_out), token }
 local records = bulk_read('HMGET', task, fps)
 local troubles = redis.call('EXISTS', trouble) == 1 and bulk_read('HMGET', trouble, fps) or {}
 for i, fp in ipairs(fps) do

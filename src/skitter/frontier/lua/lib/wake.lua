@@ -21,10 +21,11 @@ local function wake(at_most)
   settle_all()
 end
 
--- Milliseconds until a host opens, a retry is due or a lease runs out; -1 if nothing is waiting.
-local function next_change()
+-- Milliseconds until something changes by itself: a lease runs out or, if the job hands out at all,
+-- a host opens or a retry is due. -1: nothing will.
+local function next_change(handing_out)
   local soonest = math.huge
-  for _, key in ipairs({ wait, delayed, lease }) do
+  for _, key in ipairs(handing_out and { wait, delayed, lease } or { lease }) do
     local head = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
     if head[2] then soonest = math.min(soonest, tonumber(head[2])) end
   end

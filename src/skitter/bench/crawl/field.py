@@ -1,0 +1,70 @@
+"""Where a crawl is measured: a job on the ground's server, worker processes, sites."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from skitter.bench.crawl.processes import module_words, run_to_end, started
+from skitter.bench.crawl.synthetic import SyntheticTask
+from skitter.bench.crawl.worker import Worked, WorkerTask
+from skitter.bench.speed import RUDE
+from skitter.frontier.jobs import create_job
+from skitter.model import Request
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from skitter.bench.ground import Ground
+    from skitter.frontier.frontier import Frontier
+
+JOB = "titles"
+
+
+async def begin(ground: Ground, seed: str) -> Frontier:
+    """A fresh job with one seed, on a server that holds nothing else and has nothing else to do."""
+    await ground.clear()
+    await ground.quiet()
+    frontier = await create_job(ground.server, JOB, options=RUDE)
+    await frontier.add([Request(url=seed)])
+    return frontier
+
+
+def worker_words(ground: Ground, seed: str, *, concurrency: int) -> list[str]:
+    """The command line of a worker process."""
+    task = WorkerTask(
+        redis_url=f"unix://{ground.socket}", job=JOB, seed=seed, concurrency=concurrency
+    )
+    return module_words("worker", task)
+
+
+async def crawl_all(
+    ground: Ground, seed: str, *, pages: int, concurrency: int, limit_s: float
+) -> Worked:
+    """A whole site by one worker process."""
+    frontier = await begin(ground, seed)
+    words = worker_words(ground, seed, concurrency=concurrency)
+    figures = await run_to_end(words, limit_s=limit_s)
+    await check_all(frontier, pages)
+    return msgspec.convert(figures, Worked)
+
+
+async def check_all(frontier: Frontier, pages: int) -> None:
+    """A crawl that missed a page or a title is no result."""
+    stats = await frontier.stats()
+    if (stats.done, stats.items, stats.dead) != (pages, pages, 0):
+        raise AssertionError(
+            f"{stats.done:,} of {pages:,} pages done, {stats.items:,} titles, {stats.dead:,} dead"
+        )
+
+
+@asynccontextmanager
+async def synthetic_site(pages: int, *, latency_s: float = 0.0) -> AsyncIterator[str]:
+    """The address of the first page of a generated site; its server ends with the block."""
+    task = SyntheticTask(pages=pages, latency_s=latency_s)
+    async with started(module_words("synthetic", task)) as process:
+        assert process.stdout is not None
+        origin = (await process.stdout.readline()).decode().strip()
+        yield f"{origin}/p/0.html"

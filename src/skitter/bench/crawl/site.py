@@ -1,0 +1,120 @@
+"""The site that contenders crawl: static pages behind a private nginx."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skitter.bench.crawl.pages import random_links, write_page
+from skitter.bench.crawl.processes import end
+from skitter.errors import InfrastructureError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+START_S: Final = 10.0
+
+_CONFIG: Final = """\
+{user}
+daemon off;
+worker_processes 1;
+pid nginx.pid;
+error_log error.log;
+events {{ worker_connections 1024; }}
+http {{
+    access_log off;
+    sendfile on;
+    tcp_nopush on;
+    keepalive_requests 1000000;
+    open_file_cache max=10000;
+    client_body_temp_path tmp; proxy_temp_path tmp; fastcgi_temp_path tmp;
+    uwsgi_temp_path tmp; scgi_temp_path tmp;
+    types {{ text/html html; }}
+    server {{ listen 127.0.0.1:{port}; root www; }}
+}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Sites of different sizes on one server: a folder each."""
+
+    origin: str
+    www: Path
+    server: str  # its name and version
+
+    def publish(self, pages: int) -> str:
+        """The address of the first of so many pages; they are written once."""
+        folder = self.www / f"p{pages}"
+        if not folder.is_dir():
+            folder.mkdir()
+            for number in range(pages):
+                page = write_page(number, random_links(number, pages), folder=folder.name)
+                (folder / f"{number}.html").write_bytes(page)
+        return f"{self.origin}/{folder.name}/0.html"
+
+
+@asynccontextmanager
+async def open_site(directory: Path) -> AsyncIterator[Site]:
+    """nginx with one worker process on a free port of loopback; gone at the end."""
+    program = find_nginx()
+    www = directory / "www"
+    www.mkdir(parents=True)
+    port = free_port()
+    # A master that is root would serve as nobody, who may not look into our directory.
+    user = "user root root;" if os.geteuid() == 0 else ""
+    (directory / "nginx.conf").write_text(_CONFIG.format(port=port, user=user))
+    words = [program, "-p", str(directory), "-c", "nginx.conf", "-e", "error.log"]
+    process = await asyncio.create_subprocess_exec(*words)
+    try:
+        await _wait_for(port, process, directory / "error.log")
+        yield Site(f"http://127.0.0.1:{port}", www, await _version(program))
+    finally:
+        await end(process)
+
+
+def find_nginx() -> str:
+    # Debian puts it where only root looks.
+    if found := shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"):
+        return found
+    raise InfrastructureError(
+        "nginx serves the pages of this benchmark, and it is not installed: "
+        "install it (on Debian and Ubuntu: apt-get install nginx-light)."
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def _wait_for(port: int, process: asyncio.subprocess.Process, log: Path) -> None:
+    try:
+        async with asyncio.timeout(START_S):
+            while process.returncode is None:
+                try:
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                except OSError:
+                    await asyncio.sleep(0.02)
+                    continue
+                writer.close()
+                return
+    except TimeoutError:
+        pass
+    said = log.read_text().strip() if log.exists() else ""
+    raise InfrastructureError(f"nginx did not start: {said or 'it says nothing'}.")
+
+
+async def _version(program: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        program, "-v", stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await process.communicate()
+    return said.decode().strip().rpartition(" ")[2].replace("/", " ")

@@ -1,0 +1,133 @@
+"""One worker as a process: python -m skitter.bench.crawl.worker '{"redis_url": ...}'
+
+The real thing: `open_worker` on a job that exists, robots.txt obeyed, items to the stream. It ends
+when the crawl is over or on SIGTERM, and says what it did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import uvloop
+
+from skitter.app import Manners, open_worker
+from skitter.frontier.connection import connect
+from skitter.frontier.jobs import open_job
+from skitter.page import Page
+from skitter.spider import Spider
+from skitter.worker.loop import WorkerOptions, memory_mb
+
+if TYPE_CHECKING:
+    from skitter.worker.endings import Tally
+
+LOOK_S = 0.01
+
+
+class WorkerTask(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker process is told."""
+
+    redis_url: str
+    job: str
+    seed: str
+    concurrency: int
+
+
+class Worked(msgspec.Struct, frozen=True, kw_only=True):
+    """What it says at the end."""
+
+    pages: int
+    errors: int
+    seconds: float  # from the first request to the last page handed in
+    cpu_s: float
+    main_thread_cpu_s: float  # the rest is wreq's threads
+    rss_mb: float
+    peak_mb: float
+
+
+def title_spider(seed: str) -> Spider:
+    """The title of every page, and all its links."""
+    spider = Spider("titles", [seed])
+    spider.page(titles)
+    return spider
+
+
+def titles(page: Page) -> Iterator[Any]:
+    yield {"title": page.css_first("title").text()}
+    yield from page.follow_all()
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """Notes when the last page was handed in: a worker stays a little to see that it was last."""
+
+    tally: Tally
+    started: float
+    last: float
+    pages: int = 0
+
+    async def run(self) -> None:
+        while True:
+            self.look()
+            await asyncio.sleep(LOOK_S)
+
+    def look(self) -> None:
+        if self.tally.pages != self.pages:
+            self.pages, self.last = self.tally.pages, time.perf_counter()
+
+
+async def work(task: WorkerTask) -> Worked:
+    async with connect(task.redis_url) as server:
+        frontier = await open_job(server, task.job)
+        options = WorkerOptions(concurrency=task.concurrency, grace_s=1.0)
+        spider = title_spider(task.seed)
+        async with open_worker(frontier, spider, manners=Manners(), options=options) as worker:
+            now, before = time.perf_counter(), CpuTime.now()
+            watch = Stopwatch(worker.endings.tally, now, now)
+            watching = asyncio.create_task(watch.run())
+            await worker.run()
+            watching.cancel()
+            watch.look()
+            used = CpuTime.now()
+            return Worked(
+                pages=worker.endings.tally.pages,
+                errors=worker.endings.tally.errors,
+                seconds=watch.last - watch.started,
+                cpu_s=used.all_s - before.all_s,
+                main_thread_cpu_s=used.main_s - before.main_s,
+                rss_mb=rss_mb(),
+                peak_mb=memory_mb(),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTime:
+    """Of this process, and of its main thread alone."""
+
+    all_s: float
+    main_s: float
+
+    @classmethod
+    def now(cls) -> CpuTime:
+        return cls(time.process_time(), time.thread_time())
+
+
+def rss_mb() -> float:
+    """Resident memory now; the peak, where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return memory_mb()
+    return pages * resource.getpagesize() / 2**20
+
+
+if __name__ == "__main__":
+    told = msgspec.json.decode(sys.argv[1], type=WorkerTask)
+    sys.stdout.buffer.write(msgspec.json.encode(uvloop.run(work(told))))
