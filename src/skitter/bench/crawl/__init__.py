@@ -1,0 +1,21 @@
+"""Measure a whole crawl: fetch, parse, follow, store.
+
+`run_crawl` starts a private embedded server and a private nginx, and takes four measurements:
+
+    speed     pages a second of one worker, beside a bare loop, scrapy-redis, Crawlee and Celery
+    scale     four workers beside one, when every answer is 200 ms late
+    memory    the size of a worker after 100,000 pages
+    profile   where the time of a page goes, layer by layer
+
+All that competes is a process of its own; sites and servers are too.
+
+    pages, site, synthetic     what is crawled
+    worker, bare, peers        who crawls: `python -m` modules, and scripts for other environments
+    processes, field           how they are started, told and ended
+    sizes, benchmark           how much, in which order
+"""
+
+from skitter.bench.crawl.benchmark import MEASUREMENTS, crawl_table, run_crawl
+from skitter.bench.crawl.sizes import FULL, QUICK, Sizes
+
+__all__ = ["FULL", "MEASUREMENTS", "QUICK", "Sizes", "crawl_table", "run_crawl"]

@@ -17,6 +17,7 @@ import uvloop
 import wreq
 from selectolax.lexbor import LexborHTMLParser
 
+from skitter.bench.crawl.processes import say
 from skitter.fetch.client import Fetcher, HttpFetcher
 from skitter.fetch.guard import Guard
 from skitter.model import Request
@@ -90,4 +91,4 @@ async def crawl(task: BareTask) -> BareFigures:
 
 if __name__ == "__main__":
     told = msgspec.json.decode(sys.argv[1], type=BareTask)
-    sys.stdout.buffer.write(msgspec.json.encode(uvloop.run(crawl(told))))
+    say(uvloop.run(crawl(told)))

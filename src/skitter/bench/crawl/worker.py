@@ -19,6 +19,7 @@ import msgspec
 import uvloop
 
 from skitter.app import Manners, open_worker
+from skitter.bench.crawl.processes import say
 from skitter.frontier.connection import connect
 from skitter.frontier.jobs import open_job
 from skitter.page import Page
@@ -130,4 +131,4 @@ def rss_mb() -> float:
 
 if __name__ == "__main__":
     told = msgspec.json.decode(sys.argv[1], type=WorkerTask)
-    sys.stdout.buffer.write(msgspec.json.encode(uvloop.run(work(told))))
+    say(uvloop.run(work(told)))

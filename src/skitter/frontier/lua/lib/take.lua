@@ -9,11 +9,9 @@ A request whose worker vanished is handed out alone: if it is what kills workers
 the others of its batch along, again and again, until they are all given up.
 ]]
 --@include settle trouble
-local wary = read_counter('lost') > 0
-
 local function is_suspect(name)
-  local head = wary and redis.call('ZRANGE', queue .. name, 0, 0)[1]
-  return head and trouble_of(head).losses > 0
+  local head = redis.call('ZRANGE', queue .. name, 0, 0)[1]
+  return trouble_of(head).losses > 0
 end
 
 local function line_up(line, first, name, rank)
@@ -49,11 +47,11 @@ local function form_line(most)
 end
 
 local function take(most)
-  local fps, first = {}, 1
+  local fps, first, wary = {}, 1, read_counter('lost') > 0
   local line = most > 0 and form_line(most) or {}
   while line[first] and #fps < most do
     local name = line[first].name
-    local suspect = is_suspect(name)
+    local suspect = wary and is_suspect(name)
     if suspect and #fps > 0 then break end -- it will be the first of the next call
     first = first + 1
     local fp, place, rank = take_from(name)
