@@ -52,8 +52,9 @@ def scripts_page() -> str:
 def errors_page() -> str:
     def tree(cls: type[errors.SkitterError]) -> Iterator[type[errors.SkitterError]]:
         yield cls
-        for child in cls.__subclasses__():
-            yield from tree(child)
+        for child in sorted(cls.__subclasses__(), key=lambda one: one.__name__):
+            if child.__module__.startswith("skitter."):
+                yield from tree(child)
 
     rows = "\n".join(
         f"| `{cls.__name__}` | `{cls.__base__.__name__ if cls.__base__ else ''}` "
@@ -62,7 +63,7 @@ def errors_page() -> str:
         for cls in tree(errors.SkitterError)
     )
     return (
-        NOTE.format(source="src/skitter/errors.py")
+        NOTE.format(source="the classes of errors")
         + "# Errors and exit codes\n\nThe command line ends with the error's exit code: 0 done, "
         "1 the frontier or a check said no, 2 usage, 3 infrastructure, 130 interrupted.\n\n"
         "| error | is a | when | exit code | may work later |\n|---|---|---|---|---|\n"

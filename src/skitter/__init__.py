@@ -6,7 +6,7 @@ from skitter.model import Completion, Failure, Lease, Request, Response, Stats
 from skitter.page import Page
 from skitter.queue import URLQueue
 from skitter.settings import Bloom, JobOptions, Layout, Limits, Politeness, Retries
-from skitter.spider import Drop, Scope, Spider
+from skitter.spider import Drop, Scope, Spider, load_spider, run_handler
 from skitter.urls import Canonical
 
 __all__ = [
@@ -32,4 +32,6 @@ __all__ = [
     "Spider",
     "Stats",
     "URLQueue",
+    "load_spider",
+    "run_handler",
 ]

@@ -61,7 +61,7 @@ async def crawl(url: str, fleet, job: str, *, layout: Layout, urls: int) -> None
 async def test_the_oldest_redis_that_we_support_carries_a_crawl(old_redis, fleet, job, urls):
     url = url_of(old_redis, PASSWORD)
     async with connect(url) as server:
-        assert (await inspect(server)).version.startswith("7.")
+        assert (await inspect(server))[0].version.startswith("7.")
     await crawl(url, fleet, job, layout=Layout(), urls=urls)
 
 

@@ -326,8 +326,8 @@ def test_on_a_terminal_the_shell_is_a_conversation(shop):
         try:
             read_until(ours, b">>> ")
             os.write(ours, b"page.status + 1000\n")
-            assert b"1200" in read_until(ours, b"1200")
-            os.write(ours, b"\x04")
+            read_until(ours, b"1200\r\n>>> ")
+            os.write(ours, b"exit()\n")
             assert process.wait(30) == 0
         finally:
             process.kill()

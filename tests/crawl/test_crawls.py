@@ -204,7 +204,7 @@ def test_a_polite_crawl_keeps_its_distance_over_all_workers(open_shop, make_mach
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("this is not python", "invalid syntax"),
+        ("def broken(:", "invalid syntax"),
         ("import nothing_of_this_name", "nothing_of_this_name"),
         ("x = 1", "no spider"),
     ],

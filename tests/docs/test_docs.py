@@ -38,9 +38,11 @@ def test_the_code_of_the_readme_runs_and_prints_what_it_says(monkeypatch, short_
     monkeypatch.setenv("SKITTER_DIR", str(short_dir / "readme"))
     monkeypatch.delenv("SKITTER_REDIS_URL", raising=False)
     readme = (ROOT / "README.md").read_text()
-    [code] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    assert len(blocks) == 2
 
-    exec(compile(code, "README.md", "exec"), {})
+    for code in blocks:
+        exec(compile(code, "README.md", "exec"), {})
 
     printed = capsys.readouterr().out.strip()
     assert f"\n    {printed}\n" in readme

@@ -18,7 +18,7 @@ import pytest
 
 from sinks.loading import BATCH, item
 from sinks.making import JOB, lines_of, records_of, rows_of
-from skitter.sinks.dsn import find_dialect, table_of
+from skitter.sinks.databases import find_dialect, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,8 @@ from sqlalchemy import create_engine, text
 from sinks.making import FETCHED_AT, JOB, result, results, row_id, rows_of, write
 from sinks.test_files import JSON, file_size_limit
 from skitter.sinks.base import BadSink, RowsRefused, SinkAway
-from skitter.sinks.dsn import find_dialect, open_store, table_of
+from skitter.sinks.databases import find_dialect, table_of
+from skitter.sinks.dsn import open_store
 from skitter.sinks.sqlite import Sqlite
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from skitter.cli import check, crawl, dead, jobs, server, show
+from skitter.cli import check, crawl, crew, dead, jobs, look, new, server, show
 from skitter.cli.output import complain
 from skitter.errors import SkitterError
 
@@ -26,12 +26,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-crawl.add_to(app)
-jobs.add_to(app)
-dead.add_to(app)
-check.add_to(app)
-server.add_to(app)
-show.add_to(app)
+for group in (crawl, new, look, jobs, crew, dead, check, server, show):
+    group.add_to(app)
 
 
 def run() -> None:

@@ -13,15 +13,17 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 import uvloop
 
+from skitter.bench import progress_on_stderr, report_table, run_frontier
 from skitter.cli.check import show_audit
-from skitter.cli.common import on_job
+from skitter.cli.common import Json, on_job
 from skitter.cli.crawl import Plan, run_plan
-from skitter.cli.output import grid, out, say
+from skitter.cli.output import emit_json, grid, out, say
 from skitter.demo import SPIDER
-from skitter.errors import InfrastructureError
+from skitter.errors import BadOption, InfrastructureError
 from skitter.frontier.audit import audit
 from skitter.settings import Settings
 from skitter.spider import load_spider
@@ -32,6 +34,7 @@ ROWS = "SELECT title, price, currency, stock, rating, category FROM books ORDER 
 
 def add_to(app: typer.Typer) -> None:
     app.command(rich_help_panel=PANEL)(demo)
+    app.command(rich_help_panel=PANEL)(bench)
 
 
 def demo(
@@ -83,3 +86,25 @@ def _show_rows(database: Path) -> None:
         rows = connection.execute(ROWS).fetchall()
     grid(["title", "price", "", "stock", "rating", "category"], rows)
     say(f"... and {count - len(rows):,} more rows.\n")
+
+
+def bench(
+    what: Annotated[str, typer.Argument(help="frontier")] = "frontier",
+    quick: Annotated[bool, typer.Option("--quick", help="A twentieth of the size.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="speed, memory or lease.")] = None,
+    no_peer: Annotated[bool, typer.Option("--no-peer", help="Without scrapy-redis.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Measure against goals and peers, in one run, as ratios. Exit code 1 if a goal is missed."""
+    if what != "frontier":
+        raise BadOption("bench", what, "frontier")
+    with progress_on_stderr() as tell_progress:
+        report = run_frontier(
+            quick=quick, only=only or (), with_peer=not no_peer, tell=tell_progress
+        )
+    if as_json:
+        emit_json(msgspec.Raw(report.to_json().encode()))
+    else:
+        out.print(report_table(report))
+    if not report.ok:
+        raise typer.Exit(1)

@@ -90,6 +90,10 @@ class Server:
                 except (*AWAY, OSError) as error:
                     if _is_refusal(error) or time.monotonic() > give_up_at:
                         raise
+                except AttributeError as error:
+                    # redis-py's cluster client, on a connection that another task has just lost.
+                    if "writelines" not in str(error) or time.monotonic() > give_up_at:
+                        raise
                 await asyncio.sleep(pause_s * (0.5 + random.random()))
                 pause_s = min(1.0, pause_s * 2)
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skitter.errors import shorten
 from skitter.settings import check_job_name
 from skitter.sinks.base import BadSink, Sink, Store
 from skitter.sinks.csv import CsvFile
 from skitter.sinks.jsonl import JsonlFile
-from skitter.sinks.names import table_name
-from skitter.sinks.postgres import Postgres
-from skitter.sinks.shape import check_table
-from skitter.sinks.sql import Dialect, SqlTable
-from skitter.sinks.sqlite import Sqlite
 from skitter.sinks.thread import open_on_thread
 
 if TYPE_CHECKING:
@@ -29,8 +25,6 @@ FORMS = """\
   items.csv                                    CSV
   items.parquet                                Parquet"""
 
-_SQLITE_ENDINGS = (".db", ".sqlite", ".sqlite3")
-
 
 @asynccontextmanager
 async def open_sink(dsn: str, *, job: str, table: str | None = None) -> AsyncIterator[Sink]:
@@ -42,37 +36,24 @@ async def open_sink(dsn: str, *, job: str, table: str | None = None) -> AsyncIte
 
 def open_store(dsn: str, *, job: str, table: str | None = None) -> Store:
     """The same without asyncio."""
-    if dialect := find_dialect(dsn):
-        store = table_of(dialect, job=job, table=table)
+    if dialect := databases().find_dialect(dsn):
+        store = databases().table_of(dialect, job=job, table=table)
         try:
             store.create()
         except BaseException:
             store.close()
             raise
-        return store
+        opened: Store = store
+        return opened
     if table is not None:
         raise BadSink("a table can be named only for a database: leave --table out.")
     return _open_file(dsn, job)
 
 
-def table_of(dialect: Dialect, *, job: str, table: str | None = None) -> SqlTable:
-    """A table of a database, there or not; by default the one named after the job."""
-    name = table_name(job) if table is None else check_table(table)
-    return SqlTable(dialect, table=name, job=job)
-
-
-def find_dialect(dsn: str) -> Dialect | None:
-    """The database that the name leads to; None if it is not one."""
-    if dsn.startswith(("postgresql://", "postgres://")):
-        return Postgres(dsn)
-    if dsn.startswith("sqlite:"):
-        path = dsn.removeprefix("sqlite:///")
-        if path == dsn or not path or path == ":memory:":
-            raise BadSink("name the SQLite file with three slashes: sqlite:///items.db")
-        return Sqlite(Path(path))
-    if "://" not in dsn and dsn.lower().endswith(_SQLITE_ENDINGS):
-        return Sqlite(Path(dsn))
-    return None
+def databases() -> Any:
+    """`skitter.sinks.databases`, when it is needed: most commands open no database, and SQLAlchemy
+    takes longer to import than they take to run."""
+    return import_module("skitter.sinks.databases")
 
 
 def _open_file(dsn: str, job: str) -> Store:

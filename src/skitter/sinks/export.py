@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skitter.sinks.base import BadSink
-from skitter.sinks.dsn import find_dialect, open_sink, table_of
+from skitter.sinks.dsn import databases, open_sink
 from skitter.sinks.ledger import state_path, sync_directory
 from skitter.sinks.thread import open_on_thread
 
@@ -34,14 +34,15 @@ async def export(
 
     The rows are those of the moment when it begins. Answers how many there were.
     """
-    dialect = find_dialect(dsn)
+    dialect = databases().find_dialect(dsn)
     if dialect is None:
         raise BadSink("only a database can be exported; a file of items can be copied as it is.")
     _check_target(to)
     # Beside the target, so that the last step is a rename within one file system.
     with tempfile.TemporaryDirectory(prefix=f".{to.name}.", dir=to.parent) as directory:
         draft = Path(directory) / to.name
-        async with open_on_thread(partial(table_of, dialect, job=job, table=table)) as source:
+        table_of = partial(databases().table_of, dialect, job=job, table=table)
+        async with open_on_thread(table_of) as source:
             rows = await _copy(source, draft, job=job, on_progress=on_progress)
         _publish(draft, to)
     return rows
@@ -68,7 +69,7 @@ def _next(batches: Generator[list[Result]]) -> list[Result]:
 
 
 def _check_target(to: Path) -> None:
-    if find_dialect(str(to)) is not None:
+    if databases().find_dialect(str(to)) is not None:
         raise BadSink(f"{to} is a database: name a .jsonl, .csv or .parquet file.")
     if not to.parent.is_dir():
         raise BadSink(f"there is no directory {to.parent}: create it first.")

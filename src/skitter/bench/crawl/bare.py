@@ -1,4 +1,4 @@
-"""A bare loop as a process: the same client, parser and join; a set, a queue in memory, no frontier.
+"""A bare loop as a process: the same client, parser and join; a set and a queue, no frontier.
 
 python -m skitter.bench.crawl.bare '{"seed": ...}'. It forgets everything when it ends, knows no
 politeness, no robots.txt, no scope, no retry: what is left is the price of fetching and parsing.
@@ -14,27 +14,14 @@ from dataclasses import dataclass, field
 
 import msgspec
 import uvloop
-import wreq
 from selectolax.lexbor import LexborHTMLParser
 
 from skitter.bench.crawl.processes import say
+from skitter.bench.crawl.tasks import BareFigures, BareTask
 from skitter.fetch.client import Fetcher, HttpFetcher
 from skitter.fetch.guard import Guard
 from skitter.model import Request
 from skitter.urls import join
-
-
-class BareTask(msgspec.Struct, frozen=True, kw_only=True):
-    seed: str
-    concurrency: int
-    naked: bool = False  # wreq itself, without our limits, guard and Response
-
-
-class BareFigures(msgspec.Struct, frozen=True, kw_only=True):
-    pages: int
-    seconds: float
-    cpu_s: float
-    main_thread_cpu_s: float
 
 
 @dataclass(slots=True)
@@ -46,14 +33,14 @@ class Loop:
     titles: list[str] = field(default_factory=list)
     active: int = 0
 
-    async def work(self, fetcher: Fetcher | wreq.Client) -> None:
+    async def work(self, fetcher: Fetcher) -> None:
         while self.todo or self.active:
             if not self.todo:
                 await asyncio.sleep(0.001)
                 continue
             url = self.todo.popleft()
             self.active += 1
-            self._take(url, await _body(fetcher, url))
+            self._take(url, (await fetcher.fetch(Request(url=url))).body)
             self.active -= 1
 
     def _take(self, url: str, body: bytes) -> None:
@@ -67,17 +54,10 @@ class Loop:
                 self.todo.append(link)
 
 
-async def _body(fetcher: Fetcher | wreq.Client, url: str) -> bytes:
-    if isinstance(fetcher, wreq.Client):
-        return bytes(await (await fetcher.get(url)).bytes())
-    return (await fetcher.fetch(Request(url=url))).body
-
-
 async def crawl(task: BareTask) -> BareFigures:
     loop = Loop(deque([task.seed]), {task.seed})
-    async with HttpFetcher(guard=Guard.for_seeds([task.seed])) as ours:
-        fetcher = wreq.Client(no_proxy=True) if task.naked else ours
-        started, cpu, main = time.perf_counter(), time.process_time(), time.thread_time()
+    async with HttpFetcher(guard=Guard.for_seeds([task.seed])) as fetcher:
+        started, cpu = time.perf_counter(), time.process_time()
         async with asyncio.TaskGroup() as tasks:
             for _ in range(task.concurrency):
                 tasks.create_task(loop.work(fetcher))
@@ -85,7 +65,6 @@ async def crawl(task: BareTask) -> BareFigures:
             pages=len(loop.titles),
             seconds=time.perf_counter() - started,
             cpu_s=time.process_time() - cpu,
-            main_thread_cpu_s=time.thread_time() - main,
         )
 
 

@@ -43,7 +43,7 @@ def run_crawl(
     with_peers: bool = True,
     tell: Tell = lambda text: None,
 ) -> Report:
-    """Measure, beside the peers unless they are left out. `only`: some of MEASUREMENTS, else all."""
+    """Measure, beside the peers unless they are left out. `only`: some of MEASUREMENTS."""
     for name in only:
         if name not in MEASUREMENTS:
             raise BadOption("--only", name, "one of " + ", ".join(MEASUREMENTS))

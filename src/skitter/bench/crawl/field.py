@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from skitter.bench.crawl.processes import module_words, run_to_end, started
-from skitter.bench.crawl.synthetic import SyntheticTask
-from skitter.bench.crawl.worker import Worked, WorkerTask
+from skitter.bench.crawl.tasks import SyntheticTask, Worked, WorkerTask
 from skitter.bench.speed import RUDE
 from skitter.frontier.jobs import create_job
 from skitter.model import Request

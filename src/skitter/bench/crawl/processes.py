@@ -22,7 +22,12 @@ Figures = dict[str, Any]
 
 def module_words(module: str, task: msgspec.Struct) -> list[str]:
     """The command line of a module of ours, with its task."""
-    return [sys.executable, "-m", f"skitter.bench.crawl.{module}", msgspec.json.encode(task).decode()]
+    return [
+        sys.executable,
+        "-m",
+        f"skitter.bench.crawl.{module}",
+        msgspec.json.encode(task).decode(),
+    ]
 
 
 @asynccontextmanager

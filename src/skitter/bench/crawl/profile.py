@@ -9,7 +9,7 @@ import msgspec
 
 from skitter.bench.crawl.field import begin, check_all, worker_words
 from skitter.bench.crawl.processes import run_to_end
-from skitter.bench.crawl.worker import Worked
+from skitter.bench.crawl.tasks import Worked
 from skitter.bench.peers import _environment
 from skitter.bench.report import Finding
 
@@ -24,28 +24,35 @@ SAMPLES_A_SECOND: Final = 500
 CONCURRENT: Final = 64
 LIMIT_S: Final = 180.0
 
-#: The first that matches decides, from the innermost frame outwards: what is in a frame's name.
-#: Frames that match nothing (urls.py, the standard library) belong to whoever called them.
+LINKS: Final = "links: select, join, make requests"
+PARSE: Final = "parse: decode, lexbor, select the title"
+KNOWN: Final = "links: is it news?"
+ROBOTS: Final = "robots.txt"
+HANDLER: Final = "spider: run the handler, check items"
+FRONTIER: Final = "frontier: encode, send, decode"
+WORKER: Final = "worker: slots, batches, verdicts"
+#: (function, or "" for any; the end of a file or a folder in its path; layer). The first that
+#: matches decides, from the innermost frame outwards: frames that match nothing, such as those of
+#: urls.py and of the standard library, belong to whoever called them.
 LAYERS: Final = (
-    ("_find_links (skitter/page.py", "links: select, join, requests"),
-    ("follow_all (skitter/page.py", "links: select, join, requests"),
-    ("_urls (skitter/page.py", "links: select, join, requests"),
-    ("_find_base (skitter/page.py", "links: select, join, requests"),
-    ("skitter/page.py", "parse: decode, lexbor, title"),
-    ("skitter/fetch/encoding.py", "parse: decode, lexbor, title"),
-    ("skitter/fetch/robots.py", "robots.txt"),
-    ("skitter/worker/robots.py", "robots.txt"),
-    ("_is_news (skitter/worker/attempt.py", "links: known lately?"),
-    ("LinkMemory", "links: known lately?"),
-    ("knows (skitter/worker/endings.py", "links: known lately?"),
-    ("add (skitter/worker/endings.py", "links: known lately?"),
-    ("skitter/fetch/", "fetch: client"),
-    ("skitter/spider/scope.py", "scope"),
-    ("skitter/spider/", "spider: handler, items"),
-    ("bench/crawl/worker.py", "spider: handler, items"),
-    ("skitter/frontier/", "frontier: client"),
-    ("redis/", "frontier: client"),
-    ("skitter/worker/", "worker"),
+    ("_find_links", "skitter/page.py", LINKS),
+    ("_find_base", "skitter/page.py", LINKS),
+    ("_urls", "skitter/page.py", LINKS),
+    ("follow_all", "skitter/page.py", LINKS),
+    ("", "skitter/page.py", PARSE),
+    ("", "skitter/fetch/encoding.py", PARSE),
+    ("", "skitter/fetch/robots.py", ROBOTS),
+    ("", "skitter/worker/robots.py", ROBOTS),
+    ("", "skitter/fetch/", "fetch: the client"),
+    ("", "skitter/spider/scope.py", "scope"),
+    ("", "skitter/spider/", HANDLER),
+    ("titles", "skitter/bench/crawl/worker.py", HANDLER),
+    ("_is_news", "skitter/worker/attempt.py", KNOWN),
+    ("LinkMemory", "skitter/worker/endings.py", KNOWN),
+    ("knows", "skitter/worker/endings.py", KNOWN),
+    ("", "skitter/frontier/", FRONTIER),
+    ("", "site-packages/redis/", FRONTIER),
+    ("", "skitter/worker/", WORKER),
 )
 LOOP: Final = "event loop and the rest"
 THREADS: Final = "fetch: wreq's own threads"
@@ -76,15 +83,17 @@ def count_layers(stacks: Iterable[str]) -> Counter[str]:
     counted: Counter[str] = Counter()
     for line in stacks:
         frames, _, number = line.rpartition(" ")
-        if "Worker.run" in frames or "work (" in frames or "run_until_complete" in frames:
+        if "<frozen importlib" not in frames:  # before the crawl
             counted[layer_of(frames.split(";"))] += int(number)
     return counted
 
 
 def layer_of(frames: list[str]) -> str:
+    """Of a stack, the outermost frame first."""
     for frame in reversed(frames):
-        for part, layer in LAYERS:
-            if part in frame:
+        name, _, place = frame.partition(" (")
+        for function, path, layer in LAYERS:
+            if path in place and function in name:
                 return layer
     return LOOP
 

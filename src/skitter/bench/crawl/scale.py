@@ -15,6 +15,7 @@ from skitter.frontier.crew import heartbeats
 
 if TYPE_CHECKING:
     from skitter.bench.ground import Ground
+    from skitter.frontier.frontier import Frontier
 
 WORKERS = (1, 4)
 CONCURRENT = 32
@@ -22,7 +23,7 @@ LATENCY_S = 0.2
 LEAST_RATIO = 3.5
 PAGES = 1_000_000  # more than can be fetched: it is the clock that ends it
 START_S = 60.0
-#: From one seed, with four new links a page: until there is work for all, and nobody starts any more.
+#: After all have said that they are there, and there is work for all.
 WARM_UP_S = 2.0
 
 
@@ -45,19 +46,22 @@ async def pages_per_second(ground: Ground, seed: str, workers: int, seconds: flo
     async with AsyncExitStack() as stack:
         for _ in range(workers):
             await stack.enter_async_context(started(words))
-        try:
-            async with asyncio.timeout(START_S):
-                while len(await heartbeats(frontier)) < workers:
-                    await asyncio.sleep(0.05)
-                while (await frontier.stats()).pending < workers * CONCURRENT:
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
-            raise InfrastructureError(f"{workers} workers did not start: see above.") from None
+        await _all_at_work(frontier, workers)
         await asyncio.sleep(WARM_UP_S)
         before, began = (await frontier.stats()).done, time.perf_counter()
         await asyncio.sleep(seconds)
         done, ended = (await frontier.stats()).done, time.perf_counter()
     return (done - before) / (ended - began)
+
+
+async def _all_at_work(frontier: Frontier, workers: int) -> None:
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        waiting = (await frontier.stats()).pending
+        if waiting >= workers * CONCURRENT and len(await heartbeats(frontier)) == workers:
+            return
+        await asyncio.sleep(0.05)
+    raise InfrastructureError(f"{workers} workers did not start: see above.")
 
 
 def _finding(rates: dict[int, list[float]]) -> Finding:

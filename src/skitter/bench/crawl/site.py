@@ -8,7 +8,6 @@ import shutil
 import socket
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skitter.bench.crawl.pages import random_links, write_page
@@ -17,6 +16,7 @@ from skitter.errors import InfrastructureError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 START_S: Final = 10.0
 
@@ -80,8 +80,10 @@ async def open_site(directory: Path) -> AsyncIterator[Site]:
 
 
 def find_nginx() -> str:
+    """The program. Raises InfrastructureError."""
     # Debian puts it where only root looks.
-    if found := shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"):
+    places = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
+    if found := shutil.which("nginx", path=places):
         return found
     raise InfrastructureError(
         "nginx serves the pages of this benchmark, and it is not installed: "
@@ -108,13 +110,14 @@ async def _wait_for(port: int, process: asyncio.subprocess.Process, log: Path) -
                 return
     except TimeoutError:
         pass
-    said = log.read_text().strip() if log.exists() else ""
-    raise InfrastructureError(f"nginx did not start: {said or 'it says nothing'}.")
+    raise InfrastructureError(f"nginx did not start: {_last_words(log)}")
+
+
+def _last_words(log: Path) -> str:
+    return (log.read_text().strip() if log.exists() else "") or "it says nothing."
 
 
 async def _version(program: str) -> str:
-    process = await asyncio.create_subprocess_exec(
-        program, "-v", stderr=asyncio.subprocess.PIPE
-    )
+    process = await asyncio.create_subprocess_exec(program, "-v", stderr=asyncio.subprocess.PIPE)
     _, said = await process.communicate()
     return said.decode().strip().rpartition(" ")[2].replace("/", " ")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from skitter.bench.crawl.bare import BareFigures, BareTask
 from skitter.bench.crawl.field import crawl_all
 from skitter.bench.crawl.processes import module_words, run_to_end
+from skitter.bench.crawl.tasks import BareFigures, BareTask
 from skitter.bench.report import Finding
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from skitter.bench.crawl.peers import Rival
     from skitter.bench.crawl.site import Site
     from skitter.bench.crawl.sizes import Sizes
-    from skitter.bench.crawl.worker import Worked
+    from skitter.bench.crawl.tasks import Worked
     from skitter.bench.ground import Ground
 
 CONCURRENT = 64

@@ -15,16 +15,9 @@ import msgspec
 import uvloop
 
 from skitter.bench.crawl.pages import tree_links, write_page
-
+from skitter.bench.crawl.tasks import SyntheticTask
 
 _END = b"\r\n\r\n"
-
-
-class SyntheticTask(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server is told."""
-
-    pages: int
-    latency_s: float = 0.0
 
 
 class Connection(asyncio.Protocol):

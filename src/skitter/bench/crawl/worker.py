@@ -10,7 +10,6 @@ import asyncio
 import resource
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,37 +19,19 @@ import uvloop
 
 from skitter.app import Manners, open_worker
 from skitter.bench.crawl.processes import say
+from skitter.bench.crawl.tasks import Worked, WorkerTask
 from skitter.frontier.connection import connect
 from skitter.frontier.jobs import open_job
-from skitter.page import Page
 from skitter.spider import Spider
 from skitter.worker.loop import WorkerOptions, memory_mb
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skitter.page import Page
     from skitter.worker.endings import Tally
 
 LOOK_S = 0.01
-
-
-class WorkerTask(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker process is told."""
-
-    redis_url: str
-    job: str
-    seed: str
-    concurrency: int
-
-
-class Worked(msgspec.Struct, frozen=True, kw_only=True):
-    """What it says at the end."""
-
-    pages: int
-    errors: int
-    seconds: float  # from the first request to the last page handed in
-    cpu_s: float
-    main_thread_cpu_s: float  # the rest is wreq's threads
-    rss_mb: float
-    peak_mb: float
 
 
 def title_spider(seed: str) -> Spider:
