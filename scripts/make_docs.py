@@ -28,8 +28,8 @@ def keys_page() -> str:
         NOTE.format(source="src/skitter/frontier/keys.py")
         + "# The key space\n\n"
         + f"`{JOBS}` is a hash of all jobs: name -> JSON of the layout. Every other key belongs to "
-        "one shard of one job and begins with `skitter:{job:shard}:`; the braces put a shard into one "
-        "cluster slot.\n\n| key | type | holds |\n|---|---|---|\n" + rows + "\n"
+        "one shard of one job and begins with `skitter:{job:shard}:`; the braces put a shard into "
+        "one cluster slot.\n\n| key | type | holds |\n|---|---|---|\n" + rows + "\n"
     )
 
 

@@ -19,21 +19,12 @@ from rich.console import Console, RenderableType
 
 from skitter.cli import crew
 from skitter.cli.common import on_job, settings
-from skitter.cli.display import Look, Screen, clean, event_line, plain_line, rate_of, top_view
-from skitter.cli.main import app
+from skitter.cli.display import Look, Screen, event_line, plain_line, rate_of, top_view
+from skitter.cli.output import clean
 from skitter.frontier.crew import Event, Heartbeat, beat, log, server_time, wanted_workers
 from skitter.frontier.eta import Bound
 from skitter.frontier.frontier import Frontier
 from skitter.model import State, Stats
-
-if all(command.callback is not crew.top for command in app.registered_commands):
-    crew.add_to(app)
-
-ADDED = (
-    "from skitter.cli import crew, main; "
-    "any(c.callback is crew.top for c in main.app.registered_commands) or crew.add_to(main.app); "
-    "main.run()"
-)
 
 
 @pytest.fixture
@@ -149,7 +140,7 @@ def test_followed_lines_reach_a_pipe_at_once(server_url, on, job):
         await log(frontier, "info", "w", "more")
 
     on(say)
-    words = [sys.executable, "-c", ADDED, "logs", job, "-f", "--redis", server_url]
+    words = [sys.executable, "-m", "skitter", "logs", job, "-f", "--redis", server_url]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline()]
@@ -342,7 +333,7 @@ def test_a_job_that_is_not_there(skitter):
 @pytest.mark.parametrize("key", [b"q", b"\x03"])
 def test_the_screen_is_filled_until_a_key_leaves_it(server_url, job, key):
     ours, theirs = pty.openpty()
-    words = [sys.executable, "-c", ADDED, "top", job, "--redis", server_url]
+    words = [sys.executable, "-m", "skitter", "top", job, "--redis", server_url]
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
     # A session of its own: Ctrl-C goes to whom the terminal belongs.
     with subprocess.Popen(
@@ -367,7 +358,7 @@ def test_the_screen_is_filled_until_a_key_leaves_it(server_url, job, key):
 
 
 def test_off_a_terminal_it_is_a_line_for_each_look(server_url, on, job):
-    words = [sys.executable, "-c", ADDED, "top", job, "--redis", server_url]
+    words = [sys.executable, "-m", "skitter", "top", job, "--redis", server_url]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(2)]

@@ -14,12 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from skitter.cli import look
-from skitter.cli.main import app
-
-if all(command.callback is not look.fetch for command in app.registered_commands):
-    look.add_to(app)
-
 HTML = "text/html; charset=utf-8"
 PAGES: dict[str, tuple[int, dict[str, str], bytes]] = {
     "/robots.txt": (200, {"content-type": "text/plain"}, b"User-agent: *\nDisallow: /secret\n"),
@@ -148,7 +142,7 @@ def test_the_encoding_is_the_one_that_was_found(skitter, shop):
 
 
 def test_the_body_comes_as_it_is(shop):
-    command = [sys.executable, "-c", f"{ADDED}; main.run()", "fetch", f"{shop}/raw", "--body"]
+    command = [sys.executable, "-m", "skitter", "fetch", f"{shop}/raw", "--body"]
     done = subprocess.run(command, capture_output=True, check=True)
 
     assert done.stdout == bytes(range(256))
@@ -278,11 +272,6 @@ def test_a_redirect_out_of_scope_is_not_followed(skitter, shop, spider):
 
 # --- shell ----------------------------------------------------------------------------------------
 
-ADDED = (
-    "from skitter.cli import look, main; "
-    "any(c.callback is look.fetch for c in main.app.registered_commands) or look.add_to(main.app)"
-)
-
 
 def test_what_is_piped_in_is_run_and_expressions_are_shown(skitter, shop, spider):
     program = "for link in page.css('a')[:2]:\n    print(link.text())\npage.status\nspider.name\n"
@@ -320,7 +309,7 @@ def test_there_is_no_shell_without_a_page(skitter, shop):
 
 def test_on_a_terminal_the_shell_is_a_conversation(shop):
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-c", f"{ADDED}; main.run()", "shell", f"{shop}/"]
+    command = [sys.executable, "-m", "skitter", "shell", f"{shop}/"]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         try:

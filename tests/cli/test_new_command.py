@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.cli import new
-from skitter.cli.main import app
 from skitter.spider import load_spider
-
-if all(command.callback is not new.new for command in app.registered_commands):
-    new.add_to(app)
 
 
 def test_a_spider_and_its_test_are_written_and_the_next_step_is_told(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -40,7 +42,7 @@ async def test_a_job_in_order_is_clean_and_every_number_was_compared(busy):
     assert report.counts["seen"] == 30
 
 
-DAMAGE = {
+DAMAGE: dict[str, Any] = {
     "body lost": (["HDEL", "task", "{queued}"], "is queued without a body"),
     "body left over": (["HSET", "task", FP, "0 a.test x"], "has a body and is in no state"),
     "body unreadable": (["HSET", "task", "{queued}", "0 a.test x"], "that cannot be read"),

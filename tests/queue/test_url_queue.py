@@ -81,8 +81,10 @@ def test_a_failure_is_dead_after_the_last_retry(job, server_url):
     with URLQueue(job, redis=server_url, options=options) as queue:
         queue.push("https://a.test/", priority=3)
         first = queue.pop()
+        assert first is not None
         assert queue.fail(first, ValueError("no price")) is True
         second = queue.pop()
+        assert second is not None
         assert (second.attempt, second.priority) == (2, 2)
         assert queue.fail(second, "again") is False
         assert queue.stats().dead == 1
