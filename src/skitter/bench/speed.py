@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from skitter.bench.peers import Peer
     from skitter.frontier.frontier import Frontier
 
-LEASE = 100
+LEASE = 500
 TASKS = 2  # so that the client encodes while the server works, as in a worker
 LEAST_RATIO = 10.0
 #: Nothing to wait for: this is about the queue, not about manners.

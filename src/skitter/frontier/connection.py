@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+import hiredis
 import redis.exceptions as problems
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
-from redis.connection import HiredisRespSerializer
 
 from skitter.errors import (
     BadOption,
@@ -256,8 +256,8 @@ def _quick(connection: type[Any]) -> type[Any]:
     """
 
     def pack_command(_: Any, *args: Any) -> list[bytes]:
-        packed: list[bytes] = HiredisRespSerializer().pack(*args)
-        return packed
+        words = args[0].split() if isinstance(args[0], str) else (args[0],)  # "CONFIG GET"
+        return [hiredis.pack_command((*words, *args[1:]))]
 
     return type(f"Quick{connection.__name__}", (connection,), {"pack_command": pack_command})
 

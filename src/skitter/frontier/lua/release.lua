@@ -19,7 +19,8 @@ local function give_back(claim)
   if after_ms > 0 then
     redis.call('ZADD', delayed, now_ms + after_ms, claim.fp)
   else
-    enqueue(claim.fp, claim.host, claim.priority)
+    local priority, name = unpack_record(claim.record)
+    enqueue(claim.fp, name, priority)
   end
   return RELEASED
 end

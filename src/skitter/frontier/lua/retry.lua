@@ -26,8 +26,8 @@ local function fail(claim)
     return BURIED
   end
   note_trouble(claim.fp, entry, reason)
-  local lower = math.max(LOWEST, claim.priority - 1)
-  redis.call('HSET', task, claim.fp, pack_record(lower, claim.host, claim.body))
+  local priority, name, body = unpack_record(claim.record)
+  redis.call('HSET', task, claim.fp, pack_record(math.max(LOWEST, priority - 1), name, body))
   redis.call('ZADD', delayed, now_ms + tonumber(ARGV[claim.at + 2]), claim.fp)
   count('retried', 1)
   return RETRIED

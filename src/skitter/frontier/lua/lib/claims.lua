@@ -30,7 +30,7 @@ local function end_leases(claims)
   local fps, names = {}, {}
   for _, claim in ipairs(claims) do
     if claim.record then
-      claim.priority, claim.host, claim.body = unpack_record(claim.record)
+      claim.host = host_of(claim.record)
       fps[#fps + 1], names[#names + 1] = claim.fp, claim.host
     end
   end

@@ -10,3 +10,8 @@ local function unpack_record(record)
   local priority, name, body = string.match(record, '^(%-?%d+) (%S+) (.*)$')
   return tonumber(priority), name, body
 end
+
+-- The host alone: a body may be long, and most who ask do not need a copy of it.
+local function host_of(record)
+  return string.match(record, '^%-?%d+ (%S+)')
+end
