@@ -164,5 +164,6 @@ class Stats:
     retried: int = 0
     lost: int = 0  # leases that ran out
     late: int = 0  # ends that came after that, and had no effect
+    rejected: int = 0  # items that were set aside
     hosts: int = 0
     finished: bool = False

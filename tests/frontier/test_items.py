@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from skitter.frontier.items import ItemStream, read_items, remove_items
+from skitter.frontier.items import (
+    Aside,
+    ItemStream,
+    read_aside,
+    read_items,
+    remove_items,
+    set_aside,
+)
 from skitter.model import Completion, Request
 from skitter.settings import Layout
 
@@ -66,3 +73,13 @@ async def test_workers_wait_while_too_many_items_wait_for_a_loader(make_frontier
     loader = ItemStream(frontier, "loader")
     await loader.acknowledge(await loader.read(10, wait_s=0))
     assert len((await frontier.lease(10)).leases) == 10
+
+
+async def test_items_that_are_set_aside_are_counted_by_field(frontier):
+    for field in ("price", "price", ""):
+        await set_aside(frontier, Aside(url="https://a.test/", field=field, reason="no", item={}))
+
+    _, counts = await frontier.shards[0].counts()
+    assert (counts["rejected"], counts["rejected by price"]) == (3, 2)
+    assert [one.field for one in await read_aside(frontier, 2)] == ["", "price"]
+    assert (await frontier.stats()).rejected == 3

@@ -12,7 +12,8 @@ from skitter.cli.output import tell
 from skitter.errors import SkitterError
 from skitter.frontier.crew import Heartbeat, beat, leave, log, server_time
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.items import set_aside
+from skitter.frontier.items import Aside, set_aside
+from skitter.frontier.wire import cut
 from skitter.model import Result
 from skitter.sinks import LoadState
 from skitter.worker.loop import is_orphan, memory_mb
@@ -39,7 +40,8 @@ class LoaderDuty:
 
     async def set_aside(self, result: Result, error: Exception) -> None:
         """Keep an item that can never be stored, with the reason."""
-        await set_aside(self.frontier, result, str(error))
+        aside = Aside(url=result.url, field="", reason=cut(str(error)), item=result.item)
+        await set_aside(self.frontier, aside)
         self.rejected += 1
         self._said.append(("warning", f"an item of {result.url} was set aside: {error}"))
 

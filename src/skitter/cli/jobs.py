@@ -15,11 +15,19 @@ import typer
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
 from skitter.cli.output import emit_json, emit_line, grid, pairs, say, tell
-from skitter.errors import BadURL, JobClosed, JobMissing, SkitterError, UsageError
+from skitter.errors import (
+    BadURL,
+    JobClosed,
+    JobMissing,
+    SkitterError,
+    UsageError,
+    shorten,
+)
 from skitter.frontier.connection import Server
 from skitter.frontier.control import configure, set_state
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.items import Aside, read_aside
 from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
 from skitter.model import Request, State, Stats
 from skitter.settings import JobOptions, Limits, Politeness, Retries
@@ -31,6 +39,7 @@ BATCH = 2000
 def add_to(app: typer.Typer) -> None:
     app.command(rich_help_panel=FEED)(push)
     app.command(rich_help_panel=FEED)(status)
+    app.command(rich_help_panel=FEED)(rejected)
     for command in (pause, resume, drain, cancel, purge):
         app.command(rich_help_panel=STEER)(command)
     app.command("set", rich_help_panel=STEER)(set_options)
@@ -192,10 +201,36 @@ def _status_rows(stats: Stats) -> Iterator[tuple[str, object]]:
     yield "items", f"{stats.items:,} waiting to be read"
     yield "so far", f"{stats.duplicates:,} duplicates, {stats.retried:,} retries"
     yield "", f"{stats.lost:,} leases ran out, {stats.late:,} late ends refused"
+    if stats.rejected:
+        yield "set aside", f"{stats.rejected:,} items: `skitter rejected {stats.job}`"
     if stats.shelved:
         yield "shelved", f"{stats.shelved:,} pending whose host's budget is spent"
     if stats.dropped:
         yield "dropped", f"{stats.dropped:,} dead letters that were removed"
+
+
+def rejected(
+    job: Job,
+    limit: Annotated[int, typer.Option(help="How many to show.")] = 20,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Items that were set aside: they do not fit their type, or no database takes them."""
+
+    async def work(frontier: Frontier) -> list[Aside]:
+        return await read_aside(frontier, limit)
+
+    found = on_job(settings(redis, directory), job, work)
+    if as_json:
+        emit_json(found)
+    elif not found:
+        say(f"{job}: no items were set aside.")
+    else:
+        grid(
+            ["url", "field", "reason", "item"],
+            [[one.url, one.field, one.reason, shorten(str(one.item), 60)] for one in found],
+        )
 
 
 def pause(

@@ -6,10 +6,11 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import redis.exceptions as problems
 
 from skitter.errors import InfrastructureError
-from skitter.frontier.wire import cut, decode, encode
+from skitter.frontier.wire import decode, encode
 from skitter.model import Result
 
 if TYPE_CHECKING:
@@ -44,14 +45,41 @@ async def remove_items(frontier: Frontier, results: Sequence[Result]) -> int:
     return removed
 
 
-async def set_aside(frontier: Frontier, result: Result, reason: str) -> None:
-    """Keep an item that cannot be stored, with the reason; the oldest go when there are many."""
+class Aside(msgspec.Struct, frozen=True, kw_only=True):
+    """An item that was not stored, and why."""
+
+    url: str
+    field: str  # what was wrong with it; empty: all of it
+    reason: str
+    item: Any
+    at: float = 0.0
+
+
+async def set_aside(frontier: Frontier, one: Aside) -> None:
+    """Keep an item that cannot be stored, and count it by field; too many: the oldest go."""
     shard = frontier.shards[0]
     await shard.server.command(
         "XADD", shard.keys.key("rejected"), "MAXLEN", "~", REJECTED_KEPT, "*",
-        "fp", result.fingerprint, "n", result.index, "reason", cut(reason),
-        "item", encode({"url": result.url, "item": result.item}),
+        "aside", encode(one),
     )  # fmt: skip
+    stats = shard.keys.key("stats")
+    await shard.server.command("HINCRBY", stats, "rejected", 1)
+    await shard.server.command("HINCRBY", stats, f"rejected by {one.field or 'whole'}"[:200], 1)
+
+
+async def read_aside(frontier: Frontier, count: int) -> list[Aside]:
+    """The items that were set aside last, newest first."""
+    shard = frontier.shards[0]
+    entries = await shard.server.command(
+        "XREVRANGE", shard.keys.key("rejected"), "+", "-", "COUNT", count
+    )
+    return [
+        msgspec.structs.replace(
+            msgspec.convert(decode(fields[b"aside"]), Aside),
+            at=int(entry.partition(b"-")[0]) / 1000,
+        )
+        for entry, fields in entries
+    ]
 
 
 @dataclass(slots=True)

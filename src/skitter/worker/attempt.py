@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from skitter.errors import SkitterError
+from skitter.frontier.items import Aside
 from skitter.model import Completion, Failure, Lease, Request
 from skitter.page import Page
 from skitter.spider.run import run_handler
@@ -40,7 +41,7 @@ class Ending(msgspec.Struct, frozen=True):
     done: Completion | None = None
     retry: Failure | None = None
     bury: Failure | None = None
-    items_rejected: tuple[str, ...] = ()  # "field: reason", for the log
+    aside: tuple[Aside, ...] = ()  # items that do not fit the declared type
 
 
 @dataclass(slots=True)
@@ -88,7 +89,10 @@ class Attempts:
         links = [link for link in outcome.requests if self._is_news(link)]
         return Ending(
             done=Completion(lease=lease, items=outcome.items, links=links),
-            items_rejected=tuple(f"{one.field}: {one.reason}" for one in outcome.rejected),
+            aside=tuple(
+                Aside(url=page.url, field=one.field, reason=one.reason, item=one.item)
+                for one in outcome.rejected
+            ),
         )
 
     def _follow(self, lease: Lease, url: str) -> Ending:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skitter.errors import SkitterError
+from skitter.frontier.items import set_aside
 from skitter.model import Ended
 
 if TYPE_CHECKING:
@@ -120,10 +121,10 @@ class Endings:
         self.tally.errors += len(retries) + len(graves)
         for failure in retries + graves:
             self.log("warning", f"{failure.lease.url}: {failure.error}")
-        for ending in batch:
-            self.tally.rejected += len(ending.items_rejected)
-            for reason in ending.items_rejected:
-                self.log("warning", f"an item was set aside: {reason}")
+        for one in (one for ending in batch for one in ending.aside):
+            await set_aside(self.frontier, one)
+            self.tally.rejected += 1
+            self.log("warning", f"an item of {one.url} was set aside: {one.field}: {one.reason}")
 
     def _note(self, done: list[Completion], answers: list[Ended]) -> None:
         for completion, answer in zip(done, answers, strict=True):

@@ -31,7 +31,7 @@ LIMIT_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A peer, what to tell it, and how many times as fast we mean to be."""
+    """A peer, what to tell it, and how many times as fast as it we mean to be."""
 
     title: str
     peer: Peer
