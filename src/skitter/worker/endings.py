@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skitter.worker.attempt import Ending
 
 BATCH = 50
-LINGER_S = 0.02
+LINGER_S = 0.005
 LONGEST_PAUSE_S = 5.0
 
 
