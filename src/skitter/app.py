@@ -41,6 +41,17 @@ async def open_server(
         yield await stack.enter_async_context(connect(url, password=password))
 
 
+async def restart_embedded(settings: Settings) -> None:
+    """Start the embedded server again if it died under its holders; it finds its data."""
+
+    def touch() -> None:
+        with hold(settings.directory):
+            pass
+
+    if settings.redis_url is None:
+        await asyncio.to_thread(touch)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manners:
     """How a worker behaves towards the web, as far as politeness per host does not say it."""

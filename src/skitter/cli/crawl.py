@@ -17,7 +17,7 @@ import msgspec
 import typer
 import uvloop
 
-from skitter.app import Manners, open_server, open_worker
+from skitter.app import Manners, open_server, open_worker, restart_embedded
 from skitter.cli.common import Directory, Job, Json, Redis, settings
 from skitter.cli.duty import LoaderDuty
 from skitter.cli.output import emit_json, err, say, tell
@@ -266,6 +266,7 @@ def _supervisor(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
         loader_command=load_words if out else None,
         workers=plan.workers,
         environment=environment,
+        on_server_away=lambda: restart_embedded(plan.where),
         keep_alive=plan.keep_alive,
     )
 

@@ -40,6 +40,7 @@ class Supervisor:
     workers: int | None  # None: automatic
     environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     on_tick: Callable[[Stats, int], Awaitable[None]] | None = None
+    on_server_away: Callable[[], Awaitable[None]] | None = None  # e.g. start it again
     keep_alive: bool = False
     restarts: int = 0
     _crew: list[Child] = field(default_factory=list)
@@ -82,7 +83,9 @@ class Supervisor:
         except SkitterError as error:
             if not error.retryable:
                 raise
-            return False  # the server is away: the workers wait as well
+            if self.on_server_away:
+                await self.on_server_away()
+            return False  # the workers wait as well
         if not over:
             await self._follow_plan(self.workers if wish is None else wish, stats)
         if self._loader:
