@@ -48,11 +48,16 @@ class Outcome:
     refused: list[tuple[str, Refused]] = field(default_factory=list)  # URLs
 
 
-async def run_handler(spider: Spider, page: Page) -> Outcome:
+async def run_handler(
+    spider: Spider, page: Page, *, is_known: Callable[[Request], bool] | None = None
+) -> Outcome:
     """Run the handler that the page's request names. Raises HandlerError, or SpiderError if there
-    is no such handler. Plain handlers run in-line: one that blocks holds up the worker."""
+    is no such handler. Plain handlers run in-line: one that blocks holds up the worker.
+
+    `is_known`: requests that went in lately are left out, before anything is asked about them.
+    """
     name, handler = spider.handler_of(page.request)
-    run = _Run(spider, page, name)
+    run = _Run(spider, page, name, is_known)
     try:
         await run.collect(handler)
         await run.settle_items()
@@ -66,8 +71,15 @@ async def run_handler(spider: Spider, page: Page) -> Outcome:
 class _Run:
     """One handler on one page, half done."""
 
-    def __init__(self, spider: Spider, page: Page, name: str) -> None:
+    def __init__(
+        self,
+        spider: Spider,
+        page: Page,
+        name: str,
+        is_known: Callable[[Request], bool] | None,
+    ) -> None:
         self._spider, self._page, self._name = spider, page, name
+        self._is_known = is_known
         self._found: list[Any] = []  # items, before their hooks
         self.outcome = Outcome()
 
@@ -101,6 +113,8 @@ class _Run:
     # --- requests ---------------------------------------------------------------------------------
 
     def _take_request(self, request: Request) -> None:
+        if self._is_known is not None and self._is_known(request):
+            return
         page = self._page
         if request.parent is None:
             request = msgspec.structs.replace(request, parent=page.url, depth=page.depth + 1)

@@ -85,8 +85,8 @@ class Attempts:
         return _ending(lease, verdict)
 
     async def _handle(self, lease: Lease, page: Page) -> Ending:
-        outcome = await run_handler(self.spider, page)
-        links = [link for link in outcome.requests if self._is_news(link)]
+        outcome = await run_handler(self.spider, page, is_known=self.memory.knows)
+        links = [link for link in outcome.requests if self._may_be_fetched(link)]
         return Ending(
             done=Completion(lease=lease, items=outcome.items, links=links),
             aside=tuple(
@@ -105,10 +105,8 @@ class Attempts:
             return Ending(done=Completion(lease=lease, links=[link]))
         return _ending(lease, Bury(f"it redirects out of scope, to {url}"))
 
-    def _is_news(self, link: Request) -> bool:
-        """Not one that was lately added, and not one that robots.txt is known to disallow."""
-        if self.memory.knows(link):
-            return False
+    def _may_be_fetched(self, link: Request) -> bool:
+        """Not if robots.txt is known to disallow it. An unknown one is asked before the fetch."""
         if self.robots is None:
             return True
         rules = self.robots.known(_host_of(link.url))

@@ -63,6 +63,7 @@ class Endings:
     frontier: Frontier
     memory: LinkMemory
     log: Callable[[str, str], None]  # level, text
+    on_handed_in: Callable[[], None] = lambda: None
     tally: Tally = field(default_factory=Tally)
     _waiting: deque[Ending] = field(default_factory=deque)
     _some: asyncio.Event = field(default_factory=asyncio.Event)
@@ -104,6 +105,7 @@ class Endings:
                 continue
             for _ in batch:
                 self._waiting.popleft()
+            self.on_handed_in()
         self._some.clear()
         self._many.clear()
 

@@ -77,6 +77,7 @@ class Worker:
         """Work until the crawl has finished, or until told to stop."""
         self._started_at = await server_time(self.frontier)
         self._watch_signals()
+        self.endings.on_handed_in = self._free.set
         await self._greet()
         self.logbook("info", "worker started")
         helpers = [
@@ -174,11 +175,11 @@ class Worker:
             self.logbook("error", f"internal error: {error!r}")
 
     async def _rest(self, seconds: float) -> None:
-        """Wait, but wake up when an attempt ends or when told to stop."""
+        """Wait, but wake up when an attempt ends, results went in, or when told to stop."""
         self._free.clear()
         try:
             async with asyncio.timeout(seconds):
-                await (self._free if self._active else self._stop).wait()
+                await self._free.wait()
         except TimeoutError:
             pass
 
