@@ -48,8 +48,8 @@ format: $(STAMP) ## Repair what ruff can repair
 docs: $(STAMP) ## Write the reference pages that are made from the code
 	@$(BIN)/python scripts/make_docs.py
 
-bench: $(STAMP) ## Measure the frontier
-	@$(BIN)/skitter bench frontier $(ARGS)
+bench: $(STAMP) ## Measure against goals and peers: frontier, then crawl
+	@$(BIN)/skitter bench frontier; frontier=$$?; $(BIN)/skitter bench crawl && exit $$frontier
 
 chaos: $(STAMP) ## Run the slow proof: killed workers, killed servers, lost replies
 	@scripts/system-packages

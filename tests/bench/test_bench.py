@@ -108,7 +108,7 @@ def test_a_report_is_ok_if_no_goal_was_missed():
 def test_a_report_reads_the_same_as_table_and_json():
     made = report(finding(ok=True), finding(ok=False))
     console = Console(record=True, width=200, file=io.StringIO())
-    console.print(report_table(made))
+    console.print(report_table(made, what="frontier"))
     text = console.export_text()
 
     assert "a thing" in text

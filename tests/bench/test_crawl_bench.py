@@ -14,7 +14,8 @@ import pytest
 from rich.console import Console
 from selectolax.lexbor import LexborHTMLParser
 
-from skitter.bench.crawl import Sizes, crawl_table, run_crawl
+from skitter.bench import report_table
+from skitter.bench.crawl import Sizes, run_crawl
 from skitter.bench.crawl.benchmark import measure
 from skitter.bench.crawl.field import begin, check_all, synthetic_site
 from skitter.bench.crawl.memory import measure_memory
@@ -255,6 +256,7 @@ def test_the_table_says_which_benchmark_it_is():
     machine = describe_machine(server="valkey 9", event_loop="uvloop", peer="")
     findings = make_findings(Counter({PARSE: 1}), WORKED)
     console = Console(record=True, width=200, file=io.StringIO())
-    console.print(crawl_table(Report(machine=machine, quick=True, seconds=1.0, findings=findings)))
+    report = Report(machine=machine, quick=True, seconds=1.0, findings=findings)
+    console.print(report_table(report, what="crawl"))
 
     assert "skitter bench crawl --quick" in console.export_text()

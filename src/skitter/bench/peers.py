@@ -56,7 +56,7 @@ def scrapy_redis() -> Peer:
     """scrapy-redis, installed if it is not yet."""
     return Peer(
         " ".join(SCRAPY_REDIS).replace("==", " "),
-        _environment("scrapy-redis", SCRAPY_REDIS),
+        environment("scrapy-redis", SCRAPY_REDIS),
         "scrapy_redis.py.txt",
     )
 
@@ -69,7 +69,7 @@ def peers_directory() -> Path:
     return Path(cache) / "skitter" / "bench"
 
 
-def _environment(name: str, requirements: tuple[str, ...]) -> Path:
+def environment(name: str, requirements: tuple[str, ...]) -> Path:
     """The Python of an environment that has exactly these requirements; made once."""
     home = peers_directory().absolute() / name
     python, done = home / "bin" / "python", home / "installed.txt"

@@ -18,6 +18,7 @@ import typer
 import uvloop
 
 from skitter.bench import progress_on_stderr, report_table, run_frontier
+from skitter.bench.crawl import run_crawl
 from skitter.cli.check import show_audit
 from skitter.cli.common import Json, on_job
 from skitter.cli.crawl import Plan, run_plan
@@ -89,22 +90,26 @@ def _show_rows(database: Path) -> None:
 
 
 def bench(
-    what: Annotated[str, typer.Argument(help="frontier")] = "frontier",
+    what: Annotated[str, typer.Argument(metavar="frontier|crawl")] = "frontier",
     quick: Annotated[bool, typer.Option("--quick", help="A twentieth of the size.")] = False,
-    only: Annotated[list[str] | None, typer.Option(help="speed, memory or lease.")] = None,
-    no_peer: Annotated[bool, typer.Option("--no-peer", help="Without scrapy-redis.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(help="speed, memory, lease; speed, scale, memory, profile.")
+    ] = None,
+    no_peers: Annotated[bool, typer.Option("--no-peers", help="Ours alone.")] = False,
     as_json: Json = False,
 ) -> None:
     """Measure against goals and peers, in one run, as ratios. Exit code 1 if a goal is missed."""
-    if what != "frontier":
-        raise BadOption("bench", what, "frontier")
+    parts, peers = only or (), not no_peers
     with progress_on_stderr() as tell_progress:
-        report = run_frontier(
-            quick=quick, only=only or (), with_peer=not no_peer, tell=tell_progress
-        )
+        if what == "frontier":
+            report = run_frontier(quick=quick, only=parts, with_peer=peers, tell=tell_progress)
+        elif what == "crawl":
+            report = run_crawl(quick=quick, only=parts, with_peers=peers, tell=tell_progress)
+        else:
+            raise BadOption("bench", what, "frontier or crawl")
     if as_json:
         emit_json(msgspec.Raw(report.to_json().encode()))
     else:
-        out.print(report_table(report))
+        out.print(report_table(report, what=what))
     if not report.ok:
         raise typer.Exit(1)

@@ -18,15 +18,12 @@ from skitter.bench.crawl.site import find_nginx, open_site
 from skitter.bench.crawl.sizes import FULL, QUICK, Sizes
 from skitter.bench.crawl.speed import measure_speed
 from skitter.bench.ground import prepare_ground
-from skitter.bench.render import report_table
 from skitter.bench.report import Report, describe_machine
 from skitter.errors import BadOption, InfrastructureError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
-
-    from rich.console import Group
 
     from skitter.bench.crawl.peers import Rival
     from skitter.bench.crawl.site import Site
@@ -109,11 +106,3 @@ async def _profile(ground: Ground, site: Site, pages: int) -> list[Finding]:
     except InfrastructureError as error:  # no package index, or no permission to look
         ground.tell(f"no profile: {error}")
         return []
-
-
-def crawl_table(report: Report) -> Group:
-    """As the frontier's, under another title."""
-    group = report_table(report)
-    title = "skitter bench crawl" + (" --quick" if report.quick else "")
-    setattr(group.renderables[0], "title", title)  # noqa: B010 - a Table, which Group does not say
-    return group

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skitter.bench.crawl.processes import run_peer
-from skitter.bench.peers import SCRAPY_REDIS, Peer, _environment
+from skitter.bench.peers import SCRAPY_REDIS, Peer, environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,4 +77,4 @@ def install_rivals() -> list[Rival]:
 
 def _peer(name: str, requirements: tuple[str, ...], script: str) -> Peer:
     shown = " ".join(requirements).replace("==", " ")
-    return Peer(shown, _environment(name, requirements), script)
+    return Peer(shown, environment(name, requirements), script)

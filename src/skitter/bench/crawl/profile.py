@@ -10,7 +10,7 @@ import msgspec
 from skitter.bench.crawl.field import begin, check_all, worker_words
 from skitter.bench.crawl.processes import run_to_end
 from skitter.bench.crawl.tasks import Worked
-from skitter.bench.peers import _environment
+from skitter.bench.peers import environment
 from skitter.bench.report import Finding
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ THREADS: Final = "fetch: wreq's own threads"
 
 def find_py_spy() -> Path:
     """py-spy, installed if it is not yet. Raises InfrastructureError."""
-    return _environment("py-spy", PY_SPY).with_name("py-spy")
+    return environment("py-spy", PY_SPY).with_name("py-spy")
 
 
 async def measure_profile(ground: Ground, seed: str, py_spy: Path, *, pages: int) -> list[Finding]:
