@@ -131,8 +131,8 @@ class QueueFull(FrontierError):
 
     def __init__(self, job: str, *, max_pending: int, added: int) -> None:
         super().__init__(
-            f"job {job!r} has {max_pending:,} URLs waiting (max_pending): "
-            "push again later, or push with wait=True."
+            f"job {job!r} has {max_pending:,} URLs waiting (max_pending), {added:,} more went in: "
+            "push again later, or wait for room (wait=True, --wait)."
         )
         self.job, self.max_pending, self.added = job, max_pending, added
 

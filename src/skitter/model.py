@@ -122,6 +122,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 class DeadLetter:
     """A URL that was given up, and why."""
 
+    shard: int
     fingerprint: str
     url: str
     reason: str
@@ -130,6 +131,11 @@ class DeadLetter:
     losses: int
     priority: int
     request: Request
+
+    @property
+    def is_message(self) -> bool:
+        """It was fed and is no URL: its text is in `request.meta`."""
+        return self.url.startswith("feed:")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,18 +15,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 import uuid
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from skitter.app import open_server
-from skitter.errors import LeaseLost, UsageError
-from skitter.frontier.feed import feed
+from skitter.errors import LeaseLost, QueueFull, UsageError
+from skitter.frontier.feed import FULL_PAUSE_S, feed
 from skitter.frontier.frontier import ADD_BATCH, DEFAULT_LEASE_S, Frontier
 from skitter.frontier.items import read_items, remove_items
 from skitter.frontier.jobs import create_job
 from skitter.model import Added, Completion, Ended, Failure, Lease, Request, Result, Stats
-from skitter.settings import JobOptions, Layout, Settings, check_job_name
+from skitter.settings import JobOptions, Layout, Settings, check_job_name, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator
@@ -50,6 +51,7 @@ class URLQueue:
         self.job = check_job_name(job)
         self._settings = Settings.from_environment(redis_url=redis)
         self._wanted = options, layout
+        check_number("lease_s", lease_s, low=0.001, high=30 * 86_400)
         self._lease_s = lease_s
         self._runner = asyncio.Runner()
         self._lock = threading.Lock()
@@ -93,9 +95,9 @@ class URLQueue:
         for url in urls:
             batch.append(_request(url, priority=priority) if isinstance(url, str) else url)
             if len(batch) >= 4 * ADD_BATCH:
-                new += self._run(self._push(batch, wait=wait))
+                new += self._push(batch, wait=wait)
                 batch = []
-        return new + (self._run(self._push(batch, wait=wait)) if batch else 0)
+        return new + (self._push(batch, wait=wait) if batch else 0)
 
     def pop(self) -> Lease | None:
         """The best URL that may be fetched now, leased to us; None if there is none now."""
@@ -154,10 +156,18 @@ class URLQueue:
         options, layout = self._wanted
         self._frontier = await create_job(server, self.job, options=options, layout=layout)
 
-    async def _push(self, requests: list[Request], *, wait: bool) -> int:
-        """Nothing is sent before all are checked."""
+    def _push(self, requests: list[Request], *, wait: bool) -> int:
+        """Nothing is sent before all are checked. Who waits for room holds up no other thread."""
         offers = [self._opened.offer(request) for request in requests]
-        return (await feed(self._opened, offers, wait=wait))[Added.NEW]
+        new = 0
+        while True:
+            try:
+                return new + self._run(feed(self._opened, offers, wait=False))[Added.NEW]
+            except QueueFull as full:
+                if not wait:
+                    raise
+                new += full.added
+            time.sleep(FULL_PAUSE_S)
 
     def _expect(self, task: Lease, ended: list[Ended]) -> list[Ended]:
         if ended == [Ended.LOST]:

@@ -30,8 +30,8 @@ class Politeness:
     max_in_flight: int = 1
 
     def __post_init__(self) -> None:
-        _check("delay_s", self.delay_s, low=0, high=86_400)
-        _check("max_in_flight", self.max_in_flight, low=1, high=100_000)
+        check_number("delay_s", self.delay_s, low=0, high=86_400)
+        check_number("max_in_flight", self.max_in_flight, low=1, high=100_000, whole=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +44,10 @@ class Retries:
     cap_s: float = 300.0
 
     def __post_init__(self) -> None:
-        _check("max_retries", self.max_retries, low=0, high=1000)
-        _check("max_losses", self.max_losses, low=1, high=1000)
-        _check("base_s", self.base_s, low=0, high=86_400)
-        _check("cap_s", self.cap_s, low=0, high=30 * 86_400)
+        check_number("max_retries", self.max_retries, low=0, high=1000, whole=True)
+        check_number("max_losses", self.max_losses, low=1, high=1000, whole=True)
+        check_number("base_s", self.base_s, low=0, high=86_400)
+        check_number("cap_s", self.cap_s, low=0, high=30 * 86_400)
 
     def backoff_s(self, attempt: int, *, chance: float) -> float:
         """Full jitter: anywhere from nothing to the exponential step, never above the cap."""
@@ -71,7 +71,8 @@ class Limits:
         for one in fields(self):
             value = getattr(self, one.name)
             if value is not None:
-                _check(one.name, value, low=0 if one.name == "max_depth" else 1, high=2**40)
+                low = 0 if one.name == "max_depth" else 1
+                check_number(one.name, value, low=low, high=2**40, whole=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +85,10 @@ class Bloom:
     BLOCK_BITS = 2**19  # 64 KiB a key: no single huge allocation, no key that blocks the server
 
     def __post_init__(self) -> None:
-        _check("capacity", self.capacity, low=1, high=10**11)
-        _check("error_rate", self.error_rate, low=1e-6, high=0.5)  # below: 64-bit hashes collide
+        check_number("capacity", self.capacity, low=1, high=10**11, whole=True)
+        check_number(
+            "error_rate", self.error_rate, low=1e-6, high=0.5
+        )  # below: 64-bit hashes collide
 
     @property
     def hashes(self) -> int:
@@ -106,7 +109,7 @@ class Layout:
     canonical: Canonical = field(default_factory=Canonical)
 
     def __post_init__(self) -> None:
-        _check("shards", self.shards, low=1, high=1024)
+        check_number("shards", self.shards, low=1, high=1024, whole=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,12 +148,15 @@ def check_job_name(name: str) -> str:
 
 def check_priority(priority: int) -> int:
     """Priorities share a 53-bit score with the order of arrival, so their range is bounded."""
-    _check("priority", priority, low=-MAX_PRIORITY, high=MAX_PRIORITY)
-    if int(priority) != priority:
-        raise BadOption("priority", priority, "a whole number")
-    return int(priority)
+    check_number("priority", priority, low=-MAX_PRIORITY, high=MAX_PRIORITY, whole=True)
+    return priority
 
 
-def _check(option: str, value: float, *, low: float, high: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise BadOption(option, value, f"a number from {low:,} to {high:,}")
+def check_number(
+    option: str, value: float, *, low: float, high: float, whole: bool = False
+) -> None:
+    """Raise BadOption for anything but a number in its range; `whole`: without a fraction."""
+    good = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if not good or not low <= value <= high:
+        kind = "a whole number" if whole else "a number"
+        raise BadOption(option, value, f"{kind} from {low:,} to {high:,}")

@@ -55,7 +55,10 @@ def test_bad_lines_can_be_skipped(skitter, job):
         (["push", "{job}", "mailto:a@b.test"], "its scheme is 'mailto'"),
         (["push", "{job}", "https://a.test/\t"], "control character"),
         (["push", "{job}", "https://a.test/" + "x" * 100_000], "100,015 bytes, the limit is 8,192"),
-        (["push", "{job}", "https://a.test/", "--priority", "5000"], "priority must be a number"),
+        (
+            ["push", "{job}", "https://a.test/", "--priority", "5000"],
+            "priority must be a whole number",
+        ),
         (["push", "{job}", "--file", "/nowhere/at/all"], "cannot read /nowhere/at/all"),
         (["push", "a b", "https://a.test/"], "'a b' is not a job name"),
         (["push", "{x}", "https://a.test/"], "'{x}' is not a job name"),

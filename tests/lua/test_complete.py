@@ -75,10 +75,8 @@ async def test_links_obey_max_depth_but_not_max_pending(make_raw):
     assert await raw.counter("refused") == 1
 
 
-@pytest.mark.parametrize(("state", "taken"), [("pause", 1), ("drain", 0), ("cancel", 0)])
-async def test_a_completion_counts_in_every_state_and_its_links_only_in_an_open_one(
-    raw, state, taken
-):
+@pytest.mark.parametrize(("state", "taken"), [("pause", 1), ("drain", 0), ("cancel", 1)])
+async def test_a_completion_counts_in_every_state_and_its_links_unless_draining(raw, state, taken):
     await raw.add("1")
     [(fp, token)] = (await raw.lease()).claims
     await raw.control(state=state)

@@ -104,7 +104,7 @@ class Shard:
         room = UNLIMITED if links else self.room()
         answers = []
         for offer in offers:
-            answers.append(self.accept(offer, has_room=room > 0))
+            answers.append(self.accept(offer, has_room=room > 0, is_found=links))
             room -= answers[-1] == Added.NEW
         self.settle_touched()
         return answers
@@ -126,7 +126,8 @@ class Shard:
             if not due:
                 break
             first = min(due, key=self.rank)
-            suspect = self.line_of(first)[0].losses > 0  # it goes out alone
+            losses = self.line_of(first)[0].losses
+            suspect = 0 < losses >= self.options.retries.max_losses - 1  # its last chance: alone
             if suspect and taken:
                 break
             taken.append(self.take_from(first))
@@ -160,7 +161,7 @@ class Shard:
                 page.failures = page.losses = 0
                 self.hosts[page.host].pages += 1
                 for link in claim.links:
-                    self.accept(link)
+                    self.accept(link, is_found=True)
                 self.items += [(claim.fp, i, item) for i, item in enumerate(claim.items)]
             answers.append(Ended.DONE if held else Ended.LOST)
         self.settle_touched()
@@ -244,6 +245,7 @@ class Shard:
             **{name: self.counts[name] for name in ("duplicates", "refused", "retried")},
             **{name: self.counts[name] for name in ("lost", "late")},
             "dropped": states["dropped"],
+            "rejected": 0,
             "seen": len(self.pages),
             "shelved": self.shelved(),
             "items": len(self.items),
@@ -326,9 +328,9 @@ class Shard:
     def meet(self, name: str) -> Host:
         return self.hosts.setdefault(name, Host(name))
 
-    def accept(self, offer: Offer, *, has_room: bool = True) -> Added:
+    def accept(self, offer: Offer, *, has_room: bool = True, is_found: bool = False) -> Added:
         deepest = self.options.limits.max_depth
-        if not self.is_open:
+        if not self.is_open and not (is_found and self.state == State.CANCEL):
             self.counts["refused"] += 1
             return Added.CLOSED
         if deepest is not None and offer.depth > deepest:
@@ -406,11 +408,11 @@ class Shard:
         """What waited for a moment that has come, as much as a lease of that size may look at."""
         ready = [page for page in self.in_state("delayed") if page.due_at <= self.now]
         ready.sort(key=lambda page: (page.due_at, page.fp))
-        for page in ready[:limit]:
+        for page in ready[: max(200, limit)]:
             self.stand_in_line(page)
         opened = [host for host in self.standing("wait") if self.opens_at(host) <= self.now]
         opened.sort(key=lambda host: (self.opens_at(host), host.name))
-        self.touched += [host.name for host in opened[: 2 * limit]]
+        self.touched += [host.name for host in opened[: 2 * max(200, limit)]]
         self.settle_touched()
 
     def settle_touched(self) -> None:
@@ -495,20 +497,28 @@ class Model:
                 answers |= dict(zip(part, codes, strict=True))
         return [answers[i] for i in range(len(offers))]
 
-    def lease(self, shares: Sequence[tuple[int, int]], *, ttl_ms: int) -> list[Page]:
-        """`shares`: which shard is asked for how many. Each page gets a holder of its own."""
-        pages = []
-        for number, share in shares:
+    def lease(self, limit: int, *, first_shard: int, ttl_ms: int) -> tuple[list[Page], list[int]]:
+        """What is handed out, and by which shards: each for its share or, if there are more shards
+        than pages wanted, one after the other."""
+        count = len(self.shards)
+        order = [(first_shard + i) % count for i in range(count)]
+        pages: list[Page] = []
+        asked = []
+        for i, number in enumerate(order):
+            share = limit // count + (i < limit % count) if limit >= count else limit - len(pages)
+            if not share:
+                break
+            asked.append(number)
             first = self.leases_given + 1
             taken = self.shards[number].lease(
                 share, ttl_ms=ttl_ms, holders=range(first, first + share)
             )
             self.leases_given += len(taken)
             pages += taken
-        return pages
+        return pages, asked
 
-    def again_in_s(self, shares: Sequence[tuple[int, int]]) -> float | None:
-        waits = [self.shards[number].again_in_ms() for number, _ in shares]
+    def again_in_s(self, asked: Sequence[int]) -> float | None:
+        waits = [self.shards[number].again_in_ms() for number in asked]
         known = [wait for wait in waits if wait is not None]
         return min(known) / 1000 if known else None
 

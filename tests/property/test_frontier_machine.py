@@ -38,7 +38,7 @@ from skitter.errors import InfrastructureError
 from skitter.frontier.connection import connect
 from skitter.frontier.control import configure, set_host, set_state
 from skitter.frontier.dead import dead_letters, drop, revive
-from skitter.frontier.frontier import Frontier, _shares
+from skitter.frontier.frontier import Frontier
 from skitter.frontier.items import read_items, remove_items
 from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
 from skitter.model import (
@@ -269,13 +269,13 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule(who=clients, limit=st.integers(1, 5), ttl_s=ttls_s)
     def a_worker_leases(self, who: int, limit: int, ttl_s: float) -> None:
-        shares = _shares(limit, self.shards, foresee(1)[0])
-        pages = self.model.lease(shares, ttl_ms=milliseconds(ttl_s))
+        first = int(foresee(1)[0] * self.shards)
+        pages, asked = self.model.lease(limit, first_shard=first, ttl_ms=milliseconds(ttl_s))
         answer = self.do(who, "lease", lambda frontier: frontier.lease(limit, ttl_s=ttl_s))
         assert [self.seen_by_worker(lease) for lease in answer.leases] == [
             self.due_to_worker(page) for page in pages
         ]
-        assert answer.again_in_s == self.model.again_in_s(shares)
+        assert answer.again_in_s == self.model.again_in_s(asked)
         assert answer.state == self.model.shards[0].state
         given = [Held(lease, page.holder) for lease, page in zip(answer.leases, pages, strict=True)]
         assert not {self.proof(held) for held in given} & {self.proof(held) for held in self.given}
@@ -551,7 +551,7 @@ class FrontierMachine(RuleBasedStateMachine):
             elif self.run(self.clients[0].stats()).finished:
                 break
             else:
-                again_in_s = self.model.again_in_s([(n, 1) for n in range(self.shards)])
+                again_in_s = self.model.again_in_s(range(self.shards))
                 assert again_in_s is not None
                 self.time_passes(again_in_s)
         self.the_statistics_are_those_of_the_model()

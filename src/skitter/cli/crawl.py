@@ -110,6 +110,7 @@ class Plan:
     keep_alive: bool = False
     fresh: bool = False
     max_dead: int | None = None
+    is_demo: bool = False  # its folder is gone afterwards: no hints what to do there
     as_json: bool = False
 
 
@@ -220,7 +221,7 @@ async def run_plan(plan: Plan) -> int:
     if plan.as_json:
         emit_json(report)
     else:
-        _show(report)
+        _show(report, hints=not plan.is_demo)
     return report.exit_code
 
 
@@ -334,17 +335,18 @@ def _report(plan: Plan, stats: Stats, before: Stats, seconds: float, *, over: bo
     )
 
 
-def _show(report: Report) -> None:
+def _show(report: Report, *, hints: bool) -> None:
     how = "finished" if report.finished else "stopped; run it again to go on"
     say(
         f"{report.job}: {how}. {report.pages_now:,} pages in {duration(report.seconds)} "
         f"({report.pages_per_second:,.0f}/s), {report.pages:,} in all."
     )
-    say(f"items  {report.out}")
+    if hints:
+        say(f"items  {report.out}")
     if report.pending:
         say(f"left   {report.pending:,} URLs")
     if report.dead:
-        say(f"dead   {report.dead:,} URLs: `skitter dead list {report.job}`")
+        say(f"dead   {report.dead:,} URLs" + f": `skitter dead list {report.job}`" * hints)
 
 
 async def _run_finish_hooks(spider: Spider, stats: Stats) -> None:

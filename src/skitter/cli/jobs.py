@@ -30,7 +30,8 @@ from skitter.frontier.frontier import Frontier
 from skitter.frontier.items import Aside, read_aside
 from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
 from skitter.model import Request, State, Stats
-from skitter.settings import JobOptions, Limits, Politeness, Retries
+from skitter.settings import JobOptions, Limits, Politeness, Retries, check_priority
+from skitter.urls import identify
 
 FEED, STEER = "Feed and watch", "Steer"
 BATCH = 2000
@@ -105,9 +106,13 @@ async def _push(
     wait: bool,
     skip_bad: bool,
 ) -> Counter[str]:
+    check_priority(priority)
+    batch = list(islice(lines, BATCH))
+    if not skip_bad:
+        _check_all(batch)  # before a job is made for nothing
     frontier = await create_job(server, job)
     total: Counter[str] = Counter(new=0, seen=0)
-    while batch := list(islice(lines, BATCH)):
+    while batch:
         offers = []
         for place, url in batch:
             try:
@@ -119,7 +124,16 @@ async def _push(
                 total["bad"] += 1
         fed = await feed(frontier, offers, wait=wait)
         total.update({str(answer): count for answer, count in fed.items()})
+        batch = list(islice(lines, BATCH))
     return total
+
+
+def _check_all(batch: list[tuple[str, str]]) -> None:
+    for place, url in batch:
+        try:
+            identify(url)
+        except BadURL as error:
+            raise _explained(error, place, Counter()) from None
 
 
 def _explained(error: BadURL, place: str, total: Counter[str]) -> SkitterError:
@@ -201,6 +215,8 @@ def _status_rows(stats: Stats) -> Iterator[tuple[str, object]]:
     yield "items", f"{stats.items:,} waiting to be read"
     yield "so far", f"{stats.duplicates:,} duplicates, {stats.retried:,} retries"
     yield "", f"{stats.lost:,} leases ran out, {stats.late:,} late ends refused"
+    if stats.refused:
+        yield "", f"{stats.refused:,} URLs refused: too deep, or found while draining"
     if stats.rejected:
         yield "set aside", f"{stats.rejected:,} items: `skitter rejected {stats.job}`"
     if stats.shelved:

@@ -18,8 +18,8 @@ from skitter.errors import SkitterError
 app = typer.Typer(
     name="skitter",
     help="A distributed web-scraping system in which every URL is accounted for.",
-    epilog="Every command takes --json, and --redis URL or SKITTER_REDIS_URL for a server of your "
-    "own; without it, an embedded server in .skitter/ starts by itself.",
+    epilog="Commands that answer take --json; those that need a server take --redis URL, or "
+    "SKITTER_REDIS_URL. Without it, an embedded server in .skitter/ starts by itself.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -55,6 +55,7 @@ def demo(
                 out=str(home / "books.db"),
                 workers=2,
                 concurrency=32,
+                is_demo=True,
             )
             code = uvloop.run(run_plan(plan))
             if code:

@@ -152,13 +152,16 @@ async def _check_sums(shard: Shard, report: AuditReport, options: JobOptions) ->
     for _ in range(TRIES):
         before = await shard.counts()
         leases = await _leases_by_host(shard)
-        findings, pending, hosts = await _check_hosts(shard, options, leases)
+        findings, pending, shelved, hosts = await _check_hosts(shard, options, leases)
         if await shard.counts() == before:
             for host, problems in findings:
                 report.note(host, problems)
             if pending != before[1].get("pending", 0):
                 counted = before[1].get("pending", 0)
                 report.note("pending", [f"counts {counted}, the queues hold {pending}"])
+            if shelved != before[1].get("shelved", 0):
+                counted = before[1].get("shelved", 0)
+                report.note("shelved", [f"counts {counted}, the hosts say {shelved}"])
             report.hosts += hosts
             return
     report.exact = False
@@ -190,21 +193,23 @@ async def _leases_by_host(shard: Shard) -> Counter[str]:
 
 async def _check_hosts(
     shard: Shard, options: JobOptions, leases: Counter[str]
-) -> tuple[list[tuple[str, list[str]]], int, int]:
+) -> tuple[list[tuple[str, list[str]]], int, int, int]:
     findings: list[tuple[str, list[str]]] = []
     pending: dict[str, int] = {}
+    shelved = 0
     for source in ("hosts", "due", "wait"):
         async for names in scan_names(shard, source):
             fresh = [name for name in names if name not in pending]
             for facts in await host_facts(shard, fresh):
                 pending[facts.name] = facts.queued
+                shelved += facts.shelved
                 findings.append((facts.name, host_problems(facts, options, leases[facts.name])))
-    return findings, sum(pending.values()), len(pending)
+    return findings, sum(pending.values()), shelved, len(pending)
 
 
 def host_problems(facts: HostFacts, options: JobOptions, leased: int) -> list[str]:
     """What is wrong with one host. Pure."""
-    problems = []
+    problems = [] if facts.readable else ["has a record that cannot be read"]
     if facts.in_flight != leased:
         problems.append(f"counts {facts.in_flight} in flight and has {leased} leases")
     if facts.due and facts.waiting:
@@ -222,18 +227,23 @@ def host_problems(facts: HostFacts, options: JobOptions, leased: int) -> list[st
 
 async def _check_keys(shard: Shard, report: AuditReport) -> None:
     """No key that nobody knows."""
-    buckets = max(1, (await shard.counts())[1].get("buckets", 1))
+    strange: list[tuple[str, int]] = []
     async for key in scan_keys(shard):
         known = shard.keys.name_of(key)
         if known is None:
             report.note(key, ["is a key that nobody knows"])
             continue
         name, member = known
-        if name == "seen" and int(member or 0) >= buckets:
-            report.note(key, ["is a bucket that does not exist"])
+        if name == "seen":
+            strange.append((key, int(member or 0)))
         if name == "queue" and not await shard.server.command(
             "HEXISTS", shard.keys.key("hosts"), member
         ):
             report.note(key, ["is a queue of an unknown host"])
         if name == "recent" and await shard.server.command("PTTL", key) == -1:
             report.note(key, ["never expires"])
+    # Asked last: a crawl that grows makes new buckets meanwhile.
+    buckets = max(1, (await shard.counts())[1].get("buckets", 1))
+    for key, number in strange:
+        if number >= buckets:
+            report.note(key, ["is a bucket that does not exist"])

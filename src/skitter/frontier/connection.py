@@ -1,6 +1,6 @@
 """To the server and back: a client from a URL, its errors in our words, its fitness.
 
-The client's own retries are off. `Caller` repeats a call whose reply may be lost; every script
+The client's own retries are off. `Server` repeats a call whose reply may be lost; every script
 that changes something recognises the repeat by its number (lua/lib/once.lua).
 """
 
@@ -170,7 +170,7 @@ def check_fitness(facts: ServerFacts) -> None:
 
 def redact(url: str) -> str:
     """The URL without its password, for messages."""
-    return re.sub(r"//([^/@]*:)?[^/@]*@", "//***@", url)
+    return re.sub(r"//[^/]*@", "//***@", url)  # up to the last @ in front of the path
 
 
 @contextmanager
@@ -204,6 +204,10 @@ def our_errors(where: str) -> Iterator[None]:
         if gone := re.match(r"GONE .*\{(.+):\d+\}", str(error)):  # lua/lib/limits.lua
             raise JobMissing(gone.group(1), known=[]) from error
         raise InfrastructureError(f"{where} answered with an error: {error}") from error
+    except problems.RedisError as error:
+        raise ServerUnreachable(
+            f"{where} does not speak like a Redis server ({error}): check host and port."
+        ) from error
 
 
 def _is_refusal(error: BaseException) -> bool:

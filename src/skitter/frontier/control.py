@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from skitter.errors import BadOption
 from skitter.frontier.scan import scan_names
 from skitter.frontier.wire import ms, side_by_side
 from skitter.model import State
-from skitter.settings import JobOptions, Limits, Politeness, Retries
-from skitter.urls import shard_of
+from skitter.settings import JobOptions, Limits, Politeness, Retries, check_number
+from skitter.urls import identify, shard_of
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
+    from skitter.settings import Layout
 
 
 async def set_state(frontier: Frontier, state: State) -> None:
@@ -22,8 +23,7 @@ async def set_state(frontier: Frontier, state: State) -> None:
 
 async def configure(frontier: Frontier, options: JobOptions, *, create: bool = False) -> None:
     """Set the job's options; every worker obeys them from its next call on."""
-    if options.limits.max_pages is not None and len(frontier.shards) > 1:
-        raise BadOption("max_pages", options.limits.max_pages, "left out in a job of many shards")
+    check_options(options, frontier.layout)
     values = _to_fields(options)
     if bloom := frontier.layout.bloom:
         values |= {"bloom_blocks": bloom.blocks, "bloom_hashes": bloom.hashes}
@@ -34,15 +34,27 @@ async def configure(frontier: Frontier, options: JobOptions, *, create: bool = F
     await settle_hosts(frontier)
 
 
-async def read_options(frontier: Frontier) -> tuple[str, JobOptions] | None:
-    """The state and options as the server has them; None if the job was never configured."""
+def check_options(options: JobOptions, layout: Layout) -> None:
+    """What the two must not say together."""
+    if options.limits.max_pages is not None and layout.shards > 1:
+        raise BadOption("max_pages", options.limits.max_pages, "left out in a job of many shards")
+
+
+async def read_states(frontier: Frontier) -> list[str | None]:
+    """The state of each shard; None: it was never made."""
+    states = []
+    for shard in frontier.shards:
+        raw = await shard.server.command("HGET", shard.keys.key("control"), "state")
+        states.append(raw.decode() if raw else None)
+    return states
+
+
+async def read_options(frontier: Frontier) -> JobOptions:
+    """The options as the server has them."""
     shard = frontier.shards[0]
     raw = await shard.server.command("HGETALL", shard.keys.key("control"))
-    values = {name.decode(): value for name, value in raw.items()}
-    if not values:
-        return None
-    state = values.pop("state").decode()
-    return state, _from_fields({name: float(value) for name, value in values.items()})
+    known = {name.decode(): value for name, value in raw.items() if name != b"state"}
+    return _from_fields({name: float(value) for name, value in known.items()})
 
 
 async def _write(frontier: Frontier, values: dict[str, object], *, create: bool = False) -> None:
@@ -69,7 +81,14 @@ class HostOptions(TypedDict, total=False):
 
 
 async def set_host(frontier: Frontier, host: str, **values: Unpack[HostOptions]) -> None:
-    """Give one host values of its own, or a rest."""
+    """Give one host values of its own, or a rest. `host` as in a URL: shop.example:8080."""
+    host = identify(f"http://{host}/").host if "://" not in host else identify(host).host
+    for name, value in values.items():
+        if name not in HostOptions.__annotations__:
+            raise BadOption("host option", name, ", ".join(HostOptions.__annotations__))
+        if value is not None:
+            low = 1 if name.startswith("max_") else 0
+            check_number(name, float(str(value)), low=low, high=2**40)
     shard = frontier.shards[shard_of(host, len(frontier.shards))]
     for name, value in values.items():
         seconds = name.endswith("_s")
@@ -99,7 +118,10 @@ def _to_fields(options: JobOptions) -> dict[str, object]:
     }
 
 
-def _from_fields(values: dict[str, float]) -> JobOptions:
+def _from_fields(stored: dict[str, float]) -> JobOptions:
+    defaults = {name: value for name, value in _to_fields(JobOptions()).items() if value != ""}
+    values: dict[str, Any] = {**defaults, **stored}
+
     def limit(name: str) -> int | None:
         return int(values[name]) if name in values else None
 

@@ -61,8 +61,11 @@ async def find_dead(frontier: Frontier, fingerprint: str) -> DeadLetter | None:
 
 
 async def revive(frontier: Frontier, letters: Sequence[DeadLetter]) -> int:
-    """Make dead letters pending again, with a clean record. Returns how many came back."""
-    return await _send(frontier, "revive", letters)
+    """Make dead letters pending again, with a clean record. Returns how many came back.
+
+    What was fed and is no URL stays where it is: nobody could fetch it.
+    """
+    return await _send(frontier, "revive", [one for one in letters if not one.is_message])
 
 
 async def drop(frontier: Frontier, letters: Sequence[DeadLetter], *, forget: bool = False) -> int:
@@ -82,7 +85,7 @@ async def _send(frontier: Frontier, verb: str, letters: Sequence[DeadLetter], **
         changed += count  # after the await: shards work side by side
         return [None] * len(part)
 
-    await scatter([frontier.offer(letter.request).shard for letter in letters], send, batch=PAGE)
+    await scatter([letter.shard for letter in letters], send, batch=PAGE)
     return changed
 
 
@@ -111,16 +114,17 @@ async def _read(shard: Shard, rows: list[tuple[bytes, float]]) -> list[DeadLette
     records = await shard.server.command("HMGET", shard.keys.key("task"), *fps)
     troubles = await shard.server.command("HMGET", shard.keys.key("trouble"), *fps)
     return [
-        _letter(fp.decode(), at / 1000, record, trouble)
+        _letter(shard.keys.shard, fp.decode(), at / 1000, record, trouble)
         for (fp, at), record, trouble in zip(rows, records, troubles, strict=True)
         if record and trouble  # revived or dropped meanwhile
     ]
 
 
-def _letter(fingerprint: str, at: float, record: bytes, trouble: bytes) -> DeadLetter:
+def _letter(shard: int, fingerprint: str, at: float, record: bytes, trouble: bytes) -> DeadLetter:
     priority, _, request = open_record(record)
     known = decode(trouble)
     return DeadLetter(
+        shard=shard,
         fingerprint=fingerprint,
         url=request.url,
         reason=known["error"],

@@ -73,7 +73,7 @@ def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
         leased_until=_seconds(leased),
         token=token.decode(),
         dead_since=_seconds(dead),
-        trouble=decode(trouble) if trouble else {},
+        trouble=_table(trouble) if trouble else {},
         seen=bool(seen),
     )
 
@@ -91,7 +91,9 @@ class HostFacts:
     """What is known about one host, and where it stands."""
 
     name: str
+    readable: bool
     in_flight: int
+    shelved: int  # pending that its budget will never reach
     pages: int
     place: str
     best: int | None  # priority it is ranked by; None: to be looked up
@@ -125,10 +127,12 @@ async def host_facts(shard: Shard, names: list[str]) -> list[HostFacts]:
 def _host_facts(
     name: str, packed: bytes, due: bytes, wait: bytes, queued: int, head: bytes
 ) -> HostFacts:
-    known = decode(packed) if packed else {}
+    known = _table(packed) if packed else {}
     best = known.get("best")
     return HostFacts(
         name=name,
+        readable=bool(known) or not packed,
+        shelved=known.get("shelved", 0),
         in_flight=known.get("in_flight", 0),
         pages=known.get("pages", 0),
         place=PLACES[known.get("place", 0)],
@@ -141,6 +145,14 @@ def _host_facts(
         blocked_until=known.get("blocked_until", 0) / 1000,
         own={key: known[key] for key in ("delay_ms", "max_in_flight", "max_pages") if key in known},
     )
+
+
+def _table(packed: bytes) -> dict[str, Any]:
+    try:
+        known = decode(packed)
+    except ValueError:  # msgspec's errors are ValueErrors
+        return {}
+    return known if isinstance(known, dict) else {}
 
 
 def bucket_of(fingerprint: str, buckets: int) -> int:

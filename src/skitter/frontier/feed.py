@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from skitter.errors import JobClosed, QueueFull, UsageError, shorten
+from skitter.frontier.control import read_options
 from skitter.frontier.keys import feed_key
 from skitter.frontier.wire import cut, encode
 from skitter.model import Added, Request
@@ -35,8 +36,10 @@ async def feed(frontier: Frontier, offers: Sequence[Offer], *, wait: bool) -> Co
             raise JobClosed(frontier.job, (await frontier.stats()).state)
         offers = [one for one, said in zip(offers, answers, strict=True) if said is Added.FULL]
         if offers and not wait:
-            limit = frontier.options.limits.max_pending or 0
-            raise QueueFull(frontier.job, max_pending=limit, added=total[Added.NEW])
+            limits = (await read_options(frontier)).limits  # another process may have set them
+            raise QueueFull(
+                frontier.job, max_pending=limits.max_pending or 0, added=total[Added.NEW]
+            )
         if offers:
             await asyncio.sleep(FULL_PAUSE_S)
     return total

@@ -24,6 +24,7 @@ from skitter.frontier.wire import (
     side_by_side,
 )
 from skitter.model import Added, Ended, Failure, Leased, State, Stats
+from skitter.settings import check_number
 from skitter.urls import shard_of
 
 if TYPE_CHECKING:
@@ -70,11 +71,24 @@ class Frontier:
         return await scatter([one.shard for one in offers], send, batch=ADD_BATCH)
 
     async def lease(self, limit: int, *, ttl_s: float = DEFAULT_LEASE_S) -> Leased:
-        """Take up to `limit` requests that may be fetched now, for `ttl_s` seconds."""
-        parts = await side_by_side(
-            self._lease_from(self.shards[shard], share, ttl_s)
-            for shard, share in _shares(limit, len(self.shards), random.random())
-        )
+        """Take up to `limit` requests that may be fetched now, for `ttl_s` seconds.
+
+        Shards are asked side by side for their share; for fewer than there are shards, one after
+        the other, until there are enough. Priorities hold within a shard.
+        """
+        check_number("limit", limit, low=1, high=1_000_000, whole=True)
+        check_number("ttl_s", ttl_s, low=0.001, high=30 * 86_400)
+        order = _shuffled(self.shards, random.random())
+        parts: list[Leased] = []
+        if limit < len(order):
+            while order and (missing := limit - sum(len(part.leases) for part in parts)):
+                parts.append(await self._lease_from(order.pop(0), missing, ttl_s))
+        else:
+            shares = [limit // len(order) + (i < limit % len(order)) for i in range(len(order))]
+            parts = await side_by_side(
+                self._lease_from(shard, share, ttl_s)
+                for shard, share in zip(order, shares, strict=True)
+            )
         waits = [part.again_in_s for part in parts if part.again_in_s is not None]
         leases = [lease for part in parts for lease in part.leases]
         return Leased(leases, parts[0].state, min(waits, default=None))
@@ -180,12 +194,7 @@ class Frontier:
         return await scatter(places, send, batch=END_BATCH)
 
 
-def _shares(limit: int, shards: int, chance: float) -> list[tuple[int, int]]:
-    """Split a limit evenly; who gets the rest is by chance, so that no shard is always last."""
-    first = int(chance * shards)
-    order = [(first + i) % shards for i in range(shards)]
-    return [
-        (shard, share)
-        for i, shard in enumerate(order)
-        if (share := limit // shards + (i < limit % shards))
-    ]
+def _shuffled(shards: list[Shard], chance: float) -> list[Shard]:
+    """Begin with one by chance, so that no shard is always the last."""
+    first = int(chance * len(shards))
+    return shards[first:] + shards[:first]

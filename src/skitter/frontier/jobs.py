@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from skitter.errors import JobClosed, JobMismatch, JobMissing
-from skitter.frontier.control import configure, read_options
+from skitter.frontier.control import check_options, configure, read_options, read_states
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.keys import JOBS, ShardKeys
+from skitter.frontier.keys import JOBS, ShardKeys, feed_key
 from skitter.frontier.scan import STEP, scan_keys
 from skitter.frontier.shard import Shard, client_name
 from skitter.settings import JobOptions, Layout, check_job_name
@@ -40,16 +40,17 @@ async def create_job(
 ) -> Frontier:
     """Open a job, and create it if need be. Options that are given are set, also on an old job."""
     check_job_name(job)
+    check_options(options or JobOptions(), layout or Layout())
     await server.command("HSETNX", JOBS, job, msgspec.json.encode(layout or Layout()))
     frontier = await _frontier(server, job, clock)
     if layout is not None:
         _check_layout(job, stored=frontier.layout, asked=layout)
-    stored = await read_options(frontier)
-    if stored is None:  # new, or its creator died here
+    states = await read_states(frontier)
+    _check_states(job, states)
+    if None in states:  # new, or its creator died here
         await configure(frontier, options or JobOptions(), create=True)
         return frontier
-    _check_state(job, stored[0])
-    frontier.options = stored[1]
+    frontier.options = await read_options(frontier)
     if options is not None:
         await configure(frontier, options)
     return frontier
@@ -62,36 +63,42 @@ async def open_job(
     purging: bool = False,
     clock: Callable[[], int] | None = None,
 ) -> Frontier:
-    """Open a job that exists. Purging: also one whose purge was interrupted."""
+    """Open a job that exists. Purging: in whatever state an interrupted purge left it."""
     frontier = await _frontier(server, check_job_name(job), clock)
-    stored = await read_options(frontier)
-    if stored is None:
+    if purging:
+        return frontier
+    states = await read_states(frontier)
+    _check_states(job, states)
+    if None in states:
         raise JobMissing(job, await list_jobs(server))
-    if not purging:
-        _check_state(job, stored[0])
-    frontier.options = stored[1]
+    frontier.options = await read_options(frontier)
     return frontier
 
 
 async def purge_job(frontier: Frontier) -> int:
     """Remove a job and all it knows, in small steps. Returns how many keys that were.
 
-    The state goes first, so that late workers are refused; the name last, so that a purge that
-    was interrupted can be run again.
+    The state changes first, on every shard, so that late workers are refused; the name goes last,
+    so that a purge that was interrupted can be run again.
     """
-    removed = 0
+    server = frontier.shards[0].server
     for shard in frontier.shards:
-        await shard.call("control", ["state", PURGE], create=0)
-        control = shard.keys.key("control")
+        await shard.call("control", ["state", PURGE], create=1)
+    removed: int = await server.command("UNLINK", feed_key(frontier.job))
+    removed += await server.command("UNLINK", feed_key(frontier.job) + ":lock")
+    for shard in frontier.shards:
         batch: list[str] = []
         async for key in scan_keys(shard):
-            if key != control:
+            if key != shard.keys.key("control"):
                 batch.append(key)
             if len(batch) >= STEP:
-                removed += await shard.server.command("UNLINK", *batch)
+                removed += await server.command("UNLINK", *batch)
                 batch = []
-        removed += await shard.server.command("UNLINK", *batch, control)
-    await frontier.shards[0].server.command("HDEL", JOBS, frontier.job)
+        if batch:
+            removed += await server.command("UNLINK", *batch)
+    for shard in frontier.shards:
+        removed += await server.command("UNLINK", shard.keys.key("control"))
+    await server.command("HDEL", JOBS, frontier.job)
     return removed
 
 
@@ -105,8 +112,8 @@ async def _frontier(server: Server, job: str, clock: Callable[[], int] | None) -
     return Frontier(job, layout, JobOptions(), shards)
 
 
-def _check_state(job: str, state: str) -> None:
-    if state == PURGE:
+def _check_states(job: str, states: list[str | None]) -> None:
+    if PURGE in states:
         raise JobClosed(job, "half purged", hint=f"run `skitter purge {job}` to finish that.")
 
 

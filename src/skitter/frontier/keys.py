@@ -2,14 +2,14 @@
 
 One job has one or more shards; the shard of a URL is a function of its host. All keys of a shard
 carry the hash tag `{job:shard}`, so that they live in one cluster slot and one script may touch
-them all. Lua names a key by its name in this table; docs/keys.md is made from it.
+them all. Lua names a key by its name in this table; docs/reference/keys.md is made from it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: hash: job -> JSON of its layout; the only key that belongs to no shard
+#: hash: job -> JSON of its layout; with the feed lists, all that belongs to no shard
 JOBS = "skitter:jobs"
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from skitter.errors import BadOption, TooBig
 from skitter.model import Completion, Lease, Request
-from skitter.settings import Layout, check_priority
+from skitter.settings import Layout, check_number, check_priority
 from skitter.urls import fingerprint, identify, shard_of
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ MAX_ITEM_BYTES = 8 * 1024 * 1024
 MAX_ERROR_CHARS = 2000
 #: Links that travel inside a completion; a page with more sends the others ahead of it.
 MAX_LINKS = 2000
+
+#: What encoding raises for objects, numbers beyond 64 bits, half characters and circles.
+NOT_PLAIN = (TypeError, ValueError, OverflowError, RecursionError)
 
 T = TypeVar("T")
 
@@ -40,6 +43,7 @@ def offer(request: Request, layout: Layout) -> Offer:
     """Raises BadURL, BadOption or TooBig, naming the value."""
     target = identify(request.url, layout.canonical)
     priority = check_priority(request.priority)
+    _check_fields(request)
     fp = fingerprint(
         target.canonical, method=request.method, body=request.body, unique=request.unique
     )
@@ -52,14 +56,25 @@ def offer(request: Request, layout: Layout) -> Offer:
     return Offer(shard, (fp, target.host, priority, request.depth, body))
 
 
+def _check_fields(request: Request) -> None:
+    """Structs do not check their values, and a script that meets nonsense stops half way."""
+    check_number("depth", request.depth, low=0, high=2**31, whole=True)
+    if not isinstance(request.method, str) or not request.method.isalpha():
+        raise BadOption("method", request.method, "a word such as GET")
+    if not isinstance(request.body, bytes):
+        raise BadOption("body", request.body, "bytes")
+    if not isinstance(request.headers, dict) or not isinstance(request.meta, dict):
+        raise BadOption("headers and meta", (request.headers, request.meta), "dicts")
+
+
 def _encode_request(request: Request, url: str) -> bytes:
     # The priority lives in front of the body, where Lua can read and lower it.
     if request.priority or request.url != url:
         request = msgspec.structs.replace(request, url=url, priority=0)
     try:
         return encode(request)
-    except TypeError as error:
-        raise BadOption("meta", request.meta, f"made of plain values ({error})") from error
+    except NOT_PLAIN as error:
+        raise BadOption("meta", request.meta, f"made of plain values ({error})") from None
 
 
 class Sealed(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +117,7 @@ def _encode_item(item: Any, lease: Lease) -> bytes:
     try:
         # The address travels with the item: the frontier forgets a request that is done.
         data = encode({"url": lease.url, "item": item})
-    except TypeError as error:
+    except NOT_PLAIN as error:
         raise BadOption(
             f"the item of {lease.url}", item, f"made of plain values ({error})"
         ) from None
@@ -136,7 +151,8 @@ def open_lease(fp: bytes, record: bytes, trouble: bytes, token: str) -> Lease:
     try:
         priority, host, request = open_record(record)
     except ValueError:  # msgspec's errors are ValueErrors
-        priority, host, request = 0, record.split(b" ", 2)[1].decode(), Request(url="")
+        words = [*record.split(b" ", 2), b"?", b"?"]
+        priority, host, request = 0, words[1].decode("utf-8", "replace"), Request(url="")
     known = decode(trouble) if trouble else {}
     return Lease(
         request=request,

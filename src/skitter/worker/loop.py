@@ -120,8 +120,8 @@ class Worker:
                 await self._free.wait()
                 continue
             leases, again_in_s = await self._lease(free)
-            if leases and leases[0].losses:
-                await self._quarantine(leases)
+            if len(leases) == 1 and self._is_suspect(leases[0]):
+                await self._quarantine(leases[0])
                 continue
             for lease in leases:
                 self._begin(lease)
@@ -155,13 +155,16 @@ class Worker:
         self._active[task] = lease, time.monotonic()
         task.add_done_callback(self._end)
 
-    async def _quarantine(self, leases: list[Lease]) -> None:
-        """A request whose worker vanished may be what killed it: it runs with nobody beside it."""
-        for lease in leases:
-            while self._active:
-                await asyncio.wait(self._active)
-            await self.endings.flush()
-            self._begin(lease)
+    def _is_suspect(self, lease: Lease) -> bool:
+        """On its last chance: lua/lib/take.lua hands it out alone."""
+        return 0 < lease.losses >= self.frontier.options.retries.max_losses - 1
+
+    async def _quarantine(self, lease: Lease) -> None:
+        """It may be what makes workers vanish: it runs with nobody beside it."""
+        while self._active:
+            await asyncio.wait(self._active)
+        await self.endings.flush()
+        self._begin(lease)
         await asyncio.wait(self._active)
 
     async def _attempt(self, lease: Lease) -> None:

@@ -15,6 +15,9 @@ COST   O(requests); one split of at most 512 fingerprints per 200 new ones
 local answer = answered()
 if answer then return answer end
 
+-- As in complete.lua: a page that was under way when the job was cancelled brings its links home.
+if links == 1 and limits.state == 'cancel' then limits.open = true end
+
 local room = math.huge
 if links == 0 and limits.max_pending < math.huge then
   local waiting = read_counter('pending') - read_counter('shelved') + redis.call('ZCARD', delayed)

@@ -21,7 +21,8 @@ local has_seen = limits.blocks and in_bloom or in_exact
 
 local function facts_of(fp, found)
   local record = redis.call('HGET', task, fp)
-  local _, name = unpack_record(record or '0 - ')
+  local _, name = unpack_record(record or '')
+  name = name or '-' -- no body, or none that can be read
   return {
     record or '',
     redis.call('ZSCORE', queue .. name, fp) or '',

@@ -19,6 +19,10 @@ local LINK = 5
 local answer = answered()
 if answer then return answer end
 
+-- A page that was under way when the job was cancelled is done for good: were its links refused,
+-- nobody would find them again after a resume.
+if limits.state == 'cancel' then limits.open = true end
+
 local claims = read_claims(leases)
 end_leases(claims)
 

@@ -58,6 +58,6 @@ local records = bulk_read('HMGET', task, fps)
 local troubles = redis.call('EXISTS', trouble) == 1 and bulk_read('HMGET', trouble, fps) or {}
 for i, fp in ipairs(fps) do
   local at = 3 * i
-  reply[at + 1], reply[at + 2], reply[at + 3] = fp, records[i], troubles[i] or ''
+  reply[at + 1], reply[at + 2], reply[at + 3] = fp, records[i] or '', troubles[i] or ''
 end
 return reply

@@ -8,7 +8,8 @@ KEYS   lease    zset   fingerprint -> ms
 ]]
 --@include enqueue record trouble
 local function lose(fp)
-  local priority, name = unpack_record(redis.call('HGET', task, fp))
+  local priority, name = unpack_record(redis.call('HGET', task, fp) or '')
+  if not name then return count('damaged', 1) end -- the audit tells; others must not wait for it
   local entry, known = trouble_of(fp), host(name)
   known.in_flight = known.in_flight - 1
   entry.losses = entry.losses + 1

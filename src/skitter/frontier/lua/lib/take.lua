@@ -5,13 +5,14 @@ the other, so that a huge host cannot starve a hundred small ones.
 The best `most` hosts are taken off `due` at once. A host that may be asked again stands in line
 again; nobody left in `due` can come before the `most` requests that are wanted.
 
-A request whose worker vanished is handed out alone: if it is what kills workers, it does not take
-the others of its batch along, again and again, until they are all given up.
+A request that was lost so often that this is its last chance is handed out alone: if it is what
+kills workers, it does not take the others of its batch along.
 ]]
 --@include settle trouble
 local function is_suspect(name)
   local head = redis.call('ZRANGE', queue .. name, 0, 0)[1]
-  return trouble_of(head).losses > 0
+  local losses = trouble_of(head).losses
+  return losses > 0 and losses + 1 >= limits.max_losses
 end
 
 local function line_up(line, first, name, rank)

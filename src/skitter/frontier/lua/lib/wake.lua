@@ -7,12 +7,16 @@ KEYS   delayed  zset   fingerprint -> ms
 ]]
 --@include enqueue record
 -- A host that was leased from goes back to waiting, so at most `at_most` hosts arrive here per
--- lease: waking twice as many never falls behind.
+-- lease: waking twice as many never falls behind. Priorities are compared among those awake, so
+-- after an idle time even a lease of one wakes many.
+local MANY = 200
+
 local function wake(at_most)
+  at_most = math.max(MANY, at_most)
   local ready = redis.call('ZRANGE', delayed, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, at_most)
   for i, record in ipairs(bulk_read('HMGET', task, ready)) do
-    local priority, name = unpack_record(record)
-    enqueue(ready[i], name, priority)
+    local priority, name = unpack_record(record or '')
+    if name then enqueue(ready[i], name, priority) else count('damaged', 1) end
   end
   bulk('ZREM', delayed, ready)
   local open = redis.call('ZRANGE', wait, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 2 * at_most)
