@@ -104,8 +104,9 @@ def _default(one: object) -> str:
 def cli_page() -> str:
     parts = [
         NOTE.format(source="src/skitter/cli/"),
-        "# Commands\n\nThose that need a server take `--redis URL` (or `SKITTER_REDIS_URL`) and `--dir` "
-        "(or `SKITTER_DIR`); those that answer, `--json`. Data goes to stdout, the rest to stderr.\n",
+        "# Commands\n\nThose that need a server take `--redis URL` (or `SKITTER_REDIS_URL`) and "
+        "`--dir` (or `SKITTER_DIR`); those that answer take `--json`. Data goes to stdout, the "
+        "rest to stderr.\n",
     ]
     for path, command in _commands(typer.main.get_command(app), "skitter"):
         parts.append(f"\n## {path}\n\n{(command.help or '').strip()}\n\n")

@@ -22,20 +22,22 @@ from skitter.cli.common import Directory, Job, Json, Redis, settings
 from skitter.cli.duty import LoaderDuty
 from skitter.cli.output import emit_json, err, say, tell
 from skitter.cli.progress import CrawlDisplay, Moment, Rate, duration
-from skitter.errors import BadOption, JobMissing, UsageError
+from skitter.errors import BadOption, JobMissing, SkitterError, SpiderError, UsageError
+from skitter.fetch.guard import authority_of, refusal_of_name
 from skitter.fleet.supervisor import Supervisor
-from skitter.frontier.connection import Server
+from skitter.frontier.connection import Server, redact
 from skitter.frontier.eta import Bound, slowest_host
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.items import ItemStream
 from skitter.frontier.jobs import create_job, open_job, purge_job
 from skitter.frontier.shard import client_name
-from skitter.model import Stats
+from skitter.model import State, Stats
 from skitter.settings import Layout, Limits, Politeness, Settings
 from skitter.sinks import Hooks, Loaded, load, open_sink
 from skitter.sinks.export import export
 from skitter.spider import Spider, default_spider, load_spider
+from skitter.spider.blame import describe
 from skitter.spider.spider import run_hooks
 from skitter.urls import fingerprint, identify
 from skitter.worker.loop import WorkerOptions
@@ -43,6 +45,7 @@ from skitter.worker.loop import WorkerOptions
 PANEL = "Crawl"
 #: How the processes of `skitter crawl` learn what their parent was asked: JSON of `Plain`.
 PLAIN = "SKITTER_CRAWL"
+LOAD_TO = "SKITTER_LOAD_TO"
 MAX_ITEMS = 50_000
 SEED_BATCH = 1000
 ETA_EVERY_S = 3.0
@@ -206,8 +209,10 @@ async def run_plan(plan: Plan) -> int:
     began = time.monotonic()
     async with open_server(plan.where, progress=tell) as server:
         frontier = await _open(server, plan)
+        async with open_sink(plan.out, job=frontier.job):
+            pass  # a place that takes no items is told now, not by a loader that keeps dying
         before = await frontier.stats()
-        await _seed(frontier, plan.spider)
+        plan = replace(plan, allow=(*plan.allow, *await _seed(frontier, plan.spider)))
         if before.finished and before.seen and (await frontier.stats()).finished:
             tell(f"{frontier.job} was finished before, and the seeds are known: see --fresh.")
         supervisor = _supervisor(frontier, plan, plan.out)
@@ -215,6 +220,7 @@ async def run_plan(plan: Plan) -> int:
             supervisor.on_tick = _Painter(frontier, display, began).paint
             over = await supervisor.run()
         stats = await frontier.stats()
+        over = over and stats.state is not State.CANCEL
         if over:
             await _run_finish_hooks(plan.spider, stats)
     report = _report(plan, stats, before, time.monotonic() - began, over=over)
@@ -237,15 +243,26 @@ async def _open(server: Server, plan: Plan) -> Frontier:
     return await create_job(server, plan.spider.name, options=options, layout=layout)
 
 
-async def _seed(frontier: Frontier, spider: Spider) -> None:
-    """Offer the seeds; on a resumed crawl they are known."""
+async def _seed(frontier: Frontier, spider: Spider) -> set[str]:
+    """Offer the seeds; on a resumed crawl they are known. Answers the private hosts among them:
+    workers did not see what a generator yields, and a seed allows its own host."""
     batch = []
-    async for seed in spider.seeds():
-        batch.append(frontier.offer(seed))
-        if len(batch) >= SEED_BATCH:
-            await feed(frontier, batch, wait=True)
-            batch = []
+    private: set[str] = set()
+    try:
+        async for seed in spider.seeds():
+            batch.append(frontier.offer(seed))
+            authority = authority_of(seed.url)
+            if refusal_of_name(authority.name):
+                private.add(authority.host_port)
+            if len(batch) >= SEED_BATCH:
+                await feed(frontier, batch, wait=True)
+                batch = []
+    except SkitterError:
+        raise
+    except Exception as error:
+        raise SpiderError(f"the seeds of {spider.name!r} failed: {describe(error)}") from error
     await feed(frontier, batch, wait=True)
+    return private
 
 
 def _supervisor(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
@@ -256,10 +273,11 @@ def _supervisor(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
     work_words += ["--ignore-robots"] if plan.ignore_robots else []
     work_words += [word for host in plan.allow for word in ("--allow-host", host)]
     work_words += ["--keep-alive"] if plan.keep_alive else []
-    load_words = [*program, "load", frontier.job, "--to", out, "--parent", str(os.getpid())]
+    load_words = [*program, "load", frontier.job, "--parent", str(os.getpid())]
     environment = dict(os.environ)
     if plan.where.redis_url is not None:
         environment["SKITTER_REDIS_URL"] = plan.where.redis_url
+    environment[LOAD_TO] = out  # it may hold a password, which everybody could read in `ps`
     environment["SKITTER_DIR"] = str(plan.where.directory.absolute())
     return Supervisor(
         frontier,
@@ -294,6 +312,7 @@ class _Painter:
                 workers=workers,
                 elapsed_s=now - self.began,
                 bound=self.bound,
+                max_pages=self.frontier.options.limits.max_pages,
             )
         )
 
@@ -330,7 +349,7 @@ def _report(plan: Plan, stats: Stats, before: Stats, seconds: float, *, over: bo
         dead=stats.dead,
         pending=stats.pending + stats.delayed + stats.leased,
         items_waiting=stats.items,
-        out=plan.out,
+        out=redact(plan.out),
         exit_code=code,
     )
 
@@ -350,7 +369,10 @@ def _show(report: Report, *, hints: bool) -> None:
 
 
 async def _run_finish_hooks(spider: Spider, stats: Stats) -> None:
-    await run_hooks(spider.hooks.finish, stats)
+    try:
+        await run_hooks(spider.hooks.finish, stats)
+    except Exception as error:
+        raise SpiderError(f"an on_finish hook failed: {describe(error)}") from error
 
 
 def worker(
@@ -423,7 +445,15 @@ def spider_of(target: str) -> Spider:
 
 def load_items(
     job: Job,
-    to: Annotated[str, typer.Option("--to", help="JOB.db, a .jsonl, .csv, .parquet or DSN.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            envvar=LOAD_TO,
+            show_envvar=False,
+            help="JOB.db, a .jsonl, .csv, .parquet or DSN.",
+        ),
+    ],
     parent: Parent = None,
     redis: Redis = None,
     directory: Directory = None,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -44,10 +44,13 @@ class Moment:
     workers: int
     elapsed_s: float
     bound: Bound | None = None
+    max_pages: int | None = None
 
     @property
     def remaining(self) -> int:
-        return self.stats.pending - self.stats.shelved + self.stats.delayed + self.stats.leased
+        stats = self.stats
+        known = stats.pending - stats.shelved + stats.delayed + stats.leased
+        return known if self.max_pages is None else max(0, min(known, self.max_pages - stats.done))
 
     @property
     def eta(self) -> str:
@@ -96,7 +99,7 @@ def line(moment: Moment) -> str:
     )
 
 
-def block(moment: Moment) -> Group:
+def block(moment: Moment) -> Table:
     stats = moment.stats
     table = Table.grid(padding=(0, 3))
     for row in (
@@ -110,8 +113,8 @@ def block(moment: Moment) -> Group:
             f"{moment.workers}",
         ),
         (
-            "items to load",
-            f"{stats.items:,}",
+            "retries",
+            f"{stats.retried:,}",
             "delayed",
             f"{stats.delayed:,}",
             "dead",
@@ -129,7 +132,10 @@ def block(moment: Moment) -> Group:
     title = Text(f"{stats.job}", style="bold")
     if stats.state.value != "run":
         title.append(f"  {stats.state.value}", style="yellow")
-    return Group(title, table, bar, Text(foot, style="dim"))
+    lines = Table.grid()  # a bar alone does not end its line
+    for part in (title, table, bar, Text(foot, style="dim")):
+        lines.add_row(part)
+    return lines
 
 
 def duration(seconds: float) -> str:

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from skitter.errors import UsageError
 from skitter.fleet.plan import restart_after_s
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 #: A process that lived so long was healthy: its death is the first in a row.
 HEALTHY_S = 10.0
+#: The exit code of a mistake that a repeat would only repeat.
+USAGE = 2
 
 
 @dataclass(slots=True)
@@ -58,6 +61,10 @@ class Child:
         if code == 0:
             self.finished = True
             return None
+        if code == USAGE:
+            raise UsageError(
+                f"`{' '.join(self.command[3:5])}` cannot work as it was started: it says why above."
+            )
         lived_s = time.monotonic() - self._started_at
         self.deaths = 1 if lived_s > HEALTHY_S else self.deaths + 1
         self.restarts += 1

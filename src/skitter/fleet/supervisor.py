@@ -77,15 +77,18 @@ class Supervisor:
     async def _tick(self) -> bool:
         """One look at everything. True: it is over."""
         try:
-            stats = await self.frontier.stats()
-            wish = await wanted_workers(self.frontier)
-            over = await self._is_over(stats)
+            return await self._look()
         except SkitterError as error:
             if not error.retryable:
                 raise
             if self.on_server_away:
                 await self.on_server_away()
             return False  # the workers wait as well
+
+    async def _look(self) -> bool:
+        stats = await self.frontier.stats()
+        wish = await wanted_workers(self.frontier)
+        over = await self._is_over(stats)
         if not over:
             await self._follow_plan(self.workers if wish is None else wish, stats)
         if self._loader:
@@ -97,7 +100,9 @@ class Supervisor:
 
     async def _is_over(self, stats: Stats) -> bool:
         """Nothing pending, delayed, leased, fed or unloaded."""
-        if self.keep_alive or not stats.finished or await feed_length(self.frontier):
+        if self.keep_alive or not stats.finished or not stats.seen:
+            return False
+        if await feed_length(self.frontier):
             return False
         return self._loader is None or stats.items == 0
 

@@ -11,7 +11,7 @@ import msgspec
 from skitter.errors import JobClosed, QueueFull, UsageError, shorten
 from skitter.frontier.control import read_options
 from skitter.frontier.keys import feed_key
-from skitter.frontier.wire import cut, encode
+from skitter.frontier.wire import NOT_PLAIN, cut, encode
 from skitter.model import Added, Request
 from skitter.urls import fingerprint
 
@@ -81,7 +81,7 @@ async def _take(frontier: Frontier, messages: list[bytes]) -> list[bytes]:
     for message in messages:
         try:
             offers.append((message, frontier.offer(parse_message(message))))
-        except UsageError as error:
+        except (UsageError, *NOT_PLAIN) as error:
             rejected.append((message, str(error)))
     answers = await frontier.add_offers([offer for _, offer in offers])
     await _reject(frontier, rejected)

@@ -23,7 +23,8 @@ PAGE = 500
 GROUP = "load"
 REJECTED_KEPT = 100_000
 #: A loader that has not acknowledged for so long is taken for dead, and its items are taken over.
-TAKE_OVER_S = 30.0
+#: Loading is idempotent, so one that was only slow does no harm.
+TAKE_OVER_S = 5.0
 
 
 async def read_items(frontier: Frontier) -> AsyncIterator[list[Result]]:

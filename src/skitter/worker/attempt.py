@@ -14,8 +14,8 @@ from skitter.model import Completion, Failure, Lease, Request
 from skitter.page import Page
 from skitter.spider.run import run_handler
 from skitter.spider.spider import run_hooks
+from skitter.urls import identify
 from skitter.worker.verdict import (
-    REDIRECT_COUNT,
     Bury,
     Follow,
     Handle,
@@ -23,7 +23,7 @@ from skitter.worker.verdict import (
     Retry,
     judge_error,
     judge_response,
-    redirects_of,
+    redirected,
 )
 
 if TYPE_CHECKING:
@@ -76,13 +76,17 @@ class Attempts:
             rules = await self.robots.rules(request.url, lease.host)
             if not self.robots.allows(rules, request.url):
                 return _ending(lease, self.robots.verdict(rules, request.url))
-        response = await self.fetcher.fetch(request)
-        verdict = judge_response(request, response, self.policy, now=time.time())
-        if isinstance(verdict, Handle):
-            return await self._handle(lease, Page(request, response))
-        if isinstance(verdict, Follow):
-            return self._follow(lease, verdict.url)
-        return _ending(lease, verdict)
+        while True:
+            response = await self.fetcher.fetch(request)
+            verdict = judge_response(request, response, self.policy, now=time.time())
+            if isinstance(verdict, Handle):
+                return await self._handle(lease, Page(request, response))
+            if not isinstance(verdict, Follow):
+                return _ending(lease, verdict)
+            link = redirected(request, verdict.url, status=response.status)
+            if not self._is_same_page(request, link):
+                return self._follow(lease, link)
+            request = link  # it counts as the page itself, which nobody else will fetch
 
     async def _handle(self, lease: Lease, page: Page) -> Ending:
         outcome = await run_handler(self.spider, page, is_known=self.memory.knows)
@@ -95,15 +99,20 @@ class Attempts:
             ),
         )
 
-    def _follow(self, lease: Lease, url: str) -> Ending:
+    def _is_same_page(self, request: Request, link: Request) -> bool:
+        rules = self.spider.canonical
+        return (
+            link.method == request.method
+            and identify(link.url, rules).canonical == identify(request.url, rules).canonical
+        )
+
+    def _follow(self, lease: Lease, link: Request) -> Ending:
         """A redirect is a link: it waits its turn at its host, and is fetched once."""
-        request = lease.request
-        meta = request.meta | {REDIRECT_COUNT: redirects_of(request) + 1}
-        link = msgspec.structs.replace(request, url=url, meta=meta, priority=lease.priority)
-        verdict = self.spider.fence.allows(url, depth=link.depth, parent=request.url)
+        link = msgspec.structs.replace(link, priority=lease.priority)
+        verdict = self.spider.fence.allows(link.url, depth=link.depth, parent=lease.url)
         if not getattr(verdict, "reason", None):
             return Ending(done=Completion(lease=lease, links=[link]))
-        return _ending(lease, Bury(f"it redirects out of scope, to {url}"))
+        return _ending(lease, Bury(f"it redirects out of scope, to {link.url}"))
 
     def _may_be_fetched(self, link: Request) -> bool:
         """Not if robots.txt is known to disallow it. An unknown one is asked before the fetch."""

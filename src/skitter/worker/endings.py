@@ -41,7 +41,7 @@ class LinkMemory:
         return link.url in self._young or link.url in self._old
 
     def add(self, links: list[Request]) -> None:
-        self._young.update(link.url for link in links)
+        self._young.update(one.url for one in links if one.method == "GET" and not one.unique)
         if len(self._young) > self.size // 2:
             self._old, self._young = self._young, set()
 
@@ -66,6 +66,7 @@ class Endings:
     on_handed_in: Callable[[], None] = lambda: None
     tally: Tally = field(default_factory=Tally)
     _waiting: deque[Ending] = field(default_factory=deque)
+    _handing_in: asyncio.Lock = field(default_factory=asyncio.Lock)
     _some: asyncio.Event = field(default_factory=asyncio.Event)
     _many: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -91,6 +92,10 @@ class Endings:
 
     async def flush(self) -> None:
         """Hand in all there are; while the server is away or full, wait and try again."""
+        async with self._handing_in:
+            await self._flush()
+
+    async def _flush(self) -> None:
         pause_s = 0.1
         while self._waiting:
             batch = [self._waiting[i] for i in range(min(len(self._waiting), 4 * BATCH))]

@@ -67,6 +67,7 @@ class Worker:
     _free: asyncio.Event = field(default_factory=asyncio.Event)
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _signals: int = 0
+    _broken: BaseException | None = None
     _started_at: float = 0.0
 
     @property
@@ -84,6 +85,8 @@ class Worker:
             asyncio.create_task(work())
             for work in (self.endings.run, self._beat, self._extend, self._feed)
         ]
+        for helper in helpers:
+            helper.add_done_callback(self._mourn)
         try:
             await self._pump()
             await self._wind_down()
@@ -93,8 +96,18 @@ class Worker:
             await asyncio.gather(*helpers, return_exceptions=True)
             await self.endings.flush()
             self.logbook("info", "worker stopped")
-            await self._tell()
-            await leave(self.frontier, self.name)
+            with suppress(SkitterError):
+                await self._tell()
+                await leave(self.frontier, self.name)
+        if self._broken:
+            raise self._broken
+
+    def _mourn(self, helper: asyncio.Task[None]) -> None:
+        """A helper never ends by itself: without it the worker would only seem to work."""
+        if not helper.cancelled() and (error := helper.exception()):
+            self._broken = error
+            self.logbook("error", f"internal error: {error!r}; the worker stops")
+            self.stop()
 
     async def _greet(self) -> None:
         try:
@@ -147,8 +160,13 @@ class Worker:
     async def _is_over(self) -> bool:
         if self.options.keep_alive:
             return False
-        stats = await self.frontier.stats()
-        return stats.finished and stats.seen > 0 and not await feed_length(self.frontier)
+        try:
+            stats = await self.frontier.stats()
+            return stats.finished and stats.seen > 0 and not await feed_length(self.frontier)
+        except SkitterError as error:
+            if not error.retryable:
+                raise
+            return False  # the server is away: nobody knows
 
     def _begin(self, lease: Lease) -> None:
         task = asyncio.create_task(self._attempt(lease))

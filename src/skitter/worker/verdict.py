@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgspec
 
 from skitter.fetch.retry_after import retry_after_s
 from skitter.urls import join
@@ -18,6 +21,9 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 PASSING = frozenset({408, 421, 423, 425, 429, 500, 502, 503, 504, 507, 520, 521, 522, 523, 524})
 #: Of these, the ones by which a host asks for a rest.
 OVERLOAD = frozenset({429, 503})
+
+
+SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +110,23 @@ def redirects_of(request: Request) -> int:
     """How many redirects led here."""
     count = request.meta.get(REDIRECT_COUNT, 0)
     return count if isinstance(count, int) else 0
+
+
+def redirected(request: Request, url: str, *, status: int) -> Request:
+    """The request that a redirect asks for. RFC 9110 15.4: after 303, and after 301 and 302 to a
+    POST, it is a GET without body; what was meant for one host is not told to another."""
+    changes: dict[str, Any] = {
+        "url": url,
+        "meta": request.meta | {REDIRECT_COUNT: redirects_of(request) + 1},
+    }
+    if (status == 303 and request.method != "HEAD") or (
+        status in (301, 302) and request.method == "POST"
+    ):
+        changes |= {"method": "GET", "body": b""}
+    if urlsplit(url).netloc != urlsplit(request.url).netloc:
+        kept = {k: v for k, v in request.headers.items() if k.lower() not in SECRET_HEADERS}
+        changes["headers"] = kept
+    return msgspec.structs.replace(request, **changes)
 
 
 #: Key of `Request.meta` that counts them.
