@@ -1,0 +1,135 @@
+"""Jobs are created, opened and purged, also when somebody died half way."""
+
+from __future__ import annotations
+
+import pytest
+
+from conftest import rude
+from skitter.errors import BadOption, JobClosed, JobMissing
+from skitter.frontier.audit import audit
+from skitter.frontier.control import set_host, set_state
+from skitter.frontier.dead import dead_letters, drop, revive
+from skitter.frontier.feed import take_feed
+from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
+from skitter.frontier.keys import feed_key
+from skitter.model import Added, Completion, Request, State
+from skitter.settings import JobOptions, Layout, Limits
+
+SHARDED = Layout(shards=4)
+PAGES = [Request(url=f"https://h{n}.test/") for n in range(40)]
+
+
+async def test_one_request_is_found_whatever_its_shard(make_frontier):
+    frontier = await make_frontier(rude(), Layout(shards=8))
+    await frontier.add(Request(url=f"https://a.test/{n}") for n in range(20))
+
+    found = [lease for _ in range(20) for lease in (await frontier.lease(1)).leases]
+
+    assert len(found) == 20
+
+
+async def test_an_interrupted_purge_is_refused_and_can_be_finished(server, job, clock):
+    frontier = await create_job(server, job, options=rude(), layout=SHARDED, clock=clock)
+    await frontier.add(PAGES)
+    await server.command("LPUSH", feed_key(job), "https://a.test/")
+    await frontier.shards[1].call("control", ["state", "purge"], create=0)
+    await server.command("DEL", frontier.shards[0].keys.key("control"))
+
+    with pytest.raises(JobClosed, match="half purged"):
+        await create_job(server, job)
+    await purge_job(await open_job(server, job, purging=True))
+
+    left = [key async for key in server.client.scan_iter(match=f"*{job}[:}}]*")]
+    assert left == []
+    assert job not in await list_jobs(server)
+
+
+async def test_a_job_whose_creator_died_is_made_whole(server, job, clock):
+    frontier = await create_job(server, job, options=rude(), layout=SHARDED, clock=clock)
+    await server.command("DEL", frontier.shards[2].keys.key("control"))
+    with pytest.raises(JobMissing):
+        await open_job(server, job)
+
+    again = await create_job(server, job, options=rude(), clock=clock)
+
+    assert await again.add(PAGES) == [Added.NEW] * len(PAGES)
+
+
+async def test_options_that_do_not_fit_leave_no_job_behind(server, job):
+    with pytest.raises(BadOption):
+        await create_job(
+            server, job, layout=SHARDED, options=JobOptions(limits=Limits(max_pages=5))
+        )
+    with pytest.raises(BadOption):
+        Layout(shards=2.5)  # type: ignore[arg-type]
+
+    assert job not in await list_jobs(server)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"depth": "x"}, {"depth": -1}, {"method": 5}, {"body": "text"}, {"meta": {"n": 2**70}}]
+)
+async def test_one_bad_request_in_a_batch_writes_nothing_of_it(frontier, bad):
+    with pytest.raises(BadOption):
+        await frontier.add([Request(url="https://a.test/"), Request(url="https://b.test/", **bad)])
+
+    assert (await frontier.stats()).seen == 0
+    assert (await audit(frontier)).clean
+
+
+async def test_links_of_a_page_that_was_under_way_survive_a_cancel(frontier):
+    await frontier.add([Request(url="https://a.test/")])
+    [lease] = (await frontier.lease(1)).leases
+    await set_state(frontier, State.CANCEL)
+    await frontier.complete([Completion(lease=lease, links=[Request(url="https://a.test/1")])])
+
+    await set_state(frontier, State.RUN)
+
+    assert [one.url for one in (await frontier.lease(5)).leases] == ["https://a.test/1"]
+
+
+async def test_a_rejected_message_is_dropped_and_never_revived(frontier):
+    await frontier.shards[0].server.command("LPUSH", feed_key(frontier.job), "nonsense")
+    await take_feed(frontier)
+    letters = [letter async for letter in dead_letters(frontier)]
+
+    assert await revive(frontier, letters) == 0
+    assert await drop(frontier, letters) == 1
+    assert (await audit(frontier)).clean
+
+
+async def test_a_message_that_cannot_be_encoded_does_not_stop_the_feed(frontier):
+    key = feed_key(frontier.job)
+    huge = '{"url": "https://a.test/", "meta": {"n": 123456789012345678901234567890}}'
+    await frontier.shards[0].server.command("LPUSH", key, huge, "https://a.test/ok")
+
+    assert await take_feed(frontier) == 2
+    assert len((await frontier.lease(5)).leases) == 1
+
+
+@pytest.mark.parametrize("place", ["delayed", "lease"])
+async def test_a_damaged_row_stops_nobody_else(frontier, clock, place):
+    shard = frontier.shards[0]
+    await shard.server.command("ZADD", shard.keys.key(place), 1, "99")
+    await frontier.add([Request(url="https://a.test/")])
+
+    assert len((await frontier.lease(5)).leases) == 1
+
+
+@pytest.mark.parametrize("options", [{"dealy_s": 1}, {"max_in_flight": -1}, {"delay_s": -2}])
+async def test_a_host_takes_only_values_that_make_sense(frontier, options):
+    with pytest.raises(BadOption):
+        await set_host(frontier, "a.test", **options)
+
+
+async def test_high_priority_is_found_among_many_hosts_after_an_idle_time(make_frontier, clock):
+    frontier = await make_frontier()
+    await frontier.add(PAGES + [Request(url=f"https://h{n}.test/2") for n in range(40)])
+    leases = (await frontier.lease(40)).leases
+    await frontier.complete([Completion(lease=lease) for lease in leases])
+    await frontier.add([Request(url="https://h39.test/best", priority=900)])
+    clock.advance(5)
+
+    [first] = (await frontier.lease(1)).leases
+
+    assert first.url == "https://h39.test/best"

@@ -1,0 +1,105 @@
+"""One request, from robots.txt to its ending."""
+
+from __future__ import annotations
+
+import pytest
+
+from skitter.errors import ConnectFailed
+from skitter.fetch.static import StaticFetcher
+from skitter.model import Request, Response
+from skitter.spider import Spider
+from skitter.worker.attempt import Attempts
+from skitter.worker.endings import LinkMemory
+from skitter.worker.verdict import redirected
+
+ROOT = "https://a.test/"
+
+
+def make_attempts(pages: dict) -> Attempts:
+    spider = Spider("s", start=[ROOT])
+
+    @spider.page
+    def page(page):
+        yield {"url": page.url}
+        yield from page.follow_all()
+
+    return Attempts(spider, StaticFetcher(pages), None, LinkMemory(), lambda level, text: None)
+
+
+def redirect(url: str, to: str, status: int = 301) -> Response:
+    return Response(url=url, status=status, headers=(("location", to),))
+
+
+async def lease_of(frontier, **request):
+    await frontier.add([Request(**{"url": ROOT, **request})])
+    return (await frontier.lease(1)).leases[0]
+
+
+async def test_a_page_becomes_items_and_links(frontier):
+    attempts = make_attempts({ROOT: b"<a href='/1'>one</a><a href='https://b.test/'>out</a>"})
+
+    ending = await attempts.make(await lease_of(frontier))
+
+    assert ending.done is not None
+    assert list(ending.done.items) == [{"url": ROOT}]
+    assert [link.url for link in ending.done.links] == ["https://a.test/1"]
+
+
+async def test_a_redirect_is_a_link_that_keeps_handler_and_depth(frontier):
+    attempts = make_attempts({ROOT: redirect(ROOT, "/new")})
+
+    ending = await attempts.make(await lease_of(frontier, depth=3, handler="page"))
+
+    assert ending.done is not None
+    [link] = ending.done.links
+    assert (link.url, link.depth, link.handler) == ("https://a.test/new", 3, "page")
+
+
+@pytest.mark.parametrize("to", ["/?utm_source=x", "/#part", "/?b=1&a=2"])
+async def test_a_redirect_to_what_counts_as_the_same_page_is_followed_at_once(frontier, to):
+    asked = ROOT if "b=1" not in to else "https://a.test/?a=2&b=1"
+    target = "https://a.test" + to
+    attempts = make_attempts({asked: redirect(asked, to), target: b"here", ROOT + "x": b""})
+
+    ending = await attempts.make(await lease_of(frontier, url=asked))
+
+    assert ending.done is not None
+    assert len(ending.done.items) == 1
+
+
+async def test_a_redirect_between_two_spellings_for_ever_is_given_up(frontier):
+    one, two = ROOT + "?utm_source=1", ROOT + "?utm_source=2"
+    attempts = make_attempts({one: redirect(one, two), two: redirect(two, one)})
+
+    ending = await attempts.make(await lease_of(frontier, url=one))
+
+    assert ending.bury is not None
+    assert "more than 10 redirects" in ending.bury.error
+
+
+async def test_trouble_on_the_way_is_retried_and_a_hook_that_fails_costs_nothing(frontier):
+    attempts = make_attempts({ROOT: ConnectFailed(ROOT, "refused")})
+
+    @attempts.spider.on_error
+    def hook(request, error):
+        raise RuntimeError("a bug of the user's")
+
+    ending = await attempts.make(await lease_of(frontier))
+
+    assert ending.retry is not None
+    assert "refused" in ending.retry.error
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "becomes"),
+    [(301, "POST", "GET"), (302, "POST", "GET"), (303, "PUT", "GET"), (307, "POST", "POST")],
+)
+def test_a_redirected_post_becomes_a_get_as_browsers_do(status, method, becomes):
+    request = Request(url=ROOT, method=method, body=b"x", headers={"Authorization": "secret"})
+
+    same = redirected(request, "https://a.test/2", status=status)
+    other = redirected(request, "https://b.test/2", status=status)
+
+    assert (same.method, bool(same.body)) == (becomes, becomes != "GET")
+    assert same.headers == {"Authorization": "secret"}
+    assert other.headers == {}
