@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from skitter.errors import ConnectFailed
@@ -15,7 +17,7 @@ from skitter.worker.verdict import redirected
 ROOT = "https://a.test/"
 
 
-def make_attempts(pages: dict) -> Attempts:
+def make_attempts(pages: dict[str, Any]) -> Attempts:
     spider = Spider("s", start=[ROOT])
 
     @spider.page
