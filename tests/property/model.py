@@ -408,11 +408,11 @@ class Shard:
         """What waited for a moment that has come, as much as a lease of that size may look at."""
         ready = [page for page in self.in_state("delayed") if page.due_at <= self.now]
         ready.sort(key=lambda page: (page.due_at, page.fp))
-        for page in ready[: max(200, limit)]:
+        for page in ready[: max(50, limit)]:
             self.stand_in_line(page)
         opened = [host for host in self.standing("wait") if self.opens_at(host) <= self.now]
         opened.sort(key=lambda host: (self.opens_at(host), host.name))
-        self.touched += [host.name for host in opened[: 2 * max(200, limit)]]
+        self.touched += [host.name for host in opened[: 2 * max(50, limit)]]
         self.settle_touched()
 
     def settle_touched(self) -> None:

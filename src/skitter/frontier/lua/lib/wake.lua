@@ -9,7 +9,7 @@ KEYS   delayed  zset   fingerprint -> ms
 -- A host that was leased from goes back to waiting, so at most `at_most` hosts arrive here per
 -- lease: waking twice as many never falls behind. Priorities are compared among those awake, so
 -- after an idle time even a lease of one wakes many.
-local MANY = 200
+local MANY = 50
 
 local function wake(at_most)
   at_most = math.max(MANY, at_most)
