@@ -20,9 +20,6 @@ def test_a_spider_and_its_test_are_written_and_the_next_step_is_told(
     compile((tmp_path / "test_my_shop.py").read_text(), "test_my_shop.py", "exec")
 
 
-@pytest.mark.skipif(
-    not hasattr(pytest.importorskip("skitter"), "Spider"), reason="not exported yet"
-)
 def test_the_spider_loads(skitter, tmp_path):
     skitter("new", "shop", "--dir", str(tmp_path))
 

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-import skitter
 from skitter.errors import BadJobName
 from skitter.page import Page
 from skitter.settings import Limits
@@ -97,7 +96,6 @@ def test_visible_text_is_what_a_reader_sees(html, text):
 # --- skitter new ----------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not hasattr(skitter, "Spider"), reason="skitter does not export Spider yet")
 @pytest.mark.parametrize("name", ["books", "my-shop.v2", "2shop"])
 def test_a_new_spider_loads_and_its_test_passes(name, tmp_path):
     for path, text in render_new(name).items():
