@@ -58,7 +58,7 @@ class Raw:
 
     @staticmethod
     def link(fp, host=HOST, priority=0, depth=0, body=b"body"):
-        return (fp, host, priority, depth, body)
+        return (fp, host, priority, depth, f"{priority} {host} ".encode() + body)
 
     async def lease(self, limit=10, *, ttl_ms=60_000) -> Grant:
         answer = await self.shard.call("lease", limit=limit, ttl_ms=ttl_ms)
@@ -71,10 +71,12 @@ class Raw:
     async def complete(self, *ends, block_ms=0):
         """Each end is a claim, or a claim with links and items: (fp, token, links, items)."""
         full = [(*end, [], [])[:4] for end in ends]
-        heads = [(fp, token, block_ms, len(ls), len(its)) for fp, token, ls, its in full]
+        heads = [(fp, token, f"{len(ls)} {len(its)} {block_ms}") for fp, token, ls, its in full]
         links = [link for _, _, ls, _ in full for link in ls]
         items = [(item,) for *_, its in full for item in its]
-        return await self.call("complete", [*heads, *links, *items], leases=len(full))
+        return await self.call(
+            "complete", [*heads, *links, *items], leases=len(full), links=len(links)
+        )
 
     async def extend(self, *claims, ttl_ms=60_000):
         return await self.call("extend", claims, ttl_ms=ttl_ms)

@@ -8,12 +8,21 @@ from skitter.frontier.scripts import script, verbs
 # What to send to a job in which 1, 2 and 3 are leased, 4 is dead and 5 and 6 are pending; `t` is
 # the token of the leases.
 CALLS: Any = {
-    "add": lambda t: ([("9", "b.test", 0, 0, b"x"), ("5", "a.test", 0, 0, b"x")], {"links": 0}),
+    "add": lambda t: (
+        [("9", "b.test", 0, 0, b"0 b.test x"), ("5", "a.test", 0, 0, b"0 a.test x")],
+        {"links": 0},
+    ),
     "lease": lambda t: ([], {"limit": 3, "ttl_ms": 1000}),
     "extend": lambda t: ([("1", t), ("2", "nonsense")], {"ttl_ms": 9000}),
     "complete": lambda t: (
-        [("1", t, 5000, 1, 2), ("8", t, 0, 0, 0), ("7", "b.test", 0, 1, b"x"), (b"i",), (b"j",)],
-        {"leases": 2},
+        [
+            ("1", t, "1 2 5000"),
+            ("8", t, ""),
+            ("7", "b.test", 0, 1, b"0 b.test x"),
+            (b"i",),
+            (b"j",),
+        ],
+        {"leases": 2, "links": 1},
     ),
     "retry": lambda t: ([("1", t, 500, 0, "error"), ("2", "nonsense", 0, 0, "")], {}),
     "bury": lambda t: ([("1", t, 0, "reason"), ("2", "nonsense", 0, "")], {}),

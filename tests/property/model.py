@@ -347,10 +347,13 @@ class Shard:
         return Added.NEW
 
     def stand_in_line(self, page: Page) -> None:
-        page.state, page.arrival = "pending", self.draw_ticket()
         host = self.meet(page.host)
+        others = [one.priority for one in self.line_of(host) if one is not page]
+        best = max(others, default=-UNLIMITED)
+        page.state, page.arrival = "pending", self.draw_ticket()
         host.turn = host.turn or page.arrival
-        self.touched.append(page.host)
+        if host.place == "nowhere" or page.priority > best:
+            self.touched.append(page.host)  # otherwise the host keeps its place in its line
 
     def check(self, claims: Sequence[Claim]) -> list[tuple[Claim, bool]]:
         """Which claims name the current lease. Of the same lease twice, the first counts."""
@@ -372,7 +375,8 @@ class Shard:
         host.in_flight -= 1
         if claim.block_ms:
             host.blocked_until = max(host.blocked_until, self.now + claim.block_ms)
-        self.touched.append(page.host)
+        if claim.block_ms or host.place == "nowhere":
+            self.touched.append(page.host)
         return page
 
     def fail(self, claim: Claim) -> Ended:

@@ -131,6 +131,7 @@ class Frontier:
                 completion_arguments(group),
                 strict=any(one.grows for one in group),
                 leases=len(group),
+                links=sum(len(one.links) for one in group),
             )
             return [_ENDED[code] for code in codes]
 

@@ -7,7 +7,7 @@ EACH   fp       text   fingerprint
        host     text   politeness key
        priority int
        depth    int    links from a seed
-       body     bytes  msgpack of the request
+       record   bytes  what `task` will hold: see lib/record.lua
 REPLY  a code per request: NEW, SEEN, FULL, DEEP or CLOSED
 COST   O(requests); one split of at most 512 fingerprints per 200 new ones
 ]]
@@ -30,8 +30,7 @@ load_hosts(names)
 
 local codes = {}
 for at = EACH.start, #ARGV, EACH.stride do
-  local code = accept(ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]),
-    room > 0 and ARGV[at + 4])
+  local code = accept(at, room > 0)
   if code == NEW then room = room - 1 end
   codes[#codes + 1] = code
 end

@@ -4,13 +4,13 @@ complete: finish leases for good, with everything that was found, in one step.
 FLAGS  allow-oom
 KEYS   items    stream what handlers yielded
        trouble  hash   fingerprint -> msgpack
-ARGV   leases   int    how many groups of EACH follow; then come all links (fp, host, priority,
-                       depth, body), then all items (bytes)
+ARGV   leases   int    how many groups of EACH follow
+       links    int    how many links come then (fp, host, priority, depth, record); the rest are
+                       items (bytes)
 EACH   fp       text
        token    text
-       block_ms int    give the host a rest; 0: no
-       links    int    how many of the links are this one's
-       items    int    how many of the items are this one's
+       brings   text   `links items block_ms`: how many of the links and of the items are its own,
+                       and how long a rest its host shall have; empty: nothing of all that
 REPLY  a code per lease: DONE, or LOST without any effect
 COST   O(leases + links + items), each log N
 ]]
@@ -23,27 +23,29 @@ if answer then return answer end
 -- nobody would find them again after a resume.
 if limits.state == 'cancel' then limits.open = true end
 
+local function brought_by(claim)
+  local brings = ARGV[claim.at + 2]
+  if brings == '' then return 0, 0, 0 end
+  local links, items, block_ms = string.match(brings, '^(%d+) (%d+) (%d+)$')
+  return tonumber(links), tonumber(items), tonumber(block_ms)
+end
+
 local claims = read_claims(leases)
 end_leases(claims)
 
 local codes, finished = {}, {}
 local link_at = EACH.start + leases * EACH.stride
-local links_end = link_at
-for _, claim in ipairs(claims) do links_end = links_end + LINK * tonumber(ARGV[claim.at + 3]) end
-local item_at = links_end
-
+local item_at = link_at + LINK * links
 for i, claim in ipairs(claims) do
-  local next_link = link_at + LINK * tonumber(ARGV[claim.at + 3])
-  local next_item = item_at + tonumber(ARGV[claim.at + 4])
+  local more_links, more_items, block_ms = brought_by(claim)
+  local next_link, next_item = link_at + LINK * more_links, item_at + more_items
   codes[i] = claim.record and DONE or LOST
   if claim.record then
     finished[#finished + 1] = claim.fp
-    local known = host(claim.host)
+    local known = touch(claim.host)
     known.pages = known.pages + 1
-    block(claim.host, tonumber(ARGV[claim.at + 2]))
-    for at = link_at, next_link - 1, LINK do
-      accept(ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), ARGV[at + 4])
-    end
+    block(claim.host, block_ms)
+    for at = link_at, next_link - 1, LINK do accept(at, true) end
     for at = item_at, next_item - 1 do
       redis.call('XADD', items, '*', 'fp', claim.fp, 'n', at - item_at, 'item', ARGV[at])
     end
@@ -52,7 +54,7 @@ for i, claim in ipairs(claims) do
 end
 
 bulk('HDEL', task, finished)
-bulk('HDEL', trouble, finished)
+if redis.call('EXISTS', trouble) == 1 then bulk('HDEL', trouble, finished) end
 count('done', #finished)
 write_accepted()
 commit()

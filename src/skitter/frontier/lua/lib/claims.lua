@@ -12,14 +12,13 @@ local function read_claims(how_many)
   local claims, fps = {}, {}
   for i = 0, how_many - 1 do
     local at = EACH.start + i * EACH.stride
-    claims[#claims + 1] = { fp = ARGV[at], token = ARGV[at + 1], at = at }
-    fps[#fps + 1] = ARGV[at]
+    claims[i + 1], fps[i + 1] = { at = at, fp = ARGV[at], record = false, host = false }, ARGV[at]
   end
   local tokens, records = bulk_read('HMGET', holder, fps), bulk_read('HMGET', task, fps)
   local taken = {}
   for i, claim in ipairs(claims) do
     -- The same lease twice in one call: the first one counts.
-    claim.record = tokens[i] == claim.token and not taken[claim.fp] and records[i]
+    claim.record = tokens[i] == ARGV[claim.at + 1] and not taken[claim.fp] and records[i]
     if claim.record then taken[claim.fp] = true else count('late', 1) end
   end
   return claims
@@ -36,8 +35,10 @@ local function end_leases(claims)
   end
   load_hosts(names)
   for _, name in ipairs(names) do
-    local known = host(name)
+    local known = touch(name)
     known.in_flight = known.in_flight - 1
+    -- Room for one more: that moves a host which stood nowhere. One in line keeps its place.
+    if known.place == NOWHERE then host(name) end
   end
   bulk('HDEL', holder, fps)
   bulk('ZREM', lease, fps)

@@ -4,10 +4,17 @@ enqueue: make a request pending, behind others of its priority. It is written by
 --@include settle
 local arrivals = {} -- host -> score, fingerprint, score, fingerprint, ...
 
-local function enqueue(fp, name, priority)
-  local known, ticket = host(name), draw_ticket()
+local function rank_anew(known, priority, ticket)
   known.turn = known.turn or ticket
-  known.best = known.best and math.max(known.best, priority)
+  if known.best and priority > known.best then known.best, known.tied = priority, 1 end
+end
+
+local function enqueue(fp, name, priority)
+  local known, ticket = peek(name), draw_ticket()
+  -- One more behind others in a line that stands changes nothing about the host.
+  if known.place == NOWHERE or not known.best or priority > known.best then
+    rank_anew(host(name), priority, ticket)
+  end
   local list = arrivals[name] or {}
   list[#list + 1] = score_of(priority, ticket)
   list[#list + 1] = fp

@@ -17,6 +17,11 @@ local function score_of(priority, ticket)
   return -priority * TICKETS + ticket
 end
 
+-- The highest score that a request of this priority can have.
+local function last_score(priority)
+  return (1 - priority) * TICKETS - 1
+end
+
 local function priority_of(score)
   return -math.floor(score / TICKETS)
 end

@@ -12,15 +12,10 @@ KEYS   seen     set    one per bucket
 -- A bucket that waits for its split holds twice the mean: 400 of 512, five deviations of margin.
 local TARGET = 200
 local buckets = math.max(1, read_counter('buckets'))
-
--- The largest power of two that is not above the number of buckets.
-local function span_of()
-  local _, exponent = math.frexp(buckets)
-  return 2 ^ (exponent - 1)
-end
+local _, exponent = math.frexp(buckets)
+local span = 2 ^ (exponent - 1) -- the largest power of two that is not above it
 
 local function bucket_of(fp)
-  local span = span_of()
   local bucket = tonumber(string.sub(fp, -9)) % (2 * span)
   return bucket < buckets and bucket or bucket - span
 end
@@ -38,9 +33,10 @@ local function forget_exact(fp)
 end
 
 local function split_bucket()
-  local old, new = buckets - span_of(), buckets
+  local old, new = buckets - span, buckets
   local members = redis.call('SMEMBERS', seen .. old)
   buckets = buckets + 1
+  if buckets == 2 * span then span = buckets end
   local parts = { [old] = {}, [new] = {} }
   for _, fp in ipairs(members) do
     local part = parts[bucket_of(fp)]

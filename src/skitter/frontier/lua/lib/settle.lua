@@ -16,6 +16,7 @@ local function best_of(name, known)
   if not known.best then
     local head = redis.call('ZRANGE', queue .. name, 0, 0, 'WITHSCORES')
     known.best = head[2] and priority_of(tonumber(head[2])) or NEVER
+    known.tied = head[2] and redis.call('ZCOUNT', queue .. name, '-inf', last_score(known.best))
   end
   return known.best
 end

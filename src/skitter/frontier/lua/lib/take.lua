@@ -15,8 +15,10 @@ local function is_suspect(name)
   return losses > 0 and losses + 1 >= limits.max_losses
 end
 
-local function line_up(line, first, name, rank)
+-- A host that may be asked again stands in line again, unless those in front of it are enough.
+local function line_up(line, first, wanted, name, rank)
   local at = #line
+  if at - first + 1 >= wanted and rank > line[at].rank then return end
   while at >= first and line[at].rank > rank do at = at - 1 end
   table.insert(line, at + 1, { name = name, rank = rank })
 end
@@ -24,7 +26,7 @@ end
 local function take_from(name)
   local known = host(name)
   local fp = redis.call('ZPOPMIN', queue .. name)[1]
-  known.best = nil
+  if known.tied > 1 then known.tied = known.tied - 1 else known.best = nil end
   known.in_flight = known.in_flight + 1
   known.asked_at = now_ms
   known.turn = draw_ticket()
@@ -58,7 +60,7 @@ local function take(most)
     local fp, place, rank = take_from(name)
     fps[#fps + 1] = fp
     if suspect then break end
-    if place == DUE then line_up(line, first, name, rank) end
+    if place == DUE then line_up(line, first, most - #fps, name, rank) end
   end
   count('pending', -#fps)
   return fps
