@@ -40,6 +40,9 @@ Directory = Annotated[
         show_envvar=False,
     ),
 ]
+Parent = Annotated[
+    int | None, typer.Option("--parent", hidden=True, help="Stop when this process is gone.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 
 

@@ -1,54 +1,27 @@
-"""Crawling: run, crawl, worker, load, export."""
+"""Crawling: run, crawl, worker."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import re
-import signal
 import sys
-import time
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 import uvloop
 
-from skitter.app import Manners, open_server, open_worker, restart_embedded
-from skitter.cli.common import Directory, Job, Json, Redis, settings
-from skitter.cli.duty import LoaderDuty
-from skitter.cli.output import emit_json, err, say, tell
-from skitter.cli.progress import CrawlDisplay, Moment, Rate, duration
-from skitter.errors import BadOption, JobMissing, SkitterError, SpiderError, UsageError
-from skitter.fetch.guard import authority_of, refusal_of_name
-from skitter.fleet.supervisor import Supervisor
-from skitter.frontier.connection import Server, redact
-from skitter.frontier.eta import Bound, slowest_host
-from skitter.frontier.feed import feed
-from skitter.frontier.frontier import Frontier
-from skitter.frontier.items import ItemStream
-from skitter.frontier.jobs import create_job, open_job, purge_job
-from skitter.frontier.shard import client_name
-from skitter.model import State, Stats
-from skitter.settings import Layout, Limits, Politeness, Settings
-from skitter.sinks import Hooks, Loaded, load, open_sink
-from skitter.sinks.export import export
-from skitter.spider import Spider, default_spider, load_spider
-from skitter.spider.blame import describe
-from skitter.spider.spider import run_hooks
-from skitter.urls import fingerprint, identify
+from skitter.app import Manners, open_server, open_worker
+from skitter.cli.common import Directory, Json, Parent, Redis, settings
+from skitter.cli.output import tell
+from skitter.cli.plain import PLAIN, Plain, job_name_of, politeness_of, spider_of
+from skitter.cli.running import Plan, run_plan, supervisor_of
+from skitter.errors import BadOption, UsageError
+from skitter.frontier.jobs import create_job, open_job
+from skitter.settings import Layout
+from skitter.spider import load_spider
 from skitter.worker.loop import WorkerOptions
 
 PANEL = "Crawl"
-#: How the processes of `skitter crawl` learn what their parent was asked: JSON of `Plain`.
-PLAIN = "SKITTER_CRAWL"
-LOAD_TO = "SKITTER_LOAD_TO"
-MAX_ITEMS = 50_000
-SEED_BATCH = 1000
-ETA_EVERY_S = 3.0
 
 Target = Annotated[
     str, typer.Argument(metavar="SPIDER", help="A file, file.py:name, or package.module:name.")
@@ -62,9 +35,6 @@ Allow = Annotated[
     list[str] | None,
     typer.Option("--allow-host", help="A private host that may be fetched; seeds' hosts may."),
 ]
-Parent = Annotated[
-    int | None, typer.Option("--parent", hidden=True, help="Stop when this process is gone.")
-]
 KeepAlive = Annotated[
     bool, typer.Option("--keep-alive", help="Stay when it is finished, for what is pushed later.")
 ]
@@ -74,47 +44,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(rich_help_panel=PANEL)(run)
     app.command(rich_help_panel=PANEL)(crawl)
     app.command(rich_help_panel=PANEL)(worker)
-    app.command("load", rich_help_panel=PANEL)(load_items)
-    app.command("export", rich_help_panel=PANEL)(export_items)
     app.command(hidden=True)(work)
-
-
-class Plain(msgspec.Struct, frozen=True, kw_only=True):
-    """A crawl without a spider of the user's."""
-
-    name: str
-    seeds: list[str]
-    delay_s: float
-    max_in_flight: int
-    max_depth: int | None
-    max_pages: int | None
-
-    def spider(self) -> Spider:
-        return default_spider(
-            self.name,
-            self.seeds,
-            politeness=Politeness(delay_s=self.delay_s, max_in_flight=self.max_in_flight),
-            limits=Limits(max_depth=self.max_depth, max_pages=self.max_pages),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What `run` and `crawl` were asked."""
-
-    target: str
-    spider: Spider
-    where: Settings
-    out: str
-    workers: int | None
-    concurrency: int
-    ignore_robots: bool = False
-    allow: tuple[str, ...] = ()
-    keep_alive: bool = False
-    fresh: bool = False
-    max_dead: int | None = None
-    is_demo: bool = False  # its folder is gone afterwards: no hints what to do there
-    as_json: bool = False
 
 
 def run(
@@ -178,7 +108,7 @@ def crawl(
     as_json: Json = False,
 ) -> None:
     """Crawl without a spider: url, title, text, links and status of every page."""
-    delay_s, in_flight = _rate(rate)
+    delay_s, in_flight = politeness_of(rate)
     name = job or job_name_of(urls)
     if fresh and not yes:
         _confirm_fresh(name)
@@ -203,176 +133,6 @@ def crawl(
     )
     os.environ[PLAIN] = msgspec.json.encode(plain).decode()
     raise typer.Exit(uvloop.run(run_plan(plan)))
-
-
-async def run_plan(plan: Plan) -> int:
-    began = time.monotonic()
-    async with open_server(plan.where, progress=tell) as server:
-        frontier = await _open(server, plan)
-        async with open_sink(plan.out, job=frontier.job):
-            pass  # a place that takes no items is told now, not by a loader that keeps dying
-        before = await frontier.stats()
-        plan = replace(plan, allow=(*plan.allow, *await _seed(frontier, plan.spider)))
-        if before.finished and before.seen and (await frontier.stats()).finished:
-            tell(f"{frontier.job} was finished before, and the seeds are known: see --fresh.")
-        supervisor = _supervisor(frontier, plan, plan.out)
-        with CrawlDisplay(err, quiet=plan.as_json) as display:
-            supervisor.on_tick = _Painter(frontier, display, began).paint
-            over = await supervisor.run()
-        stats = await frontier.stats()
-        over = over and stats.state is not State.CANCEL
-        if over:
-            await _run_finish_hooks(plan.spider, stats)
-    report = _report(plan, stats, before, time.monotonic() - began, over=over)
-    if plan.as_json:
-        emit_json(report)
-    else:
-        _show(report, hints=not plan.is_demo)
-    return report.exit_code
-
-
-async def _open(server: Server, plan: Plan) -> Frontier:
-    options = plan.spider.options
-    limits = options.limits
-    if limits.max_items is None:
-        options = replace(options, limits=replace(limits, max_items=MAX_ITEMS))
-    layout = Layout(canonical=plan.spider.canonical)
-    if plan.fresh:
-        with suppress(JobMissing):
-            await purge_job(await open_job(server, plan.spider.name, purging=True))
-    return await create_job(server, plan.spider.name, options=options, layout=layout)
-
-
-async def _seed(frontier: Frontier, spider: Spider) -> set[str]:
-    """Offer the seeds; on a resumed crawl they are known. Answers the private hosts among them:
-    workers did not see what a generator yields, and a seed allows its own host."""
-    batch = []
-    private: set[str] = set()
-    try:
-        async for seed in spider.seeds():
-            batch.append(frontier.offer(seed))
-            authority = authority_of(seed.url)
-            if refusal_of_name(authority.name):
-                private.add(authority.host_port)
-            if len(batch) >= SEED_BATCH:
-                await feed(frontier, batch, wait=True)
-                batch = []
-    except SkitterError:
-        raise
-    except Exception as error:
-        raise SpiderError(f"the seeds of {spider.name!r} failed: {describe(error)}") from error
-    await feed(frontier, batch, wait=True)
-    return private
-
-
-def _supervisor(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
-    """The processes run this very command line, and find the server by their environment."""
-    program = [sys.executable, "-m", "skitter"]
-    work_words = [*program, "work", plan.target, "--job", frontier.job]
-    work_words += ["--concurrency", str(plan.concurrency), "--parent", str(os.getpid())]
-    work_words += ["--ignore-robots"] if plan.ignore_robots else []
-    work_words += [word for host in plan.allow for word in ("--allow-host", host)]
-    work_words += ["--keep-alive"] if plan.keep_alive else []
-    load_words = [*program, "load", frontier.job, "--parent", str(os.getpid())]
-    environment = dict(os.environ)
-    if plan.where.redis_url is not None:
-        environment["SKITTER_REDIS_URL"] = plan.where.redis_url
-    environment[LOAD_TO] = out  # it may hold a password, which everybody could read in `ps`
-    environment["SKITTER_DIR"] = str(plan.where.directory.absolute())
-    return Supervisor(
-        frontier,
-        worker_command=work_words,
-        loader_command=load_words if out else None,
-        workers=plan.workers,
-        environment=environment,
-        on_server_away=lambda: restart_embedded(plan.where),
-        keep_alive=plan.keep_alive,
-    )
-
-
-@dataclass(slots=True)
-class _Painter:
-    """Turns what the supervisor sees into what is shown."""
-
-    frontier: Frontier
-    display: CrawlDisplay
-    began: float
-    rate: Rate = field(default_factory=Rate)
-    bound: Bound | None = None
-    looked_at: float = 0.0
-
-    async def paint(self, stats: Stats, workers: int) -> None:
-        now = time.monotonic()
-        if now - self.looked_at > ETA_EVERY_S:
-            self.bound, self.looked_at = await slowest_host(self.frontier), now
-        self.display.show(
-            Moment(
-                stats=stats,
-                rate=self.rate.update(stats.done, now),
-                workers=workers,
-                elapsed_s=now - self.began,
-                bound=self.bound,
-                max_pages=self.frontier.options.limits.max_pages,
-            )
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """How a crawl went."""
-
-    job: str
-    finished: bool
-    pages: int
-    pages_now: int  # in this run
-    seconds: float
-    pages_per_second: float
-    dead: int
-    pending: int
-    items_waiting: int
-    out: str
-    exit_code: int
-
-
-def _report(plan: Plan, stats: Stats, before: Stats, seconds: float, *, over: bool) -> Report:
-    code = 0 if over else 130
-    if over and plan.max_dead is not None and stats.dead > plan.max_dead:
-        code = 1
-    pages = stats.done - before.done
-    return Report(
-        job=stats.job,
-        finished=over,
-        pages=stats.done,
-        pages_now=pages,
-        seconds=round(seconds, 2),
-        pages_per_second=round(pages / seconds, 1),
-        dead=stats.dead,
-        pending=stats.pending + stats.delayed + stats.leased,
-        items_waiting=stats.items,
-        out=redact(plan.out),
-        exit_code=code,
-    )
-
-
-def _show(report: Report, *, hints: bool) -> None:
-    how = "finished" if report.finished else "stopped; run it again to go on"
-    say(
-        f"{report.job}: {how}. {report.pages_now:,} pages in {duration(report.seconds)} "
-        f"({report.pages_per_second:,.0f}/s), {report.pages:,} in all."
-    )
-    if hints:
-        say(f"items  {report.out}")
-    if report.pending:
-        say(f"left   {report.pending:,} URLs")
-    if report.dead:
-        say(f"dead   {report.dead:,} URLs" + f": `skitter dead list {report.job}`" * hints)
-
-
-async def _run_finish_hooks(spider: Spider, stats: Stats) -> None:
-    try:
-        await run_hooks(spider.hooks.finish, stats)
-    except Exception as error:
-        raise SpiderError(f"an on_finish hook failed: {describe(error)}") from error
 
 
 def worker(
@@ -406,7 +166,7 @@ def worker(
         async with open_server(plan.where, progress=tell) as server:
             layout = Layout(canonical=spider.canonical)
             frontier = await create_job(server, job or spider.name, layout=layout)
-            return await _supervisor(frontier, plan, "").run()
+            return await supervisor_of(frontier, plan, "").run()
 
     raise typer.Exit(0 if uvloop.run(main()) else 130)
 
@@ -436,76 +196,6 @@ def work(
     uvloop.run(main())
 
 
-def spider_of(target: str) -> Spider:
-    """The spider of a file, or the one that `skitter crawl` described to its processes."""
-    if target != PLAIN:
-        return load_spider(target)
-    return msgspec.json.decode(os.environ[PLAIN], type=Plain).spider()
-
-
-def load_items(
-    job: Job,
-    to: Annotated[
-        str,
-        typer.Option(
-            "--to",
-            envvar=LOAD_TO,
-            show_envvar=False,
-            help="JOB.db, a .jsonl, .csv, .parquet or DSN.",
-        ),
-    ],
-    parent: Parent = None,
-    redis: Redis = None,
-    directory: Directory = None,
-) -> None:
-    """Move items from the crawl into a database or file, until stopped."""
-
-    async def main() -> Loaded:
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-        async with open_server(settings(redis, directory), progress=tell) as server:
-            frontier = await open_job(server, job)
-            duty = LoaderDuty(frontier, client_name(), stop, parent)
-            async with open_sink(to, job=job) as sink, asyncio.TaskGroup() as group:
-                beating = group.create_task(duty.beat())
-                hooks = Hooks(on_state=duty.tell, on_rejected=duty.set_aside)
-                source = ItemStream(frontier, duty.name)
-                loaded = await load(source, sink, stop=stop, hooks=hooks)
-                beating.cancel()
-            await duty.leave()
-            return loaded
-
-    loaded = uvloop.run(main())
-    if parent is None:
-        say(f"{job}: {loaded.written:,} rows to {to}")
-
-
-def export_items(
-    job: Job,
-    to: Annotated[Path, typer.Option("--to", help="A .jsonl, .csv or .parquet file.")],
-    source: Annotated[
-        str | None, typer.Option("--from", help="The database; default: JOB.db.")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Copy a job's rows from its database into a file."""
-    rows = uvloop.run(export(source or f"{job}.db", job=job, to=to))
-    if as_json:
-        emit_json({"job": job, "rows": rows, "to": str(to)})
-    else:
-        say(f"{job}: {rows:,} rows to {to}")
-
-
-def job_name_of(urls: list[str]) -> str:
-    """The same URLs again are the same job, so that a crawl resumes."""
-    targets = [identify(url) for url in urls]
-    host = re.sub(r"[^A-Za-z0-9.-]", "-", targets[0].host).strip(".-")[:60] or "crawl"
-    mark = int(fingerprint(" ".join(sorted(one.canonical for one in targets)))) % 36**4
-    return f"{host}-{mark:06x}"
-
-
 def _workers(asked: str) -> int | None:
     if asked == "auto":
         return None
@@ -514,19 +204,6 @@ def _workers(asked: str) -> int | None:
     if not asked.isdigit() or not 1 <= int(asked) <= 1000:
         raise BadOption("--workers", asked, "a number from 1 to 1000, cores or auto")
     return int(asked)
-
-
-def _rate(asked: str) -> tuple[float, int]:
-    """Seconds between requests and how many at a time."""
-    if asked == "none":
-        return 0.0, 64
-    try:
-        per_second = float(asked)
-    except ValueError:
-        per_second = 0.0
-    if not 0 < per_second <= 10_000:
-        raise BadOption("--rate", asked, "requests per second, or none")
-    return 1 / per_second, max(1, round(per_second))
 
 
 def _confirm_fresh(job: str) -> None:

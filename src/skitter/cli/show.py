@@ -21,8 +21,8 @@ from skitter.bench import progress_on_stderr, report_table, run_frontier
 from skitter.bench.crawl import run_crawl
 from skitter.cli.check import show_audit
 from skitter.cli.common import Json, on_job
-from skitter.cli.crawl import Plan, run_plan
 from skitter.cli.output import emit_json, grid, out, say
+from skitter.cli.running import Plan, run_plan
 from skitter.demo import SPIDER
 from skitter.errors import BadOption, InfrastructureError
 from skitter.frontier.audit import audit

@@ -1,0 +1,85 @@
+"""Items into databases and files: load, export."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import uvloop
+
+from skitter.app import open_server
+from skitter.cli.common import Directory, Job, Json, Parent, Redis, settings
+from skitter.cli.duty import LoaderDuty
+from skitter.cli.output import emit_json, say, tell
+from skitter.frontier.items import ItemStream
+from skitter.frontier.jobs import open_job
+from skitter.frontier.shard import client_name
+from skitter.sinks import Hooks, Loaded, load, open_sink
+from skitter.sinks.export import export
+
+#: Where a loader that `run` started puts items. A DSN may hold a password: no argument, as `ps`
+#: shows those to everybody.
+LOAD_TO = "SKITTER_LOAD_TO"
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("load", rich_help_panel="Crawl")(load_items)
+    app.command("export", rich_help_panel="Crawl")(export_items)
+
+
+def load_items(
+    job: Job,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            envvar=LOAD_TO,
+            show_envvar=False,
+            help="JOB.db, a .jsonl, .csv, .parquet or DSN.",
+        ),
+    ],
+    parent: Parent = None,
+    redis: Redis = None,
+    directory: Directory = None,
+) -> None:
+    """Move items from the crawl into a database or file, until stopped."""
+
+    async def main() -> Loaded:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        async with open_server(settings(redis, directory), progress=tell) as server:
+            frontier = await open_job(server, job)
+            duty = LoaderDuty(frontier, client_name(), stop, parent)
+            async with open_sink(to, job=job) as sink, asyncio.TaskGroup() as group:
+                beating = group.create_task(duty.beat())
+                hooks = Hooks(on_state=duty.tell, on_rejected=duty.set_aside)
+                source = ItemStream(frontier, duty.name)
+                loaded = await load(source, sink, stop=stop, hooks=hooks)
+                beating.cancel()
+            await duty.leave()
+            return loaded
+
+    loaded = uvloop.run(main())
+    if parent is None:
+        say(f"{job}: {loaded.written:,} rows to {to}")
+
+
+def export_items(
+    job: Job,
+    to: Annotated[Path, typer.Option("--to", help="A .jsonl, .csv or .parquet file.")],
+    source: Annotated[
+        str | None, typer.Option("--from", help="The database; default: JOB.db.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Copy a job's rows from its database into a file."""
+    rows = uvloop.run(export(source or f"{job}.db", job=job, to=to))
+    if as_json:
+        emit_json({"job": job, "rows": rows, "to": str(to)})
+    else:
+        say(f"{job}: {rows:,} rows to {to}")

@@ -1,0 +1,171 @@
+"""A crawl from its seeds to its report: what `run`, `crawl`, `worker` and `demo` share."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from skitter.app import open_server, restart_embedded
+from skitter.cli.load import LOAD_TO
+from skitter.cli.output import emit_json, err, tell
+from skitter.cli.progress import CrawlDisplay, Moment, Rate
+from skitter.cli.report import report_of, show_report
+from skitter.errors import JobMissing, SkitterError, SpiderError
+from skitter.fetch.guard import authority_of, refusal_of_name
+from skitter.fleet.supervisor import Supervisor
+from skitter.frontier.connection import Server
+from skitter.frontier.eta import Bound, slowest_host
+from skitter.frontier.feed import feed
+from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import create_job, open_job, purge_job
+from skitter.model import State, Stats
+from skitter.settings import Layout, Settings
+from skitter.sinks import open_sink
+from skitter.spider import Spider
+from skitter.spider.blame import describe
+from skitter.spider.spider import run_hooks
+
+MAX_ITEMS = 50_000
+SEED_BATCH = 1000
+ETA_EVERY_S = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What `run` and `crawl` were asked."""
+
+    target: str
+    spider: Spider
+    where: Settings
+    out: str
+    workers: int | None
+    concurrency: int
+    ignore_robots: bool = False
+    allow: tuple[str, ...] = ()
+    keep_alive: bool = False
+    fresh: bool = False
+    max_dead: int | None = None
+    is_demo: bool = False  # its folder is gone afterwards: no hints what to do there
+    as_json: bool = False
+
+
+async def run_plan(plan: Plan) -> int:
+    began = time.monotonic()
+    async with open_server(plan.where, progress=tell) as server:
+        frontier = await _open(server, plan)
+        async with open_sink(plan.out, job=frontier.job):
+            pass  # a place that takes no items is told now, not by a loader that keeps dying
+        before = await frontier.stats()
+        plan = replace(plan, allow=(*plan.allow, *await _seed(frontier, plan.spider)))
+        if before.finished and before.seen and (await frontier.stats()).finished:
+            tell(f"{frontier.job} was finished before, and the seeds are known: see --fresh.")
+        supervisor = supervisor_of(frontier, plan, plan.out)
+        with CrawlDisplay(err, quiet=plan.as_json) as display:
+            supervisor.on_tick = _Painter(frontier, display, began).paint
+            over = await supervisor.run()
+        stats = await frontier.stats()
+        over = over and stats.state is not State.CANCEL
+        if over:
+            await _run_finish_hooks(plan.spider, stats)
+    report = report_of(plan, stats, before, time.monotonic() - began, over=over)
+    if plan.as_json:
+        emit_json(report)
+    else:
+        show_report(report, hints=not plan.is_demo)
+    return report.exit_code
+
+
+async def _open(server: Server, plan: Plan) -> Frontier:
+    options = plan.spider.options
+    limits = options.limits
+    if limits.max_items is None:
+        options = replace(options, limits=replace(limits, max_items=MAX_ITEMS))
+    layout = Layout(canonical=plan.spider.canonical)
+    if plan.fresh:
+        with suppress(JobMissing):
+            await purge_job(await open_job(server, plan.spider.name, purging=True))
+    return await create_job(server, plan.spider.name, options=options, layout=layout)
+
+
+async def _seed(frontier: Frontier, spider: Spider) -> set[str]:
+    """Offer the seeds; on a resumed crawl they are known. Answers the private hosts among them:
+    workers did not see what a generator yields, and a seed allows its own host."""
+    batch = []
+    private: set[str] = set()
+    try:
+        async for seed in spider.seeds():
+            batch.append(frontier.offer(seed))
+            authority = authority_of(seed.url)
+            if refusal_of_name(authority.name):
+                private.add(authority.host_port)
+            if len(batch) >= SEED_BATCH:
+                await feed(frontier, batch, wait=True)
+                batch = []
+    except SkitterError:
+        raise
+    except Exception as error:
+        raise SpiderError(f"the seeds of {spider.name!r} failed: {describe(error)}") from error
+    await feed(frontier, batch, wait=True)
+    return private
+
+
+async def _run_finish_hooks(spider: Spider, stats: Stats) -> None:
+    try:
+        await run_hooks(spider.hooks.finish, stats)
+    except Exception as error:
+        raise SpiderError(f"an on_finish hook failed: {describe(error)}") from error
+
+
+def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
+    """The processes run this very command line, and find the server by their environment."""
+    program = [sys.executable, "-m", "skitter"]
+    work_words = [*program, "work", plan.target, "--job", frontier.job]
+    work_words += ["--concurrency", str(plan.concurrency), "--parent", str(os.getpid())]
+    work_words += ["--ignore-robots"] if plan.ignore_robots else []
+    work_words += [word for host in plan.allow for word in ("--allow-host", host)]
+    work_words += ["--keep-alive"] if plan.keep_alive else []
+    load_words = [*program, "load", frontier.job, "--parent", str(os.getpid())]
+    environment = dict(os.environ)
+    if plan.where.redis_url is not None:
+        environment["SKITTER_REDIS_URL"] = plan.where.redis_url
+    environment[LOAD_TO] = out  # it may hold a password, which everybody could read in `ps`
+    environment["SKITTER_DIR"] = str(plan.where.directory.absolute())
+    return Supervisor(
+        frontier,
+        worker_command=work_words,
+        loader_command=load_words if out else None,
+        workers=plan.workers,
+        environment=environment,
+        on_server_away=lambda: restart_embedded(plan.where),
+        keep_alive=plan.keep_alive,
+    )
+
+
+@dataclass(slots=True)
+class _Painter:
+    """Turns what the supervisor sees into what is shown."""
+
+    frontier: Frontier
+    display: CrawlDisplay
+    began: float
+    rate: Rate = field(default_factory=Rate)
+    bound: Bound | None = None
+    looked_at: float = 0.0
+
+    async def paint(self, stats: Stats, workers: int) -> None:
+        now = time.monotonic()
+        if now - self.looked_at > ETA_EVERY_S:
+            self.bound, self.looked_at = await slowest_host(self.frontier), now
+        self.display.show(
+            Moment(
+                stats=stats,
+                rate=self.rate.update(stats.done, now),
+                workers=workers,
+                elapsed_s=now - self.began,
+                bound=self.bound,
+                max_pages=self.frontier.options.limits.max_pages,
+            )
+        )
