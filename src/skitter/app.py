@@ -14,7 +14,8 @@ from skitter.frontier.connection import Server, connect
 from skitter.valkey import Progress, hold
 from skitter.worker.attempt import Attempts
 from skitter.worker.endings import Endings, LinkMemory
-from skitter.worker.loop import Logbook, Worker, WorkerOptions
+from skitter.worker.loop import Worker, WorkerOptions
+from skitter.worker.pulse import Logbook
 from skitter.worker.robots import RobotsBook
 
 if TYPE_CHECKING:

@@ -56,12 +56,13 @@ def load_items(
             frontier = await open_job(server, job)
             duty = LoaderDuty(frontier, client_name(), stop, parent)
             async with open_sink(to, job=job) as sink, asyncio.TaskGroup() as group:
-                beating = group.create_task(duty.beat())
+                pulse = duty.pulse()
+                beating = group.create_task(pulse.run())
                 hooks = Hooks(on_state=duty.tell, on_rejected=duty.set_aside)
                 source = ItemStream(frontier, duty.name)
                 loaded = await load(source, sink, stop=stop, hooks=hooks)
                 beating.cancel()
-            await duty.leave()
+            await pulse.end()
             return loaded
 
     loaded = uvloop.run(main())

@@ -16,18 +16,23 @@ EVENTS_KEPT = 10_000
 SILENCE_S = 15.0
 
 
-class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker tells every few seconds."""
+class Vitals(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process did so far, and does now."""
+
+    pages: int = 0
+    errors: int = 0
+    active: int = 0
+
+
+class Heartbeat(Vitals, frozen=True, kw_only=True):
+    """What a worker or a loader tells every few seconds."""
 
     name: str
     host: str
     pid: int
-    kind: str = "worker"  # worker, loader, supervisor
+    kind: str = "worker"  # worker, loader
     started_at: float
     at: float
-    pages: int = 0
-    errors: int = 0
-    active: int = 0
     memory_mb: float = 0.0
 
 

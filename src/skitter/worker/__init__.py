@@ -3,6 +3,7 @@
 verdict     what to do with an answer or an error; pure
 robots      what robots.txt allows, asked once per host for the whole fleet
 attempt     one request: robots, fetch, handler -> one ending
+pulse       heartbeats and the log; a loader has the same
 endings     what came of attempts, handed in in batches
 loop        one process: keep N attempts going, extend leases, stop cleanly
 """

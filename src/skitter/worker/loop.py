@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import resource
 import signal
-import socket
-import sys
 import time
-from collections import deque
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skitter.errors import SkitterError, SpiderError
-from skitter.frontier.crew import Heartbeat, beat, leave, log, server_time
+from skitter.frontier.crew import Vitals
 from skitter.frontier.feed import feed_length, take_feed
 from skitter.model import Ended, State
 from skitter.spider.blame import describe
 from skitter.spider.spider import run_hooks
+from skitter.worker.pulse import Logbook, Pulse
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
@@ -29,8 +24,6 @@ if TYPE_CHECKING:
 
 IDLE_S = 0.2  # how long to wait for news when there is nothing to do
 FEED_S = 0.2
-BEAT_S = 2.0
-LOG_KEPT = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,16 +35,6 @@ class WorkerOptions:
     grace_s: float = 20.0
     parent: int | None = None  # the supervisor's process: without it, we go home
     keep_alive: bool = False  # stay when the crawl has finished, for what is pushed later
-
-
-@dataclass(slots=True)
-class Logbook:
-    """Lines for `skitter logs`, kept until the next heartbeat; the oldest go first."""
-
-    lines: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=LOG_KEPT))
-
-    def __call__(self, level: str, text: str) -> None:
-        self.lines.append((level, text))
 
 
 @dataclass(slots=True)
@@ -68,7 +51,6 @@ class Worker:
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _signals: int = 0
     _broken: BaseException | None = None
-    _started_at: float = 0.0
 
     @property
     def name(self) -> str:
@@ -76,14 +58,14 @@ class Worker:
 
     async def run(self) -> None:
         """Work until the crawl has finished, or until told to stop."""
-        self._started_at = await server_time(self.frontier)
+        pulse = self._pulse()
         self._watch_signals()
         self.endings.on_handed_in = self._free.set
         await self._greet()
         self.logbook("info", "worker started")
         helpers = [
             asyncio.create_task(work())
-            for work in (self.endings.run, self._beat, self._extend, self._feed)
+            for work in (self.endings.run, pulse.run, self._extend, self._feed)
         ]
         for helper in helpers:
             helper.add_done_callback(self._mourn)
@@ -96,9 +78,7 @@ class Worker:
             await asyncio.gather(*helpers, return_exceptions=True)
             await self.endings.flush()
             self.logbook("info", "worker stopped")
-            with suppress(SkitterError):
-                await self._tell()
-                await leave(self.frontier, self.name)
+            await pulse.end()
         if self._broken:
             raise self._broken
 
@@ -257,43 +237,17 @@ class Worker:
                 self.logbook("warning", f"cannot read the feed: {error}")
             await asyncio.sleep(FEED_S)
 
-    async def _beat(self) -> None:
-        while True:
-            with suppress(SkitterError):  # the server is away: whoever leases says so
-                await self._tell()
-            if is_orphan(self.options.parent):
-                self.stop()
-            await asyncio.sleep(BEAT_S)
-
-    async def _tell(self) -> None:
-        """The heartbeat, and what there was to say."""
-        while self.logbook.lines:
-            level, text = self.logbook.lines[0]
-            await log(self.frontier, level, self.name, text)
-            self.logbook.lines.popleft()
-        tally = self.endings.tally
-        await beat(
-            self.frontier,
-            Heartbeat(
-                name=self.name,
-                host=socket.gethostname(),
-                pid=os.getpid(),
-                started_at=self._started_at,
-                at=await server_time(self.frontier),
-                pages=tally.pages,
-                errors=tally.errors,
-                active=len(self._active),
-                memory_mb=memory_mb(),
-            ),
+    def _pulse(self) -> Pulse:
+        return Pulse(
+            frontier=self.frontier,
+            name=self.name,
+            kind="worker",
+            logbook=self.logbook,
+            vitals=self._vitals,
+            parent=self.options.parent,
+            on_orphaned=self.stop,
         )
 
-
-def is_orphan(parent: int | None) -> bool:
-    """Whether the process that looked after us is gone."""
-    return parent is not None and os.getppid() != parent
-
-
-def memory_mb() -> float:
-    """The largest this process has been."""
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return used / (2**20 if sys.platform == "darwin" else 1024)
+    def _vitals(self) -> Vitals:
+        tally = self.endings.tally
+        return Vitals(pages=tally.pages, errors=tally.errors, active=len(self._active))

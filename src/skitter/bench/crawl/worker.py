@@ -23,7 +23,8 @@ from skitter.bench.crawl.tasks import Worked, WorkerTask
 from skitter.frontier.connection import connect
 from skitter.frontier.jobs import open_job
 from skitter.spider import Spider
-from skitter.worker.loop import WorkerOptions, memory_mb
+from skitter.worker.loop import WorkerOptions
+from skitter.worker.pulse import memory_mb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,98 @@
+"""The pulse of a process: its heartbeats and its log, for everybody who watches the crew."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import socket
+import sys
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from skitter.errors import SkitterError
+from skitter.frontier.crew import Heartbeat, Vitals, beat, leave, log, server_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skitter.frontier.frontier import Frontier
+
+BEAT_S = 2.0
+LOG_KEPT = 200
+
+
+@dataclass(slots=True)
+class Logbook:
+    """Lines for `skitter logs`, kept until the next heartbeat; the oldest go first."""
+
+    lines: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=LOG_KEPT))
+
+    def __call__(self, level: str, text: str) -> None:
+        self.lines.append((level, text))
+
+
+@dataclass(slots=True, kw_only=True)
+class Pulse:
+    """Tells the server about one worker or loader, every few seconds."""
+
+    frontier: Frontier
+    name: str
+    kind: str
+    logbook: Logbook
+    vitals: Callable[[], Vitals]
+    parent: int | None = None  # the process that looks after us
+    on_orphaned: Callable[[], None] = lambda: None
+    _started_at: float = 0.0
+
+    async def run(self) -> None:
+        """For ever, also while the server is away: whoever needs it says so."""
+        while True:
+            with suppress(SkitterError):
+                await self.beat()
+            if is_orphan(self.parent):
+                self.on_orphaned()
+            await asyncio.sleep(BEAT_S)
+
+    async def beat(self) -> None:
+        """What there was to say, then the heartbeat."""
+        while self.logbook.lines:
+            level, text = self.logbook.lines[0]
+            await log(self.frontier, level, self.name, text)
+            self.logbook.lines.popleft()
+        now = await server_time(self.frontier)
+        self._started_at = self._started_at or now
+        await beat(
+            self.frontier,
+            Heartbeat(
+                name=self.name,
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                kind=self.kind,
+                started_at=self._started_at,
+                at=now,
+                memory_mb=memory_mb(),
+                **msgspec.structs.asdict(self.vitals()),
+            ),
+        )
+
+    async def end(self) -> None:
+        """The last words; then nobody waits for a heartbeat any more."""
+        with suppress(SkitterError):
+            await self.beat()
+            await leave(self.frontier, self.name)
+
+
+def is_orphan(parent: int | None) -> bool:
+    """Whether the process that looked after us is gone."""
+    return parent is not None and os.getppid() != parent
+
+
+def memory_mb() -> float:
+    """The largest this process has been."""
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used / (2**20 if sys.platform == "darwin" else 1024)
