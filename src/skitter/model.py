@@ -28,6 +28,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Requests are the same if their canonical URL, method and body are; a value here sets this
     #: one apart, so that it is fetched although the page is known.
     unique: str = ""
+    #: An engine with a notion of its own of what is the same gives it here, in place of all that.
+    identity: str = ""
+    #: Whom to be polite to, if it is not the URL's host.
+    slot: str = ""
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ import os
 import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from skitter.errors import BadJobName, BadOption
 from skitter.urls import Canonical
@@ -107,9 +107,12 @@ class Layout:
     shards: int = 1
     bloom: Bloom | None = None
     canonical: Canonical = field(default_factory=Canonical)
+    order: Literal["fifo", "lifo"] = "fifo"  # within a host and a priority: first or last come
 
     def __post_init__(self) -> None:
         check_number("shards", self.shards, low=1, high=1024, whole=True)
+        if self.order not in ("fifo", "lifo"):
+            raise BadOption("order", self.order, "fifo or lifo")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,6 +102,11 @@ def fingerprint(canonical: str, *, method: str = "GET", body: bytes = b"", uniqu
     return str(int.from_bytes(digest.digest(), "big") >> 1)
 
 
+def fingerprint_of(identity: str, *, unique: str = "") -> str:
+    """Number a request by what somebody else says it is. Never the number of a URL."""
+    return fingerprint(f"identity:{identity}", unique=unique)
+
+
 def shard_of(host: str, shards: int) -> int:
     """Choose the shard of a host. Never changes for a given number of shards: keys depend on it."""
     return crc32(host.encode()) % shards if shards > 1 else 0

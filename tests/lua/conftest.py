@@ -68,14 +68,14 @@ class Raw:
             state.decode(), again_ms, token.decode(), [(fp.decode(), *more) for fp, *more in rows]
         )
 
-    async def complete(self, *ends, block_ms=0):
+    async def complete(self, *ends, block_ms=0, into=""):
         """Each end is a claim, or a claim with links and items: (fp, token, links, items)."""
         full = [(*end, [], [])[:4] for end in ends]
         heads = [(fp, token, f"{len(ls)} {len(its)} {block_ms}") for fp, token, ls, its in full]
         links = [link for _, _, ls, _ in full for link in ls]
         items = [(item,) for *_, its in full for item in its]
         return await self.call(
-            "complete", [*heads, *links, *items], leases=len(full), links=len(links)
+            "complete", [*heads, *links, *items], leases=len(full), links=len(links), list=into
         )
 
     async def extend(self, *claims, ttl_ms=60_000):

@@ -184,3 +184,17 @@ async def test_a_page_with_thousands_of_links_and_items_is_one_step(raw):
 
     assert await raw.counter("pending") == len(await raw.read("task")) == 5000
     assert [int(item["n"]) for item in await raw.read("items")] == list(range(5000))
+
+
+async def test_items_go_to_a_list_if_one_is_named_and_only_those_of_leases_that_are_held(raw):
+    await raw.add("1", "2")
+    (one, token), (two, _) = (await raw.lease()).claims
+    key = f"{raw.shard.keys.job}:items"
+
+    codes = await raw.complete(
+        (one, token, [], [b"a", b"b"]), (two, "nonsense", [], [b"c"]), into=key
+    )
+
+    assert codes == [DONE, LOST]
+    assert await raw.shard.server.command("LRANGE", key, 0, -1) == [b"a", b"b"]
+    assert await raw.read("items") == []

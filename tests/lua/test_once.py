@@ -22,7 +22,7 @@ CALLS: Any = {
             (b"i",),
             (b"j",),
         ],
-        {"leases": 2, "links": 1},
+        {"leases": 2, "links": 1, "list": ""},
     ),
     "retry": lambda t: ([("1", t, 500, 0, "error"), ("2", "nonsense", 0, 0, "")], {}),
     "bury": lambda t: ([("1", t, 0, "reason"), ("2", "nonsense", 0, "")], {}),

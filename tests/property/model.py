@@ -87,8 +87,9 @@ class Claim:
 class Shard:
     """The pages and hosts of one shard."""
 
-    def __init__(self, options: JobOptions) -> None:
+    def __init__(self, options: JobOptions, *, lifo: bool = False) -> None:
         self.now = 0
+        self.lifo = lifo
         self.state = State.RUN
         self.options = options
         self.pages: dict[str, Page] = {}
@@ -316,7 +317,8 @@ class Shard:
     def line_of(self, host: Host) -> list[Page]:
         """What a host has pending, the next one first."""
         pages = [page for page in self.in_state("pending") if page.host == host.name]
-        return sorted(pages, key=lambda page: (-page.priority, page.arrival))
+        first = -1 if self.lifo else 1
+        return sorted(pages, key=lambda page: (-page.priority, first * page.arrival))
 
     def has_work(self, host: Host) -> bool:
         return any(page.host == host.name for page in self.in_state("pending"))
@@ -451,8 +453,8 @@ class Shard:
 class Model:
     """A job: its shards, each with the hosts that belong there."""
 
-    def __init__(self, options: JobOptions, *, shards: int) -> None:
-        self.shards = [Shard(options) for _ in range(shards)]
+    def __init__(self, options: JobOptions, *, shards: int, lifo: bool = False) -> None:
+        self.shards = [Shard(options, lifo=lifo) for _ in range(shards)]
         self.leases_given = 0
 
     def shard(self, host: str) -> Shard:

@@ -160,7 +160,8 @@ def _fill(picture: Picture, name: str, value: Any, encoding: str) -> None:
 
 def _take_apart(score: float) -> Queued:
     level, ticket = divmod(int(score), TICKETS)
-    return Queued(-level, ticket)
+    # In a job of order lifo tickets are counted from the other end.
+    return Queued(-level, ticket if ticket < TICKETS // 2 else TICKETS - 1 - ticket)
 
 
 def _body(raw: bytes) -> Body:

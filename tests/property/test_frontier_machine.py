@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 import pytest
@@ -214,9 +214,9 @@ def milliseconds(seconds: float) -> int:
 class FrontierMachine(RuleBasedStateMachine):
     """Two clients of one job, its operator, and time."""
 
-    def __init__(self, url: str, *, shards: int) -> None:
+    def __init__(self, url: str, *, shards: int, order: Literal["fifo", "lifo"] = "fifo") -> None:
         super().__init__()
-        self.url, self.shards = url, shards
+        self.url, self.shards, self.order = url, shards, order
         self.job = f"machine-{next(_job_numbers)}"
         self.clock = ManualClock()
         self.raw = redis.Redis.from_url(url)
@@ -237,7 +237,7 @@ class FrontierMachine(RuleBasedStateMachine):
         self, chosen: JobOptions, size: int, seeds: list[Request], limit: int
     ) -> None:
         chosen = self.possible(chosen)
-        self.model = Model(chosen, shards=self.shards)
+        self.model = Model(chosen, shards=self.shards, lifo=self.order == "lifo")
         self.model.tell_time(self.clock())
         self.run(self.open_clients(chosen))
         if size:
@@ -251,7 +251,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     async def open_clients(self, chosen: JobOptions) -> None:
         servers = [await self.stack.enter_async_context(connect(self.url)) for _ in range(2)]
-        layout = Layout(shards=self.shards)
+        layout = Layout(shards=self.shards, order=self.order)
         self.clients = [
             await create_job(servers[0], self.job, options=chosen, layout=layout, clock=self.clock),
             await open_job(servers[1], self.job, clock=self.clock),
@@ -754,9 +754,13 @@ def check(machine: Callable[[], RuleBasedStateMachine], *, examples: int, steps:
 
 
 @pytest.mark.timeout(900)  # a failure is shrunk for five minutes at the most
-@pytest.mark.parametrize(("shards", "examples"), [(1, 60), (3, 35)])
-def test_the_frontier_does_what_the_model_says(server_url: str, shards: int, examples: int) -> None:
-    check(partial(FrontierMachine, server_url, shards=shards), examples=examples)
+@pytest.mark.parametrize(
+    ("shards", "order", "examples"), [(1, "fifo", 50), (3, "fifo", 35), (1, "lifo", 10)]
+)
+def test_the_frontier_does_what_the_model_says(
+    server_url: str, shards: int, order: Literal["fifo", "lifo"], examples: int
+) -> None:
+    check(partial(FrontierMachine, server_url, shards=shards, order=order), examples=examples)
 
 
 @pytest.mark.timeout(900)  # a failure is shrunk for five minutes at the most

@@ -27,6 +27,8 @@ async def configure(frontier: Frontier, options: JobOptions, *, create: bool = F
     values = _to_fields(options)
     if bloom := frontier.layout.bloom:
         values |= {"bloom_blocks": bloom.blocks, "bloom_hashes": bloom.hashes}
+    if frontier.layout.order == "lifo":
+        values |= {"lifo": 1}
     if create:
         values |= {"state": State.RUN.value}
     await _write(frontier, values, create=create)
@@ -82,19 +84,24 @@ class HostOptions(TypedDict, total=False):
 
 async def set_host(frontier: Frontier, host: str, **values: Unpack[HostOptions]) -> None:
     """Give one host values of its own, or a rest. `host` as in a URL: shop.example:8080."""
-    host = identify(f"http://{host}/").host if "://" not in host else identify(host).host
+    slot = identify(f"http://{host}/").host if "://" not in host else identify(host).host
+    await set_slot(frontier, slot, **values)
+
+
+async def set_slot(frontier: Frontier, slot: str, **values: Unpack[HostOptions]) -> None:
+    """The same for whatever requests name as their `slot`."""
     for name, value in values.items():
         if name not in HostOptions.__annotations__:
             raise BadOption("host option", name, ", ".join(HostOptions.__annotations__))
         if value is not None:
             low = 1 if name.startswith("max_") else 0
             check_number(name, float(str(value)), low=low, high=2**40)
-    shard = frontier.shards[shard_of(host, len(frontier.shards))]
+    shard = frontier.shards[shard_of(slot, len(frontier.shards))]
     for name, value in values.items():
         seconds = name.endswith("_s")
         await shard.call(
             "host",
-            [host],
+            [slot],
             field=name.removesuffix("_s") + "_ms" if seconds else name,
             value="" if value is None else ms(float(str(value))) if seconds else value,
         )

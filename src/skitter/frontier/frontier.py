@@ -114,12 +114,16 @@ class Frontier:
         """Keep leases for longer. LOST: stop working on it."""
         return await self._end("extend", leases, [() for _ in leases], ttl_ms=ms(ttl_s))
 
-    async def complete(self, completions: Sequence[Completion]) -> list[Ended]:
+    async def complete(
+        self, completions: Sequence[Completion], *, items_to: str = ""
+    ) -> list[Ended]:
         """Finish for good: items, links, counters and the end itself are one step.
 
         Links to other shards are added first: that can be repeated, a completion cannot.
+        `items_to`: items are bytes, and go to the end of this list and not into the stream.
         """
-        sealed = [seal(completion, self.layout) for completion in completions]
+        raw = bool(items_to)
+        sealed = [seal(completion, self.layout, raw=raw) for completion in completions]
         if ahead := [one for completion in sealed for one in completion.ahead]:
             await self.add_offers(ahead, links=True)
 
@@ -132,6 +136,7 @@ class Frontier:
                 strict=any(one.grows for one in group),
                 leases=len(group),
                 links=sum(len(one.links) for one in group),
+                list=items_to,
             )
             return [_ENDED[code] for code in codes]
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from skitter.frontier.facts import HostFacts, RequestFacts, host_facts, request_facts
 from skitter.model import Request, State
-from skitter.urls import fingerprint, identify, shard_of
+from skitter.urls import fingerprint, fingerprint_of, identify, shard_of
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
+    from skitter.frontier.shard import Shard
     from skitter.settings import JobOptions
 
 
@@ -33,13 +34,13 @@ class Explanation:
     last_error: str | None = None
 
 
-async def why(frontier: Frontier, url: str) -> Explanation:
-    """Explain a URL. Raises BadURL if it is none."""
+async def why(frontier: Frontier, url: str, *, identity: str = "") -> Explanation:
+    """Explain a URL, or what an engine gave that identity. Raises BadURL if it is none."""
     target = identify(url, frontier.layout.canonical)
-    fp = fingerprint(target.canonical)
-    shard = frontier.shards[shard_of(target.host, len(frontier.shards))]
-    [facts] = await request_facts(shard, [(fp, "")])
-    [host] = await host_facts(shard, [target.host])
+    fp = fingerprint_of(identity) if identity else fingerprint(target.canonical)
+    shard, facts = await _look_up(frontier, fp, target.host)
+    slot = facts.host or target.host
+    [host] = await host_facts(shard, [slot])
     state, counts = await shard.counts()
     now_s = await _now_s(frontier)
     request = facts.request
@@ -47,7 +48,7 @@ async def why(frontier: Frontier, url: str) -> Explanation:
         url=url,
         canonical=target.canonical,
         fingerprint=fp,
-        host=target.host,
+        host=slot,
         state=state_of(facts),
         because=[
             *_same_page(url, target.canonical, request),
@@ -62,6 +63,16 @@ async def why(frontier: Frontier, url: str) -> Explanation:
         losses=facts.trouble.get("losses", 0),
         last_error=facts.trouble.get("error"),
     )
+
+
+async def _look_up(frontier: Frontier, fp: str, host: str) -> tuple[Shard, RequestFacts]:
+    """The shard of the host first; a request with a slot of its own may live in another."""
+    home = frontier.shards[shard_of(host, len(frontier.shards))]
+    for shard in (home, *frontier.shards):
+        [facts] = await request_facts(shard, [(fp, "")])
+        if facts.seen:
+            return shard, facts
+    return home, facts
 
 
 def state_of(facts: RequestFacts) -> str:

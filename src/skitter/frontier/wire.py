@@ -11,7 +11,7 @@ import msgspec
 from skitter.errors import BadOption, TooBig
 from skitter.model import Completion, Lease, Request
 from skitter.settings import Layout, check_number, check_priority
-from skitter.urls import fingerprint, identify, shard_of
+from skitter.urls import Target, fingerprint, fingerprint_of, identify, shard_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
@@ -44,17 +44,30 @@ def offer(request: Request, layout: Layout) -> Offer:
     target = identify(request.url, layout.canonical)
     priority = check_priority(request.priority)
     _check_fields(request)
-    fp = fingerprint(
-        target.canonical, method=request.method, body=request.body, unique=request.unique
-    )
+    fp = _fingerprint(request, target)
     body = _encode_request(request, target.url)
     if len(body) > MAX_RECORD_BYTES:
         raise TooBig(
             f"the request for {request.url}", size_bytes=len(body), limit_bytes=MAX_RECORD_BYTES
         )
-    shard = shard_of(target.host, layout.shards)
-    record = b"%d %b %b" % (priority, target.host.encode(), body)
-    return Offer(shard, (fp, target.host, priority, request.depth, record))
+    host = _check_slot(request.slot) if request.slot else target.host
+    record = b"%d %b %b" % (priority, host.encode(), body)
+    return Offer(shard_of(host, layout.shards), (fp, host, priority, request.depth, record))
+
+
+def _fingerprint(request: Request, target: Target) -> str:
+    if request.identity:
+        return fingerprint_of(request.identity, unique=request.unique)
+    return fingerprint(
+        target.canonical, method=request.method, body=request.body, unique=request.unique
+    )
+
+
+def _check_slot(slot: str) -> str:
+    """It becomes part of a key and of the record, which is divided by spaces."""
+    if not isinstance(slot, str) or not slot.isprintable() or " " in slot or len(slot) > 255:
+        raise BadOption("slot", slot, "up to 255 characters without spaces")
+    return slot
 
 
 def _check_fields(request: Request) -> None:
@@ -105,7 +118,8 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
         return 1 + len(self.links) + len(self.items)
 
 
-def seal(completion: Completion, layout: Layout) -> Sealed:
+def seal(completion: Completion, layout: Layout, *, raw: bool = False) -> Sealed:
+    """Check and encode. Raw: the items are bytes already, for a list that others read."""
     lease = completion.lease
     shard = shard_of(lease.host, layout.shards)
     offers = [offer(link, layout) for link in completion.links]
@@ -117,18 +131,22 @@ def seal(completion: Completion, layout: Layout) -> Sealed:
         block_ms=ms(completion.block_s),
         links=here[surplus:],
         ahead=here[:surplus] + [one for one in offers if one.shard != shard],
-        items=[_encode_item(item, lease) for item in completion.items],
+        items=[_check_item(item, lease, raw=raw) for item in completion.items],
     )
 
 
 def _encode_item(item: Any, lease: Lease) -> bytes:
     try:
         # The address travels with the item: the frontier forgets a request that is done.
-        data = encode({"url": lease.url, "item": item})
+        return encode({"url": lease.url, "item": item})
     except NOT_PLAIN as error:
         raise BadOption(
             f"the item of {lease.url}", item, f"made of plain values ({error})"
         ) from None
+
+
+def _check_item(item: Any, lease: Lease, *, raw: bool) -> bytes:
+    data: bytes = item if raw else _encode_item(item, lease)
     if len(data) > MAX_ITEM_BYTES:
         raise TooBig(f"an item of {lease.url}", size_bytes=len(data), limit_bytes=MAX_ITEM_BYTES)
     return data

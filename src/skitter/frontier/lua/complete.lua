@@ -7,6 +7,7 @@ KEYS   items    stream what handlers yielded
 ARGV   leases   int    how many groups of EACH follow
        links    int    how many links come then (fp, host, priority, depth, record); the rest are
                        items (bytes)
+       list     text   key of a list that the items go to; empty: the stream
 EACH   fp       text
        token    text
        brings   text   `links items block_ms`: how many of the links and of the items are its own,
@@ -47,7 +48,11 @@ for i, claim in ipairs(claims) do
     block(claim.host, block_ms)
     for at = link_at, next_link - 1, LINK do accept(at, true) end
     for at = item_at, next_item - 1 do
-      redis.call('XADD', items, '*', 'fp', claim.fp, 'n', at - item_at, 'item', ARGV[at])
+      if list ~= '' then
+        redis.call('RPUSH', list, ARGV[at])
+      else
+        redis.call('XADD', items, '*', 'fp', claim.fp, 'n', at - item_at, 'item', ARGV[at])
+      end
     end
   end
   link_at, item_at = next_link, next_item

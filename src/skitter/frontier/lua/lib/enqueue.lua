@@ -1,5 +1,5 @@
 --[[
-enqueue: make a request pending, behind others of its priority. It is written by `settle_all`.
+enqueue: make a request pending, behind others of its priority (in a job of order lifo: before). It is written by `settle_all`.
 ]]
 --@include settle
 local arrivals = {} -- host -> score, fingerprint, score, fingerprint, ...
@@ -16,7 +16,7 @@ local function enqueue(fp, name, priority)
     rank_anew(host(name), priority, ticket)
   end
   local list = arrivals[name] or {}
-  list[#list + 1] = score_of(priority, ticket)
+  list[#list + 1] = score_of(priority, place_in_line(ticket))
   list[#list + 1] = fp
   arrivals[name] = list
   count('pending', 1)

@@ -4,7 +4,7 @@ score: priority and order of arrival in one number; the lowest is served first.
 A double is exact up to 2^53: 40 bits count arrivals, 12 and a sign hold the priority.
 A ticket is drawn for each arrival of a request and each turn of a host.
 ]]
---@include counters
+--@include counters limits
 local TICKETS = 2 ^ 40
 local issued = read_counter('ticket')
 
@@ -20,6 +20,11 @@ end
 -- The highest score that a request of this priority can have.
 local function last_score(priority)
   return (1 - priority) * TICKETS - 1
+end
+
+-- Where an arrival stands among those of its priority: behind all others, or in front of them.
+local function place_in_line(ticket)
+  return limits.lifo and TICKETS - 1 - ticket or ticket
 end
 
 local function priority_of(score)
