@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from skitter.frontier.scripts import Code
 from skitter.frontier.wire import (
     Offer,
+    Sealed,
     completion_arguments,
     cut,
     ms,
@@ -124,6 +125,10 @@ class Frontier:
         """
         raw = bool(items_to)
         sealed = [seal(completion, self.layout, raw=raw) for completion in completions]
+        return await self.complete_sealed(sealed, items_to=items_to)
+
+    async def complete_sealed(self, sealed: Sequence[Sealed], *, items_to: str = "") -> list[Ended]:
+        """The second half of `complete`, for those who check what they found one by one."""
         if ahead := [one for completion in sealed for one in completion.ahead]:
             await self.add_offers(ahead, links=True)
 

@@ -11,7 +11,7 @@ import msgspec
 from skitter.errors import BadOption, TooBig
 from skitter.model import Completion, Lease, Request
 from skitter.settings import Layout, check_number, check_priority
-from skitter.urls import Target, fingerprint, fingerprint_of, identify, shard_of
+from skitter.urls import fingerprint, fingerprint_of, identify, shard_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
@@ -41,26 +41,31 @@ class Offer(msgspec.Struct, frozen=True):
 
 def offer(request: Request, layout: Layout) -> Offer:
     """Raises BadURL, BadOption or TooBig, naming the value."""
-    target = identify(request.url, layout.canonical)
     priority = check_priority(request.priority)
     _check_fields(request)
-    fp = _fingerprint(request, target)
-    body = _encode_request(request, target.url)
+    url, fp, host = _place(request, layout)
+    body = _encode_request(request, url)
     if len(body) > MAX_RECORD_BYTES:
         raise TooBig(
             f"the request for {request.url}", size_bytes=len(body), limit_bytes=MAX_RECORD_BYTES
         )
-    host = _check_slot(request.slot) if request.slot else target.host
     record = b"%d %b %b" % (priority, host.encode(), body)
     return Offer(shard_of(host, layout.shards), (fp, host, priority, request.depth, record))
 
 
-def _fingerprint(request: Request, target: Target) -> str:
+def _place(request: Request, layout: Layout) -> tuple[str, str, str]:
+    """What is fetched, its fingerprint, and whom to be polite to."""
+    if request.identity and request.slot:  # an engine that knows best, of schemes of its own too
+        fp = fingerprint_of(request.identity, unique=request.unique)
+        return request.url, fp, _check_slot(request.slot)
+    target = identify(request.url, layout.canonical)
+    slot = _check_slot(request.slot) if request.slot else target.host
     if request.identity:
-        return fingerprint_of(request.identity, unique=request.unique)
-    return fingerprint(
+        return target.url, fingerprint_of(request.identity, unique=request.unique), slot
+    fp = fingerprint(
         target.canonical, method=request.method, body=request.body, unique=request.unique
     )
+    return target.url, fp, slot
 
 
 def _check_slot(slot: str) -> str:
@@ -120,9 +125,17 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
 
 def seal(completion: Completion, layout: Layout, *, raw: bool = False) -> Sealed:
     """Check and encode. Raw: the items are bytes already, for a list that others read."""
+    return seal_offers(
+        completion, [offer(link, layout) for link in completion.links], layout, raw=raw
+    )
+
+
+def seal_offers(
+    completion: Completion, offers: Sequence[Offer], layout: Layout, *, raw: bool
+) -> Sealed:
+    """The same for those who check their links one by one; those of the completion are left out."""
     lease = completion.lease
     shard = shard_of(lease.host, layout.shards)
-    offers = [offer(link, layout) for link in completion.links]
     here = [one for one in offers if one.shard == shard]
     surplus = max(0, len(here) - MAX_LINKS)
     return Sealed(
