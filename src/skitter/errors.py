@@ -24,6 +24,7 @@
         ├── ServerRefused          it answers, and wants other credentials
         ├── ServerUnfit            too old, or it evicts keys
         ├── ServerFull             maxmemory reached; nothing was written
+        ├── JobDamaged             what the server holds of a job makes no sense
         ├── ServerFailed           the embedded server did not start
         └── DirectoryUnusable      the data directory cannot hold the server
 
@@ -204,6 +205,14 @@ class ServerFull(InfrastructureError):
     """maxmemory is reached. The call was refused as a whole."""
 
     retryable = True
+
+
+class JobDamaged(InfrastructureError):
+    """What the server holds of a job makes no sense."""
+
+    def __init__(self, job: str, what: str) -> None:
+        super().__init__(f"job {job!r} is damaged: {what}. `skitter audit {job}` tells all.")
+        self.job = job
 
 
 class ServerFailed(InfrastructureError):

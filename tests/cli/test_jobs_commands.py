@@ -194,6 +194,29 @@ def _break(job: str, server_url: str) -> None:
         client.set(f"skitter:{{{job}:0}}:surprise", 1)
 
 
+def test_a_damaged_job_is_audited_and_named_and_stops_no_other(skitter, job, server_url):
+    import redis
+
+    skitter("push", job, "https://a.test/")
+    skitter("push", f"{job}-fine", "https://a.test/")
+    with redis.Redis.from_url(server_url) as client:
+        client.hset(f"skitter:{{{job}:0}}:stats", "pending", "many")
+    counter = skitter("audit", job)
+    alone = skitter("status", job)
+    every = skitter("status")
+    with redis.Redis.from_url(server_url) as client:
+        client.delete(f"skitter:{{{job}:0}}:control")
+        client.set(f"skitter:{{{job}:0}}:control", "x")
+    control = skitter("audit", job, "--json")
+
+    assert (counter.exit_code, alone.exit_code, every.exit_code) == (1, 3, 0)
+    assert "pending counts b'many', which is no number" in counter.out
+    assert f"`skitter audit {job}` tells all" in alone.err
+    assert f"{job}-fine" in every.out
+    assert control.exit_code == 1
+    assert control.json["problems"][0]["says"] == "is a string and should be a hash"
+
+
 def test_why_explains_a_url(skitter, job):
     skitter("push", job, "https://a.test/1")
 

@@ -37,7 +37,7 @@ async def test_an_interrupted_purge_is_refused_and_can_be_finished(server, job, 
 
     with pytest.raises(JobClosed, match="half purged"):
         await create_job(server, job)
-    await purge_job(await open_job(server, job, purging=True))
+    await purge_job(await open_job(server, job, as_found=True))
 
     left = [key async for key in server.client.scan_iter(match=f"*{job}[:}}]*")]
     assert left == []

@@ -54,7 +54,9 @@ async def send(raw, seq, verb, each, values):
 
 
 def test_every_verb_that_changes_something_is_tested_here():
-    assert CALLS.keys() | IDEMPOTENT.keys() == set(verbs()) - {"stats", "audit", "audit_host"}
+    assert CALLS.keys() | IDEMPOTENT.keys() == {
+        verb for verb in verbs() if script(verb).header.flags != "no-writes"
+    }
     assert {verb for verb in verbs() if "recent" in script(verb).header.keys} == CALLS.keys()
 
 

@@ -7,10 +7,14 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from skitter.cli.common import Directory, Job, Json, Redis, on_job, settings
+from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
 from skitter.cli.output import clean, emit_json, err, out, pairs, say
-from skitter.frontier.audit import STATES, AuditReport, audit
+from skitter.frontier.audit import audit
+from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import open_job
+from skitter.frontier.report import AuditReport
+from skitter.frontier.rules import STATES
 from skitter.frontier.why import Explanation, why
 
 PANEL = "Check and repair"
@@ -26,11 +30,11 @@ def audit_job(
 ) -> None:
     """Check that every URL is accounted for. Works on a running crawl; exit code 1 on problems."""
 
-    async def work(frontier: Frontier) -> AuditReport:
+    async def work(server: Server) -> AuditReport:
         with err.status("auditing") as status:
-            return await audit(frontier, progress=status.update)
+            return await audit(await open_job(server, job, as_found=True), progress=status.update)
 
-    report = on_job(settings(redis, directory), job, work)
+    report = on_server(settings(redis, directory), work)
     if as_json:
         emit_json(
             {
@@ -43,6 +47,7 @@ def audit_job(
                     "hosts": report.hosts,
                     "fingerprints": report.fingerprints,
                 },
+                "unchecked": report.unchecked,
                 "problems": sorted(report.problems),
             }
         )
@@ -60,15 +65,16 @@ def show_audit(report: AuditReport) -> None:
         f"checked {report.requests:,} requests, {report.hosts:,} hosts, "
         f"{report.fingerprints:,} fingerprints"
     )
-    if not report.exact:
-        out.print(
-            "[yellow]The crawl is moving[/]: each URL was checked, sums over all of them were not. "
-            f"For those, `skitter pause {report.job}` first."
-        )
     for problem in sorted(report.problems):
         out.print(f"[red]problem[/]  {escape(clean(f'{problem.subject} {problem.says}'))}")
-    if report.clean:
+    if report.full:
+        say(f"There may be more: the first {len(report.problems):,} are listed.")
+    for what in report.unchecked:
+        out.print(f"[yellow]not checked[/]  {escape(what)}")
+    if report.clean and report.exact:
         out.print("[green]Every URL is accounted for.[/]")
+    elif report.clean:
+        say(f"No problem in what was checked. For the rest, `skitter pause {report.job}` first.")
 
 
 def explain(

@@ -17,8 +17,6 @@ from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, s
 from skitter.cli.output import emit_json, emit_line, grid, pairs, say, tell
 from skitter.errors import (
     BadURL,
-    JobClosed,
-    JobMissing,
     SkitterError,
     UsageError,
     shorten,
@@ -175,8 +173,10 @@ async def _stats_of(server: Server, job: str | None) -> dict[str, Stats]:
     for name in await list_jobs(server):
         try:
             found[name] = await (await open_job(server, name)).stats()
-        except (JobClosed, JobMissing) as error:  # purged meanwhile, or half way
-            tell(str(error))
+        except SkitterError as error:  # damaged, half purged, or gone meanwhile: its own affair
+            if error.retryable:
+                raise
+            tell(f"{name}: {error}")
     return found
 
 
@@ -301,7 +301,7 @@ def purge(
     """Remove a job and everything it knows. This cannot be undone."""
 
     async def work(server: Server) -> int:
-        frontier = await open_job(server, job, purging=True)
+        frontier = await open_job(server, job, as_found=True)
         if not yes:
             _confirm(f"Remove {job!r} with all its URLs and items?")
         return await purge_job(frontier)

@@ -86,7 +86,7 @@ async def _open(server: Server, plan: Plan) -> Frontier:
     layout = Layout(canonical=plan.spider.canonical)
     if plan.fresh:
         with suppress(JobMissing):
-            await purge_job(await open_job(server, plan.spider.name, purging=True))
+            await purge_job(await open_job(server, plan.spider.name, as_found=True))
     return await create_job(server, plan.spider.name, options=options, layout=layout)
 
 

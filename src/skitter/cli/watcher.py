@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from skitter.cli.display import Look
-from skitter.errors import JobClosed, JobMissing
+from skitter.errors import SkitterError
 from skitter.frontier.connection import Server
 from skitter.frontier.crew import Event, crew, read_log, server_time
 from skitter.frontier.eta import Bound, slowest_host
@@ -56,8 +56,8 @@ class Watcher:
         try:
             frontier = await open_job(self.server, job)
             stats = await frontier.stats()
-        except (JobClosed, JobMissing):  # purged meanwhile, or half way
-            if self.job:
+        except SkitterError as error:  # damaged, half purged, or gone meanwhile: its own affair
+            if self.job or error.retryable:
                 raise
             return None
         now = await server_time(frontier)

@@ -1,249 +1,208 @@
 """The audit: every URL accounted for, every structure checked against every other.
 
 It works on a live crawl: each fact is taken by a script at one moment, in steps that hold the
-server for about a millisecond. Sums over many steps (such as the sizes of all queues) are compared
-with their counters only if nothing changed meanwhile; the report says whether that was so.
+server for a millisecond or a few. What must add up over a whole shard is compared at one moment
+where the shard is small enough for that, and else in steps, which proves something only if nothing
+changed meanwhile. What could not be compared is named in the report.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skitter.frontier.facts import HostFacts, RequestFacts, bucket_of, host_facts, request_facts
-from skitter.frontier.scan import scan_keys, scan_names
+from skitter.frontier.control import read_options
+from skitter.frontier.facts import bucket_of, host_facts, request_facts, ticket_of
+from skitter.frontier.inventory import buckets_of, check_control, check_families, check_keys
+from skitter.frontier.report import AuditReport
+from skitter.frontier.rules import (
+    SUMS,
+    equation_problems,
+    host_problems,
+    is_fingerprint,
+    is_host,
+    request_problems,
+    sum_problems,
+)
+from skitter.frontier.scan import scan_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.shard import Shard
     from skitter.settings import JobOptions
 
 TRIES = 3
-MAX_PROBLEMS = 1000
-STATES = ("pending", "delayed", "leased", "done", "dead", "dropped")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Problem:
-    """Something that must not be."""
-
-    subject: str  # a fingerprint, a host, a key or a counter
-    says: str
-
-
-@dataclass(slots=True, kw_only=True)
-class AuditReport:
-    """What was looked at, and what was wrong."""
-
-    job: str
-    counts: Counter[str] = field(default_factory=Counter)
-    problems: set[Problem] = field(default_factory=set)
-    requests: int = 0
-    hosts: int = 0
-    fingerprints: int = 0
-    exact: bool = True  # False: the crawl moved too fast to compare sums with counters
-
-    @property
-    def clean(self) -> bool:
-        return not self.problems
-
-    def note(self, subject: str, findings: Iterable[str]) -> None:
-        for says in findings:
-            if len(self.problems) < MAX_PROBLEMS:
-                self.problems.add(Problem(subject, says))
+#: Hosts, leases and buckets that one script may add up: a few milliseconds.
+AT_ONCE = 2000
 
 
 async def audit(
     frontier: Frontier, *, progress: Callable[[str], None] = lambda _: None
 ) -> AuditReport:
-    """Check a job. Changes nothing."""
+    """Check a job, also one that is too damaged to be worked on. Changes nothing."""
     report = AuditReport(job=frontier.job)
+    progress("keys")
+    damaged = await check_keys(frontier, report)
+    damaged |= await check_control(frontier, report, damaged)
+    await check_families(frontier, report, damaged)
+    if 0 not in damaged:
+        options = await read_options(frontier, lenient=True)
     for shard in frontier.shards:
-        progress(f"shard {shard.keys.shard}: requests")
-        await _check_requests(shard, report)
-        progress(f"shard {shard.keys.shard}: fingerprints")
-        await _check_seen(shard, report, bloom=frontier.layout.bloom is not None)
-        progress(f"shard {shard.keys.shard}: hosts and sums")
-        await _check_sums(shard, report, frontier.options)
-        await _check_keys(shard, report)
+        name = f"shard {shard.keys.shard}"
+        if damaged & {0, shard.keys.shard}:
+            report.unchecked.append(f"what is in {name}: mend its keys first")
+        else:
+            progress(name)
+            await _ShardAudit(frontier, shard, options, report).run()
     return report
 
 
-async def _check_requests(shard: Shard, report: AuditReport) -> None:
-    """Every fingerprint that any structure names."""
-    seen_here: set[str] = set()
-    for name in ("task", "delayed", "lease", "holder", "dead", "trouble"):
-        async for fps in scan_names(shard, name):
-            fresh = [fp for fp in fps if fp not in seen_here]
-            await _check_batch(shard, report, [(fp, "") for fp in fresh])
-            seen_here.update(fresh)
-    async for hosts in scan_names(shard, "hosts"):
-        for host in hosts:
-            async for fps in scan_names(shard, "queue", host):
-                await _check_batch(shard, report, [(fp, host) for fp in fps])
-    report.requests += len(seen_here)
+@dataclass(slots=True)
+class _ShardAudit:
+    """All that is in one shard whose keys are sound."""
 
+    frontier: Frontier
+    shard: Shard
+    options: JobOptions
+    report: AuditReport
+    _last_ticket: float = 0.0
 
-async def _check_batch(shard: Shard, report: AuditReport, batch: list[tuple[str, str]]) -> None:
-    for facts in await request_facts(shard, batch):
-        report.note(facts.fingerprint, request_problems(facts))
+    async def run(self) -> None:
+        await self._check_requests()
+        await self._check_seen()
+        await self._check_hosts()
+        counts = await self._counts()
+        self.report.counts.update(counts)
+        self.report.note("counters", equation_problems(counts))
+        if self._last_ticket > counts.get("ticket", 0):
+            counted, drawn = counts.get("ticket", 0), self._last_ticket
+            self.report.note("ticket", [f"counts {counted}, and {drawn:.0f} was drawn"])
+        if not (await self._compare_at_once() or await self._compare_in_steps()):
+            name = f"shard {self.shard.keys.shard}"
+            self.report.unchecked.append(f"the sums over all hosts of {name}: the crawl is moving")
 
+    async def _counts(self) -> dict[str, int]:
+        """Every number of the shard; what is no number is a problem and not counted."""
+        _, *pairs = await self.shard.call("stats")
+        counts: dict[str, int] = {}
+        for name, value in zip(pairs[::2], pairs[1::2], strict=True):
+            try:
+                counts[name.decode("utf-8", "replace")] = int(value)
+            except ValueError:
+                shown = name.decode("utf-8", "replace")
+                self.report.note(shown, [f"counts {value!r}, which is no number"])
+        return counts
 
-def request_problems(facts: RequestFacts) -> list[str]:
-    """What is wrong with one request. Pure: the facts are of one moment."""
-    states = [name for name in ("queued", "delayed", "leased", "dead") if getattr(facts, name)]
-    problems = []
-    if len(states) > 1:
-        problems.append(f"is in several states: {', '.join(states)}")
-    if states and not facts.host:
-        problems.append(f"is {states[0]} without a body")
-    if facts.host and not states:
-        problems.append("has a body and is in no state")
-    if facts.host and facts.request is None:
-        problems.append("has a body that cannot be read")
-    if facts.strayed:
-        problems.append("is in the queue of another host")
-    if facts.leased and not facts.token:
-        problems.append("is leased to nobody")
-    if facts.token and not facts.leased:
-        problems.append("is held without a lease")
-    if facts.troubled and not facts.host:
-        problems.append("is gone and still has a record of trouble")
-    if (states or facts.host) and not facts.seen:
-        problems.append("is not in the seen-set")
-    return problems
+    # --- requests ---------------------------------------------------------------------------------
 
+    async def _check_requests(self) -> None:
+        """Every fingerprint that any structure names."""
+        for name in ("task", "delayed", "lease", "holder", "dead", "trouble"):
+            async for fps in scan_names(self.shard, name):
+                await self._check_batch(name, [(fp, "") for fp in fps])
+        async for hosts in scan_names(self.shard, "hosts"):
+            for host in hosts:
+                async for fps in scan_names(self.shard, "queue", host):
+                    await self._check_batch(f"the queue of {host}", [(fp, host) for fp in fps])
 
-async def _check_seen(shard: Shard, report: AuditReport, *, bloom: bool) -> None:
-    """Each fingerprint in its bucket; as many of them as were accepted."""
-    if bloom:
-        return
-    for _ in range(TRIES):
-        before = await shard.counts()
-        buckets = max(1, before[1].get("buckets", 1))
-        found = 0
-        misplaced: list[tuple[str, int]] = []
+    async def _check_batch(self, where: str, batch: list[tuple[str, str]]) -> None:
+        sound = self._fingerprints(where, batch)
+        for facts in await request_facts(self.shard, sound):
+            problems = request_problems(facts, self.frontier.layout, self.shard.keys.shard)
+            self.report.note(facts.fingerprint, problems)
+            self._last_ticket = max(self._last_ticket, ticket_of(facts.score or 0))
+            self.report.requests += where == "task"
+
+    def _fingerprints(self, where: str, batch: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        for fp, _ in batch:
+            if not is_fingerprint(fp):
+                self.report.note(fp, [f"is no fingerprint, and is in {where}"])
+        return [pair for pair in batch if is_fingerprint(pair[0])]
+
+    async def _check_seen(self) -> None:
+        """Each fingerprint in the bucket where it is looked for."""
+        if self.frontier.layout.bloom:
+            return
+        buckets = await buckets_of(self.shard)
         for bucket in range(buckets):
-            members = await shard.server.command("SMEMBERS", shard.keys.key("seen", str(bucket)))
-            found += len(members)
-            misplaced += [
-                (member.decode(), bucket)
-                for member in members
-                if bucket_of(member.decode(), buckets) != bucket
-            ]
-        if await shard.counts() == before:
-            report.fingerprints += found
-            for fp, bucket in misplaced:
-                report.note(fp, [f"is in bucket {bucket} of the seen-set, where no one looks"])
-            if found != before[1].get("seen", 0):
-                report.note("seen", [f"counts {before[1].get('seen', 0)}, the sets hold {found}"])
-            return
-    report.exact = False
+            async for members in scan_names(self.shard, "seen", str(bucket)):
+                self.report.fingerprints += len(members)
+                sound = self._fingerprints("the seen-set", [(fp, "") for fp in members])
+                strays = [pair for pair in sound if bucket_of(pair[0], buckets) != bucket]
+                for facts in await request_facts(self.shard, strays):
+                    if not facts.seen:  # or the bucket was split meanwhile
+                        says = f"is in bucket {bucket} of the seen-set, where no one looks"
+                        self.report.note(facts.fingerprint, [says])
 
+    # --- hosts and sums ---------------------------------------------------------------------------
 
-async def _check_sums(shard: Shard, report: AuditReport, options: JobOptions) -> None:
-    """Counters against sizes. The equation itself is of one moment, and always checked."""
-    _, counts = await shard.counts()
-    report.counts.update(counts)
-    report.note("counters", equation_problems(counts))
-    for _ in range(TRIES):
-        before = await shard.counts()
-        leases = await _leases_by_host(shard)
-        findings, pending, shelved, hosts = await _check_hosts(shard, options, leases)
-        if await shard.counts() == before:
-            for host, problems in findings:
-                report.note(host, problems)
-            if pending != before[1].get("pending", 0):
-                counted = before[1].get("pending", 0)
-                report.note("pending", [f"counts {counted}, the queues hold {pending}"])
-            if shelved != before[1].get("shelved", 0):
-                counted = before[1].get("shelved", 0)
-                report.note("shelved", [f"counts {counted}, the hosts say {shelved}"])
-            report.hosts += hosts
-            return
-    report.exact = False
+    async def _check_hosts(self) -> None:
+        known: set[str] = set()
+        for source in ("hosts", "due", "wait"):
+            async for names in scan_names(self.shard, source):
+                for name in names:
+                    if not is_host(name):
+                        self.report.note(name, [f"is no host, and is in {source}"])
+                fresh = [name for name in names if name not in known]
+                known.update(fresh)
+                for facts in await host_facts(self.shard, fresh):
+                    self.report.note(facts.name, host_problems(facts, self.options))
+                    self._last_ticket = max(self._last_ticket, facts.turn)
+        self.report.hosts += len(known)
 
+    async def _compare_at_once(self) -> bool:
+        """All sums at one moment. False: there is too much for that."""
+        answer = await self.shard.call("audit_sums", most=AT_ONCE)
+        if not answer:
+            return False
+        pairs, uneven = answer[: 2 * len(SUMS)], answer[2 * len(SUMS) :]
+        found = dict(zip(SUMS, zip(pairs[::2], pairs[1::2], strict=True), strict=True))
+        if self.frontier.layout.bloom:
+            del found["seen"]
+        for counter, (sum_of, counted) in found.items():
+            self.report.note(counter, sum_problems(counter, counted=counted, found=sum_of))
+        for host, in_flight, leases in zip(*(uneven[i::3] for i in range(3)), strict=True):
+            self._note_uneven(host.decode("utf-8", "replace"), in_flight, leases)
+        return True
 
-def equation_problems(counts: dict[str, int]) -> list[str]:
-    """seen = pending + delayed + leased + done + dead + dropped, and what follows from it."""
-    known = Counter(counts)
-    problems = []
-    if known["seen"] != sum(known[state] for state in STATES):
-        sums = " + ".join(f"{state} {known[state]}" for state in STATES)
-        problems.append(f"seen {known['seen']} is not {sums}")
-    alive = known["pending"] + known["delayed"] + known["leased"] + known["dead"]
-    if known["bodies"] != alive:
-        problems.append(f"{known['bodies']} bodies for {alive} requests that are not done")
-    if known["holders"] != known["leased"]:
-        problems.append(f"{known['holders']} holders for {known['leased']} leases")
-    problems += [f"{name} is negative: {value}" for name, value in counts.items() if value < 0]
-    return problems
+    async def _compare_in_steps(self) -> bool:
+        """The same, step by step. False: something changed each time."""
+        for _ in range(TRIES):
+            before = await self._counts()
+            found, uneven = await self._add_up()
+            if await self._counts() == before:
+                for counter, sum_of in found.items():
+                    counted = before.get(counter, 0)
+                    self.report.note(counter, sum_problems(counter, counted=counted, found=sum_of))
+                for host, in_flight, leases in uneven:
+                    self._note_uneven(host, in_flight, leases)
+                return True
+        return False
 
+    async def _add_up(self) -> tuple[Counter[str], list[tuple[str, int, int]]]:
+        leases: dict[str, str] = {}
+        async for fps in scan_names(self.shard, "lease"):
+            sound = [(fp, "") for fp in fps if is_fingerprint(fp)]
+            for request in await request_facts(self.shard, sound):
+                leases[request.fingerprint] = request.host
+        out = Counter(leases.values())
+        sums, known = Counter[str](), set[str]()
+        uneven = []
+        async for names in scan_names(self.shard, "hosts"):
+            fresh = [name for name in names if name not in known]
+            known.update(fresh)
+            for host in await host_facts(self.shard, fresh):
+                sums.update(pending=host.queued, shelved=host.shelved, done=host.pages)
+                if host.in_flight != out[host.name]:
+                    uneven.append((host.name, host.in_flight, out[host.name]))
+        if not self.frontier.layout.bloom:
+            for bucket in range(await buckets_of(self.shard)):
+                key = self.shard.keys.key("seen", str(bucket))
+                sums["seen"] += await self.shard.server.command("SCARD", key)
+        return sums, uneven
 
-async def _leases_by_host(shard: Shard) -> Counter[str]:
-    leases: dict[str, str] = {}
-    async for fps in scan_names(shard, "lease"):
-        for facts in await request_facts(shard, [(fp, "") for fp in fps]):
-            leases[facts.fingerprint] = facts.host
-    return Counter(leases.values())
-
-
-async def _check_hosts(
-    shard: Shard, options: JobOptions, leases: Counter[str]
-) -> tuple[list[tuple[str, list[str]]], int, int, int]:
-    findings: list[tuple[str, list[str]]] = []
-    pending: dict[str, int] = {}
-    shelved = 0
-    for source in ("hosts", "due", "wait"):
-        async for names in scan_names(shard, source):
-            fresh = [name for name in names if name not in pending]
-            for facts in await host_facts(shard, fresh):
-                pending[facts.name] = facts.queued
-                shelved += facts.shelved
-                findings.append((facts.name, host_problems(facts, options, leases[facts.name])))
-    return findings, sum(pending.values()), shelved, len(pending)
-
-
-def host_problems(facts: HostFacts, options: JobOptions, leased: int) -> list[str]:
-    """What is wrong with one host. Pure."""
-    problems = [] if facts.readable else ["has a record that cannot be read"]
-    if facts.in_flight != leased:
-        problems.append(f"counts {facts.in_flight} in flight and has {leased} leases")
-    if facts.due and facts.waiting:
-        problems.append("is both due and waiting")
-    if (facts.due or facts.waiting) and not facts.queued:
-        problems.append("stands in line without work")
-    if facts.place != ("due" if facts.due else "wait" if facts.waiting else "nowhere"):
-        problems.append(f"says it is {facts.place}, and is not")
-    if facts.best is not None and facts.best != facts.head_priority:
-        problems.append(f"ranks by priority {facts.best}, its first request has another")
-    if facts.may_be_asked(options) and facts.queued and not (facts.due or facts.waiting):
-        problems.append(f"has {facts.queued} requests and is never asked")
-    return problems
-
-
-async def _check_keys(shard: Shard, report: AuditReport) -> None:
-    """No key that nobody knows."""
-    strange: list[tuple[str, int]] = []
-    async for key in scan_keys(shard):
-        known = shard.keys.name_of(key)
-        if known is None:
-            report.note(key, ["is a key that nobody knows"])
-            continue
-        name, member = known
-        if name == "seen":
-            strange.append((key, int(member or 0)))
-        if name == "queue" and not await shard.server.command(
-            "HEXISTS", shard.keys.key("hosts"), member
-        ):
-            report.note(key, ["is a queue of an unknown host"])
-        if name == "recent" and await shard.server.command("PTTL", key) == -1:
-            report.note(key, ["never expires"])
-    # Asked last: a crawl that grows makes new buckets meanwhile.
-    buckets = max(1, (await shard.counts())[1].get("buckets", 1))
-    for key, number in strange:
-        if number >= buckets:
-            report.note(key, ["is a bucket that does not exist"])
+    def _note_uneven(self, host: str, in_flight: int, leases: int) -> None:
+        self.report.note(host, [f"counts {in_flight} in flight and has {leases} leases"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from skitter.errors import BadOption
+from skitter.errors import BadOption, JobDamaged
 from skitter.frontier.scan import scan_names
 from skitter.frontier.wire import ms, side_by_side
 from skitter.model import State
@@ -13,7 +13,11 @@ from skitter.urls import identify, shard_of
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
+    from skitter.frontier.shard import Shard
     from skitter.settings import Layout
+
+
+PURGE = "purge"  # a state of its own: every script refuses to work on such a job
 
 
 async def set_state(frontier: Frontier, state: State) -> None:
@@ -42,21 +46,28 @@ def check_options(options: JobOptions, layout: Layout) -> None:
         raise BadOption("max_pages", options.limits.max_pages, "left out in a job of many shards")
 
 
+async def read_control(shard: Shard) -> dict[str, str]:
+    """The state and every limit of a shard, as the server has them."""
+    raw = await shard.server.command("HGETALL", shard.keys.key("control"))
+    return {name.decode(): value.decode("utf-8", "replace") for name, value in raw.items()}
+
+
 async def read_states(frontier: Frontier) -> list[str | None]:
     """The state of each shard; None: it was never made."""
-    states = []
-    for shard in frontier.shards:
-        raw = await shard.server.command("HGET", shard.keys.key("control"), "state")
-        states.append(raw.decode() if raw else None)
-    return states
+    return [(await read_control(shard)).get("state") for shard in frontier.shards]
 
 
-async def read_options(frontier: Frontier) -> JobOptions:
-    """The options as the server has them."""
-    shard = frontier.shards[0]
-    raw = await shard.server.command("HGETALL", shard.keys.key("control"))
-    known = {name.decode(): value for name, value in raw.items() if name != b"state"}
-    return _from_fields({name: float(value) for name, value in known.items()})
+async def read_options(frontier: Frontier, *, lenient: bool = False) -> JobOptions:
+    """The options as the server has them. Lenient: a limit that is no number counts as none."""
+    stored: dict[str, float] = {}
+    for name, value in (await read_control(frontier.shards[0])).items():
+        try:
+            stored[name] = float(value)
+        except ValueError:
+            if name != "state" and not lenient:
+                what = f"{name} is {value!r}, which is no number"
+                raise JobDamaged(frontier.job, what) from None
+    return _from_fields(stored)
 
 
 async def _write(frontier: Frontier, values: dict[str, object], *, create: bool = False) -> None:

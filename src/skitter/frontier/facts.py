@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import msgspec
 
 from skitter.frontier.wire import decode, open_record
 
@@ -16,6 +18,17 @@ if TYPE_CHECKING:
 PLACES = ("nowhere", "due", "wait")  # as lua/lib/host.lua numbers them
 TICKETS = 2**40  # as lua/lib/score.lua
 
+T = TypeVar("T")
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """What lua/lib/trouble.lua packs."""
+
+    failures: int = 0
+    losses: int = 0
+    error: str = ""
+    at: float = 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFacts:
@@ -25,13 +38,15 @@ class RequestFacts:
     host: str  # of its body; empty if it has none
     priority: int
     request: Request | None
+    score: float | None  # in the queue of its host
     queued: bool
     strayed: bool  # in the queue of another host
     delayed_until: float | None  # seconds, as all times here
     leased_until: float | None
     token: str
     dead_since: float | None
-    trouble: dict[str, Any]
+    troubled: bool
+    trouble: Trouble | None  # None: there is no record of it, or none that can be read
     seen: bool
 
     @property
@@ -45,10 +60,6 @@ class RequestFacts:
     @property
     def dead(self) -> bool:
         return self.dead_since is not None
-
-    @property
-    def troubled(self) -> bool:
-        return bool(self.trouble)
 
 
 async def request_facts(shard: Shard, batch: list[tuple[str, str]]) -> list[RequestFacts]:
@@ -66,14 +77,16 @@ def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
         host=host,
         priority=priority,
         request=request,
+        score=float(queued) if queued != b"" else None,
         # Without a body nobody knows whose queue it belongs to.
         queued=queued != b"" or (strayed != b"" and not record),
         strayed=strayed != b"" and bool(record),
         delayed_until=_seconds(delayed),
         leased_until=_seconds(leased),
-        token=token.decode(),
+        token=token.decode("utf-8", "replace"),
         dead_since=_seconds(dead),
-        trouble=_table(trouble) if trouble else {},
+        troubled=bool(trouble),
+        trouble=_convert(trouble, Trouble) if trouble else None,
         seen=bool(seen),
     )
 
@@ -83,7 +96,26 @@ def _open(record: bytes) -> tuple[int, str, Request | None]:
         return open_record(record)
     except ValueError:  # msgspec's errors are ValueErrors
         host = record.split(b" ", 2)[1:2] or [b"?"]
-        return 0, host[0].decode("utf-8", "replace"), None
+        return 0, host[0].decode("utf-8", "replace") or "?", None
+
+
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class HostRecord(msgspec.Struct, frozen=True):
+    """What lua/lib/host.lua packs, as far as anybody else cares. Lua knows no whole numbers."""
+
+    in_flight: int = 0
+    shelved: _Count = 0
+    pages: _Count = 0
+    place: Annotated[int, msgspec.Meta(ge=0, lt=len(PLACES))] = 0
+    best: float | None = None
+    turn: _Count = 0
+    asked_at: float = 0
+    blocked_until: float = 0
+    delay_ms: float | None = None
+    max_in_flight: float | None = None
+    max_pages: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +129,22 @@ class HostFacts:
     pages: int
     place: str
     best: int | None  # priority it is ranked by; None: to be looked up
+    turn: int  # ticket of its last turn
     head_priority: int | None
     queued: int
-    due: bool
-    waiting: bool
+    rank: float | None  # in `due`
+    opens_ms: float | None  # in `wait`
     asked_at: float  # seconds; 0: never
     blocked_until: float
     own: dict[str, float]  # values in place of the job's
+
+    @property
+    def due(self) -> bool:
+        return self.rank is not None
+
+    @property
+    def waiting(self) -> bool:
+        return self.opens_ms is not None
 
     def delay_s(self, options: JobOptions) -> float:
         return self.own.get("delay_ms", options.politeness.delay_s * 1000) / 1000
@@ -127,32 +168,44 @@ async def host_facts(shard: Shard, names: list[str]) -> list[HostFacts]:
 def _host_facts(
     name: str, packed: bytes, due: bytes, wait: bytes, queued: int, head: bytes
 ) -> HostFacts:
-    known = _table(packed) if packed else {}
-    best = known.get("best")
+    record = _convert(packed, HostRecord) if packed else HostRecord()
+    known = record or HostRecord()
+    own = {key: getattr(known, key) for key in ("delay_ms", "max_in_flight", "max_pages")}
     return HostFacts(
         name=name,
-        readable=bool(known) or not packed,
-        shelved=known.get("shelved", 0),
-        in_flight=known.get("in_flight", 0),
-        pages=known.get("pages", 0),
-        place=PLACES[known.get("place", 0)],
-        best=None if best is None or math.isinf(best) else best,
-        head_priority=-math.floor(float(head) / TICKETS) if head else None,
+        readable=record is not None,
+        shelved=known.shelved,
+        in_flight=known.in_flight,
+        pages=known.pages,
+        place=PLACES[known.place],
+        best=None if known.best is None or math.isinf(known.best) else int(known.best),
+        turn=known.turn,
+        head_priority=priority_of(float(head)) if head else None,
         queued=queued,
-        due=due != b"",
-        waiting=wait != b"",
-        asked_at=known.get("asked_at", 0) / 1000,
-        blocked_until=known.get("blocked_until", 0) / 1000,
-        own={key: known[key] for key in ("delay_ms", "max_in_flight", "max_pages") if key in known},
+        rank=float(due) if due else None,
+        opens_ms=float(wait) if wait else None,
+        asked_at=known.asked_at / 1000,
+        blocked_until=known.blocked_until / 1000,
+        own={key: value for key, value in own.items() if value is not None},
     )
 
 
-def _table(packed: bytes) -> dict[str, Any]:
+def _convert(packed: bytes, kind: type[T]) -> T | None:
+    """None: damaged, or written by nobody we know."""
     try:
-        known = decode(packed)
+        return msgspec.convert(decode(packed), kind)
     except ValueError:  # msgspec's errors are ValueErrors
-        return {}
-    return known if isinstance(known, dict) else {}
+        return None
+
+
+def priority_of(score: float) -> int:
+    """The priority in a score; infinity has none that anybody may have."""
+    return -math.floor(score / TICKETS) if math.isfinite(score) else 2**20
+
+
+def ticket_of(score: float) -> float:
+    """The order of arrival in a score."""
+    return score % TICKETS if math.isfinite(score) else 0
 
 
 def bucket_of(fingerprint: str, buckets: int) -> int:

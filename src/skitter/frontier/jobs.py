@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from skitter.errors import JobClosed, JobMismatch, JobMissing
-from skitter.frontier.control import check_options, configure, read_options, read_states
+from skitter.errors import JobClosed, JobDamaged, JobMismatch, JobMissing
+from skitter.frontier.control import PURGE, check_options, configure, read_options, read_states
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.keys import JOBS, ShardKeys, feed_key
 from skitter.frontier.scan import STEP, scan_keys
 from skitter.frontier.shard import Shard, client_name
+from skitter.model import State
 from skitter.settings import JobOptions, Layout, check_job_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skitter.frontier.connection import Server
-
-
-PURGE = "purge"  # a state of its own: every script refuses to work on such a job
 
 
 async def list_jobs(server: Server) -> list[str]:
@@ -60,12 +58,12 @@ async def open_job(
     server: Server,
     job: str,
     *,
-    purging: bool = False,
+    as_found: bool = False,
     clock: Callable[[], int] | None = None,
 ) -> Frontier:
-    """Open a job that exists. Purging: in whatever state an interrupted purge left it."""
+    """Open a job that exists. As found: also one that is damaged or half purged."""
     frontier = await _frontier(server, check_job_name(job), clock)
-    if purging:
+    if as_found:
         return frontier
     states = await read_states(frontier)
     _check_states(job, states)
@@ -106,7 +104,10 @@ async def _frontier(server: Server, job: str, clock: Callable[[], int] | None) -
     raw = await server.command("HGET", JOBS, job)
     if raw is None:
         raise JobMissing(job, await list_jobs(server))
-    layout = msgspec.json.decode(raw, type=Layout)
+    try:
+        layout = msgspec.json.decode(raw, type=Layout)
+    except msgspec.MsgspecError as error:
+        raise JobDamaged(job, f"its layout cannot be read ({error})") from None
     name = client_name()
     shards = [Shard(server, ShardKeys(job, number), name, clock) for number in range(layout.shards)]
     return Frontier(job, layout, JobOptions(), shards)
@@ -115,6 +116,9 @@ async def _frontier(server: Server, job: str, clock: Callable[[], int] | None) -
 def _check_states(job: str, states: list[str | None]) -> None:
     if PURGE in states:
         raise JobClosed(job, "half purged", hint=f"run `skitter purge {job}` to finish that.")
+    for state in states:
+        if state is not None and state not in list(State):
+            raise JobDamaged(job, f"its state is {state!r}, which this release does not know")
 
 
 def _check_layout(job: str, *, stored: Layout, asked: Layout) -> None:

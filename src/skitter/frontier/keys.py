@@ -18,6 +18,11 @@ def feed_key(job: str) -> str:
     return f"skitter:{job}:feed"
 
 
+def job_prefix(job: str) -> str:
+    """What the keys of all shards of a job begin with."""
+    return f"skitter:{{{job}:"
+
+
 @dataclass(frozen=True, slots=True)
 class KeySpec:
     """What lives under a key. A family is one key per member: `queue:<host>`."""
@@ -64,7 +69,7 @@ class ShardKeys:
 
     @property
     def prefix(self) -> str:
-        return f"skitter:{{{self.job}:{self.shard}}}:"
+        return f"{job_prefix(self.job)}{self.shard}}}:"
 
     def spec(self, name: str) -> KeySpec:
         return SHARD_KEYS[name]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from skitter.frontier.keys import job_prefix
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from skitter.frontier.connection import Server
+    from skitter.frontier.frontier import Frontier
     from skitter.frontier.shard import Shard
 
 STEP = 500
@@ -25,13 +29,30 @@ async def scan_names(
         # The client turns what HSCAN and ZSCAN answer into a dict or pairs.
         names = list(flat) if width == 1 or isinstance(flat, dict) else [pair[0] for pair in flat]
         if names:
-            yield [name.decode() for name in names]
+            yield [name.decode("utf-8", "backslashreplace") for name in names]
         if int(cursor) == 0:
             return
 
 
 async def scan_keys(shard: Shard) -> AsyncIterator[str]:
     """All keys of the shard. A key may come twice."""
-    pattern = shard.keys.prefix.replace("[", "\\[") + "*"
-    async for key in shard.server.client.scan_iter(match=pattern, count=STEP):
-        yield key.decode() if isinstance(key, bytes) else key
+    async for keys in _scan(shard.server, shard.keys.prefix):
+        for key in keys:
+            yield key
+
+
+async def scan_job(frontier: Frontier) -> AsyncIterator[list[str]]:
+    """All keys of all shards, also of shards that should not be, in batches."""
+    async for keys in _scan(frontier.shards[0].server, job_prefix(frontier.job)):
+        yield keys
+
+
+async def _scan(server: Server, prefix: str) -> AsyncIterator[list[str]]:
+    batch: list[str] = []
+    async for key in server.client.scan_iter(match=f"{prefix}*", count=STEP):
+        batch.append(key.decode("utf-8", "backslashreplace") if isinstance(key, bytes) else key)
+        if len(batch) >= STEP:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from skitter.errors import JobDamaged
 from skitter.frontier.scripts import script
 
 if TYPE_CHECKING:
@@ -64,4 +65,7 @@ class Shard:
         """The state and every number of the shard, at one moment."""
         state, *pairs = await self.call("stats")
         counts = zip(pairs[::2], pairs[1::2], strict=True)
-        return state.decode(), {name.decode(): int(value) for name, value in counts}
+        try:
+            return state.decode(), {name.decode(): int(value) for name, value in counts}
+        except ValueError as error:
+            raise JobDamaged(self.keys.job, f"a counter is no number ({error})") from None

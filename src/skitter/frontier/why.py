@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from skitter.frontier.facts import HostFacts, RequestFacts, host_facts, request_facts
+from skitter.frontier.facts import HostFacts, RequestFacts, Trouble, host_facts, request_facts
 from skitter.model import Request, State
 from skitter.urls import fingerprint, fingerprint_of, identify, shard_of
 
@@ -43,7 +43,7 @@ async def why(frontier: Frontier, url: str, *, identity: str = "") -> Explanatio
     [host] = await host_facts(shard, [slot])
     state, counts = await shard.counts()
     now_s = await _now_s(frontier)
-    request = facts.request
+    request, trouble = facts.request, facts.trouble or Trouble()
     return Explanation(
         url=url,
         canonical=target.canonical,
@@ -59,9 +59,9 @@ async def why(frontier: Frontier, url: str, *, identity: str = "") -> Explanatio
         found_on=request.parent if request else None,
         depth=request.depth if request else None,
         priority=facts.priority if request else None,
-        failures=facts.trouble.get("failures", 0),
-        losses=facts.trouble.get("losses", 0),
-        last_error=facts.trouble.get("error"),
+        failures=trouble.failures,
+        losses=trouble.losses,
+        last_error=trouble.error or None,
     )
 
 
@@ -91,7 +91,7 @@ def _same_page(asked: str, canonical: str, request: Request | None) -> list[str]
 
 
 def _standing(facts: RequestFacts, now_s: float) -> list[str]:
-    error = facts.trouble.get("error", "")
+    error = (facts.trouble or Trouble()).error
     if facts.delayed_until is not None:
         why_again = f" after: {error}" if error else ""
         return [f"it is tried again {_when(facts.delayed_until, now_s)}{why_again}"]

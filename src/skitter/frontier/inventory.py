@@ -1,0 +1,133 @@
+"""The keys of a job: each is known, of its type, and belongs to somebody."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from skitter.frontier.control import read_control
+from skitter.frontier.keys import SHARD_KEYS, feed_key
+from skitter.frontier.rules import control_problems, is_workable
+from skitter.frontier.scan import scan_job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skitter.frontier.frontier import Frontier
+    from skitter.frontier.report import AuditReport
+    from skitter.frontier.shard import Shard
+
+TRIES = 3
+
+
+async def check_keys(frontier: Frontier, report: AuditReport) -> set[int]:
+    """Returns the shards with a key of a wrong type: a script that meets it would fail."""
+    server, feed = frontier.shards[0].server, feed_key(frontier.job)
+    for key, wanted in ((feed, "list"), (f"{feed}:lock", "string")):
+        found = await server.command("TYPE", key)
+        report.note(key, _type_problems(found, wanted))
+    damaged: set[int] = set()
+    async for keys in scan_job(frontier):
+        for shard, own in _by_shard(frontier, keys):
+            if shard is None:
+                for key in own:
+                    report.note(key, ["is a key of a shard that does not exist"])
+            elif not await _check_some(frontier, shard, own, report):
+                damaged.add(shard.keys.shard)
+    return damaged
+
+
+def _by_shard(frontier: Frontier, keys: list[str]) -> Iterator[tuple[Shard | None, list[str]]]:
+    """Keys with their shard; None: there is no such shard."""
+    shards = {shard.keys.prefix: shard for shard in frontier.shards}
+    found: dict[str, list[str]] = defaultdict(list)
+    for key in keys:
+        tag, brace, _ = key.partition("}:")
+        found[tag + brace].append(key)
+    for prefix, own in found.items():
+        yield shards.get(prefix), own
+
+
+async def _check_some(
+    frontier: Frontier, shard: Shard, keys: list[str], report: AuditReport
+) -> bool:
+    sound = True
+    answers = await shard.call("audit_keys", keys)
+    for key, found, ttl in zip(keys, answers[::2], answers[1::2], strict=True):
+        known = shard.keys.name_of(key)
+        if found == b"none":  # gone since
+            continue
+        if known is None or known[0] == ("seen" if frontier.layout.bloom else "bloom"):
+            report.note(key, ["is a key that nobody knows"])
+            continue
+        problems = _type_problems(found, SHARD_KEYS[known[0]].type)
+        sound = sound and not problems
+        if known[0] in ("recent", "robots") and ttl == -1:
+            problems.append("never expires")
+        report.note(key, problems)
+    return sound
+
+
+def _type_problems(found: bytes | str, wanted: str) -> list[str]:
+    kind = found if isinstance(found, str) else found.decode()
+    return [] if kind in (wanted, "none") else [f"is a {kind} and should be a {wanted}"]
+
+
+async def check_families(frontier: Frontier, report: AuditReport, damaged: set[int]) -> None:
+    """A queue has its host, a bucket its number."""
+    numbered: list[tuple[int, str, str]] = []
+    async for keys in scan_job(frontier):
+        for shard, own in _by_shard(frontier, keys):
+            if shard is None or shard.keys.shard in damaged:
+                continue
+            names = [(key, *(shard.keys.name_of(key) or ("", ""))) for key in own]
+            hosts = [host or "" for _, name, host in names if name == "queue"]
+            await _check_queues(shard, hosts, report)
+            numbered += [
+                (shard.keys.shard, key, number or "")
+                for key, name, number in names
+                if name in ("seen", "bloom")
+            ]
+    # Asked last: a crawl that grows makes new buckets meanwhile.
+    bloom = frontier.layout.bloom
+    most = {
+        shard.keys.shard: bloom.blocks if bloom else await buckets_of(shard)
+        for shard in frontier.shards
+        if shard.keys.shard not in damaged
+    }
+    for place, key, number in numbered:
+        if not number.isdigit() or int(number) >= most[place]:
+            report.note(key, ["is a bucket that does not exist"])
+
+
+async def _check_queues(shard: Shard, hosts: list[str], report: AuditReport) -> None:
+    if not hosts:
+        return
+    known = await shard.server.command("HMGET", shard.keys.key("hosts"), *hosts)
+    for host, record in zip(hosts, known, strict=True):
+        key = shard.keys.key("queue", host)
+        if record is None and await shard.server.command("EXISTS", key):
+            report.note(key, ["is a queue of an unknown host"])
+
+
+async def buckets_of(shard: Shard) -> int:
+    """How many buckets the seen-set has."""
+    raw = await shard.server.command("HGET", shard.keys.key("stats"), "buckets")
+    return max(1, int(raw)) if raw and raw.isdigit() else 1
+
+
+async def check_control(frontier: Frontier, report: AuditReport, damaged: set[int]) -> set[int]:
+    """The state and the limits. Returns the shards on which no script works."""
+    shards = [shard for shard in frontier.shards if shard.keys.shard not in damaged]
+    for _ in range(TRIES):  # somebody may be setting them, shard by shard
+        controls = [await read_control(shard) for shard in shards]
+        limits = [{**control, "workers": ""} for control in controls]  # only the first has those
+        if all(one == limits[0] for one in limits):
+            break
+    else:
+        report.note("control", ["is not the same in all shards"])
+    for shard, control in zip(shards, controls, strict=True):
+        problems = control_problems(control, frontier.layout)
+        report.note(shard.keys.key("control"), problems)
+    pairs = zip(shards, controls, strict=True)
+    return {one.keys.shard for one, control in pairs if not is_workable(control, frontier.layout)}

@@ -1,0 +1,14 @@
+--[[
+audit_keys: what kind of keys there are, each at one moment.
+
+FLAGS  no-writes
+EACH   key      text   the whole name of a key of this shard
+REPLY  per key its type (`none` if it has gone) and ms until it expires (-1: never)
+COST   O(keys)
+]]
+local reply = {}
+for at = EACH.start, #ARGV do
+  reply[#reply + 1] = redis.call('TYPE', ARGV[at]).ok
+  reply[#reply + 1] = redis.call('PTTL', ARGV[at])
+end
+return reply

@@ -1,0 +1,52 @@
+--[[
+audit_sums: what must add up over all hosts, leases and buckets, at one moment. It answers nothing
+if there are too many for that.
+
+FLAGS  no-writes
+KEYS   hosts    hash   host -> msgpack
+       queue    zset   one per host
+       lease    zset   fingerprint -> ms
+       task     hash   fingerprint -> record
+       seen     set    one per bucket
+ARGV   most     int    hosts, leases and buckets to look at
+REPLY  empty, or: requests in all queues, shelved and pages of all hosts, fingerprints in all
+       buckets, each followed by its counter; then host, in flight, leases where the two differ
+COST   O(most)
+]]
+--@include bulk counters record
+local buckets = math.max(1, read_counter('buckets'))
+local largest = math.max(buckets, redis.call('HLEN', hosts), redis.call('ZCARD', lease))
+if largest > most then return {} end
+
+local leases = {}
+local leased = redis.call('ZRANGE', lease, '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, most)
+for _, record in ipairs(bulk_read('HMGET', task, leased)) do
+  local name = host_of(record or '') or '?'
+  leases[name] = (leases[name] or 0) + 1
+end
+
+local queued, shelved, pages, uneven = 0, 0, 0, {}
+local names = redis.call('HGETALL', hosts)
+for i = 1, #names, 2 do
+  local readable, known = pcall(cmsgpack.unpack, names[i + 1])
+  known = readable and type(known) == 'table' and known or {}
+  queued = queued + redis.call('ZCARD', queue .. names[i])
+  shelved = shelved + (tonumber(known.shelved) or 0)
+  pages = pages + (tonumber(known.pages) or 0)
+  local in_flight, out = tonumber(known.in_flight) or 0, leases[names[i]] or 0
+  if in_flight ~= out then
+    for _, value in ipairs({ names[i], in_flight, out }) do uneven[#uneven + 1] = value end
+  end
+end
+
+local fingerprints = 0
+for bucket = 0, buckets - 1 do fingerprints = fingerprints + redis.call('SCARD', seen .. bucket) end
+
+local reply = {
+  queued, read_counter('pending'),
+  shelved, read_counter('shelved'),
+  pages, read_counter('done'),
+  fingerprints, read_counter('seen'),
+}
+for _, value in ipairs(uneven) do reply[#reply + 1] = value end
+return reply

@@ -1,0 +1,52 @@
+"""What an audit says: problems, and what it could not look at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MAX_PROBLEMS = 1000
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """Something that must not be."""
+
+    subject: str  # a fingerprint, a host, a key or a counter
+    says: str
+
+
+@dataclass(slots=True, kw_only=True)
+class AuditReport:
+    """What was looked at, what was wrong, and what could not be compared."""
+
+    job: str
+    counts: Counter[str] = field(default_factory=Counter)
+    problems: set[Problem] = field(default_factory=set)
+    unchecked: list[str] = field(default_factory=list)
+    requests: int = 0
+    hosts: int = 0
+    fingerprints: int = 0
+
+    @property
+    def clean(self) -> bool:
+        return not self.problems
+
+    @property
+    def exact(self) -> bool:
+        """Everything was compared."""
+        return not self.unchecked
+
+    @property
+    def full(self) -> bool:
+        """There may be more problems than are listed."""
+        return len(self.problems) >= MAX_PROBLEMS
+
+    def note(self, subject: str, findings: Iterable[str]) -> None:
+        for says in islice(findings, max(0, MAX_PROBLEMS - len(self.problems))):
+            self.problems.add(Problem(subject, says))

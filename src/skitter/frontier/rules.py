@@ -1,0 +1,183 @@
+"""What must be true of a job. Pure: each rule takes facts of one moment and says what is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from skitter.errors import BadURL
+from skitter.frontier.control import PURGE
+from skitter.frontier.facts import TICKETS, priority_of
+from skitter.model import State
+from skitter.urls import fingerprint, identify, shard_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from skitter.frontier.facts import HostFacts, RequestFacts
+    from skitter.settings import JobOptions, Layout
+
+STATES = ("pending", "delayed", "leased", "done", "dead", "dropped")
+
+
+def request_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterator[str]:
+    """One request: in one state, with a body of its own, and what that state needs."""
+    states = [name for name in ("queued", "delayed", "leased", "dead") if getattr(facts, name)]
+    if len(states) > 1:
+        yield f"is in several states: {', '.join(states)}"
+    if states and not facts.host:
+        yield f"is {states[0]} without a body"
+    if facts.host and not states:
+        yield "has a body and is in no state"
+    if facts.strayed:
+        yield "is in the queue of another host"
+    if (states or facts.host) and not facts.seen:
+        yield "is not in the seen-set"
+    yield from _body_problems(facts, layout, shard)
+    yield from _state_problems(facts)
+
+
+def _body_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterator[str]:
+    if not facts.host:
+        return
+    if facts.request is None:
+        yield "has a body that cannot be read"
+        return
+    if facts.request.url.startswith("feed:"):  # a message that is no URL: feed.py
+        return
+    try:
+        target = identify(facts.request.url, layout.canonical)
+    except BadURL as error:
+        yield f"has a body without a URL: {error.reason}"
+        return
+    request = facts.request
+    own = fingerprint(
+        target.canonical, method=request.method, body=request.body, unique=request.unique
+    )
+    if own != facts.fingerprint:
+        yield f"has the body of another request: {request.url}"
+    elif target.host != facts.host:
+        yield f"is a request to {target.host} and queues for {facts.host}"
+    elif shard_of(target.host, layout.shards) != shard:
+        yield f"belongs into shard {shard_of(target.host, layout.shards)}"
+
+
+def _state_problems(facts: RequestFacts) -> Iterator[str]:
+    """What its state needs: a place in the queue, a holder, a moment, a reason."""
+    if facts.score is not None and facts.request is not None:
+        if priority_of(facts.score) != facts.priority:
+            yield f"has priority {facts.priority} and queues at another"
+        elif facts.score != math.floor(facts.score):
+            yield "queues at a place between two others"
+    if facts.leased != bool(facts.token):
+        yield "is leased to nobody" if facts.leased else "is held without a lease"
+    for name in ("delayed_until", "leased_until", "dead_since"):
+        moment = getattr(facts, name)
+        if moment is not None and not 0 <= moment < math.inf:
+            yield f"is {name.replace('_', ' ')} a moment that never was nor will be"
+    yield from _trouble_problems(facts)
+
+
+def _trouble_problems(facts: RequestFacts) -> Iterator[str]:
+    if facts.troubled and facts.trouble is None:
+        yield "has a record of trouble that cannot be read"
+    if facts.troubled and not facts.host:
+        yield "is gone and still has a record of trouble"
+    if facts.dead and not facts.troubled:
+        yield "is dead and nobody knows why"
+
+
+def host_problems(facts: HostFacts, options: JobOptions) -> Iterator[str]:
+    """One host: it stands where it belongs."""
+    if not facts.readable:
+        yield "has a record that cannot be read"
+        return
+    if facts.due and facts.waiting:
+        yield "is both due and waiting"
+    if (facts.due or facts.waiting) and not facts.queued:
+        yield "stands in line without work"
+    if facts.place != ("due" if facts.due else "wait" if facts.waiting else "nowhere"):
+        yield f"says it is {facts.place}, and is not"
+    if facts.best is not None and facts.best != facts.head_priority:
+        yield f"ranks by priority {facts.best}, its first request has another"
+    elif facts.due and facts.best is not None and facts.rank != _rank_of(facts):
+        yield "stands in line at a place that is not its own"
+    if facts.opens_ms is not None and math.isinf(facts.opens_ms):
+        yield "waits for a time that never comes"
+    if facts.may_be_asked(options) and facts.queued and not (facts.due or facts.waiting):
+        yield f"has {facts.queued} requests and is never asked"
+
+
+def _rank_of(facts: HostFacts) -> int:
+    """As lua/lib/settle.lua ranks it."""
+    return -(facts.best or 0) * TICKETS + facts.turn
+
+
+def equation_problems(counts: Mapping[str, int]) -> Iterator[str]:
+    """seen = pending + delayed + leased + done + dead + dropped, and what follows from it."""
+    known = Counter(counts)
+    if known["seen"] != sum(known[state] for state in STATES):
+        sums = " + ".join(f"{state} {known[state]}" for state in STATES)
+        yield f"seen {known['seen']} is not {sums}"
+    alive = known["pending"] + known["delayed"] + known["leased"] + known["dead"]
+    if known["bodies"] != alive:
+        yield f"{known['bodies']} bodies for {alive} requests that are not done"
+    if known["holders"] != known["leased"]:
+        yield f"{known['holders']} holders for {known['leased']} leases"
+    yield from (f"{name} is negative: {value}" for name, value in counts.items() if value < 0)
+
+
+#: A counter, and the name of what it must equal.
+SUMS = {
+    "pending": "the queues hold",
+    "shelved": "the hosts say",
+    "done": "the hosts have pages",
+    "seen": "the sets hold",
+}
+
+
+def sum_problems(counter: str, *, counted: int, found: int) -> Iterator[str]:
+    """A counter against what it counts."""
+    if counted != found:
+        yield f"counts {counted}, {SUMS[counter]} {found}"
+
+
+def control_problems(control: Mapping[str, str], layout: Layout) -> Iterator[str]:
+    """The state is one of ours, limits are numbers, the Bloom filter is that of the layout."""
+    state = control.get("state")
+    if state is None:
+        yield "has no state: nobody can work on it"
+    elif state == PURGE:
+        yield "is half purged: `skitter purge` finishes that"
+    elif state not in list(State):
+        yield f"has the state {state!r}, which nobody knows"
+    for name, value in control.items():
+        if name != "state" and not _is_number(value):
+            yield f"has {value!r} for {name}, which is no number"
+    if not _has_its_filter(control, layout):
+        yield "has another Bloom filter than the job was created with"
+
+
+def is_workable(control: Mapping[str, str], layout: Layout) -> bool:
+    """Whether scripts run on the shard at all."""
+    return control.get("state", PURGE) != PURGE and _has_its_filter(control, layout)
+
+
+def _has_its_filter(control: Mapping[str, str], layout: Layout) -> bool:
+    bloom = layout.bloom
+    wanted = (str(bloom.blocks), str(bloom.hashes)) if bloom else (None, None)
+    return (control.get("bloom_blocks"), control.get("bloom_hashes")) == wanted
+
+
+def _is_number(text: str) -> bool:
+    return text.removeprefix("-").isascii() and text.removeprefix("-").isdigit()
+
+
+def is_fingerprint(name: str) -> bool:
+    """64 bits, in decimal."""
+    return name.isascii() and name.isdigit() and len(name) <= 20
+
+
+def is_host(name: str) -> bool:
+    return bool(name) and name.isascii() and not any(c.isspace() for c in name)
