@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -13,6 +12,7 @@ from skitter.frontier.crew import Event, crew, read_log, server_time
 from skitter.frontier.eta import Bound, slowest_host
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import list_jobs, open_job
+from skitter.frontier.wire import side_by_side
 
 #: The rate is that of the last seconds: a polite crawl does a page now and then.
 WINDOW_S = 10.0
@@ -40,7 +40,7 @@ class Watcher:
 
     async def look(self) -> list[Look]:
         jobs = [self.job] if self.job else await list_jobs(self.server)
-        found = await asyncio.gather(*map(self._look_at, jobs))
+        found = await side_by_side(map(self._look_at, jobs))
         looks = [look for look in found if look]
         self._looks = {look.job: self._remembered(look) for look in looks}
         return looks
@@ -54,12 +54,14 @@ class Watcher:
 
     async def _look_at(self, job: str) -> Look | None:
         try:
-            frontier = await open_job(self.server, job)
-            stats = await frontier.stats()
+            return await self._look(await open_job(self.server, job))
         except SkitterError as error:  # damaged, half purged, or gone meanwhile: its own affair
             if self.job or error.retryable:
                 raise
             return None
+
+    async def _look(self, frontier: Frontier) -> Look:
+        stats = await frontier.stats()
         now = await server_time(frontier)
         return Look(
             at=now,
