@@ -11,6 +11,7 @@ from skitter.frontier import audit as audit_module
 from skitter.frontier.audit import audit
 from skitter.frontier.control import set_host
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.host import HostRecord, open_host, pack_host
 from skitter.frontier.jobs import create_job
 from skitter.frontier.keys import SHARD_KEYS, ShardKeys, feed_key
 from skitter.frontier.report import AuditReport
@@ -51,6 +52,10 @@ async def test_a_job_in_order_is_clean_and_every_number_was_compared(busy):
 
 def pack(**values: Any) -> bytes:
     return msgspec.msgpack.encode(values)
+
+
+def host(**values: Any) -> bytes:
+    return pack_host(HostRecord(**values))
 
 
 #: A command, its key and what follows; and what the audit says of it. {queued}, {leased}, {delayed}
@@ -130,10 +135,10 @@ DAMAGE: dict[str, tuple[list[Any], str]] = {
     "wrong rank": (["ZADD", "due", 1, "a.test"], "at a place that is not its own"),
     "no host": (["ZADD", "due", 1, "a b"], "is no host, and is in due"),
     "host unreadable": (["HSET", "hosts", "a.test", "\xc1"], "has a record that cannot be read"),
-    "host is a list": (["HSET", "hosts", "a.test", "\x90"], "has a record that cannot be read"),
-    "host of words": (["HSET", "hosts", "a.test", pack(in_flight="x")], "that cannot be read"),
-    "host nowhere": (["HSET", "hosts", "a.test", pack(place=7)], "that cannot be read"),
-    "host with pages below zero": (["HSET", "hosts", "a.test", pack(pages=-1)], "cannot be read"),
+    "host of noise": (["HSET", "hosts", "a.test", host() + b"\x90"], "that cannot be read"),
+    "host of words": (["HSET", "hosts", "a.test", host(own={"a": "x"})], "that cannot be read"),
+    "host nowhere": (["HSET", "hosts", "a.test", host(place=7)], "that cannot be read"),
+    "host with pages below zero": (["HSET", "hosts", "a.test", host(pages=-1)], "cannot be read"),
     "host lost": (["HDEL", "hosts", "a.test"], "is a queue of an unknown host"),
     "all hosts lost": (["DEL", "hosts"], "is a queue of an unknown host"),
     "queue of nobody": (["ZADD", "queue:z.test", 1, FP], "is a queue of an unknown host"),
@@ -230,9 +235,9 @@ async def test_a_feed_that_is_no_list_is_found(busy):
 async def break_in_flight(frontier: Frontier) -> None:
     shard = frontier.shards[0]
     raw = await shard.server.command("HGET", shard.keys.key("hosts"), "a.test")
-    known = msgspec.msgpack.decode(raw)
-    known["in_flight"] += 1
-    await shard.server.command("HSET", shard.keys.key("hosts"), "a.test", pack(**known))
+    known = open_host(raw)
+    packed = pack_host(msgspec.structs.replace(known, in_flight=known.in_flight + 1))
+    await shard.server.command("HSET", shard.keys.key("hosts"), "a.test", packed)
 
 
 @pytest.mark.parametrize("at_once", [audit_module.AT_ONCE, 0])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from skitter.frontier.host import open_host
 from skitter.frontier.scan import scan_keys
 from skitter.frontier.scripts import Code
 from skitter.frontier.wire import decode
@@ -162,7 +163,9 @@ class Raw:
 
 
 def _open(name: str, value: bytes) -> Any:
-    if name in ("hosts", "trouble"):
+    if name == "hosts":
+        return open_host(value)
+    if name == "trouble":
         return decode(value)
     if name == "recent":
         number, _, answer = value.partition(b" ")

@@ -1,6 +1,7 @@
 import pytest
 
 from skitter.errors import JobMissing
+from skitter.frontier.host import HostRecord
 from skitter.frontier.jobs import purge_job
 from skitter.frontier.scripts import Code
 
@@ -12,14 +13,13 @@ async def test_a_new_request_is_pending_remembered_and_its_host_due(raw):
 
     dump = await raw.dump_without_traces()
     del dump["control", None]
-    known = {"in_flight": 0, "pages": 0, "shelved": 0}
     assert codes == [NEW]
     assert dump == {
         ("queue", "a.test"): {"11": raw.score(5, 1)},
         ("task", None): {"11": b"5 a.test body"},
         ("seen", "0"): {"11"},
         ("due", None): {"a.test": raw.score(5, 1)},
-        ("hosts", None): {"a.test": known | {"best": 5, "tied": 1, "turn": 1, "place": 1}},
+        ("hosts", None): {"a.test": HostRecord(best=5, tied=1, turn=1, place=1)},
         ("stats", None): {"pending": 1, "seen": 1, "ticket": 1},
     }
 
@@ -77,7 +77,7 @@ async def test_a_host_ranks_by_its_best_request(raw):
     await raw.add("3", priority=4)
 
     assert await raw.read("due") == {"a.test": raw.score(7, 1)}
-    assert (await raw.known())["best"] == 7
+    assert (await raw.known()).best == 7
 
 
 async def test_what_is_too_deep_is_refused_and_not_remembered(make_raw):

@@ -17,7 +17,7 @@ async def test_what_is_given_up_is_dead_with_the_reason_and_its_body(raw, clock)
     assert await raw.read("task") == {"1": b"5 a.test body"}
     assert await raw.read("holder") == {}
     known = await raw.known()
-    assert (known["in_flight"], known["pages"]) == (0, 0)
+    assert (known.in_flight, known.pages) == (0, 0)
 
 
 async def test_failures_before_it_are_kept(raw, clock):

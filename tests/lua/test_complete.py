@@ -16,7 +16,7 @@ async def test_what_is_done_leaves_only_its_fingerprint_and_its_count(raw):
     assert dump["seen", "0"] == {"1"}
     assert dump["stats", None] == {"pending": 0, "seen": 1, "done": 1, "ticket": 2}
     known = await raw.known()
-    assert (known["in_flight"], known["pages"], known["place"]) == (0, 1, 0)
+    assert (known.in_flight, known.pages, known.place) == (0, 1, 0)
 
 
 async def test_trouble_of_the_past_is_forgotten(raw, clock):
@@ -142,7 +142,7 @@ async def test_the_same_lease_twice_in_a_batch_is_done_once(raw):
     assert [item["item"] for item in await raw.read("items")] == [b"a"]
     assert (await raw.read("task")).keys() == {"2"}
     known = await raw.known()
-    assert (known["in_flight"], known["pages"]) == (0, 1)
+    assert (known.in_flight, known.pages) == (0, 1)
 
 
 async def test_an_old_lease_in_a_batch_does_not_spoil_the_new_one_of_the_same_request(raw, clock):
@@ -161,7 +161,7 @@ async def test_a_rest_is_given_to_the_host_of_the_lease(raw, clock):
 
     await raw.complete(claim, block_ms=3000)
 
-    assert (await raw.known())["blocked_until"] == clock() + 3000
+    assert (await raw.known()).blocked_until == clock() + 3000
     assert await raw.read("wait") == {"a.test": clock() + 3000}
     assert list(await raw.read("due")) == ["b.test"]
 

@@ -6,8 +6,8 @@ async def test_values_of_its_own_are_kept_with_the_host(raw):
         assert await raw.host("a.test", field=field, value=value) == 1
 
     known = await raw.known()
-    assert (known["delay_ms"], known["max_in_flight"], known["max_pages"]) == (2500, 3, 9)
-    assert known["place"] == 0
+    assert known.own == {"delay_ms": 2500, "max_in_flight": 3, "max_pages": 9}
+    assert known.place == 0
 
 
 async def test_an_empty_value_gives_the_jobs_value_back(make_raw):
@@ -18,7 +18,7 @@ async def test_an_empty_value_gives_the_jobs_value_back(make_raw):
 
     await raw.host("a.test", field="max_in_flight", value="")
 
-    assert "max_in_flight" not in await raw.known()
+    assert (await raw.known()).own == {}
     assert (await raw.lease()).fps == []
 
 
@@ -57,11 +57,11 @@ async def test_a_budget_of_its_own_shelves_what_it_will_never_reach(raw):
     await raw.complete(*(await raw.lease(1)).claims)
 
     await raw.host("a.test", field="max_pages", value=1)
-    assert await raw.counter("shelved") == (await raw.known())["shelved"] == 2
+    assert await raw.counter("shelved") == (await raw.known()).shelved == 2
     assert await raw.read("due") == {}
 
     await raw.host("a.test", field="max_pages", value="")
-    assert await raw.counter("shelved") == (await raw.known())["shelved"] == 0
+    assert await raw.counter("shelved") == (await raw.known()).shelved == 0
     assert (await raw.lease()).fps == ["2", "3"]
 
 

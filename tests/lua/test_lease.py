@@ -21,7 +21,7 @@ async def test_what_is_leased_moves_from_the_queue_to_its_holder(raw, clock):
     assert await raw.read("holder") == {"1": grant.token}
     assert await raw.read("task") == {"1": b"3 a.test body"}
     known = await raw.known()
-    assert (known["in_flight"], known["asked_at"], known["turn"]) == (1, clock(), 2)
+    assert (known.in_flight, known.asked_at, known.turn) == (1, clock(), 2)
     assert await raw.counter("pending") == 0
 
 
@@ -144,7 +144,7 @@ async def test_no_host_has_more_in_flight_than_allowed(make_raw):
     grant = await raw.lease()
     assert grant.fps == ["1", "2"]
     assert await raw.read("due") == await raw.read("wait") == {}
-    assert ((await raw.known())["in_flight"], (await raw.known())["place"]) == (2, 0)
+    assert ((await raw.known()).in_flight, (await raw.known()).place) == (2, 0)
 
     await raw.complete(grant.claims[0])
     assert (await raw.lease()).fps == ["3"]
@@ -248,7 +248,7 @@ async def test_a_host_gets_no_more_pages_than_its_budget(make_raw):
 
     await raw.complete(*grant.claims)
     assert (await raw.lease()).fps == []
-    assert await raw.counter("shelved") == (await raw.known())["shelved"] == 3
+    assert await raw.counter("shelved") == (await raw.known()).shelved == 3
     assert await raw.counter("pending") == 3
 
 
@@ -337,7 +337,7 @@ async def test_a_lease_that_ran_out_is_handed_to_the_next_who_asks(raw, make_raw
     assert theirs.fps == ["1"]
     assert theirs.token != mine.token
     assert await raw.read("holder") == {"1": theirs.token}
-    assert (await raw.known())["in_flight"] == 1
+    assert (await raw.known()).in_flight == 1
     assert theirs.rows[0][1] == b"2 a.test body"  # a loss lowers no priority
     assert decode(theirs.rows[0][2])["losses"] == 1
 

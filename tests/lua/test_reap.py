@@ -13,7 +13,7 @@ async def test_a_lease_that_ran_out_is_pending_again_with_its_loss_noted(raw, cl
     assert await raw.read("task") == {"1": b"5 a.test body"}
     trouble = (await raw.read("trouble"))["1"]
     assert (trouble["failures"], trouble["losses"], trouble["at"]) == (0, 1, clock())
-    assert ((await raw.known())["in_flight"], list(await raw.read("due"))) == (0, ["a.test"])
+    assert ((await raw.known()).in_flight, list(await raw.read("due"))) == (0, ["a.test"])
     stats = await raw.read("stats")
     assert (stats["pending"], stats["lost"]) == (1, 1)
 
@@ -42,7 +42,7 @@ async def test_what_was_lost_too_often_is_dead(make_raw, clock):
     assert await raw.read("dead") == {"1": clock()}
     trouble = (await raw.read("trouble"))["1"]
     assert (trouble["losses"], trouble["error"]) == (2, "its worker vanished 2 times")
-    assert (await raw.known())["in_flight"] == 0
+    assert (await raw.known()).in_flight == 0
     assert (await raw.counter("pending"), await raw.counter("lost")) == (0, 2)
 
 

@@ -12,7 +12,7 @@ async def test_what_is_handed_back_is_pending_with_its_priority_and_no_trouble(r
     assert await raw.read("queue", "a.test") == {"1": raw.score(5, 3)}
     assert await raw.read("task") == {"1": b"5 a.test body"}
     assert await raw.read("holder") == await raw.read("trouble") == {}
-    assert (await raw.known())["in_flight"] == 0
+    assert (await raw.known()).in_flight == 0
     assert await raw.counter("pending") == 1
 
 
@@ -74,7 +74,7 @@ async def test_the_same_lease_twice_in_a_batch_is_handed_back_once(raw):
     assert await raw.release(claim, claim) == [RELEASED, LOST]
 
     assert await raw.counter("pending") == 1
-    assert (await raw.known())["in_flight"] == 0
+    assert (await raw.known()).in_flight == 0
 
 
 async def test_an_empty_batch_is_answered_with_nothing(raw):

@@ -18,7 +18,7 @@ async def test_what_failed_is_delayed_at_a_lower_priority_with_its_trouble_noted
         "1": {"failures": 1, "losses": 0, "error": "HTTP 503", "at": clock()}
     }
     assert await raw.read("holder") == {}
-    assert (await raw.known())["in_flight"] == 0
+    assert (await raw.known()).in_flight == 0
     stats = await raw.read("stats")
     assert (stats["retried"], stats["pending"]) == (1, 0)
 
@@ -51,7 +51,7 @@ async def test_after_the_last_try_it_is_dead(make_raw, clock):
     assert (trouble["failures"], trouble["error"]) == (3, "three")
     assert await raw.read("task") == {"1": b"3 a.test body"}  # can be read, and brought back
     assert await raw.counter("retried") == 2
-    assert (await raw.known())["in_flight"] == 0
+    assert (await raw.known()).in_flight == 0
 
 
 async def test_without_retries_the_first_failure_is_the_last(make_raw):
@@ -100,7 +100,7 @@ async def test_the_same_lease_twice_in_a_batch_fails_once(raw):
     assert await raw.retry(claim, claim) == [RETRIED, LOST]
 
     assert (await raw.read("trouble"))["1"]["failures"] == 1
-    assert (await raw.known())["in_flight"] == 0
+    assert (await raw.known()).in_flight == 0
 
 
 async def test_an_empty_batch_is_answered_with_nothing(raw):

@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 import redis
 
+from skitter.frontier.host import NEVER, HostRecord, open_host
+
 PLAIN = {
     **dict.fromkeys(("control", "stats", "hosts", "task", "holder", "trouble"), "hash"),
     **dict.fromkeys(("due", "wait", "delayed", "lease", "dead"), "zset"),
@@ -47,7 +49,7 @@ class Picture:
 
     control: dict[str, str] = field(default_factory=dict)
     stats: dict[str, int] = field(default_factory=dict)
-    hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    hosts: dict[str, HostRecord] = field(default_factory=dict)
     task: dict[str, Body] = field(default_factory=dict)
     holder: dict[str, str] = field(default_factory=dict)
     trouble: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -177,7 +179,7 @@ def _item(fields: dict[bytes, bytes]) -> tuple[str, int, Any]:
 _DECODERS: dict[str, Any] = {
     "control": bytes.decode,
     "stats": int,
-    "hosts": msgspec.msgpack.decode,
+    "hosts": open_host,
     "task": _body,
     "holder": bytes.decode,
     "trouble": msgspec.msgpack.decode,
@@ -243,8 +245,8 @@ def _about_counters(picture: Picture) -> list[str]:
     stats = Counter(picture.stats)
     expected = {
         "pending": sum(len(queue) for queue in picture.queues.values()),
-        "shelved": sum(known["shelved"] for known in picture.hosts.values()),
-        "done": sum(known["pages"] for known in picture.hosts.values()),
+        "shelved": sum(known.shelved for known in picture.hosts.values()),
+        "done": sum(known.pages for known in picture.hosts.values()),
         "seen": sum(len(bucket) for bucket in picture.seen.values()),
     }
     problems = [
@@ -279,40 +281,41 @@ def _bucket_of(fp: str, buckets: int) -> int:
     return low if low < buckets else low % span
 
 
-def _about(picture: Picture, name: str, known: dict[str, Any]) -> list[str]:
+def _about(picture: Picture, name: str, known: HostRecord) -> list[str]:
     problems = []
     queue = picture.queues.get(name, {})
-    best = max((queued.priority for queued in queue.values()), default=-math.inf)
-    if known["in_flight"] != picture.leases_of(name):
+    best = max((queued.priority for queued in queue.values()), default=NEVER)
+    if known.in_flight != picture.leases_of(name):
         problems.append(f"{picture.leases_of(name)} are leased")
-    if known.get("best", best) != best:
-        problems.append(f"its best priority is {best}")
-    spent = known["pages"] >= _own(picture, known, "max_pages", "max_pages_per_host")
-    if known["shelved"] != (len(queue) if spent else 0):
+    ties = sum(queued.priority == best for queued in queue.values())
+    if known.tied and (known.best != best or known.tied > max(1, ties)):
+        problems.append(f"its best priority is {best}, which {ties} have")
+    spent = known.pages >= _own(picture, known, "max_pages", "max_pages_per_host")
+    if known.shelved != (len(queue) if spent else 0):
         problems.append(
             f"{len(queue)} are pending and its budget is {'' if spent else 'not '}spent"
         )
-    if known["place"] not in _places(picture, known, has_work=bool(queue)):
+    if known.place not in _places(picture, known, has_work=bool(queue)):
         problems.append("its place is not where it belongs")
     delay_ms = _own(picture, known, "delay_ms", "delay_ms")
-    opens_at = max(known.get("asked_at", -delay_ms) + delay_ms, known.get("blocked_until", 0))
+    opens_at = max(known.asked_at + delay_ms, known.blocked_until)
     ranks = {
         NOWHERE: (None, None),
-        DUE: (-best * TICKETS + known.get("turn", math.nan), None),
+        DUE: (-best * TICKETS + known.turn, None),
         WAIT: (None, opens_at),
     }
-    if (picture.due.get(name), picture.wait.get(name)) != ranks[known["place"]]:
+    if (picture.due.get(name), picture.wait.get(name)) != ranks[known.place]:
         problems.append(f"it stands at due {picture.due.get(name)}, wait {picture.wait.get(name)}")
     return [f"host {name} {known}: {problem}" for problem in problems]
 
 
-def _places(picture: Picture, known: dict[str, Any], *, has_work: bool) -> tuple[int, ...]:
+def _places(picture: Picture, known: HostRecord, *, has_work: bool) -> tuple[int, ...]:
     """Where a host may stand. Due or waiting depends on when it was last looked at."""
     at_once = _own(picture, known, "max_in_flight", "max_in_flight")
     budget = _own(picture, known, "max_pages", "max_pages_per_host")
-    full = known["in_flight"] >= at_once or known["pages"] + known["in_flight"] >= budget
+    full = known.in_flight >= at_once or known.pages + known.in_flight >= budget
     return (NOWHERE,) if full or not has_work else (DUE, WAIT)
 
 
-def _own(picture: Picture, known: dict[str, Any], name: str, of_job: str) -> float:
-    return float(known.get(name, picture.limit(of_job)))
+def _own(picture: Picture, known: HostRecord, name: str, of_job: str) -> float:
+    return float(known.own.get(name, picture.limit(of_job)))

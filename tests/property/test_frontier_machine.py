@@ -712,11 +712,11 @@ class FrontierMachine(RuleBasedStateMachine):
         places = ("nowhere", "due", "wait")
         return {
             name: (
-                places[known["place"]],
-                known["in_flight"],
-                known["pages"],
-                known.get("asked_at"),
-                known.get("blocked_until", 0),
+                places[known.place],
+                known.in_flight,
+                known.pages,
+                known.asked_at or None,
+                known.blocked_until,
             )
             for name, known in picture.hosts.items()
         }

@@ -113,7 +113,9 @@ class _ShardAudit:
         for facts in await request_facts(self.shard, sound):
             problems = request_problems(facts, self.frontier.layout, self.shard.keys.shard)
             self.report.note(facts.fingerprint, problems)
-            self._last_ticket = max(self._last_ticket, ticket_of(facts.score or 0))
+            if facts.score is not None:
+                lifo = self.frontier.layout.order == "lifo"
+                self._last_ticket = max(self._last_ticket, ticket_of(facts.score, lifo=lifo))
             self.report.requests += where == "task"
 
     def _fingerprints(self, where: str, batch: list[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from skitter.frontier.host import NEVER, PLACES, HostRecord, open_host
 from skitter.frontier.wire import decode, open_record
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from skitter.model import Request
     from skitter.settings import JobOptions
 
-PLACES = ("nowhere", "due", "wait")  # as lua/lib/host.lua numbers them
 TICKETS = 2**40  # as lua/lib/score.lua
 
 T = TypeVar("T")
@@ -99,25 +99,6 @@ def _open(record: bytes) -> tuple[int, str, Request | None]:
         return 0, host[0].decode("utf-8", "replace") or "?", None
 
 
-_Count = Annotated[int, msgspec.Meta(ge=0)]
-
-
-class HostRecord(msgspec.Struct, frozen=True):
-    """What lua/lib/host.lua packs, as far as anybody else cares. Lua knows no whole numbers."""
-
-    in_flight: int = 0
-    shelved: _Count = 0
-    pages: _Count = 0
-    place: Annotated[int, msgspec.Meta(ge=0, lt=len(PLACES))] = 0
-    best: float | None = None
-    turn: _Count = 0
-    asked_at: float = 0
-    blocked_until: float = 0
-    delay_ms: float | None = None
-    max_in_flight: float | None = None
-    max_pages: float | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
     """What is known about one host, and where it stands."""
@@ -129,7 +110,7 @@ class HostFacts:
     pages: int
     place: str
     best: int | None  # priority it is ranked by; None: to be looked up
-    turn: int  # ticket of its last turn
+    turn: float  # ticket of its last turn
     head_priority: int | None
     queued: int
     rank: float | None  # in `due`
@@ -168,17 +149,18 @@ async def host_facts(shard: Shard, names: list[str]) -> list[HostFacts]:
 def _host_facts(
     name: str, packed: bytes, due: bytes, wait: bytes, queued: int, head: bytes
 ) -> HostFacts:
-    record = _convert(packed, HostRecord) if packed else HostRecord()
-    known = record or HostRecord()
-    own = {key: getattr(known, key) for key in ("delay_ms", "max_in_flight", "max_pages")}
+    try:
+        known, readable = open_host(packed) if packed else HostRecord(), True
+    except ValueError:  # msgspec's errors are ValueErrors
+        known, readable = HostRecord(), False
     return HostFacts(
         name=name,
-        readable=record is not None,
+        readable=readable,
         shelved=known.shelved,
         in_flight=known.in_flight,
         pages=known.pages,
         place=PLACES[known.place],
-        best=None if known.best is None or math.isinf(known.best) else int(known.best),
+        best=None if known.tied == 0 or known.best == NEVER else known.best,
         turn=known.turn,
         head_priority=priority_of(float(head)) if head else None,
         queued=queued,
@@ -186,7 +168,7 @@ def _host_facts(
         opens_ms=float(wait) if wait else None,
         asked_at=known.asked_at / 1000,
         blocked_until=known.blocked_until / 1000,
-        own={key: value for key, value in own.items() if value is not None},
+        own=known.own,
     )
 
 
@@ -203,9 +185,12 @@ def priority_of(score: float) -> int:
     return -math.floor(score / TICKETS) if math.isfinite(score) else 2**20
 
 
-def ticket_of(score: float) -> float:
-    """The order of arrival in a score."""
-    return score % TICKETS if math.isfinite(score) else 0
+def ticket_of(score: float, *, lifo: bool) -> float:
+    """The order of arrival in a score, as lua/lib/score.lua puts it there."""
+    if not math.isfinite(score):
+        return 0
+    place = score % TICKETS
+    return TICKETS - 1 - place if lifo else place
 
 
 def bucket_of(fingerprint: str, buckets: int) -> int:

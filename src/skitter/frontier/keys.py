@@ -36,7 +36,7 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "control": KeySpec("hash", "the desired state (run, pause, drain, cancel) and every limit"),
     "stats": KeySpec("hash", "counters: pending, done, seen, ticket, buckets, late, ..."),
     "hosts": KeySpec(
-        "hash", "host -> msgpack: in_flight, asked_at, turn, pages, place, its own limits"
+        "hash", "host -> packed: in_flight, asked_at, turn, pages, place, its own limits"
     ),
     "due": KeySpec("zset", "host -> rank: hosts that may be asked now, best first"),
     "wait": KeySpec("zset", "host -> ms: hosts with work that may not be asked before then"),

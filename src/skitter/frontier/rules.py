@@ -6,11 +6,12 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from skitter.errors import BadURL
+from skitter.errors import UsageError
 from skitter.frontier.control import PURGE
 from skitter.frontier.facts import TICKETS, priority_of
+from skitter.frontier.wire import place_of
 from skitter.model import State
-from skitter.urls import fingerprint, identify, shard_of
+from skitter.urls import shard_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,20 +48,16 @@ def _body_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterator[
     if facts.request.url.startswith("feed:"):  # a message that is no URL: feed.py
         return
     try:
-        target = identify(facts.request.url, layout.canonical)
-    except BadURL as error:
-        yield f"has a body without a URL: {error.reason}"
+        url, own, host = place_of(facts.request, layout)
+    except UsageError as error:
+        yield f"has a body that is no request: {error}"
         return
-    request = facts.request
-    own = fingerprint(
-        target.canonical, method=request.method, body=request.body, unique=request.unique
-    )
     if own != facts.fingerprint:
-        yield f"has the body of another request: {request.url}"
-    elif target.host != facts.host:
-        yield f"is a request to {target.host} and queues for {facts.host}"
-    elif shard_of(target.host, layout.shards) != shard:
-        yield f"belongs into shard {shard_of(target.host, layout.shards)}"
+        yield f"has the body of another request: {url}"
+    elif host != facts.host:
+        yield f"is a request to {host} and queues for {facts.host}"
+    elif shard_of(host, layout.shards) != shard:
+        yield f"belongs into shard {shard_of(host, layout.shards)}"
 
 
 def _state_problems(facts: RequestFacts) -> Iterator[str]:
@@ -109,7 +106,7 @@ def host_problems(facts: HostFacts, options: JobOptions) -> Iterator[str]:
         yield f"has {facts.queued} requests and is never asked"
 
 
-def _rank_of(facts: HostFacts) -> int:
+def _rank_of(facts: HostFacts) -> float:
     """As lua/lib/settle.lua ranks it."""
     return -(facts.best or 0) * TICKETS + facts.turn
 

@@ -43,7 +43,7 @@ def offer(request: Request, layout: Layout) -> Offer:
     """Raises BadURL, BadOption or TooBig, naming the value."""
     priority = check_priority(request.priority)
     _check_fields(request)
-    url, fp, host = _place(request, layout)
+    url, fp, host = place_of(request, layout)
     body = _encode_request(request, url)
     if len(body) > MAX_RECORD_BYTES:
         raise TooBig(
@@ -53,7 +53,7 @@ def offer(request: Request, layout: Layout) -> Offer:
     return Offer(shard_of(host, layout.shards), (fp, host, priority, request.depth, record))
 
 
-def _place(request: Request, layout: Layout) -> tuple[str, str, str]:
+def place_of(request: Request, layout: Layout) -> tuple[str, str, str]:
     """What is fetched, its fingerprint, and whom to be polite to."""
     if request.identity and request.slot:  # an engine that knows best, of schemes of its own too
         fp = fingerprint_of(request.identity, unique=request.unique)

@@ -2,7 +2,7 @@
 audit_host: what is known about hosts, and where they stand, each at one moment.
 
 FLAGS  no-writes
-KEYS   hosts    hash   host -> msgpack
+KEYS   hosts    hash   host -> packed
        due      zset   host -> rank
        wait     zset   host -> ms
        queue    zset   one per host

@@ -3,8 +3,7 @@ audit_sums: what must add up over all hosts, leases and buckets, at one moment. 
 if there are too many for that.
 
 FLAGS  no-writes
-KEYS   hosts    hash   host -> msgpack
-       queue    zset   one per host
+KEYS   queue    zset   one per host
        lease    zset   fingerprint -> ms
        task     hash   fingerprint -> record
        seen     set    one per bucket
@@ -13,7 +12,7 @@ REPLY  empty, or: requests in all queues, shelved and pages of all hosts, finger
        buckets, each followed by its counter; then host, in flight, leases where the two differ
 COST   O(most)
 ]]
---@include bulk counters record
+--@include bulk counters host record
 local buckets = math.max(1, read_counter('buckets'))
 local largest = math.max(buckets, redis.call('HLEN', hosts), redis.call('ZCARD', lease))
 if largest > most then return {} end
@@ -28,12 +27,11 @@ end
 local queued, shelved, pages, uneven = 0, 0, 0, {}
 local names = redis.call('HGETALL', hosts)
 for i = 1, #names, 2 do
-  local readable, known = pcall(cmsgpack.unpack, names[i + 1])
-  known = readable and type(known) == 'table' and known or {}
+  local readable, known = pcall(unpack_host, names[i + 1])
+  if not readable then known = unpack_host(NEW_HOST) end
   queued = queued + redis.call('ZCARD', queue .. names[i])
-  shelved = shelved + (tonumber(known.shelved) or 0)
-  pages = pages + (tonumber(known.pages) or 0)
-  local in_flight, out = tonumber(known.in_flight) or 0, leases[names[i]] or 0
+  shelved, pages = shelved + known.shelved, pages + known.pages
+  local in_flight, out = known.in_flight, leases[names[i]] or 0
   if in_flight ~= out then
     for _, value in ipairs({ names[i], in_flight, out }) do uneven[#uneven + 1] = value end
   end

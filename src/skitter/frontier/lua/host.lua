@@ -10,12 +10,19 @@ REPLY  how many hosts were settled
 COST   O(hosts * log N)
 ]]
 --@include commit
+local function with_own(known)
+  local own = {}
+  for name, number in pairs(known.own) do own[name] = number end
+  own[field] = tonumber(value)
+  return own
+end
+
 for at = EACH.start, #ARGV do
   local known = host(ARGV[at])
   if field == 'blocked_for_ms' then
-    known.blocked_until = tonumber(value) and now_ms + tonumber(value)
+    known.blocked_until = tonumber(value) and now_ms + tonumber(value) or 0
   elseif field ~= '' then
-    known[field] = tonumber(value)
+    known.own = with_own(known)
   end
 end
 commit()

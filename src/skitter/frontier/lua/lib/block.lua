@@ -5,5 +5,5 @@ block: give a host a rest. A longer rest that was asked for before stays.
 local function block(name, for_ms)
   if for_ms <= 0 then return end
   local known = host(name)
-  known.blocked_until = math.max(known.blocked_until or 0, now_ms + for_ms)
+  known.blocked_until = math.max(known.blocked_until, now_ms + for_ms)
 end

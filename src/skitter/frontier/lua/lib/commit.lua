@@ -8,7 +8,7 @@ local function commit()
   local packed = {}
   for name in pairs(touched) do
     packed[#packed + 1] = name
-    packed[#packed + 1] = cmsgpack.pack(loaded[name])
+    packed[#packed + 1] = pack_host(loaded[name])
   end
   bulk('HSET', hosts, packed)
   write_counters()

@@ -5,14 +5,14 @@ enqueue: make a request pending, behind others of its priority (in a job of orde
 local arrivals = {} -- host -> score, fingerprint, score, fingerprint, ...
 
 local function rank_anew(known, priority, ticket)
-  known.turn = known.turn or ticket
-  if known.best and priority > known.best then known.best, known.tied = priority, 1 end
+  if known.turn == 0 then known.turn = ticket end
+  if known.tied > 0 and priority > known.best then known.best, known.tied = priority, 1 end
 end
 
 local function enqueue(fp, name, priority)
   local known, ticket = peek(name), draw_ticket()
   -- One more behind others in a line that stands changes nothing about the host.
-  if known.place == NOWHERE or not known.best or priority > known.best then
+  if known.place == NOWHERE or known.tied == 0 or priority > known.best then
     rank_anew(host(name), priority, ticket)
   end
   local list = arrivals[name] or {}

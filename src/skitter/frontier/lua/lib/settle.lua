@@ -13,10 +13,10 @@ KEYS   due      zset   host -> rank
 local PLACES = { [DUE] = due, [WAIT] = wait }
 
 local function best_of(name, known)
-  if not known.best then
+  if known.tied == 0 then
     local head = redis.call('ZRANGE', queue .. name, 0, 0, 'WITHSCORES')
     known.best = head[2] and priority_of(tonumber(head[2])) or NEVER
-    known.tied = head[2] and redis.call('ZCOUNT', queue .. name, '-inf', last_score(known.best))
+    known.tied = head[2] and redis.call('ZCOUNT', queue .. name, '-inf', last_score(known.best)) or 1
   end
   return known.best
 end
@@ -29,13 +29,13 @@ end
 
 -- Where a host belongs, and its rank there.
 local function place_of(name, known)
-  local budget = known.max_pages or limits.max_pages_per_host
+  local budget = known.own.max_pages or limits.max_pages_per_host
   if budget < math.huge or known.shelved > 0 then shelve(name, known, budget) end
-  if known.in_flight >= (known.max_in_flight or limits.max_in_flight)
+  if known.in_flight >= (known.own.max_in_flight or limits.max_in_flight)
     or known.pages + known.in_flight >= budget
     or best_of(name, known) == NEVER then return NOWHERE end
-  local delay_ms = known.delay_ms or limits.delay_ms
-  local opens_at = math.max((known.asked_at or -delay_ms) + delay_ms, known.blocked_until or 0)
+  local delay_ms = known.own.delay_ms or limits.delay_ms
+  local opens_at = math.max(known.asked_at + delay_ms, known.blocked_until)
   if opens_at > now_ms then return WAIT, opens_at end
   -- Best priority first; among equals the host whose last turn is longest ago.
   return DUE, score_of(known.best, known.turn)

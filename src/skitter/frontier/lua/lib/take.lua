@@ -26,7 +26,7 @@ end
 local function take_from(name)
   local known = host(name)
   local fp = redis.call('ZPOPMIN', queue .. name)[1]
-  if known.tied > 1 then known.tied = known.tied - 1 else known.best = nil end
+  known.tied = known.tied - 1
   known.in_flight = known.in_flight + 1
   known.asked_at = now_ms
   known.turn = draw_ticket()

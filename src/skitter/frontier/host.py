@@ -1,0 +1,47 @@
+"""What `hosts` holds for a host, as lua/lib/host.lua packs it."""
+
+from __future__ import annotations
+
+import struct
+from typing import Annotated
+
+import msgspec
+
+from skitter.frontier.wire import decode, encode
+
+PLACES = ("nowhere", "due", "wait")  # as lua/lib/host.lua numbers them
+NEVER = -32768
+_FORMAT = struct.Struct("<iiiihBddd")
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Each field is explained in lua/lib/host.lua; a new host stands nowhere and has no work."""
+
+    in_flight: int = 0
+    pages: _Count = 0
+    shelved: _Count = 0
+    tied: _Count = 1
+    best: int = NEVER
+    place: Annotated[int, msgspec.Meta(ge=0, lt=len(PLACES))] = 0
+    turn: Annotated[float, msgspec.Meta(ge=0)] = 0
+    asked_at: float = 0
+    blocked_until: float = 0
+    own: dict[str, float] = {}
+
+
+def open_host(packed: bytes) -> HostRecord:
+    """Raises ValueError if that is no record of a host."""
+    try:
+        values = _FORMAT.unpack_from(packed)
+    except struct.error as error:
+        raise ValueError(str(error)) from None
+    own = decode(packed[_FORMAT.size :]) if len(packed) > _FORMAT.size else {}
+    fields = zip(HostRecord.__struct_fields__, (*values, own), strict=True)
+    return msgspec.convert(dict(fields), HostRecord)
+
+
+def pack_host(record: HostRecord) -> bytes:
+    """The other way round: for tests, and for whoever repairs by hand."""
+    *values, own = msgspec.structs.astuple(record)
+    return _FORMAT.pack(*values) + (encode(own) if own else b"")
