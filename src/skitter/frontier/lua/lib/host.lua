@@ -29,6 +29,7 @@ local function unpack_host(packed)
   return {
     in_flight = in_flight, pages = pages, shelved = shelved, tied = tied, best = best,
     place = place, turn = turn, asked_at = asked_at, blocked_until = blocked_until,
+    next_place = nil, next_rank = nil, -- settle.lua
     own = rest <= #packed and cmsgpack.unpack(string.sub(packed, rest)) or NONE,
   }
 end
@@ -64,6 +65,7 @@ local function touch(name)
 end
 
 local function host(name)
-  unsettled[name] = true
-  return touch(name)
+  local known = touch(name)
+  known.next_place, unsettled[name] = nil, true
+  return known
 end

@@ -15,12 +15,16 @@ local function is_suspect(name)
   return losses > 0 and losses + 1 >= limits.max_losses
 end
 
--- A host that may be asked again stands in line again, unless those in front of it are enough.
-local function line_up(line, first, wanted, name, rank)
-  local at = #line
-  if at - first + 1 >= wanted and rank > line[at].rank then return end
-  while at >= first and line[at].rank > rank do at = at - 1 end
-  table.insert(line, at + 1, { name = name, rank = rank })
+-- The hosts whose turn it is, best first: names, and their ranks beside them.
+local line = { names = {}, ranks = {}, first = 1 }
+
+-- Behind those that rank better; nowhere if those in front of it are enough.
+local function line_up(name, rank, wanted)
+  local names, ranks, at = line.names, line.ranks, #line.names
+  if at - line.first + 1 >= wanted and rank > ranks[at] then return end
+  while at >= line.first and ranks[at] > rank do at = at - 1 end
+  table.insert(names, at + 1, name)
+  table.insert(ranks, at + 1, rank)
 end
 
 local function take_from(name)
@@ -30,37 +34,37 @@ local function take_from(name)
   known.in_flight = known.in_flight + 1
   known.asked_at = now_ms
   known.turn = draw_ticket()
-  return fp, place_of(name, known)
+  return fp, decide_place(name, known)
 end
 
 -- The best hosts, off `due` until they are settled again.
 local function form_line(most)
-  local best, names, line = redis.call('ZPOPMIN', due, most), {}, {}
+  local best, names = redis.call('ZPOPMIN', due, most), {}
   for i = 1, #best, 2 do names[#names + 1] = best[i] end
   load_hosts(names)
   for i, name in ipairs(names) do
     local known = host(name)
     known.place = NOWHERE
     -- A limit may have been lowered since the host was put there.
-    if place_of(name, known) == DUE then
-      line[#line + 1] = { name = name, rank = tonumber(best[2 * i]) }
+    if decide_place(name, known) == DUE then
+      local length = #line.names + 1
+      line.names[length], line.ranks[length] = name, tonumber(best[2 * i])
     end
   end
-  return line
 end
 
 local function take(most)
-  local fps, first, wary = {}, 1, read_counter('lost') > 0
-  local line = most > 0 and form_line(most) or {}
-  while line[first] and #fps < most do
-    local name = line[first].name
+  local fps, wary = {}, read_counter('lost') > 0
+  if most > 0 then form_line(most) end
+  while line.names[line.first] and #fps < most do
+    local name = line.names[line.first]
     local suspect = wary and is_suspect(name)
     if suspect and #fps > 0 then break end -- it will be the first of the next call
-    first = first + 1
+    line.first = line.first + 1
     local fp, place, rank = take_from(name)
     fps[#fps + 1] = fp
     if suspect then break end
-    if place == DUE then line_up(line, first, most - #fps, name, rank) end
+    if place == DUE then line_up(name, rank, most - #fps) end
   end
   count('pending', -#fps)
   return fps
