@@ -27,6 +27,8 @@ from skitter.frontier.keys import SHARD_KEYS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+#: Arguments that say who calls and when, not what for: see shard.py.
+COMMON = ("now", "seq", "token")
 _LUA = files("skitter.frontier") / "lua"
 _SECTION = re.compile(r"^(KEYS|ARGV|EACH|FLAGS|REPLY|COST)\b")
 _COLUMN = 7  # where names stand; text further to the right belongs to the row above
@@ -70,13 +72,14 @@ class Script:
     header: Header
     source: str
     sha: str
+    names: tuple[str, ...]  # of its ARGV
+    common: tuple[str, ...]  # those that every caller fills in alike
 
     def arguments(self, values: dict[str, object], each: Iterable[object]) -> list[object]:
         """ARGV in the header's order. A name too many or too few is a programming error."""
-        names = [name for name, _ in self.header.argv]
-        if values.keys() != set(names):
-            raise TypeError(f"{self.name} takes {names}, got {sorted(values)}")
-        return [*(values[name] for name in names), *each]
+        if len(values) != len(self.names) or not all(name in values for name in self.names):
+            raise TypeError(f"{self.name} takes {list(self.names)}, got {sorted(values)}")
+        return [*(values[name] for name in self.names), *each]
 
 
 @cache
@@ -89,7 +92,10 @@ def script(name: str, *, strict: bool = False) -> Script:
     source = "\n".join(
         [f"#!lua flags={flags}" if flags else "#!lua", _prelude(name, header), *parts, verb]
     )
-    return Script(name, header, source, hashlib.sha1(source.encode()).hexdigest())
+    sha = hashlib.sha1(source.encode()).hexdigest()
+    names = tuple(name for name, _ in header.argv)
+    common = tuple(name for name in names if name in COMMON)
+    return Script(name, header, source, sha, names, common)
 
 
 def verbs() -> list[str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from skitter.frontier.connection import Server
     from skitter.frontier.keys import ShardKeys
+    from skitter.frontier.scripts import Script
 
 
 def client_name() -> str:
@@ -40,17 +41,13 @@ class Shard:
     _turns: defaultdict[str, asyncio.Lock] = field(
         default_factory=lambda: defaultdict(asyncio.Lock)
     )
+    _keys: dict[str, list[str]] = field(default_factory=dict)
 
     async def call(
         self, verb: str, each: Sequence[object] = (), *, strict: bool = False, **values: object
     ) -> Any:
         """One verb, alone of its kind: the server remembers only a client's last call of each."""
         code = script(verb, strict=strict)
-        wanted = {name for name, _ in code.header.argv}
-        keys = [
-            self.keys.key(name, self.client if name == "recent" else None)
-            for name in code.header.keys
-        ]
         async with self._turns[verb]:
             number = next(self._numbers)
             common = {
@@ -58,8 +55,17 @@ class Shard:
                 "seq": number,
                 "token": f"{self.client}.{number}",
             }
-            values |= {name: value for name, value in common.items() if name in wanted}
-            return await self.server.call(code, keys, code.arguments(values, each))
+            values |= {name: common[name] for name in code.common}
+            return await self.server.call(code, self._keys_of(code), code.arguments(values, each))
+
+    def _keys_of(self, code: Script) -> list[str]:
+        """Spelled once: a call has a dozen, and a client makes thousands of calls."""
+        if code.name not in self._keys:
+            self._keys[code.name] = [
+                self.keys.key(name, self.client if name == "recent" else None)
+                for name in code.header.keys
+            ]
+        return self._keys[code.name]
 
     async def counts(self) -> tuple[str, dict[str, int]]:
         """The state and every number of the shard, at one moment."""
