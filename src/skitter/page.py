@@ -26,7 +26,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 from skitter.errors import SkitterError, UsageError, shorten
 from skitter.fetch.encoding import decode
 from skitter.model import Request, Response
-from skitter.urls import fingerprint, join
+from skitter.urls import fingerprint, join, join_all
 
 Handler = Callable[..., Any]
 Link = str | LexborNode
@@ -243,8 +243,8 @@ class Page:
         return self._base
 
     def _find_base(self) -> str:
-        if not _BASE.search(self.text):  # as cheap as one look through the tree, and needs no tree
-            return self.url
+        if self._tree is None and not _BASE.search(self.text):
+            return self.url  # most pages have none, and some that make links are not parsed at all
         element = self.tree.css_first("base[href]")
         href = element.attributes.get("href") if element else None
         return (join(self.url, href) if href else None) or self.url
@@ -261,13 +261,11 @@ class Page:
         nodes = self.tree.css("a[href],area[href]")
         if skip_nofollow:
             nodes = [node for node in nodes if not _is_nofollow(node)]
-        base = self.base
         # Equal hrefs are joined once: the menu of a page is often there twice.
-        hrefs = dict.fromkeys(node.attributes["href"] or "" for node in nodes)
-        urls = [url for href in hrefs if (url := join(base, href))]
-        if not keep_fragment:
-            urls = [url.partition("#")[0] if "#" in url else url for url in urls]
-        return list(dict.fromkeys(urls))
+        hrefs = dict.fromkeys([node.attributes["href"] or "" for node in nodes])
+        if keep_fragment:
+            return list(dict.fromkeys(url for href in hrefs if (url := join(self.base, href))))
+        return join_all(self.base, hrefs)
 
     def absolute(self, link: Link) -> str:
         """The link as a browser resolves it; as it stands, if it does not lead to http(s)."""

@@ -13,12 +13,15 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from ada_url import join_url, normalize_url
 
 from skitter.errors import BadURL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MAX_URL_BYTES: Final = 8192
 
@@ -125,17 +128,56 @@ def join(base: str, link: str) -> str | None:
     return href if href.startswith(("http://", "https://")) else None
 
 
+def join_all(base: str, links: Iterable[str]) -> list[str]:
+    """Resolve the links of a page, without fragments: each target once, in order.
+
+    The pages of a site share most of their links, so what was resolved lately is remembered,
+    under as much of the base as it depends on.
+    """
+    origin, folder = join(base, "/") or base, ""
+    found: dict[str | None, None] = {}
+    for link in links:
+        if len(link) > _WORTH_KEEPING:
+            found[_drop_fragment(join(base, link))] = None
+        elif link.startswith(_ROOTED):
+            found[_resolve(origin, link)] = None
+        elif (link[:1].isalnum() or link[:1] == ".") and ":" not in link:
+            folder = folder or join(base, ".") or base
+            found[_resolve(folder, link)] = None
+        else:  # empty, ?query and #fragment depend on all of the base; and what is no link at all
+            found[_resolve(base, link)] = None
+    return [url for url in found if url]
+
+
+_ROOTED: Final = ("/", "http://", "https://")
+_WORTH_KEEPING: Final = 500  # characters: the memory is bounded in bytes, too
+
+
+@lru_cache(maxsize=16_384)
+def _resolve(base: str, link: str) -> str | None:
+    return _drop_fragment(join(base, link))
+
+
+def _drop_fragment(url: str | None) -> str | None:
+    return url.partition("#")[0] if url else None
+
+
 # Most links are paths in characters that no parser would touch: for those, joining is adding.
 _PLAIN_PATH: Final = re.compile(
     r"(?=.{1,2000}\Z)(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?(?:\?[A-Za-z0-9._~=&-]*)?"
 )
 
 
-@lru_cache(maxsize=4096)
 def _origin_of(base: str) -> str | None:
     """`https://host:port` of a page, as a parser spells it; None if it has no host."""
+    end = base.find("/", 8) + 1
+    return _spell_origin(base[:end] if end else base)  # by what all pages of a site share
+
+
+@lru_cache(maxsize=4096)
+def _spell_origin(beginning: str) -> str | None:
     try:
-        href = normalize_url(base)
+        href = normalize_url(beginning)
     except ValueError:
         return None
     if not href.startswith(("http://", "https://")):

@@ -22,6 +22,7 @@ from skitter.urls import (
     fingerprint,
     identify,
     join,
+    join_all,
     shard_of,
 )
 
@@ -541,3 +542,34 @@ def test_the_quick_way_to_join_a_plain_path_is_the_parsers_way(base, link):
     joined = join(base, link)
 
     assert joined == (expected if expected and expected.startswith("http") else None)
+
+
+RELATIVE = st.lists(
+    st.sampled_from(
+        ["a", "1", "/", ".", "..", "?", "#", ":", "\\", " ", "\t", "@", "%2e", "http:", "//", "é"]
+    ),
+    max_size=6,
+).map("".join)
+
+
+@patient
+@given(
+    base=st.sampled_from([*BASES, "http://a.test/b\\c", "http://a.test/b/..", "http://a.test?b/c"]),
+    links=st.lists(RELATIVE | URLISH, max_size=5),
+)
+def test_joining_many_is_joining_one_by_one(base, links):
+    one_by_one = [url.partition("#")[0] for link in links if (url := join(base, link))]
+
+    assert join_all(base, links) == list(dict.fromkeys(one_by_one))
+    assert join_all(base, links) == list(dict.fromkeys(one_by_one))  # and from memory
+
+
+def test_a_link_that_is_resolved_from_memory_belongs_to_its_own_page():
+    for page in ("https://a.test/x/1", "https://a.test/y/2", "https://b.test/x/1"):
+        links = ["n", "../m", "?q", "", "/n", "//c.test/n"]
+        assert join_all(page, links) == [join(page, link) for link in links]
+
+
+def test_a_link_too_long_to_be_kept_is_resolved_all_the_same():
+    long = "/" + "a" * 1000
+    assert join_all("https://a.test/x", [long, "/" + "a" * 10_000]) == ["https://a.test" + long]
