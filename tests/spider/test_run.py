@@ -38,6 +38,24 @@ async def failure(handler, **options) -> HandlerError:
     return caught.value
 
 
+async def test_a_known_url_is_left_out_unless_the_request_is_more_than_a_get():
+    def handler(page):
+        yield from page.follow_all()
+        yield page.follow("/1", dont_filter=True)
+        yield page.follow("/1", method="POST")
+
+    spider = make_spider()
+    spider.page(handler)
+    known = {"https://shop.example/1"}
+    outcome = await run_handler(spider, Page.of(HTML, url=URL), known=known)
+
+    assert [(one.url[-2:], one.method, bool(one.unique)) for one in outcome.requests] == [
+        ("/2", "GET", False),
+        ("/1", "GET", True),
+        ("/1", "POST", False),
+    ]
+
+
 # --- every kind of handler ------------------------------------------------------------------------
 
 ITEM = {"title": "Shop"}

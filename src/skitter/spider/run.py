@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -48,18 +48,17 @@ class Outcome:
     refused: list[tuple[str, Refused]] = field(default_factory=list)  # URLs
 
 
-async def run_handler(
-    spider: Spider, page: Page, *, is_known: Callable[[Request], bool] | None = None
-) -> Outcome:
+async def run_handler(spider: Spider, page: Page, *, known: Container[str] = ()) -> Outcome:
     """Run the handler that the page's request names. Raises HandlerError, or SpiderError if there
     is no such handler. Plain handlers run in-line: one that blocks holds up the worker.
 
-    `is_known`: requests that went in lately are left out, before anything is asked about them.
+    `known`: URLs that went in lately. A GET of one of them is left out before anything else is
+    asked about it, for nearly all links of a page are such.
     """
     name, handler = spider.handler_of(page.request)
-    run = _Run(spider, page, name, is_known)
+    run = _Run(spider, page, name)
     try:
-        await run.collect(handler)
+        run.sort(await _outputs(handler, page), known)
         await run.settle_items()
     except (Exception, SystemExit) as error:  # a handler that calls exit() ends its page, not us
         if isinstance(error, HandlerError):
@@ -68,53 +67,44 @@ async def run_handler(
     return run.outcome
 
 
+async def _outputs(handler: Handler, page: Page) -> Iterable[Any]:
+    """All that a handler yields or returns."""
+    result = handler(page)
+    if inspect.isasyncgen(result):
+        async with aclosing(result) as outputs:
+            return [output async for output in outputs]
+    if inspect.isawaitable(result):
+        result = await result
+    if isinstance(result, AsyncIterator):
+        return [output async for output in result]
+    return result if isinstance(result, Iterator | list | tuple) else (result,)
+
+
 class _Run:
     """One handler on one page, half done."""
 
-    def __init__(
-        self,
-        spider: Spider,
-        page: Page,
-        name: str,
-        is_known: Callable[[Request], bool] | None,
-    ) -> None:
+    def __init__(self, spider: Spider, page: Page, name: str) -> None:
         self._spider, self._page, self._name = spider, page, name
-        self._is_known = is_known
         self._found: list[Any] = []  # items, before their hooks
         self.outcome = Outcome()
 
-    async def collect(self, handler: Handler) -> None:
-        result = handler(self._page)
-        if inspect.isasyncgen(result):
-            async with aclosing(result) as outputs:
-                async for output in outputs:
-                    self._take(output)
-            return
-        if inspect.isawaitable(result):
-            result = await result
-        if isinstance(result, AsyncIterator):
-            async for output in result:
-                self._take(output)
-            return
-        for output in _each(result):
-            self._take(output)
-
-    def _take(self, output: Any) -> None:
-        if isinstance(output, Request):
-            self._take_request(output)
-        elif is_item(output):
-            self._found.append(output)
-        elif output is not None:
-            raise self._error(
-                f"it yielded a {type(output).__name__}, which is neither an item nor a request: "
-                "yield a dict, a dataclass, a struct, a model or page.follow(...)"
-            )
+    def sort(self, outputs: Iterable[Any], known: Container[str]) -> None:
+        for output in outputs:
+            if isinstance(output, Request):
+                if output.url in known and output.method == "GET" and not output.unique:
+                    continue
+                self._take_request(output)
+            elif is_item(output):
+                self._found.append(output)
+            elif output is not None:
+                raise self._error(
+                    f"it yielded a {type(output).__name__}, which is neither an item nor a "
+                    "request: yield a dict, a dataclass, a struct, a model or page.follow(...)"
+                )
 
     # --- requests ---------------------------------------------------------------------------------
 
     def _take_request(self, request: Request) -> None:
-        if self._is_known is not None and self._is_known(request):
-            return
         page = self._page
         if request.parent is None:
             request = msgspec.structs.replace(request, parent=page.url, depth=page.depth + 1)
@@ -179,11 +169,6 @@ class _Run:
 
     def _error(self, reason: str) -> HandlerError:
         return HandlerError(self._name, self._page, reason)
-
-
-def _each(result: Any) -> Iterable[Any]:
-    """What a plain function returned: a generator, several outputs, or one."""
-    return result if isinstance(result, Iterator | list | tuple) else (result,)
 
 
 def _place(error: BaseException, handler: Callable[..., Any]) -> Place | None:

@@ -89,7 +89,7 @@ class Attempts:
             request = link  # it counts as the page itself, which nobody else will fetch
 
     async def _handle(self, lease: Lease, page: Page) -> Ending:
-        outcome = await run_handler(self.spider, page, is_known=self.memory.knows)
+        outcome = await run_handler(self.spider, page, known=self.memory.urls)
         links = [link for link in outcome.requests if self._may_be_fetched(link)]
         return Ending(
             done=Completion(lease=lease, items=outcome.items, links=links),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from skitter.errors import SkitterError
@@ -12,7 +13,7 @@ from skitter.frontier.items import set_aside
 from skitter.model import Ended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from skitter.frontier.frontier import Frontier
     from skitter.model import Completion, Request
@@ -27,23 +28,20 @@ LONGEST_PAUSE_S = 5.0
 class LinkMemory:
     """Links that were lately added, so that a link on every page costs a look-up and no call.
 
-    Two generations: when the young one is full, the old one is forgotten. A link that is
-    forgotten is offered again, and the frontier knows it.
+    When it is full, the older half is forgotten. A link that is forgotten is offered again, and
+    the frontier knows it.
     """
 
     size: int = 100_000
-    _young: set[str] = field(default_factory=set)
-    _old: set[str] = field(default_factory=set)
+    urls: dict[str, None] = field(default_factory=dict)  # of plain GETs, oldest first
 
-    def knows(self, link: Request) -> bool:
-        if link.unique or link.method != "GET":
-            return False
-        return link.url in self._young or link.url in self._old
-
-    def add(self, links: list[Request]) -> None:
-        self._young.update(one.url for one in links if one.method == "GET" and not one.unique)
-        if len(self._young) > self.size // 2:
-            self._old, self._young = self._young, set()
+    def add(self, links: Iterable[Request]) -> None:
+        for one in links:
+            if one.method == "GET" and not one.unique:
+                self.urls[one.url] = None
+        if len(self.urls) > self.size:
+            for url in list(islice(self.urls, len(self.urls) // 2)):
+                del self.urls[url]
 
 
 @dataclass(slots=True)
@@ -137,7 +135,7 @@ class Endings:
         for completion, answer in zip(done, answers, strict=True):
             if answer is Ended.DONE:
                 self.tally.pages += 1
-                self.memory.add(list(completion.links))
+                self.memory.add(completion.links)
             else:
                 self.tally.late += 1
                 self.log("warning", f"{completion.lease.url}: too late, somebody else has it")
