@@ -68,6 +68,8 @@ DEFAULT_RULES: Final = Canonical()
 
 def identify(url: str, rules: Canonical = DEFAULT_RULES) -> Target:
     """Say what to fetch, what to remember and whom to be polite to, or raise BadURL."""
+    if host := _host_of_plain(url):
+        return Target(url, _canonical(url, rules), host)
     _refuse_unfit_text(url)
     try:
         href = normalize_url(url)
@@ -172,6 +174,17 @@ def _origin_of(base: str) -> str | None:
     """`https://host:port` of a page, as a parser spells it; None if it has no host."""
     end = base.find("/", 8) + 1
     return _spell_origin(base[:end] if end else base)  # by what all pages of a site share
+
+
+def _host_of_plain(url: str) -> str | None:
+    """The host of a URL that a parser would leave as it is; None if that takes a parser to say."""
+    end = url.find("/", 8) if isinstance(url, str) else -1
+    if end < 0 or not _PLAIN_PATH.fullmatch(url, end):
+        return None
+    origin = _spell_origin(url[: end + 1])
+    if origin is None or len(origin) != end or "@" in origin or not url.startswith(origin):
+        return None
+    return origin.partition("//")[2]
 
 
 @lru_cache(maxsize=4096)

@@ -573,3 +573,24 @@ def test_a_link_that_is_resolved_from_memory_belongs_to_its_own_page():
 def test_a_link_too_long_to_be_kept_is_resolved_all_the_same():
     long = "/" + "a" * 1000
     assert join_all("https://a.test/x", [long, "/" + "a" * 10_000]) == ["https://a.test" + long]
+
+
+@patient
+@given(
+    origin=st.sampled_from(
+        [
+            *("http://a.test", "https://a.test:8443", "http://a.test:80", "http://127.1", "http://é"),
+            *("http://A.test", "http://u@a.test", "http://[::1]", "http:/a.test", "http://a b"),
+        ]
+    ),
+    path=st.from_regex(r"/[A-Za-z0-9._~/?=&#%-]{0,30}", fullmatch=True),
+)
+def test_the_quick_way_to_identify_a_plain_url_is_the_parsers_way(origin, path):
+    try:
+        target = identify(origin + path)
+    except BadURL:
+        return
+    parsed = ada_url.URL(origin + path)
+
+    assert target.url == parsed.href.partition("#")[0]
+    assert target.host == parsed.host

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 import webencodings
@@ -50,23 +51,31 @@ def decode(body: bytes, headers: Headers = ()) -> tuple[str, str]:
 
 def _declared(body: bytes, headers: Headers) -> str | None:
     content_type = next((value for key, value in headers if key == "content-type"), "")
-    label = _CHARSET.search(content_type[:_CONTENT_TYPE_CHARS])
-    name = _name(label[1]) if label else None
-    return name or _in_document(body[:_PRESCAN_BYTES])
+    return _in_content_type(content_type) or _in_document(body[:_PRESCAN_BYTES])
+
+
+@lru_cache(maxsize=256)  # a site says the same on every page
+def _in_content_type(value: str) -> str | None:
+    label = _CHARSET.search(value[:_CONTENT_TYPE_CHARS])
+    return _name(label[1]) if label else None
 
 
 def _in_document(start: bytes) -> str | None:
     """HTML 13.2.3.2: what the document says of itself, in an XML declaration or a meta element."""
     if xml := _XML.match(start):
         return _readable(xml[1].decode("latin-1"))
-    for meta in _META.finditer(_COMMENT.sub(b"", start)):
-        label = _in_meta(meta[1].decode("latin-1"))
-        if label and (name := _readable(label)):
-            return name
-    return None
+    if b"<!--" in start:
+        start = _COMMENT.sub(b"", start)
+    return next((name for meta in _META.finditer(start) if (name := _in_meta(meta[1]))), None)
 
 
-def _in_meta(text: str) -> str | None:
+@lru_cache(maxsize=256)
+def _in_meta(attributes: bytes) -> str | None:
+    label = _label_of(attributes.decode("latin-1"))
+    return _readable(label) if label else None
+
+
+def _label_of(text: str) -> str | None:
     attributes: dict[str, str] = {}
     for found in _ATTRIBUTE.finditer(text):
         value = next(group for group in found.groups()[1:] if group is not None)
