@@ -136,28 +136,63 @@ def join_all(base: str, links: Iterable[str]) -> list[str]:
     The pages of a site share most of their links, so what was resolved lately is remembered,
     under as much of the base as it depends on.
     """
-    origin, folder = join(base, "/") or base, ""
+    above = _lately.at(_origin_of(base) or base)  # without a slash: not the place of a folder
+    below: _Place | None = None
     found: dict[str | None, None] = {}
     for link in links:
-        if len(link) > _WORTH_KEEPING:
-            found[_drop_fragment(join(base, link))] = None
-        elif link.startswith(_ROOTED):
-            found[_resolve(origin, link)] = None
-        elif (link[:1].isalnum() or link[:1] == ".") and ":" not in link:
-            folder = folder or join(base, ".") or base
-            found[_resolve(folder, link)] = None
-        else:  # empty, ?query and #fragment depend on all of the base; and what is no link at all
-            found[_resolve(base, link)] = None
+        url = above.get(link)
+        if url is None:
+            if link.startswith(_ROOTED):
+                url = above.resolve(link)
+            elif (link[:1].isalnum() or link[:1] == ".") and ":" not in link:  # a path from here
+                below = below or _lately.at(join(base, ".") or base)
+                url = below.get(link) or below.resolve(link)
+            else:  # empty, ?query and #fragment depend on all of the base; or it is no link at all
+                url = _drop_fragment(join(base, link))
+        found[url] = None
     return [url for url in found if url]
 
 
 _ROOTED: Final = ("/", "http://", "https://")
-_WORTH_KEEPING: Final = 500  # characters: the memory is bounded in bytes, too
+_WORTH_KEEPING: Final = 500  # characters: so the memory is bounded in bytes, too
 
 
-@lru_cache(maxsize=16_384)
-def _resolve(base: str, link: str) -> str | None:
-    return _drop_fragment(join(base, link))
+class _Place(dict[str, str]):
+    """Links as they are written at one place, and where they lead."""
+
+    def __init__(self, base: str) -> None:
+        super().__init__()
+        self._base = base
+
+    def resolve(self, link: str) -> str | None:
+        url = _drop_fragment(join(self._base, link))
+        if url and len(link) <= _WORTH_KEEPING:
+            self[link] = url
+            _lately.make_room()
+        return url
+
+
+class _Lately:
+    """All places. Forgets everything when it is full."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._room = size, size
+        self._places: dict[str, _Place] = {}
+
+    def at(self, base: str) -> _Place:
+        place = self._places.get(base)
+        if place is None:
+            self.make_room()
+            place = self._places[base] = _Place(base)
+        return place
+
+    def make_room(self) -> None:
+        self._room -= 1
+        if self._room < 0:
+            self._places, self._room = {}, self._size
+
+
+_lately: Final = _Lately(size=32_768)
 
 
 def _drop_fragment(url: str | None) -> str | None:
