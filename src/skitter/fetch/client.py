@@ -92,12 +92,15 @@ class HttpFetcher:
         self, request: Request, url: str, *, allowed: bool, started: float
     ) -> Response:
         answer = await self._send(request, url)
-        async with answer.stream() as stream:  # leaving it lets go of the connection
+        try:
             address = _ip(answer.remote_addr)
             if not allowed:
                 self._guard.check_address(url, address)
             headers = self._read_headers(url, answer.headers)
-            body = await self._read_body(url, stream)
+        except FetchError:
+            await answer.close()
+            raise
+        body = await self._read_body(url, answer)
         return Response(
             url=request.url,
             status=answer.status.as_int(),
@@ -139,7 +142,15 @@ class HttpFetcher:
         except UnicodeDecodeError:
             return tuple([(name.decode(), _text(value)) for name, value in raw])
 
-    async def _read_body(self, url: str, stream: wreq.Streamer) -> bytes:
+    async def _read_body(self, url: str, answer: wreq.Response) -> bytes:
+        # Known only where nothing is chunked or packed: it is not what the server claims.
+        length = answer.content_length
+        if length is not None and length <= self._options.max_body_bytes:
+            return bytes(await answer.bytes())
+        async with answer.stream() as stream:  # leaving it lets go of the connection
+            return await self._count_body(url, stream)
+
+    async def _count_body(self, url: str, stream: wreq.Streamer) -> bytes:
         """Count while it comes: a small gzip can be a huge page."""
         chunks: list[memoryview] = []
         room = self._options.max_body_bytes
@@ -151,7 +162,7 @@ class HttpFetcher:
                         url, f"the body is over {self._options.max_body_bytes:,} bytes"
                     )
                 chunks.append(chunk)
-        return bytes(chunks[0]) if len(chunks) == 1 else b"".join(chunks)
+        return b"".join(chunks)
 
     async def _check_target(self, url: str) -> None:
         """Refuse before anything is sent: by the URL, then by each address of the name."""
