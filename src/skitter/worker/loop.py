@@ -104,15 +104,18 @@ class Worker:
     # --- leasing ----------------------------------------------------------------------------------
 
     async def _pump(self) -> None:
-        """Refill in batches when slots are free: never more than can be started now."""
-        few = max(1, self.options.concurrency // 4)
+        """Refill in batches when slots are free: never more than can be started now.
+
+        By halves: answers come in bursts, and while one half is handled the other is fetched.
+        """
+        few, half = (max(1, self.options.concurrency // part) for part in (4, 2))
         while not self._stop.is_set():
             free = self.options.concurrency - len(self._active)
             if free < few:
                 self._free.clear()
                 await self._free.wait()
                 continue
-            leases, again_in_s = await self._lease(free)
+            leases, again_in_s = await self._lease(min(free, half))
             if len(leases) == 1 and self._is_suspect(leases[0]):
                 await self._quarantine(leases[0])
                 continue
