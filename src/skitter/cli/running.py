@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import time
@@ -13,7 +14,7 @@ from skitter.cli.load import LOAD_TO
 from skitter.cli.output import emit_json, err, tell
 from skitter.cli.progress import CrawlDisplay, Moment, Rate
 from skitter.cli.report import report_of, show_report
-from skitter.errors import JobMissing, SkitterError, SpiderError
+from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
 from skitter.fetch.guard import authority_of, refusal_of_name
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.connection import Server
@@ -31,6 +32,7 @@ from skitter.spider.spider import run_hooks
 MAX_ITEMS = 50_000
 SEED_BATCH = 1000
 ETA_EVERY_S = 3.0
+LAST_LOOK_S = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,7 @@ async def run_plan(plan: Plan) -> int:
         with CrawlDisplay(err, quiet=plan.as_json) as display:
             supervisor.on_tick = _Painter(frontier, display, began).paint
             over = await supervisor.run()
-        stats = await frontier.stats()
+        stats = await _last_look(frontier)
         over = over and stats.state is not State.CANCEL
         if over:
             await _run_finish_hooks(plan.spider, stats)
@@ -76,6 +78,18 @@ async def run_plan(plan: Plan) -> int:
     else:
         show_report(report, hints=not plan.is_demo)
     return report.exit_code
+
+
+async def _last_look(frontier: Frontier) -> Stats:
+    """Somebody waits at the terminal, and has pressed Ctrl-C perhaps because of the server."""
+    try:
+        async with asyncio.timeout(LAST_LOOK_S):
+            return await frontier.stats()
+    except TimeoutError:
+        raise ServerUnreachable(
+            "stopped; the server does not answer, so nobody knows what is left: "
+            "run it again to go on."
+        ) from None
 
 
 async def _open(server: Server, plan: Plan) -> Frontier:

@@ -6,17 +6,19 @@ import asyncio
 import signal
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from skitter.errors import SkitterError, SpiderError
+from skitter.errors import ServerUnreachable, SkitterError, SpiderError
 from skitter.frontier.crew import Vitals
 from skitter.frontier.feed import feed_length, take_feed
 from skitter.model import Ended, State
 from skitter.spider.blame import describe
 from skitter.spider.spider import run_hooks
-from skitter.worker.pulse import Logbook, Pulse
+from skitter.worker.pulse import Logbook, Pulse, cancel_all
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease
     from skitter.worker.attempt import Attempts
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 IDLE_S = 0.2  # how long to wait for news when there is nothing to do
 FEED_S = 0.2
+#: After the grace, or a second signal: how long results and leases may take to be handed in.
+HAND_IN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,8 @@ class Worker:
     _free: asyncio.Event = field(default_factory=asyncio.Event)
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _signals: int = 0
+    _held: list[Lease] = field(default_factory=list)  # leased, and not begun
+    _leash: asyncio.Timeout | None = None
     _broken: BaseException | None = None
 
     @property
@@ -59,28 +65,31 @@ class Worker:
     async def run(self) -> None:
         """Work until the crawl has finished, or until told to stop."""
         pulse = self._pulse()
-        self._watch_signals()
         self.endings.on_handed_in = self._free.set
-        await self._greet()
-        self.logbook("info", "worker started")
-        helpers = [
-            asyncio.create_task(work())
-            for work in (self.endings.run, pulse.run, self._extend, self._feed)
-        ]
-        for helper in helpers:
-            helper.add_done_callback(self._mourn)
+        helpers: list[asyncio.Task[None]] = []
         try:
-            await self._pump()
-            await self._wind_down()
+            async with asyncio.timeout(None) as self._leash:
+                self._watch_signals()
+                await self._greet()
+                self.logbook("info", "worker started")
+                helpers += map(self._start, (self.endings.run, pulse.run, self._extend, self._feed))
+                await self._pump_or_break()
+                await self._wind_down()
+                self.logbook("info", "worker stopped")
+                await cancel_all(helpers)
+                await pulse.end()
+        except TimeoutError:
+            raise self._abandon() from None
         finally:
-            for helper in helpers:
-                helper.cancel()
-            await asyncio.gather(*helpers, return_exceptions=True)
-            await self.endings.flush()
-            self.logbook("info", "worker stopped")
-            await pulse.end()
+            self._leash = None
+            await cancel_all([*helpers, *self._active])
         if self._broken:
             raise self._broken
+
+    def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+        helper = asyncio.create_task(work())
+        helper.add_done_callback(self._mourn)
+        return helper
 
     def _mourn(self, helper: asyncio.Task[None]) -> None:
         """A helper never ends by itself: without it the worker would only seem to work."""
@@ -96,12 +105,26 @@ class Worker:
             raise SpiderError(f"an on_start hook failed: {describe(error)}") from error
 
     def stop(self) -> None:
-        """Lease nothing more; a second call does not wait for what is under way."""
+        """Lease nothing more; a second call does not wait for what is under way.
+
+        From here everything has an end, also when the server does not answer any more.
+        """
         self._signals += 1
         self._stop.set()
         self._free.set()
+        if self._leash and self._signals <= 2:
+            grace_s = self.options.grace_s if self._signals == 1 else 0.0
+            self._leash.reschedule(asyncio.get_running_loop().time() + grace_s + HAND_IN_S)
 
     # --- leasing ----------------------------------------------------------------------------------
+
+    async def _pump_or_break(self) -> None:
+        """What breaks the pump is raised after the results at hand went in."""
+        try:
+            await self._pump()
+        except SkitterError as error:
+            self._broken = error
+            self.stop()
 
     async def _pump(self) -> None:
         """Refill in batches when slots are free: never more than can be started now.
@@ -116,6 +139,9 @@ class Worker:
                 await self._free.wait()
                 continue
             leases, again_in_s = await self._lease(min(free, half))
+            if self._stop.is_set():
+                self._held += leases
+                return
             if len(leases) == 1 and self._is_suspect(leases[0]):
                 await self._quarantine(leases[0])
                 continue
@@ -162,11 +188,17 @@ class Worker:
 
     async def _quarantine(self, lease: Lease) -> None:
         """It may be what makes workers vanish: it runs with nobody beside it."""
-        while self._active:
-            await asyncio.wait(self._active)
-        await self.endings.flush()
-        self._begin(lease)
-        await asyncio.wait(self._active)
+        self._held.append(lease)
+        if await self._is_alone():
+            self._begin(self._held.pop())
+            await self._is_alone()
+
+    async def _is_alone(self) -> bool:
+        """Wait until nothing is under way or on its way to the server. False: told to stop."""
+        while (self._active or len(self.endings)) and not self._stop.is_set():
+            self._free.clear()
+            await self._free.wait()
+        return not self._stop.is_set()
 
     async def _attempt(self, lease: Lease) -> None:
         self.endings.add(await self.attempts.make(lease))
@@ -199,13 +231,21 @@ class Worker:
         deadline = time.monotonic() + self.options.grace_s
         while self._active and self._signals < 2 and time.monotonic() < deadline:
             await asyncio.wait(self._active, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
-        left = dict(self._active)
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        left = [lease for lease, _ in self._active.values()] + self._held
+        await cancel_all(list(self._active))
+        await self.endings.flush()
         if left:
-            await self.frontier.release([lease for lease, _ in left.values()])
+            await self.frontier.release(left)
+            self._held.clear()
             self.logbook("info", f"handed back {len(left)} requests")
+
+    def _abandon(self) -> SkitterError:
+        """What is not handed in is not lost: the leases run out, and others do it again."""
+        left = len(self._held) + len(self._active) + len(self.endings)
+        return ServerUnreachable(
+            f"the server did not answer in time, and {left} requests could not be handed back: "
+            f"others get them when their leases run out, within {self.options.lease_s:g} s."
+        )
 
     # --- beside the attempts ----------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from skitter.errors import SkitterError
 from skitter.frontier.crew import Heartbeat, Vitals, beat, leave, log, server_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from skitter.frontier.frontier import Frontier
 
@@ -96,3 +96,11 @@ def memory_mb() -> float:
     """The largest this process has been."""
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return used / (2**20 if sys.platform == "darwin" else 1024)
+
+
+async def cancel_all(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Insist: while it connects, the Redis client may swallow a cancellation."""
+    while pending := [task for task in tasks if not task.done()]:
+        for task in pending:
+            task.cancel()
+        await asyncio.wait(pending, timeout=0.1)

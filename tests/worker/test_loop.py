@@ -1,0 +1,127 @@
+"""A worker stops in order, and in any case."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from conftest import rude
+from skitter.errors import ServerUnreachable
+from skitter.fetch.static import StaticFetcher
+from skitter.frontier.connection import connect
+from skitter.frontier.jobs import create_job
+from skitter.model import Request
+from skitter.spider import Spider
+from skitter.valkey import running, start, stop
+from skitter.worker import loop
+from skitter.worker.attempt import Attempts
+from skitter.worker.endings import Endings, LinkMemory
+from skitter.worker.loop import Worker, WorkerOptions
+from skitter.worker.pulse import Logbook
+
+SLOW, QUICK = "https://a.test/slow", "https://a.test/quick"
+
+
+class SlowFetcher(StaticFetcher):
+    """One page never ends; `begun` tells that it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__({QUICK: b"quick"})
+        self.begun = asyncio.Event()
+
+    async def fetch(self, request):
+        if request.url == SLOW:
+            self.begun.set()
+            await asyncio.Event().wait()
+        return await super().fetch(request)
+
+
+def make_worker(frontier, fetcher, **options) -> Worker:
+    spider = Spider("w", ["https://a.test/"])
+    spider.page(describe)
+    memory, logbook = LinkMemory(), Logbook()
+    attempts = Attempts(spider, fetcher, None, memory, logbook)
+    endings = Endings(frontier, memory, logbook)
+    return Worker(frontier, attempts, endings, logbook, WorkerOptions(**options))
+
+
+def describe(page):
+    yield {"url": page.url}
+
+
+@pytest.fixture
+async def frontier(server, job):
+    """On the server's own clock: a worker waits for it."""
+    return await create_job(server, job, options=rude())
+
+
+async def test_a_second_signal_hands_back_what_is_under_way_at_once(frontier):
+    await frontier.add([Request(url=SLOW), Request(url=QUICK)])
+    fetcher = SlowFetcher()
+    worker = make_worker(frontier, fetcher, grace_s=3600)
+    running_worker = asyncio.create_task(worker.run())
+    await fetcher.begun.wait()
+
+    worker.stop()
+    worker.stop()
+    await running_worker
+
+    stats = await frontier.stats()
+    assert (stats.leased, stats.lost, stats.done + stats.pending) == (0, 0, 2)
+
+
+async def test_a_suspect_that_waits_for_its_turn_is_handed_back_unharmed(frontier):
+    await frontier.add([Request(url=QUICK)])
+    for _ in range(2):
+        await frontier.lease(1, ttl_s=0.001)
+        await _until(lambda: frontier.reap())
+    await frontier.add([Request(url=SLOW, priority=1)])
+    fetcher = SlowFetcher()
+    worker = make_worker(frontier, fetcher, grace_s=0, concurrency=8)
+    running_worker = asyncio.create_task(worker.run())
+    await fetcher.begun.wait()
+    await _until(lambda: _is(lambda: len(worker._held) == 1))
+
+    worker.stop()
+    await running_worker
+
+    stats = await frontier.stats()
+    assert (stats.pending, stats.leased, stats.lost) == (2, 0, 2)
+
+
+async def test_a_server_that_died_holds_nobody_back_who_wants_to_leave(short_dir, monkeypatch):
+    monkeypatch.setattr(loop, "HAND_IN_S", 0.2)
+    home = short_dir / "dies"
+    embedded = start(home)
+    try:
+        async with connect(embedded.url) as server:
+            frontier = await create_job(server, "dying", options=rude())
+            await frontier.add([Request(url=SLOW), Request(url=QUICK)])
+            fetcher = SlowFetcher()
+            worker = make_worker(frontier, fetcher, grace_s=0.1)
+            running_worker = asyncio.create_task(worker.run())
+            await fetcher.begun.wait()
+
+            found = running(home)
+            assert found is not None
+            os.kill(found.pid, signal.SIGKILL)
+            worker.stop()
+
+            with pytest.raises(ServerUnreachable, match="could not be handed back"):
+                await running_worker
+    finally:
+        stop(home)
+
+
+async def _until(condition) -> None:
+    while True:
+        if await condition():
+            return
+        await asyncio.sleep(0.005)
+
+
+async def _is(condition) -> bool:
+    return bool(condition())
