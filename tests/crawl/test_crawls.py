@@ -229,6 +229,9 @@ def test_a_crashing_worker_is_started_again(open_shop, make_machine, until):
     _, err = crawl.communicate(timeout=120)
     assert crawl.returncode == 0, err
     assert_complete(machine, shop)
+    logs = machine.call("logs", "books", "--level", "error").stdout
+    assert "was killed by SIGKILL" in logs
+    assert "requests were taken back from it" in logs
 
 
 def test_scaling_while_it_runs(open_shop, make_machine, until):

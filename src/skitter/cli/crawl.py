@@ -17,6 +17,7 @@ from skitter.cli.plain import PLAIN, Plain, job_name_of, politeness_of, spider_o
 from skitter.cli.running import Plan, run_plan, supervisor_of
 from skitter.errors import BadOption, UsageError
 from skitter.frontier.jobs import create_job, open_job
+from skitter.frontier.shard import MARK, client_name
 from skitter.settings import Layout
 from skitter.spider import load_spider
 from skitter.worker.loop import WorkerOptions
@@ -189,7 +190,8 @@ def work(
 
     async def main() -> None:
         async with open_server(settings(redis, directory), progress=tell) as server:
-            frontier = await open_job(server, job)
+            name = client_name(mark=os.environ.get(MARK))
+            frontier = await open_job(server, job, client=name)
             async with open_worker(frontier, spider, manners=manners, options=options) as one:
                 await one.run()
 

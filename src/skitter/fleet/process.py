@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from skitter.errors import UsageError
 from skitter.fleet.plan import restart_after_s
+from skitter.frontier.shard import MARK, client_name, new_mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
 HEALTHY_S = 10.0
 #: The exit code of a mistake that a repeat would only repeat.
 USAGE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """A process that ended badly: its name on the server, and what to tell people."""
+
+    client: str
+    text: str
 
 
 @dataclass(slots=True)
@@ -30,6 +39,7 @@ class Child:
     finished: bool = False
     deaths: int = 0
     restarts: int = 0
+    _client: str = ""
     _started_at: float = 0.0
     _not_before: float = field(default=0.0)
 
@@ -37,23 +47,25 @@ class Child:
     def running(self) -> bool:
         return self.process is not None and self.process.returncode is None
 
-    async def ensure(self) -> str | None:
-        """Start it if it should run and may. Returns what happened, for the log."""
+    async def ensure(self) -> Death | None:
+        """Start it if it should run and may. Returns how the one before died."""
         if self.running or self.finished:
             return None
-        said = self._bury() if self.process is not None else None
+        death = self._bury() if self.process is not None else None
         if self.finished or time.monotonic() < self._not_before:
-            return said
+            return death
+        mark = new_mark()
         self.process = await asyncio.create_subprocess_exec(
             *self.command,
-            env=dict(self.environment),
+            env={**self.environment, MARK: mark},
             stdin=asyncio.subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C goes to the supervisor, which stops them in order
         )
+        self._client = client_name(pid=self.process.pid, mark=mark)
         self._started_at = time.monotonic()
-        return said
+        return death
 
-    def _bury(self) -> str | None:
+    def _bury(self) -> Death | None:
         """Note how it ended."""
         assert self.process is not None
         code, pid = self.process.returncode, self.process.pid
@@ -70,23 +82,24 @@ class Child:
         self.restarts += 1
         pause_s = restart_after_s(self.deaths)
         self._not_before = time.monotonic() + pause_s
-        return f"process {pid} {_cause(code)}; it is started again in {pause_s:.1f} s"
+        return Death(
+            client=self._client,
+            text=f"process {pid} {_cause(code)}; it is started again in {pause_s:.1f} s",
+        )
 
     def tell(self, number: signal.Signals) -> None:
         if self.process is not None and self.running:
             self.process.send_signal(number)
 
-    async def stop(self, *, grace_s: float) -> None:
-        """SIGTERM, and SIGKILL after the grace: leases come back by themselves."""
-        if self.process is None or not self.running:
-            return
-        self.tell(signal.SIGTERM)
-        try:
-            async with asyncio.timeout(grace_s):
-                await self.process.wait()
-        except TimeoutError:
-            self.tell(signal.SIGKILL)
+    async def ended(self) -> None:
+        if self.process is not None:
             await self.process.wait()
+
+    async def kill(self) -> str:
+        """Without mercy. Returns its name on the server."""
+        self.tell(signal.SIGKILL)
+        await self.ended()
+        return self._client
 
 
 def _cause(code: int | None) -> str:

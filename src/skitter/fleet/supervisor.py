@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from skitter.errors import SkitterError
 from skitter.fleet.plan import Load, wanted_processes
-from skitter.fleet.process import Child
+from skitter.fleet.process import Child, Death
 from skitter.frontier.crew import heartbeats, log, server_time, wanted_workers
 from skitter.frontier.feed import feed_length
+from skitter.frontier.forfeit import forfeit
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from skitter.frontier.frontier import Frontier
     from skitter.model import Stats
 
+T = TypeVar("T")
+
 TICK_S = 0.25
 STOP_GRACE_S = 30.0
+#: After a second signal: workers need a few seconds to hand back what they hold.
+HURRY_S = 8.0
+STOP_TICK_S = 0.1
+FORFEIT_S = 1.0
 #: A worker that is alive and has not been heard of for so long stands still: a page may keep its
 #: parser busy for hours, and then nobody else's pages move either.
 STUCK_S = 120.0
@@ -47,6 +56,8 @@ class Supervisor:
     _leaving: list[Child] = field(default_factory=list)
     _loader: Child | None = None
     _signals: int = 0
+    _stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    _patience_ends: float = math.inf
     _looked_at: float = 0.0
 
     async def run(self) -> bool:
@@ -60,7 +71,7 @@ class Supervisor:
             while not self._signals:
                 if await self._tick():
                     return True
-                await asyncio.sleep(TICK_S)
+                await self._unless_stopped(asyncio.sleep(TICK_S))
             return False
         finally:
             await self._stop_all()
@@ -70,8 +81,11 @@ class Supervisor:
     def stop(self) -> None:
         """Stop in order; a second time, tell the processes not to wait for what is under way."""
         self._signals += 1
+        self._stopping.set()
+        grace_s = STOP_GRACE_S if self._signals == 1 else HURRY_S
+        self._patience_ends = min(self._patience_ends, time.monotonic() + grace_s)
         if self._signals > 1:
-            for child in self._crew:
+            for child in self._children:
                 child.tell(signal.SIGTERM)
 
     async def _tick(self) -> bool:
@@ -85,14 +99,26 @@ class Supervisor:
                 await self.on_server_away()
             return False  # the workers wait as well
 
+    async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """What it answers; None when somebody stops us first. Only for work without effect."""
+        tasks = asyncio.create_task(work), asyncio.create_task(self._stopping.wait())
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0].done():
+            tasks[1].cancel()
+            return tasks[0].result()
+        tasks[0].cancel()
+        return None
+
     async def _look(self) -> bool:
-        stats = await self.frontier.stats()
+        stats = await self._unless_stopped(self.frontier.stats())
+        if stats is None:
+            return False
         wish = await wanted_workers(self.frontier)
         over = await self._is_over(stats)
         if not over:
             await self._follow_plan(self.workers if wish is None else wish, stats)
         if self._loader:
-            await self._say(await self._loader.ensure())
+            await self._mourn(await self._loader.ensure())
         await self._kill_the_stuck()
         if self.on_tick:
             await self.on_tick(stats, sum(child.running for child in self._crew))
@@ -119,7 +145,7 @@ class Supervisor:
         for child in self._crew:
             if child.finished and not stats.finished:
                 child.finished = False  # work came back after it went home
-            await self._say(await child.ensure())
+            await self._mourn(await child.ensure())
         self._leaving = [child for child in self._leaving if child.running]
 
     async def _kill_the_stuck(self) -> None:
@@ -137,17 +163,37 @@ class Supervisor:
             if child.process and child.running and child.process.pid in silent:
                 child.tell(signal.SIGKILL)
 
-    async def _say(self, text: str | None) -> None:
-        if text:
+    async def _mourn(self, death: Death | None) -> None:
+        """What a dead worker held is handed out again at once, and not when its leases run out."""
+        if death:
             self.restarts += 1
+            taken = await forfeit(self.frontier, death.client)
+            text = f"{death.text}; {taken} requests were taken back from it"
             await log(self.frontier, "error", f"supervisor-{os.getpid()}", text)
+
+    @property
+    def _children(self) -> list[Child]:
+        return [*self._crew, *self._leaving, *([self._loader] if self._loader else [])]
 
     async def _stop_all(self) -> None:
         """Workers first, so that the loader still gets what they hand in."""
-        crew = self._crew + self._leaving
-        await asyncio.gather(*(child.stop(grace_s=STOP_GRACE_S) for child in crew))
+        self._patience_ends = min(self._patience_ends, time.monotonic() + STOP_GRACE_S)
+        await self._stop(self._crew + self._leaving)
         if self._loader:
-            await self._loader.stop(grace_s=STOP_GRACE_S)
+            await self._stop([self._loader])
+
+    async def _stop(self, children: list[Child]) -> None:
+        """SIGTERM; when patience ends, which a second signal makes soon, SIGKILL."""
+        for child in children:
+            child.tell(signal.SIGTERM)
+        ends = {asyncio.create_task(child.ended()) for child in children}
+        while ends and time.monotonic() < self._patience_ends:
+            _, ends = await asyncio.wait(ends, timeout=STOP_TICK_S)
+        for child in [child for child in children if child.running]:
+            client = await child.kill()
+            with suppress(SkitterError, TimeoutError):  # else its leases run out by themselves
+                async with asyncio.timeout(FORFEIT_S):
+                    await forfeit(self.frontier, client)
 
 
 def _cpu_share() -> float:

@@ -59,10 +59,14 @@ async def open_job(
     job: str,
     *,
     as_found: bool = False,
+    client: str | None = None,
     clock: Callable[[], int] | None = None,
 ) -> Frontier:
-    """Open a job that exists. As found: also one that is damaged or half purged."""
-    frontier = await _frontier(server, check_job_name(job), clock)
+    """Open a job that exists. As found: also one that is damaged or half purged.
+
+    `client`: a name that nobody used before; without it, one is made.
+    """
+    frontier = await _frontier(server, check_job_name(job), clock, client)
     if as_found:
         return frontier
     states = await read_states(frontier)
@@ -100,7 +104,9 @@ async def purge_job(frontier: Frontier) -> int:
     return removed
 
 
-async def _frontier(server: Server, job: str, clock: Callable[[], int] | None) -> Frontier:
+async def _frontier(
+    server: Server, job: str, clock: Callable[[], int] | None, client: str | None = None
+) -> Frontier:
     raw = await server.command("HGET", JOBS, job)
     if raw is None:
         raise JobMissing(job, await list_jobs(server))
@@ -108,7 +114,7 @@ async def _frontier(server: Server, job: str, clock: Callable[[], int] | None) -
         layout = msgspec.json.decode(raw, type=Layout)
     except msgspec.MsgspecError as error:
         raise JobDamaged(job, f"its layout cannot be read ({error})") from None
-    name = client_name()
+    name = client or client_name()
     shards = [Shard(server, ShardKeys(job, number), name, clock) for number in range(layout.shards)]
     return Frontier(job, layout, JobOptions(), shards)
 

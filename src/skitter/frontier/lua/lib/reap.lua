@@ -22,10 +22,14 @@ local function lose(fp)
   end
 end
 
+local function lose_all(fps)
+  for _, fp in ipairs(fps) do lose(fp) end
+  bulk('ZREM', lease, fps)
+  bulk('HDEL', holder, fps)
+end
+
 local function reap(at_most)
   local expired = redis.call('ZRANGE', lease, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, at_most)
-  for _, fp in ipairs(expired) do lose(fp) end
-  bulk('ZREM', lease, expired)
-  bulk('HDEL', holder, expired)
+  lose_all(expired)
   return #expired
 end
