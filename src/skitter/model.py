@@ -176,4 +176,6 @@ class Stats:
     late: int = 0  # ends that came after that, and had no effect
     rejected: int = 0  # items that were set aside
     hosts: int = 0
-    finished: bool = False
+    fed: int = 0  # messages in the feed list
+    crawled: bool = False  # nothing left to fetch: nothing pending, delayed, leased or fed
+    finished: bool = False  # and no item waits for a loader

@@ -204,7 +204,7 @@ def rude(*, max_in_flight: int = 1000, max_losses: int = 1000) -> JobOptions:
 async def finished(frontier: Frontier, fleet: Fleet | None = None) -> bool:
     """Whether nothing is left to do. Workers that die of an error are not waited for in vain."""
     assert fleet is None or not fleet.complaints()
-    return (await frontier.stats()).finished
+    return (await frontier.stats()).crawled
 
 
 async def progress(frontier: Frontier, fleet: Fleet, *, by: int) -> None:

@@ -92,7 +92,7 @@ async def test_workers_stopped_at_random_moments_are_refused_as_often_as_they_ar
 
         async def somebody_lost_a_lease_or_all_is_done(lost=lost):
             stats = await frontier.stats()
-            return stats.lost > lost or stats.finished
+            return stats.lost > lost or stats.crawled
 
         await until(somebody_lost_a_lease_or_all_is_done, what="a lease ran out")
         os.kill(stopped.pid, signal.SIGCONT)

@@ -65,7 +65,8 @@ async def finish(frontier: Frontier) -> None:
         bad = [Failure(lease=one, error="no") for one in leases if one.url in HOPELESS]
         await frontier.complete(good)
         await frontier.bury(bad)
-        return not leases and (await frontier.stats()).finished
+        stats = await frontier.stats()
+        return not leases and not stats.pending + stats.delayed + stats.leased
 
     await until(nothing_is_left, what="the crawl is finished")
 

@@ -9,7 +9,7 @@ import pytest
 from skitter.errors import UsageError
 from skitter.frontier.audit import audit
 from skitter.frontier.dead import dead_letters
-from skitter.frontier.feed import feed_length, parse_message, take_feed
+from skitter.frontier.feed import parse_message, take_feed
 from skitter.frontier.keys import feed_key
 
 
@@ -34,7 +34,7 @@ async def test_urls_and_json_are_taken_in_their_order(frontier):
     assert [lease.url[-1] for lease in leases] == ["2", "1", "3"]
     request = leases[0].request
     assert (request.method, request.body, request.meta) == ("POST", b"q=1", {"n": 5})
-    assert await feed_length(frontier) == 0
+    assert (await frontier.stats()).fed == 0
 
 
 async def test_a_bad_message_is_a_dead_letter_and_stops_nobody(frontier):
@@ -60,7 +60,7 @@ async def test_messages_beyond_max_pending_stay_in_the_list(make_frontier):
 
     assert await take_feed(frontier) == 2
     assert await take_feed(frontier) == 0
-    assert await feed_length(frontier) == 3
+    assert (await frontier.stats()).fed == 3
 
 
 async def test_only_one_worker_takes_at_a_time(frontier):
@@ -69,7 +69,7 @@ async def test_only_one_worker_takes_at_a_time(frontier):
     await frontier.shards[0].server.command("SET", lock, "somebody")
 
     assert await take_feed(frontier) == 0
-    assert await feed_length(frontier) == 1
+    assert (await frontier.stats()).fed == 1
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from skitter.cli.output import clean
+from skitter.cli.output import clean, tell_state
 from skitter.cli.progress import duration
 from skitter.frontier.crew import Event, Heartbeat
 from skitter.frontier.eta import Bound, eta_s
@@ -74,7 +74,7 @@ class Look:
 
     @property
     def state(self) -> str:
-        return "finished" if self.stats.finished else self.stats.state.value
+        return tell_state(self.stats)
 
     @property
     def workers(self) -> int:

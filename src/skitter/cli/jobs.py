@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
-from skitter.cli.output import emit_json, emit_line, grid, pairs, say, tell
+from skitter.cli.output import emit_json, emit_line, grid, pairs, say, tell, tell_state
 from skitter.errors import (
     BadURL,
     SkitterError,
@@ -198,8 +198,7 @@ def _show_status(
 
 
 def _status_cells(stats: Stats, before: Stats | None, watch: bool) -> list[object]:
-    state = "finished" if stats.finished else stats.state.value
-    cells: list[object] = [stats.job, state, stats.pending, stats.delayed, stats.leased]
+    cells: list[object] = [stats.job, tell_state(stats), stats.pending, stats.delayed, stats.leased]
     cells += [stats.done, stats.dead, stats.seen]
     if watch:
         cells.append((stats.done - before.done) // 2 if before else 0)
@@ -208,11 +207,13 @@ def _status_cells(stats: Stats, before: Stats | None, watch: bool) -> list[objec
 
 def _status_rows(stats: Stats) -> Iterator[tuple[str, object]]:
     yield "job", stats.job
-    yield "state", f"{stats.state.value}{', finished' if stats.finished else ''}"
+    yield "state", tell_state(stats)
     for name in ("pending", "delayed", "leased", "done", "dead", "seen"):
         yield name, f"{getattr(stats, name):,}"
     yield "hosts", f"{stats.hosts:,}"
-    yield "items", f"{stats.items:,} waiting to be read"
+    if stats.fed:
+        yield "fed", f"{stats.fed:,} messages that no worker has taken"
+    yield "items", f"{stats.items:,} waiting for a loader"
     yield "so far", f"{stats.duplicates:,} duplicates, {stats.retried:,} retries"
     yield "", f"{stats.lost:,} leases ran out, {stats.late:,} late ends refused"
     if stats.refused:

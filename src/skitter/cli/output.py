@@ -11,8 +11,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from skitter.model import State
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from skitter.model import Stats
 
 # Control characters, and those that reverse the writing: what strangers wrote must not steer the
 # terminal. Rich lets ESC through.
@@ -58,6 +62,15 @@ def pairs(rows: Iterable[tuple[str, object]]) -> None:
     for name, value in rows:
         table.add_row(f"[dim]{escape(name)}[/]", _safe(str(value)))
     out.print(table)
+
+
+def tell_state(stats: Stats) -> str:
+    """What the operator wants, or how far it is."""
+    if stats.state is State.CANCEL:
+        return stats.state.value
+    if stats.finished:
+        return "finished"
+    return "loading" if stats.crawled else stats.state.value
 
 
 def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

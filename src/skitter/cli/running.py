@@ -62,7 +62,7 @@ async def run_plan(plan: Plan) -> int:
             pass  # a place that takes no items is told now, not by a loader that keeps dying
         before = await frontier.stats()
         plan = replace(plan, allow=(*plan.allow, *await _seed(frontier, plan.spider)))
-        if before.finished and before.seen and (await frontier.stats()).finished:
+        if before.crawled and (await frontier.stats()).crawled:
             tell(f"{frontier.job} was finished before, and the seeds are known: see --fresh.")
         supervisor = supervisor_of(frontier, plan, plan.out)
         with CrawlDisplay(err, quiet=plan.as_json) as display:

@@ -16,7 +16,6 @@ from skitter.errors import SkitterError
 from skitter.fleet.plan import Load, wanted_processes
 from skitter.fleet.process import Child, Death
 from skitter.frontier.crew import heartbeats, log, server_time, wanted_workers
-from skitter.frontier.feed import feed_length
 from skitter.frontier.forfeit import forfeit
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ class Supervisor:
         if stats is None:
             return False
         wish = await wanted_workers(self.frontier)
-        over = await self._is_over(stats)
+        over = self._is_over(stats)
         if not over:
             await self._follow_plan(self.workers if wish is None else wish, stats)
         if self._loader:
@@ -124,13 +123,9 @@ class Supervisor:
             await self.on_tick(stats, sum(child.running for child in self._crew))
         return over
 
-    async def _is_over(self, stats: Stats) -> bool:
-        """Nothing pending, delayed, leased, fed or unloaded."""
-        if self.keep_alive or not stats.finished or not stats.seen:
-            return False
-        if await feed_length(self.frontier):
-            return False
-        return self._loader is None or stats.items == 0
+    def _is_over(self, stats: Stats) -> bool:
+        """Without a loader here, items are somebody else's business."""
+        return not self.keep_alive and (stats.finished if self._loader else stats.crawled)
 
     async def _follow_plan(self, wish: int | None, stats: Stats) -> None:
         waiting = stats.pending + stats.delayed + stats.leased
@@ -143,7 +138,7 @@ class Supervisor:
             child.tell(signal.SIGTERM)
             self._leaving.append(child)
         for child in self._crew:
-            if child.finished and not stats.finished:
+            if child.finished and not stats.crawled:
                 child.finished = False  # work came back after it went home
             await self._mourn(await child.ensure())
         self._leaving = [child for child in self._leaving if child.running]

@@ -68,12 +68,6 @@ async def take_feed(frontier: Frontier) -> int:
         await server.command("DEL", lock)
 
 
-async def feed_length(frontier: Frontier) -> int:
-    """How many messages wait in the feed list."""
-    waiting: int = await frontier.shards[0].server.command("LLEN", feed_key(frontier.job))
-    return waiting
-
-
 async def _take(frontier: Frontier, messages: list[bytes]) -> list[bytes]:
     """Add what can be added; what is no request becomes a dead letter with its text."""
     offers: list[tuple[bytes, Offer]] = []

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
+from skitter.frontier.keys import feed_key
 from skitter.frontier.scripts import Code
 from skitter.frontier.wire import (
     Offer,
@@ -171,14 +172,22 @@ class Frontier:
         return sum(await side_by_side(shard.call("reap", at_most=at_most) for shard in self.shards))
 
     async def stats(self) -> Stats:
-        """One moment of every shard, added up."""
+        """One moment of every shard, added up; and the one place that knows when a job is over."""
+        # The feed first: a message leaves it after it was added, so none is missed in between.
+        fed: int = await self.shards[0].server.command("LLEN", feed_key(self.job))
         parts = await side_by_side(shard.counts() for shard in self.shards)
-        total = Counter[str]()
+        total = Counter[str](fed=fed)
         for _, counts in parts:
             total.update(counts)
         shown = {one.name: total[one.name] for one in fields(Stats) if one.type == "int"}
-        finished = total["finished"] == len(parts)
-        return Stats(job=self.job, state=State(parts[0][0]), finished=finished, **shown)
+        state, idle = State(parts[0][0]), total["finished"] == len(parts)
+        # A feed that nobody will take does not keep a job alive: a closed one, or one whose pages
+        # are spent, which is idle with URLs left.
+        left = total["pending"] - total["shelved"] + total["delayed"]
+        awaited = fed and state in (State.RUN, State.PAUSE) and not left
+        crawled = idle and total["seen"] > 0 and not awaited
+        finished = crawled and not total["items"]
+        return Stats(job=self.job, state=state, crawled=crawled, finished=finished, **shown)
 
     def _after_s(self, failure: Failure) -> float:
         if failure.after_s is not None:

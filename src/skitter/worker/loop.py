@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from skitter.errors import ServerUnreachable, SkitterError, SpiderError
 from skitter.frontier.crew import Vitals
-from skitter.frontier.feed import feed_length, take_feed
+from skitter.frontier.feed import take_feed
 from skitter.model import Ended, State
 from skitter.spider.blame import describe
 from skitter.spider.spider import run_hooks
@@ -170,8 +170,7 @@ class Worker:
         if self.options.keep_alive:
             return False
         try:
-            stats = await self.frontier.stats()
-            return stats.finished and stats.seen > 0 and not await feed_length(self.frontier)
+            return (await self.frontier.stats()).crawled
         except SkitterError as error:
             if not error.retryable:
                 raise
