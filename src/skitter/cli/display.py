@@ -140,13 +140,15 @@ def top_view(
     several = len(looks) != 1
     narrow = screen is not None and screen.width < WIDE
     crew = [(look, one) for look in looks for one in look.crew]
-    room = _share(screen, jobs=len(looks), crew=len(crew))
+    in_trouble = sum(bool(one.note) for _, one in crew)
+    room = _share(screen, jobs=len(looks), crew=len(crew), other=in_trouble)
     parts: list[RenderableType] = [_headline(looks, len(crew), title), ""]
     if looks:
         parts.append(_jobs_table(looks, before, room.jobs, narrow=narrow))
     else:
         parts.append(Text("There are no jobs yet: `skitter push JOB URL` creates one."))
     parts += ["", _crew_table(crew, room.crew, several=several, narrow=narrow), ""]
+    parts += [_trouble(look, one) for look, one in crew if one.note]
     lines = _log_lines(looks, room.log, several=several)
     parts += lines
     if screen is not None:
@@ -162,11 +164,11 @@ class _Room:
     log: int
 
 
-def _share(screen: Screen | None, *, jobs: int, crew: int) -> _Room:
+def _share(screen: Screen | None, *, jobs: int, crew: int, other: int) -> _Room:
     """Lines for each part. The log gets what is left, and a quarter at the least."""
     if screen is None:
         return _Room(jobs, crew, 10)
-    lines = max(6, screen.height - _FRAME)
+    lines = max(6, screen.height - _FRAME - other)
     for_crew = min(max(1, crew), max(2, lines // 2 - min(jobs, lines // 4)))
     for_jobs = min(max(1, jobs), max(2, lines * 3 // 4 - for_crew))
     return _Room(for_jobs, for_crew, max(1, lines - for_jobs - for_crew))
@@ -238,6 +240,11 @@ def _crew_table(
     if len(shown) < len(crew):
         table.add_row(_name(f"... {len(crew) - len(shown):,} more", "dim"))
     return table
+
+
+def _trouble(look: Look, one: Heartbeat) -> Text:
+    text = clean(f"{look.job}, {one.kind} {one.pid}: {one.note}")
+    return Text(text, style="yellow", no_wrap=True, overflow="ellipsis")
 
 
 def _log_lines(looks: Sequence[Look], count: int, *, several: bool) -> list[Text]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from skitter.cli.output import tell
@@ -12,7 +14,9 @@ from skitter.frontier.items import Aside, set_aside
 from skitter.frontier.wire import cut
 from skitter.model import Result
 from skitter.sinks import LoadState
-from skitter.worker.pulse import Logbook, Pulse
+from skitter.worker.pulse import Logbook, Pulse, cancel_all
+
+LAST_WORDS_S = 3.0  # the server may be away
 
 
 @dataclass(slots=True)
@@ -24,10 +28,12 @@ class LoaderDuty:
     stop: asyncio.Event
     parent: int | None
     rejected: int = 0
+    note: str = ""
     logbook: Logbook = field(default_factory=Logbook)
 
     def tell(self, state: LoadState) -> None:
         """The database went away, or came back."""
+        self.note = "" if state.ok else state.message
         self.logbook("info" if state.ok else "warning", state.message)
         if self.parent is None:
             tell(state.message)
@@ -39,14 +45,23 @@ class LoaderDuty:
         self.rejected += 1
         self.logbook("warning", f"an item of {result.url} was set aside: {error}")
 
-    def pulse(self) -> Pulse:
-        """Without its parent the loader stops."""
-        return Pulse(
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        """Heartbeats while this lasts. Without its parent the loader stops."""
+        pulse = Pulse(
             frontier=self.frontier,
             name=self.name,
             kind="loader",
             logbook=self.logbook,
-            vitals=lambda: Vitals(errors=self.rejected),
+            vitals=lambda: Vitals(errors=self.rejected, note=self.note),
             parent=self.parent,
             on_orphaned=self.stop.set,
         )
+        beating = asyncio.create_task(pulse.run())
+        try:
+            yield
+        finally:
+            await cancel_all([beating])
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS_S):
+                await pulse.end()

@@ -6,10 +6,10 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,6 +23,7 @@ from skitter.errors import (
 )
 from skitter.frontier.connection import Server
 from skitter.frontier.control import configure, set_state
+from skitter.frontier.crew import notes
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.items import Aside, read_aside
@@ -156,23 +157,34 @@ def status(
     async def look(server: Server) -> None:
         previous: dict[str, Stats] = {}
         while True:
-            now = await _stats_of(server, job)
+            now = await _reports_of(server, job)
             _show_status(now, previous, one=job is not None, as_json=as_json, watch=watch)
             if not watch:
                 return
-            previous = now
+            previous = {report.stats.job: report.stats for report in now}
             await asyncio.sleep(2)
 
     on_server(settings(redis, directory), look)
 
 
-async def _stats_of(server: Server, job: str | None) -> dict[str, Stats]:
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """One job, and what stands in the way of its crew."""
+
+    stats: Stats
+    notes: list[str]
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self.stats), "notes": self.notes}
+
+
+async def _reports_of(server: Server, job: str | None) -> list[JobReport]:
     if job:
-        return {job: await (await open_job(server, job)).stats()}
-    found = {}
+        return [await _report_of(server, job)]
+    found = []
     for name in await list_jobs(server):
         try:
-            found[name] = await (await open_job(server, name)).stats()
+            found.append(await _report_of(server, name))
         except SkitterError as error:  # damaged, half purged, or gone meanwhile: its own affair
             if error.retryable:
                 raise
@@ -180,21 +192,28 @@ async def _stats_of(server: Server, job: str | None) -> dict[str, Stats]:
     return found
 
 
+async def _report_of(server: Server, job: str) -> JobReport:
+    frontier = await open_job(server, job)
+    return JobReport(await frontier.stats(), await notes(frontier))
+
+
 def _show_status(
-    now: dict[str, Stats], before: dict[str, Stats], *, one: bool, as_json: bool, watch: bool
+    now: list[JobReport], before: dict[str, Stats], *, one: bool, as_json: bool, watch: bool
 ) -> None:
     if as_json:
-        value = next(iter(now.values())) if one else list(now.values())
-        (emit_line if watch else emit_json)(value)
+        values = [report.as_json() for report in now]
+        (emit_line if watch else emit_json)(values[0] if one else values)
     elif one and not watch:
-        [stats] = now.values()
-        pairs(_status_rows(stats))
+        pairs(_status_rows(now[0]))
     elif not now:
         say("There are no jobs yet: `skitter push JOB URL` creates one.")
     else:
-        rows = [_status_cells(stats, before.get(name), watch) for name, stats in now.items()]
+        rows = [_status_cells(each.stats, before.get(each.stats.job), watch) for each in now]
         columns = ["job", "state", "pending", "delayed", "leased", "done", "dead", "seen"]
         grid(columns + (["done/s"] if watch else []), rows)
+        for each in now:
+            for note in each.notes:
+                tell(f"{each.stats.job}: {note}")
 
 
 def _status_cells(stats: Stats, before: Stats | None, watch: bool) -> list[object]:
@@ -205,9 +224,12 @@ def _status_cells(stats: Stats, before: Stats | None, watch: bool) -> list[objec
     return cells
 
 
-def _status_rows(stats: Stats) -> Iterator[tuple[str, object]]:
+def _status_rows(report: JobReport) -> Iterator[tuple[str, object]]:
+    stats = report.stats
     yield "job", stats.job
     yield "state", tell_state(stats)
+    for note in report.notes:
+        yield "trouble", note
     for name in ("pending", "delayed", "leased", "done", "dead", "seen"):
         yield name, f"{getattr(stats, name):,}"
     yield "hosts", f"{stats.hosts:,}"

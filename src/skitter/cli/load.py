@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -14,11 +15,13 @@ from skitter.app import open_server
 from skitter.cli.common import Directory, Job, Json, Parent, Redis, settings
 from skitter.cli.duty import LoaderDuty
 from skitter.cli.output import emit_json, say, tell
+from skitter.frontier.connection import redact
 from skitter.frontier.items import ItemStream
 from skitter.frontier.jobs import open_job
 from skitter.frontier.shard import client_name
-from skitter.sinks import Hooks, Loaded, load, open_sink
+from skitter.sinks import Hooks, Loaded, Patience, Sink, Stopped, load, open_sink
 from skitter.sinks.export import export
+from skitter.spider import load_transform
 
 #: Where a loader that `run` started puts items. A DSN may hold a password: no argument, as `ps`
 #: shows those to everybody.
@@ -41,11 +44,20 @@ def load_items(
             help="JOB.db, a .jsonl, .csv, .parquet or DSN.",
         ),
     ],
+    transform: Annotated[
+        str | None,
+        typer.Option(
+            "--transform",
+            metavar="SPIDER|MODULE:FUNCTION",
+            help="What changes each item on its way: a spider's @spider.transform, or a function.",
+        ),
+    ] = None,
     parent: Parent = None,
     redis: Redis = None,
     directory: Directory = None,
 ) -> None:
     """Move items from the crawl into a database or file, until stopped."""
+    change = load_transform(transform) if transform else None
 
     async def main() -> Loaded:
         stop = asyncio.Event()
@@ -55,19 +67,28 @@ def load_items(
         async with open_server(settings(redis, directory), progress=tell) as server:
             frontier = await open_job(server, job)
             duty = LoaderDuty(frontier, client_name(), stop, parent)
-            async with open_sink(to, job=job) as sink, asyncio.TaskGroup() as group:
-                pulse = duty.pulse()
-                beating = group.create_task(pulse.run())
-                hooks = Hooks(on_state=duty.tell, on_rejected=duty.set_aside)
-                source = ItemStream(frontier, duty.name)
-                loaded = await load(source, sink, stop=stop, hooks=hooks)
-                beating.cancel()
-            await pulse.end()
-            return loaded
+            hooks = Hooks(transform=change, on_state=duty.tell, on_rejected=duty.set_aside)
+            async with duty.at_work():
+                return await _load(ItemStream(frontier, duty.name), to, stop=stop, hooks=hooks)
 
     loaded = uvloop.run(main())
     if parent is None:
-        say(f"{job}: {loaded.written:,} rows to {to}")
+        say(f"{job}: {loaded.written:,} rows to {redact(to)}")
+
+
+async def _load(source: ItemStream, to: str, *, stop: asyncio.Event, hooks: Hooks) -> Loaded:
+    """A place that is away is waited for, now and later; the heartbeat says so."""
+    insist = Patience(stop, on_state=hooks.on_state)
+    async with AsyncExitStack() as stack:
+
+        async def open_it() -> Sink:
+            return await stack.enter_async_context(open_sink(to, job=source.frontier.job))
+
+        try:
+            sink = await insist(open_it)
+        except Stopped:
+            return Loaded()
+        return await load(source, sink, stop=stop, hooks=hooks)
 
 
 def export_items(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from skitter.cli.output import clean
 from skitter.frontier.eta import Bound, eta_s
 from skitter.model import Stats
 
@@ -45,6 +47,7 @@ class Moment:
     elapsed_s: float
     bound: Bound | None = None
     max_pages: int | None = None
+    notes: Sequence[str] = ()  # what stands in the way
 
     @property
     def remaining(self) -> int:
@@ -95,7 +98,7 @@ def line(moment: Moment) -> str:
     return (
         f"{stats.done:,} pages, {moment.rate:,.0f}/s, {stats.pending:,} pending, "
         f"{stats.leased:,} in flight, {stats.dead:,} dead, {moment.workers} workers, "
-        f"ETA {moment.eta}"
+        f"ETA {moment.eta}" + "".join(f"; {clean(note)}" for note in moment.notes)
     )
 
 
@@ -133,7 +136,9 @@ def block(moment: Moment) -> Table:
     if stats.state.value != "run":
         title.append(f"  {stats.state.value}", style="yellow")
     lines = Table.grid()  # a bar alone does not end its line
-    for part in (title, table, bar, Text(foot, style="dim")):
+    notes = [Text(clean(note), style="yellow") for note in moment.notes]
+    parts: list[RenderableType] = [title, table, bar, Text(foot, style="dim"), *notes]
+    for part in parts:
         lines.add_row(part)
     return lines
 

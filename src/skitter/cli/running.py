@@ -18,6 +18,7 @@ from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderEr
 from skitter.fetch.guard import authority_of, refusal_of_name
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.connection import Server
+from skitter.frontier.crew import notes
 from skitter.frontier.eta import Bound, slowest_host
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
@@ -142,6 +143,7 @@ def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
     work_words += [word for host in plan.allow for word in ("--allow-host", host)]
     work_words += ["--keep-alive"] if plan.keep_alive else []
     load_words = [*program, "load", frontier.job, "--parent", str(os.getpid())]
+    load_words += ["--transform", plan.target] if plan.spider.transforms else []
     environment = dict(os.environ)
     if plan.where.redis_url is not None:
         environment["SKITTER_REDIS_URL"] = plan.where.redis_url
@@ -167,12 +169,14 @@ class _Painter:
     began: float
     rate: Rate = field(default_factory=Rate)
     bound: Bound | None = None
+    notes: list[str] = field(default_factory=list)
     looked_at: float = 0.0
 
     async def paint(self, stats: Stats, workers: int) -> None:
         now = time.monotonic()
         if now - self.looked_at > ETA_EVERY_S:
             self.bound, self.looked_at = await slowest_host(self.frontier), now
+            self.notes = await notes(self.frontier)
         self.display.show(
             Moment(
                 stats=stats,
@@ -180,6 +184,7 @@ class _Painter:
                 workers=workers,
                 elapsed_s=now - self.began,
                 bound=self.bound,
+                notes=self.notes,
                 max_pages=self.frontier.options.limits.max_pages,
             )
         )

@@ -22,6 +22,7 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     pages: int = 0
     errors: int = 0
     active: int = 0
+    note: str = ""  # what stands in its way, e.g. a database that is away
 
 
 class Heartbeat(Vitals, frozen=True, kw_only=True):
@@ -72,6 +73,11 @@ async def crew(frontier: Frontier) -> list[Heartbeat]:
             await leave(frontier, one.name)
     alive = [one for one in beats if now - one.at < SILENCE_S]
     return sorted(alive, key=lambda one: (one.kind, one.host, one.pid))
+
+
+async def notes(frontier: Frontier) -> list[str]:
+    """What stands in the way of those at work, each said once."""
+    return sorted({f"{one.kind}: {one.note}" for one in await crew(frontier) if one.note})
 
 
 async def server_time(frontier: Frontier) -> float:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import redis.exceptions as problems
 
-from skitter.errors import InfrastructureError
+from skitter.errors import InfrastructureError, JobMissing
+from skitter.frontier.keys import JOBS
 from skitter.frontier.wire import decode, encode
 from skitter.model import Result
 
@@ -108,6 +109,18 @@ class ItemStream:
             await shard.server.command("XDEL", key, *ids)
 
     async def _read_from(self, shard: Shard, limit: int) -> list[Result]:
+        try:
+            return await self._share_of(shard, limit)
+        except InfrastructureError as error:
+            if not _is(error, "NOGROUP"):
+                raise
+            # The stream is gone, and so, most likely, is the job. Else the group is made again.
+            if not await shard.server.command("HEXISTS", JOBS, self.frontier.job):
+                raise JobMissing(self.frontier.job, known=[]) from None
+            self._begun.discard(shard.keys.shard)
+            return []
+
+    async def _share_of(self, shard: Shard, limit: int) -> list[Result]:
         await self._begin(shard)
         key = shard.keys.key("items")
         idle_ms = round(self.take_over_s * 1000)
@@ -130,11 +143,13 @@ class ItemStream:
                 "XGROUP", "CREATE", shard.keys.key("items"), GROUP, "0", "MKSTREAM"
             )
         except InfrastructureError as error:
-            if not isinstance(error.__cause__, problems.ResponseError) or "BUSYGROUP" not in str(
-                error
-            ):
+            if not _is(error, "BUSYGROUP"):
                 raise
         self._begun.add(shard.keys.shard)
+
+
+def _is(error: InfrastructureError, code: str) -> bool:
+    return isinstance(error.__cause__, problems.ResponseError) and code in str(error)
 
 
 def _entries(reply: Any) -> list[Any]:

@@ -9,7 +9,8 @@ instruction leads to no missing and no double row (ledger.py says how for files)
 
 from skitter.sinks.base import BadSink, MissingExtra, RowsRefused, Sink, SinkAway, SinkBusy
 from skitter.sinks.dsn import open_sink
-from skitter.sinks.loader import Hooks, ItemSource, Loaded, LoadState, Pace, load
+from skitter.sinks.loader import Hooks, ItemSource, Loaded, load
+from skitter.sinks.patience import LoadState, Pace, Patience, Stopped
 
 __all__ = [
     "BadSink",
@@ -19,10 +20,12 @@ __all__ = [
     "Loaded",
     "MissingExtra",
     "Pace",
+    "Patience",
     "RowsRefused",
     "Sink",
     "SinkAway",
     "SinkBusy",
+    "Stopped",
     "load",
     "open_sink",
 ]

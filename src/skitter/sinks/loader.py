@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from random import random
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from skitter.errors import BadOption, SkitterError
 from skitter.model import Result
 from skitter.sinks.base import RowsRefused
+from skitter.sinks.patience import LoadState, Pace, Patience, Stopped, ignore
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Sequence
 
     from skitter.sinks.base import Sink
-
-T = TypeVar("T")
 
 #: An item in; the item to store, None to drop it, or a list of several, out.
 Transform: TypeAlias = Callable[[Any], Any]
@@ -39,18 +36,6 @@ class ItemSource(Protocol):
         """These are stored. Safe to repeat."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadState:
-    """Whether rows flow, and if not, why."""
-
-    ok: bool
-    message: str
-
-
-def _ignore(*_: object) -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
     """What the user and the operator have to say.
@@ -61,31 +46,8 @@ class Hooks:
     """
 
     transform: Transform | None = None
-    on_rejected: OnRejected = _ignore
-    on_state: Callable[[LoadState], None] = _ignore
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How much is written at once, and how a sink that is away is asked again."""
-
-    batch: int = 500
-    linger_s: float = 0.2  # how long the first row of a batch waits for others
-    idle_s: float = 1.0  # how long one read waits; also how late `stop` may be noticed
-    retry_base_s: float = 0.1
-    retry_cap_s: float = 15.0
-
-    def __post_init__(self) -> None:
-        if self.batch < 1:
-            raise BadOption("batch", self.batch, "at least 1")
-        for name in ("linger_s", "idle_s", "retry_base_s", "retry_cap_s"):
-            if getattr(self, name) < 0:
-                raise BadOption(name, getattr(self, name), "0 or more")
-
-    def backoff_s(self, attempt: int, *, chance: float) -> float:
-        """From half of the exponential step to all of it."""
-        step: float = min(self.retry_cap_s, self.retry_base_s * 2.0 ** min(attempt, 60))
-        return step * (0.5 + chance / 2)
+    on_rejected: OnRejected = ignore
+    on_state: Callable[[LoadState], None] = ignore
 
 
 @dataclass(slots=True)
@@ -112,16 +74,14 @@ async def load(
     Each batch ends wholly acknowledged or not at all: when `stop` comes while the sink is away,
     the batch stays with the source.
     """
-    loader = _Loader(source, sink, stop, hooks or Hooks(), pace or Pace())
+    hooks, pace = hooks or Hooks(), pace or Pace()
+    insist = Patience(stop, pace, hooks.on_state, sink.description)
+    loader = _Loader(source, sink, insist, hooks, pace)
     while not stop.is_set():
         results = await loader.gather()
         if results:
             await loader.finish(results)
     return loader.loaded
-
-
-class _Stopped(Exception):
-    """Told to stop while waiting for something that is away."""
 
 
 @dataclass(slots=True)
@@ -141,11 +101,10 @@ class _Batch:
 class _Loader:
     source: ItemSource
     sink: Sink
-    stop: asyncio.Event
+    insist: Patience
     hooks: Hooks
     pace: Pace
     loaded: Loaded = field(default_factory=Loaded)
-    state: LoadState | None = None
 
     async def gather(self) -> list[Result]:
         """A full batch, or what came within the linger."""
@@ -154,14 +113,14 @@ class _Loader:
         try:
             while len(results) < self.pace.batch:
                 limit = self.pace.batch - len(results)
-                found = await self._insist(self.source.read, limit, wait_s)
+                found = await self.insist(self.source.read, limit, wait_s)
                 if found and not results:
                     deadline = time.monotonic() + self.pace.linger_s
                 results += found
                 wait_s = deadline - time.monotonic()
-                if wait_s <= 0 or self.stop.is_set():
+                if wait_s <= 0 or self.insist.stop.is_set():
                     break
-        except _Stopped:
+        except Stopped:
             pass  # what is here can still be stored
         self.loaded.read += len(results)
         return results
@@ -174,9 +133,9 @@ class _Loader:
         try:
             await self._write(batch)
             for origin, error in batch.rejected.values():
-                await self._insist(self._reject, origin, error)
-            await self._insist(self.source.acknowledge, results)
-        except _Stopped:
+                await self.insist(self._reject, origin, error)
+            await self.insist(self.source.acknowledge, results)
+        except Stopped:
             return
         self.loaded.written += len(batch.rows)
         self.loaded.dropped += batch.dropped
@@ -212,7 +171,7 @@ class _Loader:
     async def _write(self, batch: _Batch) -> None:
         while batch.rows:
             try:
-                await self._insist(self.sink.write, [row for _, row in batch.rows])
+                await self.insist(self.sink.write, [row for _, row in batch.rows])
                 return
             except RowsRefused as error:
                 reasons = {id(row): reason for row, reason in error.refused}
@@ -228,35 +187,6 @@ class _Loader:
         kept = self.hooks.on_rejected(result, error)
         if inspect.isawaitable(kept):
             await kept
-
-    async def _insist(self, call: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Call until it succeeds, waiting longer each time; _Stopped if told to stop meanwhile."""
-        attempt = 0
-        while True:
-            try:
-                answer = await call(*args)
-            except (SkitterError, OSError) as error:
-                if isinstance(error, SkitterError) and not error.retryable:
-                    raise
-                self._tell(LoadState(ok=False, message=f"{error}, trying again"))
-                await self._wait(self.pace.backoff_s(attempt, chance=random()))
-                attempt += 1
-            else:
-                if attempt:
-                    self._tell(LoadState(ok=True, message=f"{self.sink.description}: going on"))
-                return answer
-
-    async def _wait(self, seconds: float) -> None:
-        try:
-            await asyncio.wait_for(self.stop.wait(), seconds)
-        except TimeoutError:
-            return
-        raise _Stopped
-
-    def _tell(self, state: LoadState) -> None:
-        if state != self.state:
-            self.state = state
-            self.hooks.on_state(state)
 
 
 def _key(result: Result) -> str:

@@ -7,6 +7,7 @@ from skitter.spider.new import render_new
 from skitter.spider.run import Drop, HandlerError, Outcome, run_handler
 from skitter.spider.scope import Allowed, Fence, Refused, Scope
 from skitter.spider.spider import Spider
+from skitter.spider.transform import load_transform
 
 __all__ = [
     "Allowed",
@@ -20,6 +21,7 @@ __all__ = [
     "Spider",
     "default_spider",
     "load_spider",
+    "load_transform",
     "render_new",
     "run_handler",
 ]

@@ -21,11 +21,24 @@ if TYPE_CHECKING:
 
 def load_spider(target: str | Path) -> Spider:
     """The spider that the target names. Raises SpiderError."""
+    return find_spider(*import_target(target))
+
+
+def import_target(target: str | Path) -> tuple[ModuleType, str, str | None]:
+    """The module that the target names, what it is called, and the name in it."""
     where, name = _split(str(target))
     module = _import_file(Path(where)) if _is_file(where) else _import_module(where)
+    return module, where, name
+
+
+def find_spider(module: ModuleType, where: str, name: str | None) -> Spider:
     spider = _choose(module, where, name)
     _check(spider, where)
     return spider
+
+
+def find_in(module: ModuleType, name: str | None) -> object:
+    return None if name is None else getattr(module, name, None)
 
 
 def _split(target: str) -> tuple[str, str | None]:

@@ -60,6 +60,7 @@ class Spider:
     handlers: dict[str, Handler] = field(default_factory=dict, init=False, repr=False)
     default: str | None = field(default=None, init=False, repr=False)
     hooks: Hooks = field(default_factory=Hooks, init=False, repr=False)
+    transforms: list[Callable[[Any], Any]] = field(default_factory=list, init=False, repr=False)
     _chosen: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -134,6 +135,15 @@ class Spider:
         What it returns replaces the item; None leaves it; `raise Drop(reason)` sets it aside.
         """
         self.hooks.item.append(function)
+        return function
+
+    def transform(self, function: F) -> F:
+        """Call `function(item)` in the loader, on the way of each item to the database.
+
+        It returns the item to store, None to leave it out, or a list of several; one that raises
+        sets the item aside with the reason. Unlike `on_item`, it takes no time of the workers.
+        """
+        self.transforms.append(function)
         return function
 
     # --- what the engine asks ---------------------------------------------------------------------

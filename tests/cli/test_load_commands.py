@@ -1,0 +1,135 @@
+"""Loading: a loader of its own, transforms, a database that is away, a job that goes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+import sys
+from contextlib import asynccontextmanager, closing
+
+import pytest
+
+from conftest import rude
+from skitter.frontier.crew import notes
+from skitter.frontier.items import read_aside
+from skitter.frontier.jobs import create_job, purge_job
+from skitter.model import Completion, Request
+
+TRANSFORM = """
+def change(item):
+    if item["n"] == 0:
+        return None
+    if item["n"] == 1:
+        return [{"n": 10}, {"n": 11}]
+    if item["n"] == 2:
+        raise ValueError("no two")
+    return {"n": item["n"] * 100}
+"""
+
+
+@pytest.fixture
+async def frontier(server, job):
+    frontier = await create_job(server, job, options=rude())
+    await frontier.add(Request(url=f"https://a.test/{n}") for n in range(4))
+    leases = (await frontier.lease(4)).leases
+    await frontier.complete(
+        [Completion(lease=one, items=[{"n": int(one.url[-1])}]) for one in leases]
+    )
+    return frontier
+
+
+@asynccontextmanager
+async def loader(server_url, folder, *words):
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "skitter", "load", *words,
+        cwd=folder,
+        env={**os.environ, "SKITTER_REDIS_URL": server_url},
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def until(condition) -> None:
+    while True:
+        if await condition():
+            return
+        await asyncio.sleep(0.02)
+
+
+async def loaded(frontier):
+    return (await frontier.stats()).finished
+
+
+async def test_a_transform_leaves_out_changes_multiplies_and_sets_aside(
+    frontier, job, server_url, tmp_path
+):
+    (tmp_path / "changing.py").write_text(TRANSFORM)
+
+    words = (job, "--to", "x.db", "--transform", "changing:change")
+    async with loader(server_url, tmp_path, *words) as process:
+        await until(lambda: loaded(frontier))
+        process.terminate()
+        out, err = await process.communicate()
+
+    assert process.returncode == 0, err
+    assert b"3 rows to x.db" in out
+    with closing(sqlite3.connect(tmp_path / "x.db")) as database:
+        [table] = database.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'job%'"
+        ).fetchone()
+        rows = database.execute(f'SELECT n FROM "{table}" ORDER BY n').fetchall()
+    assert rows == [(10,), (11,), (300,)]
+    [aside] = await read_aside(frontier, 10)
+    assert aside.item == {"n": 2}
+    assert "transform change failed: ValueError: no two (changing.py:8" in aside.reason
+
+
+async def test_a_transform_that_is_not_there_is_told_before_anything_is_loaded(
+    frontier, job, server_url, tmp_path
+):
+    words = (job, "--to", "x.db", "--transform", "nowhere:change")
+    async with loader(server_url, tmp_path, *words) as process:
+        _, err = await process.communicate()
+
+    assert process.returncode == 2
+    assert b"there is no module 'nowhere'" in err
+    assert (await frontier.stats()).items == 4
+
+
+async def test_a_database_that_is_away_is_waited_for_and_status_says_why(
+    frontier, job, server_url, tmp_path, skitter
+):
+    words = (job, "--to", "postgresql://nobody:secret@127.0.0.1:1/none")
+    async with loader(server_url, tmp_path, *words) as process:
+        await until(lambda: notes(frontier))
+        shown = await asyncio.to_thread(skitter, "status", job)
+        told = json.loads((await asyncio.to_thread(skitter, "status", job, "--json")).out)
+        process.terminate()
+        await process.communicate()
+
+    assert process.returncode == 0
+    assert "loading" in shown.out
+    assert "is away" in shown.out
+    assert "is away" in told["notes"][0]
+    assert "secret" not in shown.out
+    assert (await frontier.stats()).items == 4
+
+
+async def test_a_job_that_is_purged_ends_its_loader_with_one_sentence(
+    frontier, job, server_url, tmp_path
+):
+    async with loader(server_url, tmp_path, job, "--to", "x.jsonl") as process:
+        await until(lambda: loaded(frontier))
+        await purge_job(frontier)
+        _, err = await process.communicate()
+
+    assert process.returncode == 2
+    assert err.decode().strip().splitlines()[-1].startswith("skitter: there is no job")
+    assert b"Traceback" not in err
