@@ -17,6 +17,7 @@ from skitter.worker.endings import Endings, LinkMemory
 from skitter.worker.loop import Worker, WorkerOptions
 from skitter.worker.pulse import Logbook
 from skitter.worker.robots import RobotsBook
+from skitter.worker.verdict import Policy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -73,6 +74,7 @@ async def open_worker(
         memory, logbook = LinkMemory(), Logbook()
         robots = RobotsBook(frontier, fetcher, guard, manners.fetch.user_agent)
         obeyed = robots if manners.obey_robots else None
-        attempts = Attempts(spider, fetcher, obeyed, memory, logbook)
+        policy = Policy(accept=spider.accept)
+        attempts = Attempts(spider, fetcher, obeyed, memory, logbook, policy)
         endings = Endings(frontier, memory, logbook)
         yield Worker(frontier, attempts, endings, logbook, options)

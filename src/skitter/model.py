@@ -175,6 +175,8 @@ class Stats:
     lost: int = 0  # leases that ran out
     late: int = 0  # ends that came after that, and had no effect
     rejected: int = 0  # items that were set aside
+    blocked: int = 0  # answers that were a block page
+    skipped: int = 0  # pages of a type that the spider does not want
     hosts: int = 0
     fed: int = 0  # messages in the feed list
     crawled: bool = False  # nothing left to fetch: nothing pending, delayed, leased or fed

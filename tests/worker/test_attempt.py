@@ -12,7 +12,7 @@ from skitter.model import Request, Response
 from skitter.spider import Spider
 from skitter.worker.attempt import Attempts
 from skitter.worker.endings import LinkMemory
-from skitter.worker.verdict import redirected
+from skitter.worker.verdict import Policy, redirected
 
 ROOT = "https://a.test/"
 
@@ -76,7 +76,31 @@ async def test_a_redirect_between_two_spellings_for_ever_is_given_up(frontier):
     ending = await attempts.make(await lease_of(frontier, url=one))
 
     assert ending.bury is not None
-    assert "more than 10 redirects" in ending.bury.error
+    assert ending.bury.error == f"redirect loop: {one} -> {two} -> {one}"
+
+
+async def test_a_loop_over_two_pages_ends_as_an_error_at_the_second(frontier):
+    one, two = ROOT, ROOT + "two"
+    attempts = make_attempts({one: redirect(one, two), two: redirect(two, one)})
+    first = await attempts.make(await lease_of(frontier))
+    assert first.done is not None
+    await frontier.complete([first.done])
+
+    second = await attempts.make((await frontier.lease(1)).leases[0])
+
+    assert second.bury is not None
+    assert second.bury.error == f"redirect loop: {one} -> {two} -> {one}"
+
+
+async def test_a_page_of_an_unwanted_type_is_done_without_its_handler(frontier):
+    picture = Response(url=ROOT, status=200, headers=(("content-type", "image/png"),))
+    attempts = make_attempts({ROOT: picture})
+    attempts.policy = Policy(accept=("text/html",))
+
+    ending = await attempts.make(await lease_of(frontier))
+
+    assert ending.done is not None
+    assert (ending.done.items, ending.skipped) == ((), "image/png is not wanted")
 
 
 async def test_trouble_on_the_way_is_retried_and_a_hook_that_fails_costs_nothing(frontier):

@@ -27,6 +27,18 @@ async def test_each_kind_of_ending_reaches_the_frontier(frontier):
     assert (endings.tally.pages, endings.tally.errors, len(endings)) == (1, 2, 0)
 
 
+async def test_block_pages_and_skipped_ones_are_counted_for_all_to_see(frontier):
+    one, two = await leases(frontier, 2)
+    endings = Endings(frontier, LinkMemory(), lambda level, text: None)
+    endings.add(Ending(retry=Failure(lease=one, error="blocked"), blocked=True))
+    endings.add(Ending(done=Completion(lease=two), skipped="image/png"))
+
+    await endings.flush()
+
+    stats = await frontier.stats()
+    assert (stats.blocked, stats.skipped, stats.done, stats.delayed) == (1, 1, 1, 1)
+
+
 async def test_links_are_remembered_only_when_the_completion_took_effect(frontier):
     memory = LinkMemory()
     endings = Endings(frontier, memory, lambda level, text: None)

@@ -15,12 +15,13 @@ from skitter.model import Request, Response
 from skitter.page import Page
 from skitter.spider import HandlerError
 from skitter.worker.verdict import (
-    REDIRECT_COUNT,
+    REDIRECTED_FROM,
     Bury,
     Follow,
     Handle,
     Policy,
     Retry,
+    Skip,
     judge_error,
     judge_response,
 )
@@ -71,11 +72,85 @@ def test_an_answer_is_judged_by_status_and_headers(status, headers, verdict):
 
 def test_the_last_redirect_is_followed_and_the_next_is_not():
     response = Response(url=URL, status=301, headers=(("location", "/x"),))
-    last = Request(url=URL, meta={REDIRECT_COUNT: 2})
-    beyond = Request(url=URL, meta={REDIRECT_COUNT: 3})
+    last = Request(url=URL, meta={REDIRECTED_FROM: ["https://a.test/1", "https://a.test/2"]})
+    beyond = Request(url=URL, meta={REDIRECTED_FROM: [f"https://a.test/{n}" for n in range(3)]})
 
     assert isinstance(judge_response(last, response, POLICY, now=0), Follow)
     assert judge_response(beyond, response, POLICY, now=0) == Bury("more than 3 redirects")
+
+
+def test_a_circle_of_redirects_is_given_up_with_its_stations():
+    response = Response(url=URL, status=302, headers=(("location", "/a"),))
+    request = Request(url=URL, meta={REDIRECTED_FROM: ["https://a.test/", "https://a.test/a"]})
+
+    assert judge_response(request, response, POLICY, now=0) == Bury(
+        "redirect loop: https://a.test/a -> https://a.test/page -> https://a.test/a"
+    )
+
+
+HTML = {"content-type": "text/html"}
+JUST_A_MOMENT = b"<html><head><title>Just a moment...</title>"
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "blocker"),
+    [
+        (403, HTML | {"cf-mitigated": "challenge"}, b"", "Cloudflare"),
+        (503, HTML, JUST_A_MOMENT, "Cloudflare"),
+        (200, HTML, b"<script>window._cf_chl_opt={}</script>", "Cloudflare"),
+        (403, HTML, b"<iframe src='https://geo.captcha-delivery.com/captcha/'>", "DataDome"),
+        (403, HTML, b"<div id='px-captcha'></div>", "PerimeterX"),
+        (200, HTML, b"Request unsuccessful. Incapsula incident ID: 1-2", "Imperva"),
+        (403, HTML, b"<h1>Access Denied</h1> https://errors.edgesuite.net/18.1", "Akamai"),
+        (429, HTML, b"detected unusual traffic from your computer network", "Google"),
+        (403, HTML, b"<script src='https://js.hcaptcha.com/1/api.js'>", "hCaptcha"),
+        (405, {"x-amzn-waf-action": "captcha"}, b"", "AWS WAF"),
+        # What looks like one and is none:
+        (200, HTML, b"<script src='https://js.hcaptcha.com/1/api.js'>", None),  # a login form
+        (200, HTML, JUST_A_MOMENT + b" " * 9000, None),  # an article about Cloudflare
+        (200, {"content-type": "application/json"}, b'{"text": "px-captcha"}', None),
+        (403, HTML, b"<h1>Forbidden</h1>", None),
+        (404, HTML, JUST_A_MOMENT, None),
+        (200, HTML, b"", None),
+    ],
+)
+def test_a_block_page_is_tried_again_after_a_rest_for_its_host(status, headers, body, blocker):
+    response = Response(url=URL, status=status, headers=tuple(headers.items()), body=body)
+
+    verdict = judge_response(Request(url=URL), response, POLICY, now=0)
+
+    assert getattr(verdict, "blocked", False) == bool(blocker)
+    if blocker:
+        assert isinstance(verdict, Retry)
+        assert verdict.reason.startswith(f"blocked by {blocker}: {status}")
+        assert verdict.after_s == verdict.block_s == POLICY.blocked_rest_s
+
+
+def test_a_guard_that_asks_for_a_longer_rest_gets_it():
+    headers = (("cf-mitigated", "challenge"), ("retry-after", "90"))
+    verdict = judge_response(
+        Request(url=URL), Response(url=URL, status=403, headers=headers), POLICY, now=0
+    )
+
+    assert isinstance(verdict, Retry)
+    assert (verdict.after_s, verdict.block_s) == (90, 90)
+
+
+@pytest.mark.parametrize(
+    ("accept", "stated", "verdict"),
+    [
+        ((), "image/png", Handle()),  # without a wish nothing is left out
+        (("text/*", "application/json"), "text/html; charset=utf-8", Handle()),
+        (("text/*", "application/json"), "Application/JSON", Handle()),
+        (("text/*",), None, Handle()),  # nobody knows
+        (("text/*",), "image/png", Skip("image/png is not wanted")),
+    ],
+)
+def test_what_the_spider_does_not_accept_is_left_at_that(accept, stated, verdict):
+    headers = (("content-type", stated),) if stated else ()
+    response = Response(url=URL, status=200, headers=headers, body=b"x")
+
+    assert judge_response(Request(url=URL), response, Policy(accept=accept), now=0) == verdict
 
 
 HANDLER = HandlerError("book", Page.of("", url=URL), "KeyError: 'price'")

@@ -242,6 +242,10 @@ def _status_rows(report: JobReport) -> Iterator[tuple[str, object]]:
         yield "", f"{stats.refused:,} URLs refused: too deep, or found while draining"
     if stats.rejected:
         yield "set aside", f"{stats.rejected:,} items: `skitter rejected {stats.job}`"
+    if stats.blocked:
+        yield "blocked", f"{stats.blocked:,} answers were block pages: their hosts get a rest"
+    if stats.skipped:
+        yield "skipped", f"{stats.skipped:,} pages of a type that the spider does not accept"
     if stats.shelved:
         yield "shelved", f"{stats.shelved:,} pending whose host's budget is spent"
     if stats.dropped:

@@ -97,7 +97,9 @@ def line(moment: Moment) -> str:
     stats = moment.stats
     return (
         f"{stats.done:,} pages, {moment.rate:,.0f}/s, {stats.pending:,} pending, "
-        f"{stats.leased:,} in flight, {stats.dead:,} dead, {moment.workers} workers, "
+        f"{stats.leased:,} in flight, {stats.dead:,} dead, "
+        + (f"{stats.blocked:,} blocked, " if stats.blocked else "")
+        + f"{moment.workers} workers, "
         f"ETA {moment.eta}" + "".join(f"; {clean(note)}" for note in moment.notes)
     )
 
@@ -132,6 +134,8 @@ def block(moment: Moment) -> Table:
     if moment.bound and moment.bound.delay_s > 0 and moment.bound.queued > 1:
         bound = moment.bound
         foot += f"; bound by {bound.host}: {bound.queued:,} URLs at {bound.delay_s:g} s"
+    if stats.blocked:
+        foot += f"; {stats.blocked:,} answers were block pages"
     title = Text(f"{stats.job}", style="bold")
     if stats.state.value != "run":
         title.append(f"  {stats.state.value}", style="yellow")

@@ -16,16 +16,17 @@ from skitter.spider import Outcome, Refused, Spider, run_handler
 from skitter.spider.blame import blame, describe
 from skitter.spider.spider import run_hooks
 from skitter.urls import identify
+from skitter.worker.attempt import out_of_scope
 from skitter.worker.verdict import (
-    REDIRECT_COUNT,
     Bury,
     Follow,
     Policy,
     Retry,
+    Skip,
     is_handler_error,
     judge_error,
     judge_response,
-    redirects_of,
+    redirected,
 )
 
 
@@ -65,7 +66,8 @@ async def visit(
     guard, options = Guard.for_seeds([request.url, *seeds]), FetchOptions()
     async with HttpFetcher(options, guard=guard) as fetcher:
         robots = _Robots(fetcher, guard, options.user_agent) if obey_robots else None
-        journey = _Journey(fetcher, robots, spider)
+        policy = Policy(accept=spider.accept if spider else ())
+        journey = _Journey(fetcher, robots, spider, policy=policy)
         try:
             await journey.go(request)
         except SkitterError as error:
@@ -120,12 +122,15 @@ class _Journey:
         while True:
             response = await self._fetch(request)
             verdict = judge_response(request, response, self.policy, now=time.time())
-            if isinstance(verdict, Retry | Bury):
+            if isinstance(verdict, Skip | Retry | Bury):
                 self.visit.problem = _tell(verdict, request.url)
                 return
             if not isinstance(verdict, Follow):
                 break
-            request = self._redirected(request, verdict.url)
+            link = redirected(request, verdict.url, status=response.status)
+            if self.spider and (problem := out_of_scope(self.spider, link, parent=request.url)):
+                raise SkitterError(problem)
+            request = link
         if self.spider is not None:
             await self._handle(self.spider, Page(request, response))
 
@@ -139,15 +144,6 @@ class _Journey:
                 raise SkitterError(f"{request.url}: {_why_not(rules, hop.robots)}")
         hop.response = await self.fetcher.fetch(request)
         return hop.response
-
-    def _redirected(self, request: Request, url: str) -> Request:
-        """As in skitter.worker.attempt: a redirect is a link, and stays in scope."""
-        if self.spider is not None:
-            verdict = self.spider.fence.allows(url, depth=request.depth, parent=request.url)
-            if isinstance(verdict, Refused):
-                raise SkitterError(f"it redirects out of scope, to {url}: {verdict.reason}")
-        meta = request.meta | {REDIRECT_COUNT: redirects_of(request) + 1}
-        return msgspec.structs.replace(request, url=url, meta=meta)
 
     async def _handle(self, spider: Spider, page: Page) -> None:
         try:
@@ -171,8 +167,10 @@ def _tell_error(error: SkitterError) -> str:
     return f"{_sentence(verdict.reason)} A worker would try again later."
 
 
-def _tell(verdict: Retry | Bury, url: str) -> str:
+def _tell(verdict: Skip | Retry | Bury, url: str) -> str:
     reason = f"{url}: {_sentence(verdict.reason)}"
+    if isinstance(verdict, Skip):
+        return f"{reason} A worker would leave it at that, without the handler."
     if isinstance(verdict, Bury):
         return f"{reason} A worker would give it up."
     when = "later" if verdict.after_s is None else f"in {verdict.after_s:,.0f} s"

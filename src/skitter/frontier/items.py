@@ -64,9 +64,15 @@ async def set_aside(frontier: Frontier, one: Aside) -> None:
         "XADD", shard.keys.key("rejected"), "MAXLEN", "~", REJECTED_KEPT, "*",
         "aside", encode(one),
     )  # fmt: skip
-    stats = shard.keys.key("stats")
-    await shard.server.command("HINCRBY", stats, "rejected", 1)
-    await shard.server.command("HINCRBY", stats, f"rejected by {one.field or 'whole'}"[:200], 1)
+    await count(frontier, "rejected", 1)
+    await count(frontier, f"rejected by {one.field or 'whole'}"[:200], 1)
+
+
+async def count(frontier: Frontier, counter: str, by: int) -> None:
+    """For what people want to see, and nothing depends on: a lost reply may count it twice."""
+    if by:
+        shard = frontier.shards[0]
+        await shard.server.command("HINCRBY", shard.keys.key("stats"), counter, by)
 
 
 async def read_aside(frontier: Frontier, count: int) -> list[Aside]:

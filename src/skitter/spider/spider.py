@@ -55,6 +55,8 @@ class Spider:
     limits: Limits = field(default_factory=Limits)
     retries: Retries = field(default_factory=Retries)
     canonical: Canonical = field(default_factory=Canonical)
+    #: Content types that handlers get, as text/html or text/*; none: whatever comes.
+    accept: tuple[str, ...] = ()
     #: Items are checked against it: a msgspec struct, dataclass, TypedDict or pydantic model.
     item: Any = None
     handlers: dict[str, Handler] = field(default_factory=dict, init=False, repr=False)
@@ -73,6 +75,7 @@ class Spider:
             identify(seed.url)
         if self.item is not None:
             check_item_type(self.item)
+        self.accept = _check_types(self.accept)
 
     # --- handlers ---------------------------------------------------------------------------------
 
@@ -195,6 +198,14 @@ async def run_hooks(hooks: Iterable[Callable[..., Any]], *arguments: object) -> 
 
 def _seed(seed: str | Request) -> Request:
     return seed if isinstance(seed, Request) else Request(url=seed)
+
+
+def _check_types(accept: Any) -> tuple[str, ...]:
+    types = (accept,) if isinstance(accept, str) else tuple(accept)
+    for one in types:
+        if not isinstance(one, str) or one.count("/") != 1:
+            raise BadOption("accept", one, "content types, as text/html or image/*")
+    return tuple(one.lower() for one in types)
 
 
 def _check_handler(function: Callable[..., Any]) -> str:

@@ -13,6 +13,7 @@ from skitter.frontier.items import Aside
 from skitter.model import Completion, Failure, Lease, Request
 from skitter.page import Page
 from skitter.spider.run import run_handler
+from skitter.spider.scope import Refused
 from skitter.spider.spider import run_hooks
 from skitter.urls import identify
 from skitter.worker.verdict import (
@@ -21,6 +22,7 @@ from skitter.worker.verdict import (
     Handle,
     Policy,
     Retry,
+    Skip,
     judge_error,
     judge_response,
     redirected,
@@ -42,6 +44,8 @@ class Ending(msgspec.Struct, frozen=True):
     retry: Failure | None = None
     bury: Failure | None = None
     aside: tuple[Aside, ...] = ()  # items that do not fit the declared type
+    skipped: str = ""  # done without its handler: why
+    blocked: bool = False  # retried because of a block page
 
 
 @dataclass(slots=True)
@@ -81,6 +85,8 @@ class Attempts:
             verdict = judge_response(request, response, self.policy, now=time.time())
             if isinstance(verdict, Handle):
                 return await self._handle(lease, Page(request, response))
+            if isinstance(verdict, Skip):
+                return Ending(done=Completion(lease=lease), skipped=verdict.reason)
             if not isinstance(verdict, Follow):
                 return _ending(lease, verdict)
             link = redirected(request, verdict.url, status=response.status)
@@ -108,11 +114,10 @@ class Attempts:
 
     def _follow(self, lease: Lease, link: Request) -> Ending:
         """A redirect is a link: it waits its turn at its host, and is fetched once."""
+        if problem := out_of_scope(self.spider, link, parent=lease.url):
+            return _ending(lease, Bury(problem))
         link = msgspec.structs.replace(link, priority=lease.priority)
-        verdict = self.spider.fence.allows(link.url, depth=link.depth, parent=lease.url)
-        if not getattr(verdict, "reason", None):
-            return Ending(done=Completion(lease=lease, links=[link]))
-        return _ending(lease, Bury(f"it redirects out of scope, to {link.url}"))
+        return Ending(done=Completion(lease=lease, links=[link]))
 
     def _may_be_fetched(self, link: Request) -> bool:
         """Not if robots.txt is known to disallow it. An unknown one is asked before the fetch."""
@@ -120,6 +125,14 @@ class Attempts:
             return True
         rules = self.robots.known(_host_of(link.url))
         return rules is None or self.robots.allows(rules, link.url)
+
+
+def out_of_scope(spider: Spider, link: Request, *, parent: str) -> str | None:
+    """Why a redirect is not followed, if it leads where the spider may not go."""
+    verdict = spider.fence.allows(link.url, depth=link.depth, parent=parent)
+    if isinstance(verdict, Refused):
+        return f"it redirects out of scope, to {link.url}: {verdict.reason}"
+    return None
 
 
 def _host_of(url: str) -> str:
@@ -136,5 +149,6 @@ def _ending(lease: Lease, verdict: Retry | Bury) -> Ending:
             error=verdict.reason,
             after_s=verdict.after_s,
             block_s=verdict.block_s,
-        )
+        ),
+        blocked=verdict.blocked,
     )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
 
+from skitter.errors import shorten
 from skitter.fetch.retry_after import retry_after_s
 from skitter.urls import join
+from skitter.worker.blocks import blocker_of
 
 if TYPE_CHECKING:
     from skitter.errors import SkitterError
@@ -33,6 +36,8 @@ class Policy:
     max_redirects: int = 10
     longest_rest_s: float = 3600.0
     handler_tries: int = 2  # a page that came incomplete once may be whole the next time
+    blocked_rest_s: float = 60.0  # for a host that shows a block page
+    accept: tuple[str, ...] = ()  # content types, as text/*; none: every type
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +53,20 @@ class Follow:
 
 
 @dataclass(frozen=True, slots=True)
+class Skip:
+    """It is of a type that the spider does not want: done, without its handler."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Retry:
     """Try again later; `block_s` is a rest for the whole host."""
 
     reason: str
     after_s: float | None = None
     block_s: float = 0.0
+    blocked: bool = False  # by a guard: nobody saw the page
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +78,34 @@ class Bury:
 
 def judge_response(
     request: Request, response: Response, policy: Policy, *, now: float
-) -> Handle | Follow | Retry | Bury:
-    """Judge an answer by its status and headers."""
+) -> Handle | Skip | Follow | Retry | Bury:
+    """Judge an answer by its status, its headers, and the look of a block page."""
     status = response.status
     if status in REDIRECTS:
         return _judge_redirect(request, response, policy)
-    if status < 400:
-        return Handle()
+    blocker = blocker_of(response)
+    if status < 400 and not blocker:
+        return _judge_type(response, policy)
     reason = f"{status} {_phrase(status)}".strip()
-    if status not in PASSING:
+    if status not in PASSING and not blocker:
         return Bury(reason)
     rest_s = retry_after_s(response.header("retry-after"), now=now, longest_s=policy.longest_rest_s)
+    if blocker:
+        rest_s = max(policy.blocked_rest_s, rest_s or 0.0)
+        why = f"blocked by {blocker}: {reason}"
+        return Retry(why, after_s=rest_s, block_s=rest_s, blocked=True)
     if rest_s is None:
         return Retry(reason)
     return Retry(reason, after_s=rest_s, block_s=rest_s if status in OVERLOAD else 0.0)
+
+
+def _judge_type(response: Response, policy: Policy) -> Handle | Skip:
+    if not policy.accept:
+        return Handle()
+    stated = (response.header("content-type") or "").partition(";")[0].strip().lower()
+    if not stated or any(fnmatchcase(stated, wanted) for wanted in policy.accept):
+        return Handle()
+    return Skip(f"{stated} is not wanted")
 
 
 def _judge_redirect(request: Request, response: Response, policy: Policy) -> Follow | Bury:
@@ -86,10 +113,14 @@ def _judge_redirect(request: Request, response: Response, policy: Policy) -> Fol
     target = join(response.url, location) if location else None
     if target is None:
         return Bury(f"{response.status} redirect to nowhere")
-    if redirects_of(request) >= policy.max_redirects:
-        return Bury(f"more than {policy.max_redirects} redirects")
     if target == request.url:
         return Bury("it redirects to itself")
+    way = way_to(request)
+    if target in way:
+        circle = [*way[way.index(target) :], request.url, target]
+        return Bury(f"redirect loop: {' -> '.join(shorten(url) for url in circle)}")
+    if len(way) >= policy.max_redirects:
+        return Bury(f"more than {policy.max_redirects} redirects")
     return Follow(target)
 
 
@@ -106,10 +137,10 @@ def is_handler_error(error: SkitterError) -> bool:
     return hasattr(error, "handler")
 
 
-def redirects_of(request: Request) -> int:
-    """How many redirects led here."""
-    count = request.meta.get(REDIRECT_COUNT, 0)
-    return count if isinstance(count, int) else 0
+def way_to(request: Request) -> list[str]:
+    """The addresses whose redirects led here, the first one first."""
+    way = request.meta.get(REDIRECTED_FROM, [])
+    return way if isinstance(way, list) else []
 
 
 def redirected(request: Request, url: str, *, status: int) -> Request:
@@ -117,7 +148,7 @@ def redirected(request: Request, url: str, *, status: int) -> Request:
     POST, it is a GET without body; what was meant for one host is not told to another."""
     changes: dict[str, Any] = {
         "url": url,
-        "meta": request.meta | {REDIRECT_COUNT: redirects_of(request) + 1},
+        "meta": request.meta | {REDIRECTED_FROM: [*way_to(request), request.url]},
     }
     if (status == 303 and request.method != "HEAD") or (
         status in (301, 302) and request.method == "POST"
@@ -129,8 +160,8 @@ def redirected(request: Request, url: str, *, status: int) -> Request:
     return msgspec.structs.replace(request, **changes)
 
 
-#: Key of `Request.meta` that counts them.
-REDIRECT_COUNT = "_redirects"
+#: Key of `Request.meta`.
+REDIRECTED_FROM = "_redirected_from"
 
 
 def _phrase(status: int) -> str:
