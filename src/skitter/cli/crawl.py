@@ -14,12 +14,13 @@ from skitter.app import Manners, open_server, open_worker
 from skitter.cli.common import Directory, Json, Parent, Redis, settings
 from skitter.cli.output import tell
 from skitter.cli.plain import PLAIN, Plain, job_name_of, politeness_of, spider_of
-from skitter.cli.running import Plan, run_plan, supervisor_of
-from skitter.errors import BadOption, UsageError
-from skitter.frontier.jobs import create_job, open_job
+from skitter.cli.running import Plan, create_for, run_plan, supervisor_of
+from skitter.errors import BadOption, JobMissing, UsageError
+from skitter.frontier.connection import Server
+from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import open_job
 from skitter.frontier.shard import MARK, client_name
-from skitter.settings import Layout
-from skitter.spider import load_spider
+from skitter.spider import Spider, load_spider
 from skitter.worker.loop import WorkerOptions
 
 PANEL = "Crawl"
@@ -165,11 +166,18 @@ def worker(
 
     async def main() -> bool:
         async with open_server(plan.where, progress=tell) as server:
-            layout = Layout(canonical=spider.canonical)
-            frontier = await create_job(server, job or spider.name, layout=layout)
+            frontier = await _join(server, spider, job or spider.name)
             return await supervisor_of(frontier, plan, "").run()
 
     raise typer.Exit(0 if uvloop.run(main()) else 130)
+
+
+async def _join(server: Server, spider: Spider, job: str) -> Frontier:
+    """Whoever comes first makes the job as the spider wants it; the others take it as it is."""
+    try:
+        return await open_job(server, job)
+    except JobMissing:
+        return await create_for(server, spider, job=job)
 
 
 def work(
@@ -211,5 +219,6 @@ def _workers(asked: str) -> int | None:
 def _confirm_fresh(job: str) -> None:
     if not sys.stdin.isatty():
         raise UsageError("--fresh forgets the earlier crawl and there is nobody to ask: add --yes.")
-    if not typer.confirm(f"Forget all that {job!r} has crawled?", err=True):
+    question = f"Forget which pages {job!r} has crawled? (Rows that are stored stay.)"
+    if not typer.confirm(question, err=True):
         raise typer.Exit(1)

@@ -253,15 +253,20 @@ def scale(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Say how many workers each machine should run; `run` and `worker` obey while they run."""
+    """Say how many workers each machine should run; `run` and `worker` obey while they run.
+
+    The wish is for each machine and not for all together: 4 on three machines makes 12. It holds
+    until the next `scale`, also for machines that join later.
+    """
     wish = _parse_wish(workers)
 
-    async def work(frontier: Frontier) -> tuple[int | None, int]:
+    async def work(frontier: Frontier) -> tuple[int | None, int, int]:
         was = await wanted_workers(frontier)
         await frontier.shards[0].call("control", ["workers", wish], create=0)
-        return was, sum(one.kind == "worker" for one in await crew(frontier))
+        workers = [one for one in await crew(frontier) if one.kind == "worker"]
+        return was, len(workers), len({one.host for one in workers})
 
-    was, at_work = on_job(settings(redis, directory), job, work)
+    was, at_work, machines = on_job(settings(redis, directory), job, work)
     if as_json:
         names = {None: None, AUTO: "auto"}
         emit_json(
@@ -270,10 +275,14 @@ def scale(
                 "was": names.get(was, was),
                 "wanted": names.get(wish, wish),
                 "at_work": at_work,
+                "machines": machines,
             }
         )
         return
-    say(f"{job}: {_tell_wish(wish)} wanted; before, {_tell_wish(was)}; {at_work:,} at work now.")
+    now = f"{at_work:,} at work now"
+    if machines:
+        now += f" on {machines:,} machine{'s' * (machines > 1)}"
+    say(f"{job}: {_tell_wish(wish)} wanted; before, {_tell_wish(was)}; {now}.")
 
 
 def _parse_wish(text: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from skitter.cli.output import say
@@ -14,52 +14,92 @@ if TYPE_CHECKING:
     from skitter.model import Stats
 
 
+@dataclass(frozen=True, slots=True)
+class Went:
+    """How a crawl went: its numbers before and after."""
+
+    before: Stats
+    after: Stats
+    seconds: float
+    _: KW_ONLY
+    over: bool  # it came to its end: nobody stopped it
+    max_pages: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """How a crawl went."""
+    """What `run` and `crawl` say at the end."""
 
     job: str
     finished: bool
+    end: str  # why it ended, for people
     pages: int
     pages_now: int  # in this run
     seconds: float
     pages_per_second: float
     dead: int
+    blocked: int
     pending: int
     items_waiting: int
     out: str
     exit_code: int
 
 
-def report_of(plan: Plan, stats: Stats, before: Stats, seconds: float, *, over: bool) -> Report:
-    code = 0 if over else 130
-    if over and plan.max_dead is not None and stats.dead > plan.max_dead:
-        code = 1
-    pages = stats.done - before.done
+def report_of(plan: Plan, went: Went) -> Report:
+    stats = went.after
+    pages = stats.done - went.before.done
     return Report(
         job=stats.job,
-        finished=over,
+        finished=went.over,
+        end=_end(went),
         pages=stats.done,
         pages_now=pages,
-        seconds=round(seconds, 2),
-        pages_per_second=round(pages / seconds, 1),
+        seconds=round(went.seconds, 2),
+        pages_per_second=round(pages / went.seconds, 1),
         dead=stats.dead,
-        pending=stats.pending + stats.delayed + stats.leased,
+        blocked=stats.blocked,
+        pending=_left(stats),
         items_waiting=stats.items,
         out=redact(plan.out),
-        exit_code=code,
+        exit_code=_exit_code(went, plan.max_dead),
     )
 
 
+def _exit_code(went: Went, max_dead: int | None) -> int:
+    """A crawl that fetched nothing is no success, whatever was allowed to die."""
+    if not went.over:
+        return 130
+    too_many = max_dead is not None and went.after.dead > max_dead
+    return 1 if too_many or not went.after.done else 0
+
+
+def _end(went: Went) -> str:
+    stats, left = went.after, _left(went.after)
+    if not went.over:
+        return "stopped; run it again to go on"
+    if not stats.done:
+        return f"nothing was fetched: {stats.dead:,} URLs, and all of them are dead"
+    if went.max_pages is not None and stats.done >= went.max_pages and left:
+        return f"stopped at max_pages={went.max_pages:,}; {left:,} URLs left"
+    if stats.shelved:
+        return f"finished, but for {stats.shelved:,} URLs beyond max_pages_per_host"
+    return "finished"
+
+
+def _left(stats: Stats) -> int:
+    return stats.pending + stats.delayed + stats.leased
+
+
 def show_report(report: Report, *, hints: bool) -> None:
-    how = "finished" if report.finished else "stopped; run it again to go on"
     say(
-        f"{report.job}: {how}. {report.pages_now:,} pages in {duration(report.seconds)} "
+        f"{report.job}: {report.end}. {report.pages_now:,} pages in {duration(report.seconds)} "
         f"({report.pages_per_second:,.0f}/s), {report.pages:,} in all."
     )
     if hints:
         say(f"items  {report.out}")
     if report.pending:
         say(f"left   {report.pending:,} URLs")
+    if report.blocked:
+        say(f"block  {report.blocked:,} answers were block pages")
     if report.dead:
         say(f"dead   {report.dead:,} URLs" + f": `skitter dead list {report.job}`" * hints)

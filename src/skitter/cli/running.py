@@ -13,9 +13,10 @@ from skitter.app import open_server, restart_embedded
 from skitter.cli.load import LOAD_TO
 from skitter.cli.output import emit_json, err, tell
 from skitter.cli.progress import CrawlDisplay, Moment, Rate
-from skitter.cli.report import report_of, show_report
+from skitter.cli.report import Went, report_of, show_report
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
 from skitter.fetch.guard import authority_of, refusal_of_name
+from skitter.fleet.output import Output
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.connection import Server
 from skitter.frontier.crew import notes
@@ -73,7 +74,9 @@ async def run_plan(plan: Plan) -> int:
         over = over and stats.state is not State.CANCEL
         if over:
             await _run_finish_hooks(plan.spider, stats)
-    report = report_of(plan, stats, before, time.monotonic() - began, over=over)
+        max_pages = frontier.options.limits.max_pages
+    went = Went(before, stats, time.monotonic() - began, over=over, max_pages=max_pages)
+    report = report_of(plan, went)
     if plan.as_json:
         emit_json(report)
     else:
@@ -94,15 +97,20 @@ async def _last_look(frontier: Frontier) -> Stats:
 
 
 async def _open(server: Server, plan: Plan) -> Frontier:
-    options = plan.spider.options
-    limits = options.limits
-    if limits.max_items is None:
-        options = replace(options, limits=replace(limits, max_items=MAX_ITEMS))
-    layout = Layout(canonical=plan.spider.canonical)
     if plan.fresh:
         with suppress(JobMissing):
             await purge_job(await open_job(server, plan.spider.name, as_found=True))
-    return await create_job(server, plan.spider.name, options=options, layout=layout)
+    return await create_for(server, plan.spider)
+
+
+async def create_for(server: Server, spider: Spider, *, job: str | None = None) -> Frontier:
+    """The spider's job, with the spider's options."""
+    options = spider.options
+    limits = options.limits
+    if limits.max_items is None:
+        options = replace(options, limits=replace(limits, max_items=MAX_ITEMS))
+    layout = Layout(canonical=spider.canonical)
+    return await create_job(server, job or spider.name, options=options, layout=layout)
 
 
 async def _seed(frontier: Frontier, spider: Spider) -> set[str]:
@@ -155,6 +163,8 @@ def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
         loader_command=load_words if out else None,
         workers=plan.workers,
         environment=environment,
+        output=Output(plan.where.directory / "logs" / f"{frontier.job}.log"),
+        on_output=tell,
         on_server_away=lambda: restart_embedded(plan.where),
         keep_alive=plan.keep_alive,
     )

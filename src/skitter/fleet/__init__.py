@@ -2,6 +2,7 @@
 
     plan         how many there should be; pure
     process      one child process, and when it may be started again
+    output       what they print, for whoever watches
     supervisor   make reality follow the plan
 
 It starts processes and never imports what they run: a worker that takes its interpreter down

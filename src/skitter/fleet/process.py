@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from skitter.frontier.shard import MARK, client_name, new_mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from skitter.fleet.output import Output
 
 #: A process that lived so long was healthy: its death is the first in a row.
 HEALTHY_S = 10.0
@@ -35,6 +38,7 @@ class Child:
 
     command: list[str]
     environment: Mapping[str, str]
+    output: Output | None = None  # None: what it prints goes where ours goes
     process: asyncio.subprocess.Process | None = None
     finished: bool = False
     deaths: int = 0
@@ -55,12 +59,15 @@ class Child:
         if self.finished or time.monotonic() < self._not_before:
             return death
         mark = new_mark()
-        self.process = await asyncio.create_subprocess_exec(
-            *self.command,
-            env={**self.environment, MARK: mark},
-            stdin=asyncio.subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C goes to the supervisor, which stops them in order
-        )
+        with self.output.open() if self.output else nullcontext() as file:
+            self.process = await asyncio.create_subprocess_exec(
+                *self.command,
+                env={**self.environment, MARK: mark, "PYTHONUNBUFFERED": "1"},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,  # Ctrl-C goes to the supervisor, which stops them in order
+            )
         self._client = client_name(pid=self.process.pid, mark=mark)
         self._started_at = time.monotonic()
         return death

@@ -21,6 +21,7 @@ from skitter.frontier.forfeit import forfeit
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
+    from skitter.fleet.output import Output
     from skitter.frontier.frontier import Frontier
     from skitter.model import Stats
 
@@ -48,6 +49,8 @@ class Supervisor:
     workers: int | None  # None: automatic
     environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     on_tick: Callable[[Stats, int], Awaitable[None]] | None = None
+    output: Output | None = None  # where the processes print
+    on_output: Callable[[str], None] = lambda _: None  # one line of that
     on_server_away: Callable[[], Awaitable[None]] | None = None  # e.g. start it again
     keep_alive: bool = False
     restarts: int = 0
@@ -65,7 +68,7 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
         if self.loader_command:
-            self._loader = Child(self.loader_command, self.environment)
+            self._loader = Child(self.loader_command, self.environment, self.output)
         try:
             while not self._signals:
                 if await self._tick():
@@ -74,6 +77,7 @@ class Supervisor:
             return False
         finally:
             await self._stop_all()
+            self._pass_on()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
 
@@ -87,8 +91,13 @@ class Supervisor:
             for child in self._children:
                 child.tell(signal.SIGTERM)
 
+    def _pass_on(self) -> None:
+        for line in self.output.read() if self.output else []:
+            self.on_output(line)
+
     async def _tick(self) -> bool:
         """One look at everything. True: it is over."""
+        self._pass_on()
         try:
             return await self._look()
         except SkitterError as error:
@@ -132,7 +141,7 @@ class Supervisor:
         load = Load(cores=os.cpu_count() or 1, waiting=waiting, cpu_share=_cpu_share())
         wanted = wanted_processes(wish, len(self._crew), load)
         while len(self._crew) < wanted:
-            self._crew.append(Child(self.worker_command, self.environment))
+            self._crew.append(Child(self.worker_command, self.environment, self.output))
         while len(self._crew) > wanted:
             child = self._crew.pop()
             child.tell(signal.SIGTERM)

@@ -127,10 +127,16 @@ def _judge_redirect(request: Request, response: Response, policy: Policy) -> Fol
 def judge_error(error: SkitterError, *, attempt: int, policy: Policy) -> Retry | Bury:
     """Judge a fetch that failed, or a handler that did."""
     if error.retryable:
-        return Retry(str(error))
+        return Retry(_reason(error))
     if is_handler_error(error) and attempt < policy.handler_tries:
-        return Retry(str(error))
-    return Bury(str(error))
+        return Retry(_reason(error))
+    return Bury(_reason(error))
+
+
+def _reason(error: SkitterError) -> str:
+    """What it says, without the URL: whoever shows the reason shows that beside it."""
+    text, url = str(error), shorten(getattr(error, "url", ""))
+    return text.replace(f" on {url}", "", 1).replace(f"{url}: ", "", 1) if url else text
 
 
 def is_handler_error(error: SkitterError) -> bool:

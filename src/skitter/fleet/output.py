@@ -1,0 +1,48 @@
+"""What child processes print, in a file, and from there to whoever watches.
+
+A file and no pipe: a child whose supervisor was killed goes on printing, and a handler of the
+user's must not fail because nobody reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: A file that grew beyond this is begun anew; the one before is kept beside it.
+TOO_BIG = 10 * 2**20
+AT_ONCE = 64 * 2**10
+
+
+@dataclass(slots=True)
+class Output:
+    """One file for the children of one job; `read` gives what came since the last time."""
+
+    path: Path
+    _at: int = 0
+    _half: bytes = b""
+
+    def __post_init__(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self.path.exists() and self.path.stat().st_size > TOO_BIG:
+            self.path.replace(self.path.with_suffix(".old.log"))
+        self._at = self.path.stat().st_size if self.path.exists() else 0
+
+    def open(self) -> BinaryIO:
+        """For a child: others append to the same file."""
+        return self.path.open("ab", buffering=0)
+
+    def read(self) -> list[str]:
+        """Whole lines; of a flood, the newest."""
+        if not self.path.exists():
+            return []
+        with self.path.open("rb") as file:
+            size = file.seek(0, 2)
+            self._at = file.seek(max(self._at, size - AT_ONCE))
+            found = self._half + file.read(AT_ONCE)
+            self._at = file.tell()
+        *lines, self._half = found.split(b"\n")
+        return [line.decode("utf-8", "replace") for line in lines if line.strip()]
