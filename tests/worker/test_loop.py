@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from conftest import rude
 from skitter.errors import ServerUnreachable
 from skitter.fetch.static import StaticFetcher
 from skitter.frontier.connection import connect
+from skitter.frontier.forfeit import forfeit
 from skitter.frontier.jobs import create_job
 from skitter.model import Request
 from skitter.spider import Spider
@@ -22,6 +25,7 @@ from skitter.worker.endings import Endings, LinkMemory
 from skitter.worker.loop import Worker, WorkerOptions
 from skitter.worker.pulse import Logbook
 
+STANDING_STILL = Path(__file__).parent / "standing_still.py"
 SLOW, QUICK = "https://a.test/slow", "https://a.test/quick"
 
 
@@ -114,6 +118,26 @@ async def test_a_server_that_died_holds_nobody_back_who_wants_to_leave(short_dir
                 await running_worker
     finally:
         stop(home)
+
+
+async def test_a_page_that_stalls_the_parser_ends_the_process_and_is_dead_after_a_few(
+    frontier, server_url
+):
+    """Each time the lease is taken back with a loss, as a supervisor does, and the page dies."""
+    await frontier.add([Request(url="https://a.test/")])
+    losses = frontier.options.retries.max_losses
+    for name in [f"still-{n}" for n in range(losses)]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, STANDING_STILL, server_url, frontier.job, name,
+            stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        _, said = await process.communicate()
+        assert process.returncode == 1
+        assert b"reading_a_hostile_page" in said
+        assert await forfeit(frontier, name) == 1
+
+    stats = await frontier.stats()
+    assert (stats.dead, stats.lost, stats.crawled) == (1, losses, True)
 
 
 async def _until(condition) -> None:

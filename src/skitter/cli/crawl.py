@@ -24,6 +24,8 @@ from skitter.spider import Spider, load_spider
 from skitter.worker.loop import WorkerOptions
 
 PANEL = "Crawl"
+#: Half a lease: what is longer without a word loses its leases anyway.
+STUCK_S = 30.0
 
 Target = Annotated[
     str, typer.Argument(metavar="SPIDER", help="A file, file.py:name, or package.module:name.")
@@ -194,7 +196,9 @@ def work(
     """One worker, in this process."""
     spider = spider_of(target)
     manners = Manners(obey_robots=not ignore_robots, allowed_hosts=frozenset(allow_host or ()))
-    options = WorkerOptions(concurrency=concurrency, keep_alive=keep_alive, parent=parent)
+    options = WorkerOptions(
+        concurrency=concurrency, keep_alive=keep_alive, parent=parent, stuck_s=STUCK_S
+    )
 
     async def main() -> None:
         async with open_server(settings(redis, directory), progress=tell) as server:

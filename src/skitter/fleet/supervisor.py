@@ -33,8 +33,8 @@ STOP_GRACE_S = 30.0
 HURRY_S = 8.0
 STOP_TICK_S = 0.1
 FORFEIT_S = 1.0
-#: A worker that is alive and has not been heard of for so long stands still: a page may keep its
-#: parser busy for hours, and then nobody else's pages move either.
+#: A worker that is alive and has not been heard of for so long stands still. It should have ended
+#: itself (worker/watchdog.py), but it may be stopped, or not be one of ours.
 STUCK_S = 120.0
 LOOK_FOR_STUCK_S = 10.0
 
@@ -154,14 +154,17 @@ class Supervisor:
 
     async def _kill_the_stuck(self) -> None:
         """Its leases come back; the page that did it is dead after a few of those."""
-        if time.monotonic() - self._looked_at < LOOK_FOR_STUCK_S:
+        last, now = self._looked_at, time.monotonic()
+        if now - last < LOOK_FOR_STUCK_S:
             return
-        self._looked_at = time.monotonic()
-        now, here = await server_time(self.frontier), socket.gethostname()
+        self._looked_at = now
+        if now - last > 2 * LOOK_FOR_STUCK_S:
+            return  # the server was away, or we have just begun: nobody could be heard of
+        at, here = await server_time(self.frontier), socket.gethostname()
         silent = {
             one.pid
             for one in await heartbeats(self.frontier)
-            if one.host == here and now - one.at > STUCK_S
+            if one.host == here and at - one.at > STUCK_S
         }
         for child in self._crew:
             if child.process and child.running and child.process.pid in silent:

@@ -5,5 +5,6 @@ robots      what robots.txt allows, asked once per host for the whole fleet
 attempt     one request: robots, fetch, handler -> one ending
 pulse       heartbeats and the log; a loader has the same
 endings     what came of attempts, handed in in batches
+watchdog    a process that stands still ends itself
 loop        one process: keep N attempts going, extend leases, stop cleanly
 """

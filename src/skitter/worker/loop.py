@@ -6,6 +6,7 @@ import asyncio
 import signal
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skitter.errors import ServerUnreachable, SkitterError, SpiderError
@@ -15,6 +16,7 @@ from skitter.model import Ended, State
 from skitter.spider.blame import describe
 from skitter.spider.spider import run_hooks
 from skitter.worker.pulse import Logbook, Pulse, cancel_all
+from skitter.worker.watchdog import watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -39,6 +41,7 @@ class WorkerOptions:
     grace_s: float = 20.0
     parent: int | None = None  # the supervisor's process: without it, we go home
     keep_alive: bool = False  # stay when the crawl has finished, for what is pushed later
+    stuck_s: float | None = None  # end the process when one page holds up all others for so long
 
 
 @dataclass(slots=True)
@@ -73,6 +76,8 @@ class Worker:
                 await self._greet()
                 self.logbook("info", "worker started")
                 helpers += map(self._start, (self.endings.run, pulse.run, self._extend, self._feed))
+                if self.options.stuck_s:
+                    helpers.append(self._start(partial(watch, self.options.stuck_s)))
                 await self._pump_or_break()
                 await self._wind_down()
                 self.logbook("info", "worker stopped")

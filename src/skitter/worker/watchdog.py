@@ -1,0 +1,24 @@
+"""The watchdog: a process that stands still ends itself, and says where it stood.
+
+A page may keep the parser busy for hours: 100,000 nested <div>, 500 KB, take lexbor a minute, and
+it holds the interpreter's lock all the while, so no Python code of ours can step in. Nor can it
+when a handler blocks. faulthandler's timer is a thread in C: it prints where every thread stands
+and leaves. The leases come back with a loss noted, and the page that did it is dead after a few.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+
+LOOK_S = 1.0
+
+
+async def watch(stuck_s: float) -> None:
+    """For ever: as long as this runs now and then, nothing happens."""
+    try:
+        while True:
+            faulthandler.dump_traceback_later(stuck_s, exit=True)
+            await asyncio.sleep(LOOK_S)
+    finally:
+        faulthandler.cancel_dump_traceback_later()

@@ -1,0 +1,40 @@
+"""A worker whose handler never returns; run as a script with the server's URL, a job and a name."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from skitter.fetch.static import StaticFetcher
+from skitter.frontier.connection import connect
+from skitter.frontier.jobs import open_job
+from skitter.spider import Spider
+from skitter.worker.attempt import Attempts
+from skitter.worker.endings import Endings, LinkMemory
+from skitter.worker.loop import Worker, WorkerOptions
+from skitter.worker.pulse import Logbook
+
+URL = "https://a.test/"
+#: 300,000 of them keep lexbor busy for ten minutes.
+HOSTILE = b"<div>" * 300_000
+
+spider = Spider("still", [URL])
+
+
+@spider.page
+def reading_a_hostile_page(page):
+    yield {"links": len(page.links())}
+
+
+async def main(url: str, job: str, name: str) -> None:
+    async with connect(url) as server:
+        frontier = await open_job(server, job, client=name)
+        memory, logbook = LinkMemory(), Logbook()
+        attempts = Attempts(spider, StaticFetcher({URL: HOSTILE}), None, memory, logbook)
+        endings = Endings(frontier, memory, logbook)
+        options = WorkerOptions(stuck_s=1.5)
+        await Worker(frontier, attempts, endings, logbook, options).run()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
