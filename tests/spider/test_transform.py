@@ -95,5 +95,5 @@ def test_a_spider_without_one_is_told_what_to_write(tmp_path):
 
     with pytest.raises(SpiderError, match=r"has no transform: decorate a function with @spider.tr"):
         load_transform(file)
-    with pytest.raises(SpiderError, match="there is no spider 'missing'"):
+    with pytest.raises(SpiderError, match="there is no function or spider 'missing'"):
         load_transform(f"{file}:missing")

@@ -169,7 +169,10 @@ def worker(
     async def main() -> bool:
         async with open_server(plan.where, progress=tell) as server:
             frontier = await _join(server, spider, job or spider.name)
-            return await supervisor_of(frontier, plan, "").run()
+            tell(f"At work on {frontier.job}: `skitter logs {frontier.job} -f` shows how.")
+            over = await supervisor_of(frontier, plan, "").run()
+            tell(f"{frontier.job}: {'nothing is left to fetch' if over else 'stopped'}.")
+            return over
 
     raise typer.Exit(0 if uvloop.run(main()) else 130)
 

@@ -23,7 +23,8 @@ class Went:
     seconds: float
     _: KW_ONLY
     over: bool  # it came to its end: nobody stopped it
-    max_pages: int | None
+    max_pages: int | None = None
+    why_dead: str = ""  # of a crawl that fetched nothing: what became of its first URL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +79,7 @@ def _end(went: Went) -> str:
     if not went.over:
         return "stopped; run it again to go on"
     if not stats.done:
-        return f"nothing was fetched: {stats.dead:,} URLs, and all of them are dead"
+        return f"nothing was fetched. {went.why_dead}".rstrip(". ")
     if went.max_pages is not None and stats.done >= went.max_pages and left:
         return f"stopped at max_pages={went.max_pages:,}; {left:,} URLs left"
     if stats.shelved:

@@ -20,6 +20,7 @@ from skitter.fleet.output import Output
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.connection import Server
 from skitter.frontier.crew import notes
+from skitter.frontier.dead import dead_letters
 from skitter.frontier.eta import Bound, slowest_host
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
@@ -74,8 +75,14 @@ async def run_plan(plan: Plan) -> int:
         over = over and stats.state is not State.CANCEL
         if over:
             await _run_finish_hooks(plan.spider, stats)
-        max_pages = frontier.options.limits.max_pages
-    went = Went(before, stats, time.monotonic() - began, over=over, max_pages=max_pages)
+        went = Went(
+            before,
+            stats,
+            time.monotonic() - began,
+            over=over,
+            max_pages=frontier.options.limits.max_pages,
+            why_dead="" if stats.done else await _first_dead(frontier),
+        )
     report = report_of(plan, went)
     if plan.as_json:
         emit_json(report)
@@ -94,6 +101,12 @@ async def _last_look(frontier: Frontier) -> Stats:
             "stopped; the server does not answer, so nobody knows what is left: "
             "run it again to go on."
         ) from None
+
+
+async def _first_dead(frontier: Frontier) -> str:
+    async for letter in dead_letters(frontier):
+        return f"{letter.url}: {letter.reason}"
+    return ""
 
 
 async def _open(server: Server, plan: Plan) -> Frontier:

@@ -33,6 +33,7 @@ STOP_GRACE_S = 30.0
 HURRY_S = 8.0
 STOP_TICK_S = 0.1
 FORFEIT_S = 1.0
+LET_LOAD_S = 3.0
 #: A worker that is alive and has not been heard of for so long stands still. It should have ended
 #: itself (worker/watchdog.py), but it may be stopped, or not be one of ours.
 STUCK_S = 120.0
@@ -187,7 +188,19 @@ class Supervisor:
         self._patience_ends = min(self._patience_ends, time.monotonic() + STOP_GRACE_S)
         await self._stop(self._crew + self._leaving)
         if self._loader:
+            if self._loader.running:
+                await self._let_load()
             await self._stop([self._loader])
+
+    async def _let_load(self) -> None:
+        """The loader may take what the workers have just handed in; a database that is away, or
+        somebody in a hurry, is not waited for: items stay on the server."""
+        with suppress(SkitterError, TimeoutError):
+            async with asyncio.timeout(LET_LOAD_S):
+                while self._signals < 2:
+                    if not (await self.frontier.stats()).items:
+                        return
+                    await asyncio.sleep(STOP_TICK_S)
 
     async def _stop(self, children: list[Child]) -> None:
         """SIGTERM; when patience ends, which a second signal makes soon, SIGKILL."""

@@ -31,6 +31,8 @@ def load_transform(target: str | Path) -> Callable[[Any], Awaitable[Any]]:
     found = find_in(module, name)
     if callable(found):
         return chain([found])
+    if name is not None and found is None:
+        raise SpiderError(f"there is no function or spider {name!r} in {where}")
     spider = find_spider(module, where, name)
     if not spider.transforms:
         raise SpiderError(

@@ -136,7 +136,11 @@ def judge_error(error: SkitterError, *, attempt: int, policy: Policy) -> Retry |
 def _reason(error: SkitterError) -> str:
     """What it says, without the URL: whoever shows the reason shows that beside it."""
     text, url = str(error), shorten(getattr(error, "url", ""))
-    return text.replace(f" on {url}", "", 1).replace(f"{url}: ", "", 1) if url else text
+    for spelled, left in (
+        ((f" on {url}", ""), (f"{url}: ", ""), (f" ({url}, ", " (")) if url else ()
+    ):
+        text = text.replace(spelled, left, 1)
+    return text
 
 
 def is_handler_error(error: SkitterError) -> bool:
