@@ -6,13 +6,17 @@ import pytest
 
 from conftest import rude
 from skitter.errors import BadOption, JobClosed, JobMissing
+from skitter.frontier import frontier as frontier_module
 from skitter.frontier.audit import audit
-from skitter.frontier.control import set_host, set_state
+from skitter.frontier.control import change_options, read_options, set_host, set_state
+from skitter.frontier.crew import Heartbeat, beat, log
 from skitter.frontier.dead import dead_letters, drop, revive
 from skitter.frontier.feed import take_feed
+from skitter.frontier.items import Aside, ItemStream, set_aside
 from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
 from skitter.frontier.keys import feed_key
-from skitter.model import Added, Completion, Request, State
+from skitter.frontier.robots import claim_robots, store_robots
+from skitter.model import Added, Completion, Failure, Request, State
 from skitter.settings import JobOptions, Layout, Limits
 
 SHARDED = Layout(shards=4)
@@ -42,6 +46,56 @@ async def test_an_interrupted_purge_is_refused_and_can_be_finished(server, job, 
     left = [key async for key in server.client.scan_iter(match=f"*{job}[:}}]*")]
     assert left == []
     assert job not in await list_jobs(server)
+
+
+async def test_nobody_who_comes_late_brings_a_purged_job_back(server, job, clock):
+    frontier = await create_job(server, job, options=rude(), layout=SHARDED, clock=clock)
+    await purge_job(frontier)
+
+    late = (
+        beat(frontier, Heartbeat(name="w", host="h", pid=1, started_at=0, at=0)),
+        log(frontier, "info", "w", "too late"),
+        set_aside(frontier, Aside(url="https://a.test/", field="", reason="x", item=1)),
+        claim_robots(frontier, "a.test"),
+        store_robots(frontier, "a.test", b"rules", ttl_s=60),
+        ItemStream(frontier, "l").read(1, 0),
+        set_host(frontier, "a.test", delay_s=1),
+        change_options(frontier, {"delay_s": 5}),
+    )
+    for call in late:
+        with pytest.raises(JobMissing):
+            await call
+
+    assert [key async for key in server.client.scan_iter(match=f"*{job}[:}}]*")] == []
+
+
+async def test_two_who_set_different_options_do_not_undo_each_other(make_frontier):
+    one, two = await make_frontier(rude()), await make_frontier()
+    await change_options(one, {"delay_s": 2.5, "max_pages": 10})
+    await change_options(two, {"max_depth": 3, "base_s": 1})
+
+    options = await read_options(one)
+
+    assert (options.politeness.delay_s, options.limits.max_pages) == (2.5, 10)
+    assert (options.limits.max_depth, options.retries.base_s) == (3, 1)
+    await change_options(one, {"max_pages": None})
+    assert (await read_options(two)).limits.max_pages is None
+    with pytest.raises(BadOption, match="option must be one of delay_s"):
+        await change_options(one, {"dealy_s": 1})
+
+
+async def test_a_retry_obeys_the_backoff_that_another_process_has_set(
+    make_frontier, clock, monkeypatch
+):
+    one, two = await make_frontier(rude()), await make_frontier()
+    await change_options(two, {"base_s": 0, "cap_s": 0})
+    monkeypatch.setattr(frontier_module, "OPTIONS_FRESH_S", 0)
+    await one.add([Request(url="https://a.test/")])
+    [lease] = (await one.lease(1)).leases
+
+    await one.retry([Failure(lease=lease, error="x")])
+
+    assert len((await one.lease(1)).leases) == 1
 
 
 async def test_a_job_whose_creator_died_is_made_whole(server, job, clock):

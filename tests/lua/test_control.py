@@ -117,6 +117,11 @@ VERBS: Any = {
     "revive": ([("1",)], {}),
     "drop": ([("1",)], {"forget": 0}),
     "host": ([("a.test",)], {"field": "max_pages", "value": 3}),
+    "beat": ([], {"name": "w1", "message": b"x"}),
+    "log": ([("info", "w1", "text")], {"keep": 10}),
+    "aside": ([("whole", b"x")], {"keep": 10}),
+    "robots": ([], {"name": "a.test", "rules": b"x", "ttl_ms": 9000}),
+    "group": ([], {"name": "load"}),
     "stats": ([], {}),
 }
 

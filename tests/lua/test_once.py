@@ -30,11 +30,16 @@ CALLS: Any = {
     "reap": lambda t: ([], {"at_most": 2}),
     "revive": lambda t: ([("4", "5")], {}),
     "drop": lambda t: ([("4", "5")], {"forget": 1}),
+    "log": lambda t: ([("info", "w1", "one"), ("error", "w1", "two")], {"keep": 10}),
+    "aside": lambda t: ([("price", b"x"), ("whole", b"y")], {"keep": 10}),
+    "robots": lambda t: ([], {"name": "a.test", "rules": b"", "ttl_ms": 9000}),
     "reject": lambda t: ([("9", "feed", b"x", "no URL"), ("5", "feed", b"x", "no URL")], {}),
 }
 #: These set values: the same again is the same again.
 IDEMPOTENT: Any = {
     "control": lambda t: ([("state", "pause"), ("max_pages", 3)], {"create": 0}),
+    "beat": lambda t: ([], {"name": "w1", "message": b"x"}),
+    "group": lambda t: ([], {"name": "load"}),
     "host": lambda t: ([("a.test", "c.test")], {"field": "blocked_for_ms", "value": 4000}),
 }
 

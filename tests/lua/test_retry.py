@@ -15,7 +15,7 @@ async def test_what_failed_is_delayed_at_a_lower_priority_with_its_trouble_noted
     assert await raw.read("delayed") == {"1": clock() + 2500}
     assert await raw.read("task") == {"1": b"4 a.test body"}
     assert await raw.read("trouble") == {
-        "1": {"failures": 1, "losses": 0, "error": "HTTP 503", "at": clock()}
+        "1": {"failures": 1, "losses": 0, "error": "HTTP 503", "at": clock(), "priority": 5}
     }
     assert await raw.read("holder") == {}
     assert (await raw.known()).in_flight == 0

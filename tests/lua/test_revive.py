@@ -27,6 +27,20 @@ async def test_it_has_all_its_tries_again(make_raw, clock):
         assert await raw.revive("1") == 1
 
 
+async def test_it_has_the_priority_again_that_retries_have_lowered(make_raw, clock):
+    raw = await make_raw(max_retries=2)
+    await raw.add("1", priority=5)
+    for _ in range(3):
+        await raw.retry(*(await raw.lease()).claims, after_ms=1000)
+        clock.advance(1)
+    assert await raw.read("task") == {"1": b"3 a.test body"}
+
+    await raw.revive("1")
+
+    assert await raw.read("task") == {"1": b"5 a.test body"}
+    assert await raw.read("queue", "a.test") == {"1": raw.score(5, await raw.counter("ticket"))}
+
+
 async def test_only_the_dead_come_back_and_each_once(raw):
     await raw.add("1", "2", "3")
     claims = (await raw.lease(2)).claims

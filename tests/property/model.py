@@ -47,6 +47,7 @@ class Page:
     host: str
     priority: int
     request: Request
+    came_with: int  # its first priority; retries lower it
     state: str = "pending"  # pending, delayed, leased, done, dead, dropped
     arrival: int = 0  # its place in line among those of its priority
     due_at: int = 0  # while delayed
@@ -208,6 +209,7 @@ class Shard:
             page = self.pages.get(fp)
             if page and page.state == "dead":
                 page.failures = page.losses = 0
+                page.priority = page.came_with
                 self.stand_in_line(page)
                 revived += 1
         self.settle_touched()
@@ -343,7 +345,7 @@ class Shard:
         if offer.fp in self.pages:
             self.counts["duplicates"] += 1
             return Added.SEEN
-        page = Page(offer.fp, offer.host, offer.priority, offer.request)
+        page = Page(offer.fp, offer.host, offer.priority, offer.request, offer.priority)
         self.pages[offer.fp] = page
         self.stand_in_line(page)
         return Added.NEW

@@ -1,4 +1,4 @@
-"""Feeding, watching and steering jobs."""
+"""Feeding and watching jobs: push, status, rejected."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,17 +22,16 @@ from skitter.errors import (
     shorten,
 )
 from skitter.frontier.connection import Server
-from skitter.frontier.control import configure, set_state
 from skitter.frontier.crew import notes
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.items import Aside, read_aside
-from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
-from skitter.model import Request, State, Stats
-from skitter.settings import JobOptions, Limits, Politeness, Retries, check_priority
+from skitter.frontier.jobs import create_job, list_jobs, open_job
+from skitter.model import Request, Stats
+from skitter.settings import check_priority
 from skitter.urls import identify
 
-FEED, STEER = "Feed and watch", "Steer"
+FEED = "Feed and watch"
 BATCH = 2000
 
 
@@ -40,9 +39,6 @@ def add_to(app: typer.Typer) -> None:
     app.command(rich_help_panel=FEED)(push)
     app.command(rich_help_panel=FEED)(status)
     app.command(rich_help_panel=FEED)(rejected)
-    for command in (pause, resume, drain, cancel, purge):
-        app.command(rich_help_panel=STEER)(command)
-    app.command("set", rich_help_panel=STEER)(set_options)
 
 
 def push(
@@ -274,134 +270,3 @@ def rejected(
             ["url", "field", "reason", "item"],
             [[one.url, one.field, one.reason, shorten(str(one.item), 60)] for one in found],
         )
-
-
-def pause(
-    job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
-) -> None:
-    """Hand out nothing for now; new URLs are still taken."""
-    _set_state(job, State.PAUSE, redis, directory, as_json)
-
-
-def resume(
-    job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
-) -> None:
-    """Go on after pause, drain or cancel."""
-    _set_state(job, State.RUN, redis, directory, as_json)
-
-
-def drain(
-    job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
-) -> None:
-    """Finish what is queued; take nothing new."""
-    _set_state(job, State.DRAIN, redis, directory, as_json)
-
-
-def cancel(
-    job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
-) -> None:
-    """Stop: hand out nothing, take nothing. What is queued stays, for `resume` or `purge`."""
-    _set_state(job, State.CANCEL, redis, directory, as_json)
-
-
-def _set_state(
-    job: str, state: State, redis: str | None, directory: Path | None, as_json: bool
-) -> None:
-    async def work(frontier: Frontier) -> Stats:
-        await set_state(frontier, state)
-        return await frontier.stats()
-
-    stats = on_job(settings(redis, directory), job, work)
-    if as_json:
-        emit_json(stats)
-    else:
-        say(f"{job}: {state.value} ({stats.pending:,} pending, {stats.leased:,} leased)")
-
-
-def purge(
-    job: Job,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    redis: Redis = None,
-    directory: Directory = None,
-    as_json: Json = False,
-) -> None:
-    """Remove a job and everything it knows. This cannot be undone."""
-
-    async def work(server: Server) -> int:
-        frontier = await open_job(server, job, as_found=True)
-        if not yes:
-            _confirm(f"Remove {job!r} with all its URLs and items?")
-        return await purge_job(frontier)
-
-    removed = on_server(settings(redis, directory), work)
-    if as_json:
-        emit_json({"job": job, "removed_keys": removed})
-    else:
-        say(f"{job}: removed.")
-
-
-def _confirm(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise UsageError("this removes data and there is nobody to ask: add --yes.")
-    if not typer.confirm(question, err=True):
-        raise typer.Exit(1)
-
-
-def set_options(
-    job: Job,
-    delay: Annotated[float | None, typer.Option(help="Seconds between requests to a host.")] = None,
-    in_flight: Annotated[int | None, typer.Option(help="Requests to a host at a time.")] = None,
-    max_retries: Annotated[int | None, typer.Option(help="Tries after the first.")] = None,
-    max_pages: Annotated[int | None, typer.Option(help="Pages of the crawl; 0: no limit.")] = None,
-    max_pages_per_host: Annotated[int | None, typer.Option(help="0: no limit.")] = None,
-    max_depth: Annotated[int | None, typer.Option(help="Links from a seed; -1: no limit.")] = None,
-    max_pending: Annotated[int | None, typer.Option(help="URLs waiting; 0: no limit.")] = None,
-    redis: Redis = None,
-    directory: Directory = None,
-    as_json: Json = False,
-) -> None:
-    """Show or change a job's limits; workers obey at once. A job that does not exist is created."""
-    asked = {
-        "delay_s": delay,
-        "max_in_flight": in_flight,
-        "max_retries": max_retries,
-        "max_pages": max_pages,
-        "max_pages_per_host": max_pages_per_host,
-        "max_depth": max_depth,
-        "max_pending": max_pending,
-    }
-    changes = {name: value for name, value in asked.items() if value is not None}
-
-    async def work(server: Server) -> JobOptions:
-        frontier = await (create_job if changes else open_job)(server, job)
-        if changes:
-            await configure(frontier, _changed(frontier.options, changes))
-        return frontier.options
-
-    options = on_server(settings(redis, directory), work)
-    if as_json:
-        emit_json(options)
-        return
-    for group in (options.politeness, options.retries, options.limits):
-        pairs(
-            (name, "no limit" if (value := getattr(group, name)) is None else value)
-            for name in group.__dataclass_fields__
-        )
-
-
-def _changed(options: JobOptions, changes: dict[str, float]) -> JobOptions:
-    def part(group: Politeness | Retries | Limits) -> dict[str, float | None]:
-        names = group.__dataclass_fields__.keys() & changes.keys()
-        return {name: _no_limit(name, changes[name]) for name in names}
-
-    return JobOptions(
-        politeness=replace(options.politeness, **part(options.politeness)),  # type: ignore[arg-type]
-        retries=replace(options.retries, **part(options.retries)),  # type: ignore[arg-type]
-        limits=replace(options.limits, **part(options.limits)),  # type: ignore[arg-type]
-    )
-
-
-def _no_limit(name: str, value: float) -> float | None:
-    if name == "max_depth":
-        return None if value < 0 else value
-    return None if name.startswith("max_p") and value == 0 else value

@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from skitter.cli import check, crawl, crew, dead, jobs, load, look, new, server, show
+from skitter.cli import check, crawl, crew, dead, jobs, load, look, new, server, show, steer
 from skitter.cli.output import complain
 from skitter.errors import SkitterError
 
@@ -26,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-for group in (crawl, load, new, look, jobs, crew, dead, check, server, show):
+for group in (crawl, load, new, look, jobs, steer, crew, dead, check, server, show):
     group.add_to(app)
 
 

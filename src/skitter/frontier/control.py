@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from skitter.errors import BadOption, JobDamaged
@@ -12,6 +13,8 @@ from skitter.settings import JobOptions, Limits, Politeness, Retries, check_numb
 from skitter.urls import identify, shard_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.shard import Shard
     from skitter.settings import Layout
@@ -38,6 +41,28 @@ async def configure(frontier: Frontier, options: JobOptions, *, create: bool = F
     await _write(frontier, values, create=create)
     frontier.options = options
     await settle_hosts(frontier)
+
+
+async def change_options(frontier: Frontier, changes: Mapping[str, float | None]) -> JobOptions:
+    """Set some options and leave the others alone, whoever else sets those. None: no limit."""
+    options = replaced(await read_options(frontier, lenient=True), changes)
+    check_options(options, frontier.layout)
+    names = [_FIELDS.get(name, name) for name in changes]
+    await _write(frontier, {name: _to_fields(options)[name] for name in names})
+    frontier.options = await read_options(frontier)
+    await settle_hosts(frontier)
+    return frontier.options
+
+
+def replaced(options: JobOptions, changes: Mapping[str, float | None]) -> JobOptions:
+    """The options with some of them changed, checked. Raises BadOption for a name that is none."""
+    groups = {one.name: getattr(options, one.name) for one in fields(JobOptions)}
+    known = {one.name: name for name, group in groups.items() for one in fields(group)}
+    for name, value in changes.items():
+        if name not in known:
+            raise BadOption("option", name, "one of " + ", ".join(known))
+        groups[known[name]] = replace(groups[known[name]], **{name: value})
+    return JobOptions(**groups)
 
 
 def check_options(options: JobOptions, layout: Layout) -> None:
@@ -116,6 +141,10 @@ async def set_slot(frontier: Frontier, slot: str, **values: Unpack[HostOptions])
             field=name.removesuffix("_s") + "_ms" if seconds else name,
             value="" if value is None else ms(float(str(value))) if seconds else value,
         )
+
+
+#: Where a field on the server has another name than the option.
+_FIELDS = {"delay_s": "delay_ms", "base_s": "retry_base_ms", "cap_s": "retry_cap_ms"}
 
 
 def _to_fields(options: JobOptions) -> dict[str, object]:

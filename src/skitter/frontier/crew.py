@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from skitter.frontier.wire import decode, encode
+from skitter.frontier.wire import cut, decode, encode
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
@@ -48,8 +48,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def beat(frontier: Frontier, heartbeat: Heartbeat) -> None:
-    shard = frontier.shards[0]
-    await shard.server.command("HSET", shard.keys.key("workers"), heartbeat.name, encode(heartbeat))
+    """Raises JobMissing if the job has gone: nothing of it is brought back."""
+    await frontier.shards[0].call("beat", name=heartbeat.name, message=encode(heartbeat))
 
 
 async def leave(frontier: Frontier, name: str) -> None:
@@ -82,17 +82,17 @@ async def notes(frontier: Frontier) -> list[str]:
 
 async def server_time(frontier: Frontier) -> float:
     """Seconds since the epoch, by the clock that all workers share."""
-    seconds, micros = await frontier.shards[0].server.command("TIME")
+    shard = frontier.shards[0]
+    if shard.clock:
+        return shard.clock() / 1000
+    seconds, micros = await shard.server.command("TIME")
     return float(seconds) + float(micros) / 1e6
 
 
 async def log(frontier: Frontier, level: str, worker: str, text: str) -> None:
     """Say something to everybody who runs `skitter logs`."""
-    shard = frontier.shards[0]
-    await shard.server.command(
-        "XADD", shard.keys.key("events"), "MAXLEN", "~", EVENTS_KEPT, "*",
-        "level", level, "worker", worker, "text", text[:2000],
-    )  # fmt: skip
+    line = [level, worker, cut(text)]
+    await frontier.shards[0].call("log", line, strict=True, keep=EVENTS_KEPT)
 
 
 async def read_log(frontier: Frontier, after: str = "-", count: int = 1000) -> list[Event]:
@@ -103,15 +103,6 @@ async def read_log(frontier: Frontier, after: str = "-", count: int = 1000) -> l
         "XRANGE", shard.keys.key("events"), start, "+", "COUNT", count
     )
     return [_event(entry, fields) for entry, fields in entries]
-
-
-async def last_log(frontier: Frontier, count: int) -> list[Event]:
-    """The newest lines, oldest first."""
-    shard = frontier.shards[0]
-    entries = await shard.server.command(
-        "XREVRANGE", shard.keys.key("events"), "+", "-", "COUNT", count
-    )
-    return [_event(entry, fields) for entry, fields in reversed(entries)]
 
 
 def _event(entry: bytes, fields: dict[bytes, bytes]) -> Event:

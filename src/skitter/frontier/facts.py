@@ -28,6 +28,7 @@ class Trouble(msgspec.Struct, frozen=True):
     losses: int = 0
     error: str = ""
     at: float = 0
+    priority: int | None = None  # what it came with, if retries have lowered it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,12 @@ told in the header of its Lua file.
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
+from skitter.frontier.control import read_options
 from skitter.frontier.keys import feed_key
 from skitter.frontier.scripts import Code
 from skitter.frontier.wire import (
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from skitter.settings import JobOptions, Layout
 
 DEFAULT_LEASE_S = 300.0
+OPTIONS_FRESH_S = 2.0
 UNREADABLE = "its body cannot be read: written by another release, or damaged"
 #: Items per script call: the server is busy for a few milliseconds with a full one.
 ADD_BATCH, LEASE_BATCH, END_BATCH, COMPLETE_BATCH = 500, 500, 200, 2500
@@ -53,6 +56,7 @@ class Frontier:
     layout: Layout
     options: JobOptions
     shards: list[Shard]
+    _options_at: float = field(default_factory=time.monotonic)
 
     async def add(self, requests: Iterable[Request], *, links: bool = False) -> list[Added]:
         """Offer requests. Links that a handler found are not held back by max_pending."""
@@ -155,6 +159,8 @@ class Frontier:
 
     async def retry(self, failures: Sequence[Failure]) -> list[Ended]:
         """Try again later, at a lower priority; dead after max_retries."""
+        if any(failure.after_s is None for failure in failures):
+            await self.fresh_options()
         details = [(ms(self._after_s(f)), ms(f.block_s), cut(f.error)) for f in failures]
         return await self._end("retry", [failure.lease for failure in failures], details)
 
@@ -188,6 +194,13 @@ class Frontier:
         crawled = idle and total["seen"] > 0 and not awaited
         finished = crawled and not total["items"]
         return Stats(job=self.job, state=state, crawled=crawled, finished=finished, **shown)
+
+    async def fresh_options(self) -> JobOptions:
+        """The options, read again now and then: somebody else may have changed them."""
+        if time.monotonic() - self._options_at >= OPTIONS_FRESH_S:
+            self.options = await read_options(self)
+            self._options_at = time.monotonic()
+        return self.options
 
     def _after_s(self, failure: Failure) -> float:
         if failure.after_s is not None:

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import redis.exceptions as problems
 
-from skitter.errors import InfrastructureError, JobMissing
-from skitter.frontier.keys import JOBS
+from skitter.errors import InfrastructureError
 from skitter.frontier.wire import decode, encode
 from skitter.model import Result
 
@@ -59,20 +57,15 @@ class Aside(msgspec.Struct, frozen=True, kw_only=True):
 
 async def set_aside(frontier: Frontier, one: Aside) -> None:
     """Keep an item that cannot be stored, and count it by field; too many: the oldest go."""
-    shard = frontier.shards[0]
-    await shard.server.command(
-        "XADD", shard.keys.key("rejected"), "MAXLEN", "~", REJECTED_KEPT, "*",
-        "aside", encode(one),
-    )  # fmt: skip
-    await count(frontier, "rejected", 1)
-    await count(frontier, f"rejected by {one.field or 'whole'}"[:200], 1)
+    each = [(one.field or "whole")[:200], encode(one)]
+    await frontier.shards[0].call("aside", each, strict=True, keep=REJECTED_KEPT)
 
 
-async def count(frontier: Frontier, counter: str, by: int) -> None:
-    """For what people want to see, and nothing depends on: a lost reply may count it twice."""
-    if by:
-        shard = frontier.shards[0]
-        await shard.server.command("HINCRBY", shard.keys.key("stats"), counter, by)
+async def count(frontier: Frontier, **counters: int) -> None:
+    """Add to what people want to see, and nothing depends on."""
+    each = [part for name, by in counters.items() if by for part in (name, by)]
+    if each:
+        await frontier.shards[0].call("tally", each)
 
 
 async def read_aside(frontier: Frontier, count: int) -> list[Aside]:
@@ -120,10 +113,7 @@ class ItemStream:
         except InfrastructureError as error:
             if not _is(error, "NOGROUP"):
                 raise
-            # The stream is gone, and so, most likely, is the job. Else the group is made again.
-            if not await shard.server.command("HEXISTS", JOBS, self.frontier.job):
-                raise JobMissing(self.frontier.job, known=[]) from None
-            self._begun.discard(shard.keys.shard)
+            self._begun.discard(shard.keys.shard)  # made again, unless the job itself is gone
             return []
 
     async def _share_of(self, shard: Shard, limit: int) -> list[Result]:
@@ -144,13 +134,7 @@ class ItemStream:
     async def _begin(self, shard: Shard) -> None:
         if shard.keys.shard in self._begun:
             return
-        try:
-            await shard.server.command(
-                "XGROUP", "CREATE", shard.keys.key("items"), GROUP, "0", "MKSTREAM"
-            )
-        except InfrastructureError as error:
-            if not _is(error, "BUSYGROUP"):
-                raise
+        await shard.call("group", name=GROUP)
         self._begun.add(shard.keys.shard)
 
 

@@ -22,13 +22,14 @@ async def read_robots(frontier: Frontier, host: str) -> bytes | None:
 
 async def claim_robots(frontier: Frontier, host: str) -> bool:
     """Say that we fetch it. False: somebody else does. The claim of a dead worker expires."""
-    shard = frontier.shards[shard_of(host, len(frontier.shards))]
-    key = shard.keys.key("robots", host)
-    return bool(await shard.server.command("SET", key, _CLAIMED, "NX", "PX", CLAIM_MS))
+    return await _set(frontier, host, _CLAIMED, CLAIM_MS)
 
 
 async def store_robots(frontier: Frontier, host: str, rules: bytes, *, ttl_s: float) -> None:
     """Share it with the fleet for `ttl_s` seconds."""
+    await _set(frontier, host, rules, round(ttl_s * 1000))
+
+
+async def _set(frontier: Frontier, host: str, rules: bytes, ttl_ms: int) -> bool:
     shard = frontier.shards[shard_of(host, len(frontier.shards))]
-    key = shard.keys.key("robots", host)
-    await shard.server.command("SET", key, rules, "PX", max(1, round(ttl_s * 1000)))
+    return bool(await shard.call("robots", strict=True, name=host, rules=rules, ttl_ms=ttl_ms))

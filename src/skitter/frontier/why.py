@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from skitter.frontier.crew import server_time
 from skitter.frontier.facts import HostFacts, RequestFacts, Trouble, host_facts, request_facts
 from skitter.model import Request, State
 from skitter.urls import fingerprint, fingerprint_of, identify, shard_of
@@ -42,7 +43,7 @@ async def why(frontier: Frontier, url: str, *, identity: str = "") -> Explanatio
     slot = facts.host or target.host
     [host] = await host_facts(shard, [slot])
     state, counts = await shard.counts()
-    now_s = await _now_s(frontier)
+    now_s = await server_time(frontier)
     request, trouble = facts.request, facts.trouble or Trouble()
     return Explanation(
         url=url,
@@ -134,11 +135,3 @@ def _budget(options: JobOptions, counts: dict[str, int], facts: RequestFacts) ->
 def _when(moment_s: float, now_s: float) -> str:
     seconds = moment_s - now_s
     return f"in {seconds:.1f} s" if seconds > 0 else "now"
-
-
-async def _now_s(frontier: Frontier) -> float:
-    shard = frontier.shards[0]
-    if shard.clock:
-        return shard.clock() / 1000
-    seconds, micros = await shard.server.command("TIME")
-    return float(seconds) + float(micros) / 1e6

@@ -72,9 +72,7 @@ def _check_target(to: Path) -> None:
     if databases().find_dialect(str(to)) is not None:
         raise BadSink(f"{to} is a database: name a .jsonl, .csv or .parquet file.")
     if to.suffix.lower() not in (".jsonl", ".csv", ".parquet"):
-        raise BadSink(
-            f"{to} is no file that we can write: name a .jsonl, .csv or .parquet."
-        )
+        raise BadSink(f"{to} is no file that we can write: name a .jsonl, .csv or .parquet.")
     if not to.parent.is_dir():
         raise BadSink(f"there is no directory {to.parent}: create it first.")
     if state_path(to).exists():

@@ -126,8 +126,11 @@ class Endings:
         self.tally.errors += len(retries) + len(graves)
         for failure in retries + graves:
             self.log("warning", f"{failure.lease.url}: {failure.error}")
-        await count(self.frontier, "blocked", sum(ending.blocked for ending in batch))
-        await count(self.frontier, "skipped", sum(bool(ending.skipped) for ending in batch))
+        await count(
+            self.frontier,
+            blocked=sum(ending.blocked for ending in batch),
+            skipped=sum(bool(ending.skipped) for ending in batch),
+        )
         for one in (one for ending in batch for one in ending.aside):
             await set_aside(self.frontier, one)
             self.tally.rejected += 1

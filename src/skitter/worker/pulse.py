@@ -64,6 +64,7 @@ class Pulse:
             level, text = self.logbook.lines[0]
             await log(self.frontier, level, self.name, text)
             self.logbook.lines.popleft()
+        await self.frontier.fresh_options()
         now = await server_time(self.frontier)
         self._started_at = self._started_at or now
         await beat(

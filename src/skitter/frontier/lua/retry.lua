@@ -19,14 +19,15 @@ if answer then return answer end
 
 local function fail(claim)
   local entry, reason = trouble_of(claim.fp), ARGV[claim.at + 4]
+  local priority, name, body = unpack_record(claim.record)
   entry.failures = entry.failures + 1
+  entry.priority = entry.priority or priority -- what it came with: revive.lua
   block(claim.host, tonumber(ARGV[claim.at + 3]))
   if entry.failures > limits.max_retries then
     bury(claim.fp, entry, reason)
     return BURIED
   end
   note_trouble(claim.fp, entry, reason)
-  local priority, name, body = unpack_record(claim.record)
   redis.call('HSET', task, claim.fp, pack_record(math.max(LOWEST, priority - 1), name, body))
   redis.call('ZADD', delayed, now_ms + tonumber(ARGV[claim.at + 2]), claim.fp)
   count('retried', 1)

@@ -1,26 +1,24 @@
 --[[
-revive: dead letters become pending again, with a clean record.
+revive: dead letters become pending again, with a clean record and the priority they came with.
 
-KEYS   dead     zset   fingerprint -> ms
-       trouble  hash   fingerprint -> msgpack
-       task     hash   fingerprint -> record
+KEYS   task     hash   fingerprint -> record
 EACH   fp       text
 REPLY  how many came back
 COST   O(requests * log N)
 ]]
---@include once record commit
+--@include once exhume record commit
 local answer = answered()
 if answer then return answer end
 
-local revived = 0
-for at = EACH.start, #ARGV do
-  local fp = ARGV[at]
-  if redis.call('ZREM', dead, fp) == 1 then
-    redis.call('HDEL', trouble, fp)
-    local priority, name = unpack_record(redis.call('HGET', task, fp))
-    enqueue(fp, name, priority)
-    revived = revived + 1
+local fps, troubles = exhume()
+for i, record in ipairs(bulk_read('HMGET', task, fps)) do
+  local priority, name, body = unpack_record(record)
+  local first = troubles[i] and cmsgpack.unpack(troubles[i]).priority
+  if first and first ~= priority then
+    priority = first
+    redis.call('HSET', task, fps[i], pack_record(priority, name, body))
   end
+  enqueue(fps[i], name, priority)
 end
 commit()
-return remember(revived)
+return remember(#fps)

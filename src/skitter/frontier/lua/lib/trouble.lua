@@ -1,7 +1,7 @@
 --[[
 trouble: what went wrong with a request so far. Only requests that had trouble have an entry.
 
-KEYS   trouble  hash   fingerprint -> msgpack of { failures, losses, error, at }
+KEYS   trouble  hash   fingerprint -> msgpack of { failures, losses, error, at, priority }
        dead     zset   fingerprint -> ms
 ]]
 --@include clock counters

@@ -1,0 +1,286 @@
+"""Steering jobs: create, pause, resume, drain, cancel, purge, set, host."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Annotated
+
+import typer
+
+from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
+from skitter.cli.limits import (
+    Delay,
+    InFlight,
+    MaxDepth,
+    MaxItems,
+    MaxLosses,
+    MaxPages,
+    MaxPagesPerHost,
+    MaxPending,
+    MaxRetries,
+    RetryBase,
+    RetryCap,
+    changes_of,
+    show_options,
+)
+from skitter.cli.output import emit_json, pairs, say
+from skitter.errors import UsageError
+from skitter.frontier.connection import Server
+from skitter.frontier.control import change_options, replaced, set_host, set_state
+from skitter.frontier.crew import server_time
+from skitter.frontier.facts import HostFacts
+from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
+from skitter.frontier.why import look_at_host
+from skitter.model import State, Stats
+from skitter.settings import Bloom, JobOptions, Layout, check_job_name
+
+PANEL = "Steer"
+STATES = {
+    "pause": (State.PAUSE, "Hand out nothing for now; new URLs are still taken."),
+    "resume": (State.RUN, "Go on after pause, drain or cancel."),
+    "drain": (State.DRAIN, "Finish what is queued; take nothing new."),
+    "cancel": (
+        State.CANCEL,
+        "Stop: hand out nothing, take nothing. What is queued stays, for `resume` or `purge`.",
+    ),
+}
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(rich_help_panel=PANEL)(create)
+    for name, (state, help_text) in STATES.items():
+        app.command(name, help=help_text, rich_help_panel=PANEL)(_command_for(state))
+    app.command(rich_help_panel=PANEL)(purge)
+    app.command("set", rich_help_panel=PANEL)(set_options)
+    app.command(rich_help_panel=PANEL)(host)
+
+
+# --- create ---------------------------------------------------------------------------------------
+
+
+def create(
+    job: Job,
+    shards: Annotated[
+        int, typer.Option(help="Parts that may live on different nodes of a cluster.")
+    ] = 1,
+    bloom: Annotated[
+        int | None,
+        typer.Option(
+            metavar="URLS",
+            help="Remember seen URLs in a Bloom filter for so many: less memory, some new URLs "
+            "are taken for seen.",
+        ),
+    ] = None,
+    error_rate: Annotated[
+        float, typer.Option(help="Share of new URLs that the Bloom filter may skip.")
+    ] = 1e-4,
+    delay: Delay = None,
+    in_flight: InFlight = None,
+    max_retries: MaxRetries = None,
+    max_losses: MaxLosses = None,
+    retry_base: RetryBase = None,
+    retry_cap: RetryCap = None,
+    max_pages: MaxPages = None,
+    max_pages_per_host: MaxPagesPerHost = None,
+    max_depth: MaxDepth = None,
+    max_pending: MaxPending = None,
+    max_items: MaxItems = None,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Create a job with options of its own; `push` creates one with the usual ones.
+
+    How many shards it has and how it remembers URLs cannot change later; limits can (`set`).
+    """
+    options = replaced(
+        JobOptions(),
+        changes_of(
+            {
+                "delay": delay,
+                "in_flight": in_flight,
+                "max_retries": max_retries,
+                "max_losses": max_losses,
+                "retry_base": retry_base,
+                "retry_cap": retry_cap,
+                "max_pages": max_pages,
+                "max_pages_per_host": max_pages_per_host,
+                "max_depth": max_depth,
+                "max_pending": max_pending,
+                "max_items": max_items,
+            }
+        ),
+    )
+    filter_ = Bloom(capacity=bloom, error_rate=error_rate) if bloom is not None else None
+    layout = Layout(shards=shards, bloom=filter_)
+    check_job_name(job)
+
+    async def work(server: Server) -> None:
+        if job in await list_jobs(server):
+            raise UsageError(f"there is a job {job!r} already: `skitter set {job}` changes it.")
+        await create_job(server, job, options=options, layout=layout)
+
+    on_server(settings(redis, directory), work)
+    if as_json:
+        emit_json({"job": job, "layout": layout, "options": options})
+        return
+    how = f"a Bloom filter for {bloom:,} URLs" if bloom else "an exact set"
+    say(f"{job}: created with {shards:,} {'shard' if shards == 1 else 'shards'} and {how}.")
+
+
+# --- states ---------------------------------------------------------------------------------------
+
+
+def _command_for(state: State) -> Callable[..., None]:
+    def command(
+        job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
+    ) -> None:
+        async def work(frontier: Frontier) -> Stats:
+            await set_state(frontier, state)
+            return await frontier.stats()
+
+        stats = on_job(settings(redis, directory), job, work)
+        if as_json:
+            emit_json(stats)
+        else:
+            say(f"{job}: {state.value} ({stats.pending:,} pending, {stats.leased:,} leased)")
+
+    return command
+
+
+def purge(
+    job: Job,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Remove a job and everything it knows. This cannot be undone."""
+
+    async def work(server: Server) -> int:
+        frontier = await open_job(server, job, as_found=True)
+        if not yes:
+            _confirm(f"Remove {job!r} with all its URLs and items?")
+        return await purge_job(frontier)
+
+    removed = on_server(settings(redis, directory), work)
+    if as_json:
+        emit_json({"job": job, "removed_keys": removed})
+    else:
+        say(f"{job}: removed.")
+
+
+def _confirm(question: str) -> None:
+    if not sys.stdin.isatty():
+        raise UsageError("this removes data and there is nobody to ask: add --yes.")
+    if not typer.confirm(question, err=True):
+        raise typer.Exit(1)
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+def set_options(
+    job: Job,
+    delay: Delay = None,
+    in_flight: InFlight = None,
+    max_retries: MaxRetries = None,
+    max_losses: MaxLosses = None,
+    retry_base: RetryBase = None,
+    retry_cap: RetryCap = None,
+    max_pages: MaxPages = None,
+    max_pages_per_host: MaxPagesPerHost = None,
+    max_depth: MaxDepth = None,
+    max_pending: MaxPending = None,
+    max_items: MaxItems = None,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Show or change a job's limits; workers obey at once. A job that does not exist is created."""
+    changes = changes_of(
+        {
+            "delay": delay,
+            "in_flight": in_flight,
+            "max_retries": max_retries,
+            "max_losses": max_losses,
+            "retry_base": retry_base,
+            "retry_cap": retry_cap,
+            "max_pages": max_pages,
+            "max_pages_per_host": max_pages_per_host,
+            "max_depth": max_depth,
+            "max_pending": max_pending,
+            "max_items": max_items,
+        }
+    )
+    replaced(JobOptions(), changes)  # before a job is made for nothing
+
+    async def work(server: Server) -> JobOptions:
+        if not changes:
+            return (await open_job(server, job)).options
+        return await change_options(await create_job(server, job), changes)
+
+    options = on_server(settings(redis, directory), work)
+    if as_json:
+        emit_json(options)
+    else:
+        show_options(options)
+
+
+# --- hosts ----------------------------------------------------------------------------------------
+
+
+def host(
+    job: Job,
+    name: Annotated[str, typer.Argument(metavar="HOST", help="As in a URL: shop.example:8080.")],
+    delay: Annotated[float | None, typer.Option(help="Seconds between its requests.")] = None,
+    in_flight: Annotated[int | None, typer.Option(help="Its requests at a time.")] = None,
+    max_pages: Annotated[int | None, typer.Option(help="Its pages, in all.")] = None,
+    block: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Give it a rest from now on; 0: none.")
+    ] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="The job's values, and no rest.")] = False,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Show one host, or give it values of its own in place of the job's."""
+    asked = {
+        "delay_s": delay,
+        "max_in_flight": in_flight,
+        "max_pages": max_pages,
+        "blocked_for_s": block,
+    }
+    given = {key: value for key, value in asked.items() if value is not None}
+    if reset and given:
+        raise UsageError("--reset takes all values away: leave out the others, or --reset.")
+
+    async def work(frontier: Frontier) -> tuple[HostFacts, JobOptions, float]:
+        changes = dict.fromkeys(asked) if reset else given
+        await set_host(frontier, name, **changes)  # type: ignore[arg-type]
+        now = await server_time(frontier)
+        return await look_at_host(frontier, name), frontier.options, now
+
+    facts, options, now = on_job(settings(redis, directory), job, work)
+    if as_json:
+        emit_json(facts)
+    else:
+        pairs(_host_rows(facts, options, now))
+
+
+def _host_rows(facts: HostFacts, options: JobOptions, now: float) -> Iterator[tuple[str, object]]:
+    def own(field: str) -> str:
+        return " (its own)" if field in facts.own else ""
+
+    yield "host", facts.name
+    yield "requests", f"{facts.queued:,} pending, {facts.in_flight:,} in flight"
+    yield "pages", f"{facts.pages:,}"
+    yield "delay", f"{facts.delay_s(options):g} s{own('delay_ms')}"
+    in_flight = int(facts.own.get("max_in_flight", options.politeness.max_in_flight))
+    yield "at a time", f"{in_flight:,}{own('max_in_flight')}"
+    budget = facts.own.get("max_pages", options.limits.max_pages_per_host)
+    yield "budget", f"{f'{budget:,.0f} pages' if budget else 'no limit'}{own('max_pages')}"
+    wait_s = facts.opens_at(options) - now
+    yield "may be asked", f"in {wait_s:,.1f} s" if wait_s > 0 else "now"

@@ -1,0 +1,21 @@
+--[[
+aside: keep items that cannot be stored, with the reason, and count them by field.
+
+KEYS   rejected stream the items, capped
+ARGV   keep     int    about how many
+EACH   field    text   what was wrong
+       item     bytes  msgpack of the item and the reason
+REPLY  how many were kept
+COST   O(items)
+]]
+--@include once counters
+local answer = answered()
+if answer then return answer end
+
+for at = EACH.start, #ARGV, EACH.stride do
+  redis.call('XADD', rejected, 'MAXLEN', '~', keep, '*', 'aside', ARGV[at + 1])
+  count('rejected', 1)
+  count('rejected by ' .. ARGV[at], 1)
+end
+write_counters()
+return remember((#ARGV - EACH.start + 1) / EACH.stride)

@@ -1,0 +1,20 @@
+--[[
+log: say something to everybody who follows the job. A job that has gone has no log.
+
+KEYS   events   stream the log, capped
+ARGV   keep     int    about how many lines
+EACH   level    text
+       worker   text   who says it
+       text     text
+REPLY  how many lines were written
+COST   O(lines)
+]]
+--@include once
+local answer = answered()
+if answer then return answer end
+
+for at = EACH.start, #ARGV, EACH.stride do
+  redis.call('XADD', events, 'MAXLEN', '~', keep, '*',
+    'level', ARGV[at], 'worker', ARGV[at + 1], 'text', ARGV[at + 2])
+end
+return remember((#ARGV - EACH.start + 1) / EACH.stride)

@@ -1,0 +1,16 @@
+--[[
+tally: add to counters that people want to see, and that nothing depends on.
+
+FLAGS  allow-oom
+EACH   counter  text
+       by       int
+REPLY  how many counters were given
+COST   O(counters)
+]]
+--@include once counters
+local answer = answered()
+if answer then return answer end
+
+for at = EACH.start, #ARGV, EACH.stride do count(ARGV[at], tonumber(ARGV[at + 1])) end
+write_counters()
+return remember((#ARGV - EACH.start + 1) / EACH.stride)
