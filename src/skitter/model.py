@@ -141,6 +141,10 @@ class DeadLetter:
         """It was fed and is no URL: its text is in `request.meta`."""
         return self.url.startswith("feed:")
 
+    @property
+    def can_be_fetched(self) -> bool:
+        return bool(self.url) and not self.is_message
+
 
 @dataclass(frozen=True, slots=True)
 class Result:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import subprocess
+import sys
+
 import pytest
 
 from skitter import URLQueue
+from skitter.frontier.connection import connect
+from skitter.frontier.crew import log
+from skitter.frontier.jobs import open_job
 from skitter.settings import JobOptions, Limits
 
 
@@ -225,3 +233,171 @@ def test_why_explains_a_url(skitter, job):
 
     assert "it is the same page as https://a.test/1" in shown.out
     assert as_json["state"] == "unknown"
+
+
+def test_a_job_is_created_with_shards_and_a_bloom_filter_once(skitter, job):
+    made = skitter("create", job, "--shards", "4", "--bloom", "1000", "--delay", "0.5")
+    again = skitter("create", job)
+    skitter("push", job, "https://a.test/", "https://b.test/")
+
+    assert made.out == f"{job}: created with 4 shards and a Bloom filter for 1,000 URLs.\n"
+    assert again.exit_code == 2
+    assert f"`skitter set {job}` changes it" in again.err
+    assert skitter("set", job, "--json").json["politeness"]["delay_s"] == 0.5
+    assert skitter("audit", job).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "words", [["--shards", "0"], ["--shards", "5000"], ["--bloom", "0"], ["--delay", "-1"]]
+)
+def test_a_job_that_cannot_be_is_not_created(skitter, job, words):
+    answer = skitter("create", job, *words)
+
+    assert answer.exit_code == 2
+    assert " must be a " in answer.err
+    assert skitter("status", job).exit_code == 2
+
+
+def test_one_option_is_set_and_the_others_stay(skitter, job):
+    skitter("set", job, "--retry-base", "7", "--retry-cap", "70", "--max-losses", "9")
+    skitter("set", job, "--max-items", "5")
+    shown = skitter("set", job, "--max-items", "0", "--json").json
+
+    assert shown["retries"] == {"max_retries": 3, "max_losses": 9, "base_s": 7.0, "cap_s": 70.0}
+    assert shown["limits"]["max_items"] is None
+
+
+def test_a_host_is_shown_and_has_values_of_its_own(skitter, job):
+    skitter("push", job, "https://shop.test/", "https://shop.test/1")
+    given = skitter(
+        "host", job, "shop.test", "--delay", "3", "--in-flight", "2", "--max-pages", "5"
+    )
+    blocked = skitter("host", job, "https://shop.test/any", "--block", "3600")
+    known = skitter("host", job, "shop.test:443", "--json").json
+    reset = skitter("host", job, "shop.test", "--reset")
+
+    assert "delay         3 s (its own)" in given.out
+    assert "at a time     2 (its own)" in given.out
+    assert "budget        5 pages (its own)" in given.out
+    assert "may be asked  in 3,5" in blocked.out or "may be asked  in 3,600" in blocked.out
+    assert known["own"] == {"delay_ms": 3000.0, "max_in_flight": 2.0, "max_pages": 5.0}
+    assert known["queued"] == 2
+    assert "its own" not in reset.out
+    assert "may be asked  now" in reset.out
+    assert skitter("audit", job).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["a b"], ["shop.test", "--delay", "-1"], ["shop.test", "--reset", "--delay", "1"], [""]],
+)
+def test_a_host_that_cannot_be_set_says_why(skitter, job, words):
+    skitter("push", job, "https://shop.test/")
+    answer = skitter("host", job, *words)
+
+    assert answer.exit_code == 2
+    assert "Traceback" not in answer.err
+
+
+LONG = "https://a.test/" + "long/" * 300
+
+
+@pytest.fixture
+def posted(skitter, job, server_url):
+    """A POST and a request set apart, both pending, and a dead POST with a long URL."""
+    with URLQueue(job, redis=server_url, options=JobOptions(limits=Limits())) as queue:
+        queue.push(LONG, method="POST", body=b"a=1")
+        [task] = queue.pop_many(1)
+        queue.fail(task, "refused", retry=False)
+        queue.push("https://b.test/", method="POST", body=b"q=1")
+        queue.push("https://b.test/", dont_filter=True)
+    return job
+
+
+def test_why_finds_what_is_no_plain_get(skitter, posted):
+    plain = skitter("why", posted, "https://b.test/", "--json").json
+    post = skitter("why", posted, "https://b.test/", "--method", "POST", "--body", "q=1", "--json")
+    every = skitter("why", posted, "https://b.test/", "--all", "--json").json
+    apart = next(one for one in every if one["method"] == "GET")
+    by_number = skitter("why", posted, apart["fingerprint"])
+
+    assert plain["state"] == "unknown"
+    assert (post.json["state"], post.json["method"]) == ("pending", "POST")
+    assert {one["fingerprint"] for one in every} > {post.json["fingerprint"]}
+    assert len(every) == 2
+    assert "url          https://b.test/" in by_number.out
+    assert skitter("why", posted, "12345").out.startswith("url          unknown")
+    assert (
+        "no request for https://z.test/" in skitter("why", posted, "https://z.test/", "--all").out
+    )
+
+
+def test_a_dead_post_is_found_and_a_long_url_is_not_cut(skitter, posted, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    plain = skitter("dead", "show", posted, LONG)
+    post = skitter("dead", "show", posted, LONG, "--method", "POST", "--body", "a=1")
+    explained = skitter("why", posted, LONG, "--method", "POST", "--body", "a=1")
+    listed = skitter("dead", "list", posted)
+
+    assert plain.exit_code == 2
+    assert f"url           {LONG}\n" in post.out
+    assert f"url          {LONG}\n" in explained.out
+    assert f"{LONG}  refused" in listed.out
+
+
+def test_no_dead_letter_is_shown_if_none_is_wanted(skitter, dead_job):
+    none = skitter("dead", "list", dead_job, "--limit", "0")
+
+    assert "https://" not in none.out
+    assert "0 of 2 dead letters" in none.out
+    assert skitter("dead", "list", dead_job, "--limit", "-1").exit_code == 2
+
+
+def test_a_dead_letter_that_cannot_be_read_is_shown_and_dropped_and_stays_dead(
+    skitter, dead_job, server_url
+):
+    import redis
+
+    [one, _] = skitter("dead", "list", dead_job, "--json").json
+    with redis.Redis.from_url(server_url) as client:
+        client.hset(f"skitter:{{{dead_job}:0}}:task", one["fingerprint"], "0 a.test rubbish")
+    listed = skitter("dead", "list", dead_job)
+    retried = skitter("dead", "retry", dead_job, one["fingerprint"])
+    dropped = skitter("dead", "drop", dead_job, one["fingerprint"])
+
+    assert f"unreadable, {one['fingerprint']}" in listed.out
+    assert retried.out == f"{dead_job}: 0 retried.\n"
+    assert dropped.out == f"{dead_job}: 1 dropped.\n"
+    assert skitter("audit", dead_job).exit_code == 0
+
+
+def test_an_export_that_cannot_be_made_leaves_the_old_file(skitter, job, tmp_path):
+    file = tmp_path / "dead.jsonl"
+    file.write_text("old")
+
+    assert skitter("dead", "export", "no-such-job", "--to", str(file)).exit_code == 2
+    assert file.read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    "words", ["status -w {job}", "status -w --json {job}", "logs -f {job}", "top {job}"]
+)
+def test_a_reader_that_leaves_ends_the_command_quietly(skitter, job, server_url, words):
+    skitter("push", job, "https://a.test/")
+    if "logs" in words:
+        asyncio.run(_log_a_lot(server_url, job))
+    command = f"set -o pipefail; {sys.executable} -m skitter {words.format(job=job)} | head -1"
+    environment = {**os.environ, "SKITTER_REDIS_URL": server_url}
+    done = subprocess.run(
+        ["bash", "-c", command], env=environment, capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) == 1
+
+
+async def _log_a_lot(server_url: str, job: str) -> None:
+    async with connect(server_url) as server:
+        frontier = await open_job(server, job)
+        for number in range(50):
+            await log(frontier, "info", "w", f"{number} " * 1000)

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
+from skitter.cli.common import (
+    Body,
+    Directory,
+    Job,
+    Json,
+    Method,
+    Redis,
+    on_job,
+    on_server,
+    settings,
+)
 from skitter.cli.output import clean, emit_json, err, out, pairs, say
 from skitter.frontier.audit import audit
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import open_job
 from skitter.frontier.report import AuditReport
-from skitter.frontier.rules import STATES
-from skitter.frontier.why import Explanation, why
+from skitter.frontier.rules import STATES, is_fingerprint
+from skitter.frontier.why import Explanation, why, why_all, why_fingerprint
 
 PANEL = "Check and repair"
 
@@ -79,29 +90,56 @@ def show_audit(report: AuditReport) -> None:
 
 def explain(
     job: Job,
-    url: Annotated[str, typer.Argument(metavar="URL")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="Or a fingerprint.")],
+    method: Method = "GET",
+    body: Body = "",
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Every request for it, whatever its method and body. Reads the whole job.",
+        ),
+    ] = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
     """Why a URL is where it is: its state, what it waits for, where it was found."""
 
-    async def work(frontier: Frontier) -> Explanation:
-        return await why(frontier, url)
+    async def work(frontier: Frontier) -> list[Explanation]:
+        if every:
+            return await why_all(frontier, url)
+        if is_fingerprint(url):
+            return [await why_fingerprint(frontier, url)]
+        return [await why(frontier, url, method=method, body=body.encode())]
 
     found = on_job(settings(redis, directory), job, work)
     if as_json:
-        emit_json(found)
+        emit_json(found if every else found[0])
         return
-    rows: list[tuple[str, object]] = [("url", found.url), ("state", found.state)]
-    rows += [("because" if i == 0 else "", reason) for i, reason in enumerate(found.because)]
+    if not found:
+        say(f"{job}: no request for {url} is queued, delayed, leased or dead.")
+    for i, one in enumerate(found):
+        if i:
+            say("")
+        pairs(_rows(one))
+
+
+def _rows(found: Explanation) -> Iterator[tuple[str, object]]:
+    yield "url", found.url or "unknown: a request that is done leaves only its fingerprint"
+    yield "state", found.state
+    for i, reason in enumerate(found.because):
+        yield "because" if i == 0 else "", reason
     if found.depth is not None:
-        rows.append(("found on", found.found_on or "pushed from outside"))
-        rows.append(("depth", found.depth))
-        rows.append(("priority", found.priority))
+        yield "found on", found.found_on or "pushed from outside"
+        yield "depth", found.depth
+        yield "priority", found.priority
+    if found.method not in (None, "GET"):
+        yield "method", found.method
     if found.failures or found.losses:
-        rows.append(("tries", f"{found.failures} failed, {found.losses} lost with their worker"))
+        yield "tries", f"{found.failures} failed, {found.losses} lost with their worker"
     if found.last_error and found.state != "dead":
-        rows.append(("last error", found.last_error))
-    rows += [("counts as", found.canonical), ("fingerprint", found.fingerprint)]
-    pairs(rows)
+        yield "last error", found.last_error
+    if found.canonical:
+        yield "counts as", found.canonical
+    yield "fingerprint", found.fingerprint

@@ -43,6 +43,8 @@ Directory = Annotated[
 Parent = Annotated[
     int | None, typer.Option("--parent", hidden=True, help="Stop when this process is gone.")
 ]
+Method = Annotated[str, typer.Option("--method", help="Of a request that is not a plain GET.")]
+Body = Annotated[str, typer.Option("--body", help="Text that the request sends.")]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 
 

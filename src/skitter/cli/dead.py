@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import msgspec
 import typer
 
-from skitter.cli.common import Directory, Job, Json, Redis, on_job, settings
+from skitter.cli.common import Body, Directory, Job, Json, Method, Redis, on_job, settings
 from skitter.cli.output import emit_json, grid, pairs, say
-from skitter.errors import UsageError
+from skitter.errors import UsageError, shorten
 from skitter.frontier.dead import PAGE, Filter, dead_letters, drop, find_dead, revive
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.rules import is_fingerprint
 from skitter.model import DeadLetter
 from skitter.urls import fingerprint, identify
 
@@ -45,7 +48,7 @@ def list_letters(
     job: Job,
     match: Match = None,
     reason: Reason = None,
-    limit: Annotated[int, typer.Option(help="How many to show.")] = 50,
+    limit: Annotated[int, typer.Option(min=0, help="How many to show.")] = 50,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
@@ -53,34 +56,41 @@ def list_letters(
     """List dead letters, oldest first."""
 
     async def work(frontier: Frontier) -> tuple[list[DeadLetter], int]:
-        letters = []
+        letters: list[DeadLetter] = []
         async for letter in dead_letters(frontier, Filter(url=match, reason=reason)):
-            letters.append(letter)
             if len(letters) >= limit:
                 break
+            letters.append(letter)
         return letters, (await frontier.stats()).dead
 
     letters, dead = on_job(settings(redis, directory), job, work)
     if as_json:
         emit_json(letters)
-    elif not letters:
+    elif not letters and limit:
         say(f"{job}: no dead letters{' that match' if dead else ''}.")
     else:
-        grid(
-            ["url", "reason", "tries", "given up"],
-            [[one.url, one.reason, one.failures + one.losses, _when(one.at)] for one in letters],
-        )
+        grid(["url", "reason", "tries", "given up"], [_cells(one) for one in letters])
         if dead > len(letters):
             say(f"{len(letters):,} of {dead:,} dead letters; see --limit, --match and --reason.")
 
 
+def _cells(one: DeadLetter) -> list[object]:
+    return [_name(one), one.reason, one.failures + one.losses, _when(one.at)]
+
+
 def show(
-    job: Job, url: str, redis: Redis = None, directory: Directory = None, as_json: Json = False
+    job: Job,
+    url: Annotated[str, typer.Argument(metavar="URL", help="Or a fingerprint.")],
+    method: Method = "GET",
+    body: Body = "",
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
 ) -> None:
     """Everything about one dead letter, by URL or fingerprint."""
 
     async def work(frontier: Frontier) -> DeadLetter:
-        return await _find(frontier, url)
+        return await _find(frontier, url, method, body)
 
     letter = on_job(settings(redis, directory), job, work)
     if as_json:
@@ -89,7 +99,7 @@ def show(
     request = letter.request
     pairs(
         [
-            ("url", letter.url),
+            ("url", _name(letter)),
             ("reason", letter.reason),
             ("given up", _when(letter.at)),
             ("failures", letter.failures),
@@ -115,14 +125,9 @@ def retry(
     as_json: Json = False,
 ) -> None:
     """Make dead letters pending again: one, those that match, or --all."""
-
-    async def work(frontier: Frontier) -> int:
-        changed = 0
-        async for part in _chosen(frontier, urls, Filter(url=match, reason=reason), everything):
-            changed += await revive(frontier, part)
-        return changed
-
-    _report(job, "retried", on_job(settings(redis, directory), job, work), as_json)
+    choice = _Choice(urls or [], Filter(url=match, reason=reason), everything)
+    count = on_job(settings(redis, directory), job, choice.apply(revive))
+    _report(job, "retried", count, as_json=as_json)
 
 
 def drop_letters(
@@ -139,19 +144,15 @@ def drop_letters(
     as_json: Json = False,
 ) -> None:
     """Remove dead letters: one, those that match, or --all. They count as dropped, not as lost."""
-
-    async def work(frontier: Frontier) -> int:
-        changed = 0
-        async for part in _chosen(frontier, urls, Filter(url=match, reason=reason), everything):
-            changed += await drop(frontier, part, forget=forget)
-        return changed
-
-    _report(job, "dropped", on_job(settings(redis, directory), job, work), as_json)
+    choice = _Choice(urls or [], Filter(url=match, reason=reason), everything)
+    count = on_job(settings(redis, directory), job, choice.apply(partial(drop, forget=forget)))
+    _report(job, "dropped", count, as_json=as_json)
 
 
 def export(
     job: Job,
     to: Annotated[Path, typer.Option("--to", help="A file; JSON, one letter per line.")],
+    urls: Target = None,
     match: Match = None,
     reason: Reason = None,
     redis: Redis = None,
@@ -160,52 +161,79 @@ def export(
 ) -> None:
     """Write dead letters to a file, one JSON document per line."""
 
+    choice = _Choice(urls or [], Filter(url=match, reason=reason), everything=True)
+
     async def work(frontier: Frontier) -> int:
-        written = 0
         try:
             with to.open("wb") as file:
-                async for letter in dead_letters(frontier, Filter(url=match, reason=reason)):
-                    file.write(msgspec.json.encode(letter) + b"\n")
-                    written += 1
+                return await choice.apply(partial(_write, file))(frontier)
         except OSError as error:
             raise UsageError(f"cannot write {to}: {error.strerror}.") from None
-        return written
 
-    _report(job, "exported", on_job(settings(redis, directory), job, work), as_json)
-
-
-async def _chosen(
-    frontier: Frontier, urls: list[str] | None, which: Filter, everything: bool
-) -> AsyncIterator[list[DeadLetter]]:
-    """The dead letters that the options mean, in batches."""
-    if not urls and which == Filter() and not everything:
-        raise UsageError("which ones? Name URLs, use --match or --reason, or say --all.")
-    if urls:
-        yield [await _find(frontier, url) for url in urls]
-        return
-    part: list[DeadLetter] = []
-    async for letter in dead_letters(frontier, which):
-        part.append(letter)
-        if len(part) >= PAGE:
-            yield part
-            part = []
-    yield part
+    count = on_job(settings(redis, directory), job, work)
+    _report(job, "exported", count, as_json=as_json)
 
 
-async def _find(frontier: Frontier, url: str) -> DeadLetter:
+async def _write(file: BinaryIO, _: Frontier, letters: Sequence[DeadLetter]) -> int:
+    file.writelines(msgspec.json.encode(one) + b"\n" for one in letters)
+    return len(letters)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The dead letters that the options of a command mean."""
+
+    urls: list[str]
+    which: Filter
+    everything: bool
+
+    def apply(
+        self, act: Callable[[Frontier, Sequence[DeadLetter]], Awaitable[int]]
+    ) -> Callable[[Frontier], Awaitable[int]]:
+        """Do something to all of them, in batches. Answers how many there were."""
+        if not self.urls and self.which == Filter() and not self.everything:
+            raise UsageError("which ones? Name URLs, use --match or --reason, or say --all.")
+
+        async def work(frontier: Frontier) -> int:
+            count = 0
+            async for part in self._batches(frontier):
+                count += await act(frontier, part)
+            return count
+
+        return work
+
+    async def _batches(self, frontier: Frontier) -> AsyncIterator[list[DeadLetter]]:
+        if self.urls:
+            yield [await _find(frontier, url) for url in self.urls]
+            return
+        part: list[DeadLetter] = []
+        async for letter in dead_letters(frontier, self.which):
+            part.append(letter)
+            if len(part) >= PAGE:
+                yield part
+                part = []
+        yield part
+
+
+async def _find(frontier: Frontier, url: str, method: str = "GET", body: str = "") -> DeadLetter:
     known = url
-    if not url.isdigit():
-        known = fingerprint(identify(url, frontier.layout.canonical).canonical)
+    if not is_fingerprint(url):
+        canonical = identify(url, frontier.layout.canonical).canonical
+        known = fingerprint(canonical, method=method, body=body.encode())
     letter = await find_dead(frontier, known)
     if letter is None:
         raise UsageError(
-            f"{url} is not among the dead letters of {frontier.job!r}: "
-            f"`skitter why {frontier.job} {url}` tells where it is."
+            f"{shorten(url)} is not among the dead letters of {frontier.job!r}: "
+            f"`skitter why {frontier.job} {shorten(url)}` tells where it is."
         )
     return letter
 
 
-def _report(job: str, verb: str, count: int, as_json: bool) -> None:
+def _name(letter: DeadLetter) -> str:
+    return letter.url or f"unreadable, {letter.fingerprint}"
+
+
+def _report(job: str, verb: str, count: int, *, as_json: bool) -> None:
     if as_json:
         emit_json({"job": job, verb: count})
     else:

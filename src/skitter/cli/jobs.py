@@ -157,6 +157,7 @@ def status(
             _show_status(now, previous, one=job is not None, as_json=as_json, watch=watch)
             if not watch:
                 return
+            sys.stdout.flush()  # into a pipe too: somebody watches
             previous = {report.stats.job: report.stats for report in now}
             await asyncio.sleep(2)
 

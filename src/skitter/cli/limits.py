@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -22,24 +21,30 @@ MaxDepth = Annotated[int | None, typer.Option(help="Links from a seed; -1: no li
 MaxPending = Annotated[int | None, typer.Option(help="URLs waiting; 0: no limit.")]
 MaxItems = Annotated[int | None, typer.Option(help="Results waiting for a loader; 0: no limit.")]
 
-#: Options of the command whose name is not that of the job's option.
-_NAMES = {
-    "delay": "delay_s",
-    "in_flight": "max_in_flight",
-    "retry_base": "base_s",
-    "retry_cap": "cap_s",
+#: The job's option for each of the command's, and the value that stands for no limit.
+_LIMITS: dict[str, tuple[str, int | None]] = {
+    "delay": ("delay_s", None),
+    "in_flight": ("max_in_flight", None),
+    "max_retries": ("max_retries", None),
+    "max_losses": ("max_losses", None),
+    "retry_base": ("base_s", None),
+    "retry_cap": ("cap_s", None),
+    "max_pages": ("max_pages", 0),
+    "max_pages_per_host": ("max_pages_per_host", 0),
+    "max_depth": ("max_depth", -1),
+    "max_pending": ("max_pending", 0),
+    "max_items": ("max_items", 0),
 }
-_NO_LIMIT = {"max_pages": 0, "max_pages_per_host": 0, "max_pending": 0, "max_items": 0}
 
 
-def changes_of(asked: Mapping[str, Any]) -> dict[str, float | None]:
-    """What was given, by the names of the job's options; None: no limit."""
-    given = {_NAMES.get(name, name): value for name, value in asked.items() if value is not None}
-    return {name: None if _means_none(name, value) else value for name, value in given.items()}
-
-
-def _means_none(name: str, value: float) -> bool:
-    return value == -1 if name == "max_depth" else value == _NO_LIMIT.get(name)
+def changes_of(command: typer.Context) -> dict[str, float | None]:
+    """The limits that were given, by the names of the job's options; None: no limit."""
+    given = {name: command.params[name] for name in _LIMITS}
+    return {
+        _LIMITS[name][0]: None if value == _LIMITS[name][1] else value
+        for name, value in given.items()
+        if value is not None
+    }
 
 
 def show_options(options: JobOptions) -> None:

@@ -8,15 +8,33 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from skitter.cli import check, crawl, crew, dead, jobs, load, look, new, server, show, steer
 from skitter.cli.output import complain
 from skitter.errors import SkitterError
 
+
+class ReaderGone(BaseException):
+    """Whoever read what we print (head, less) has what it wanted. No error, but the end."""
+
+
+class Menu(TyperGroup):
+    """Typer itself would exit with 1 when a pipe breaks."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise ReaderGone from None
+
+
 app = typer.Typer(
     name="skitter",
+    cls=Menu,
     help="A distributed web-scraping system in which every URL is accounted for.",
     epilog="Commands that answer take --json; those that need a server take --redis URL, or "
     "SKITTER_REDIS_URL. Without it, an embedded server in .skitter/ starts by itself.",
@@ -33,13 +51,17 @@ for group in (crawl, load, new, look, jobs, steer, crew, dead, check, server, sh
 def run() -> None:
     """The entry point."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here, and not where Python ends, a broken pipe can be told
     except SkitterError as error:
         complain(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:
-        # The reader (head, less) has gone. Python would complain once more when it flushes stdout.
+    except (ReaderGone, BrokenPipeError) as gone:
+        # Python would complain once more when it flushes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        ended = gone.__context__
+        sys.exit(ended.code if isinstance(ended, SystemExit) else 0)

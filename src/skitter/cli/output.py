@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 # terminal. Rich lets ESC through.
 _UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
-out = Console(highlight=False, soft_wrap=True)
+ANY_WIDTH: Final = 100_000
+
+
+class _Pipe(Console):
+    """Rich itself would exit with 1 when a pipe breaks; main.py knows better."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+out = _Pipe(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
@@ -57,11 +67,11 @@ def complain(text: str) -> None:
 
 
 def pairs(rows: Iterable[tuple[str, object]]) -> None:
-    """Names and values."""
-    table = Table.grid(padding=(0, 2))
-    for name, value in rows:
-        table.add_row(f"[dim]{escape(name)}[/]", _safe(str(value)))
-    out.print(table)
+    """Names and values. A long value is never cut: the terminal wraps it."""
+    lines = [(name, str(value)) for name, value in rows]
+    width = max((len(name) for name, _ in lines), default=0)
+    for name, value in lines:
+        out.print(f"[dim]{escape(name.ljust(width))}[/]  {_safe(value)}".rstrip())
 
 
 def tell_state(stats: Stats) -> str:
@@ -73,16 +83,17 @@ def tell_state(stats: Stats) -> str:
     return "loading" if stats.crawled else stats.state.value
 
 
-def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table; numbers to the right."""
+def grid(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table; numbers to the right. Off a terminal a row is a line, however long."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    cells = [[f"{cell:,}" if type(cell) is int else str(cell) for cell in row] for row in rows]
-    kinds = [type(cell) for cell in next(iter(rows), ())] if isinstance(rows, list) else []
+    kinds = [type(cell) for cell in rows[0]] if rows else []
     for i, name in enumerate(columns):
         number = i < len(kinds) and kinds[i] in (int, float)
         table.add_column(name, justify="right" if number else "left", overflow="fold")
-    for row in cells:
-        table.add_row(*map(_safe, row))
+    for row in rows:
+        table.add_row(*(_safe(f"{cell:,}" if type(cell) is int else str(cell)) for cell in row))
+    if not out.is_terminal:
+        out.width = ANY_WIDTH
     out.print(table)
 
 

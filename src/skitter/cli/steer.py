@@ -61,6 +61,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def create(
+    command: typer.Context,
     job: Job,
     shards: Annotated[
         int, typer.Option(help="Parts that may live on different nodes of a cluster.")
@@ -95,24 +96,7 @@ def create(
 
     How many shards it has and how it remembers URLs cannot change later; limits can (`set`).
     """
-    options = replaced(
-        JobOptions(),
-        changes_of(
-            {
-                "delay": delay,
-                "in_flight": in_flight,
-                "max_retries": max_retries,
-                "max_losses": max_losses,
-                "retry_base": retry_base,
-                "retry_cap": retry_cap,
-                "max_pages": max_pages,
-                "max_pages_per_host": max_pages_per_host,
-                "max_depth": max_depth,
-                "max_pending": max_pending,
-                "max_items": max_items,
-            }
-        ),
-    )
+    options = replaced(JobOptions(), changes_of(command))
     filter_ = Bloom(capacity=bloom, error_rate=error_rate) if bloom is not None else None
     layout = Layout(shards=shards, bloom=filter_)
     check_job_name(job)
@@ -183,6 +167,7 @@ def _confirm(question: str) -> None:
 
 
 def set_options(
+    command: typer.Context,
     job: Job,
     delay: Delay = None,
     in_flight: InFlight = None,
@@ -200,21 +185,7 @@ def set_options(
     as_json: Json = False,
 ) -> None:
     """Show or change a job's limits; workers obey at once. A job that does not exist is created."""
-    changes = changes_of(
-        {
-            "delay": delay,
-            "in_flight": in_flight,
-            "max_retries": max_retries,
-            "max_losses": max_losses,
-            "retry_base": retry_base,
-            "retry_cap": retry_cap,
-            "max_pages": max_pages,
-            "max_pages_per_host": max_pages_per_host,
-            "max_depth": max_depth,
-            "max_pending": max_pending,
-            "max_items": max_items,
-        }
-    )
+    changes = changes_of(command)
     replaced(JobOptions(), changes)  # before a job is made for nothing
 
     async def work(server: Server) -> JobOptions:
@@ -259,7 +230,7 @@ def host(
 
     async def work(frontier: Frontier) -> tuple[HostFacts, JobOptions, float]:
         changes = dict.fromkeys(asked) if reset else given
-        await set_host(frontier, name, **changes)  # type: ignore[arg-type]
+        await set_host(frontier, name, **changes)
         now = await server_time(frontier)
         return await look_at_host(frontier, name), frontier.options, now
 

@@ -118,10 +118,15 @@ class HostOptions(TypedDict, total=False):
     blocked_for_s: float | None
 
 
+def host_name(text: str) -> str:
+    """The host as the frontier names it, from a URL or from what stands in one. Raises BadURL."""
+    scheme = "https" if text.endswith(":443") else "http"  # a scheme's own port is not named
+    return identify(text if "://" in text else f"{scheme}://{text}/").host
+
+
 async def set_host(frontier: Frontier, host: str, **values: Unpack[HostOptions]) -> None:
     """Give one host values of its own, or a rest. `host` as in a URL: shop.example:8080."""
-    slot = identify(f"http://{host}/").host if "://" not in host else identify(host).host
-    await set_slot(frontier, slot, **values)
+    await set_slot(frontier, host_name(host), **values)
 
 
 async def set_slot(frontier: Frontier, slot: str, **values: Unpack[HostOptions]) -> None:

@@ -7,8 +7,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from skitter.errors import BadOption
-from skitter.frontier.wire import decode, open_record, scatter
-from skitter.model import DeadLetter
+from skitter.frontier.facts import Trouble, open_body, open_trouble
+from skitter.frontier.wire import scatter
+from skitter.model import DeadLetter, Request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -63,9 +64,9 @@ async def find_dead(frontier: Frontier, fingerprint: str) -> DeadLetter | None:
 async def revive(frontier: Frontier, letters: Sequence[DeadLetter]) -> int:
     """Make dead letters pending again, with a clean record. Returns how many came back.
 
-    What was fed and is no URL stays where it is: nobody could fetch it.
+    What was fed and is no URL, or cannot be read, stays where it is: nobody could fetch it.
     """
-    return await _send(frontier, "revive", [one for one in letters if not one.is_message])
+    return await _send(frontier, "revive", [one for one in letters if one.can_be_fetched])
 
 
 async def drop(frontier: Frontier, letters: Sequence[DeadLetter], *, forget: bool = False) -> int:
@@ -114,25 +115,26 @@ async def _read(shard: Shard, rows: list[tuple[bytes, float]]) -> list[DeadLette
     records = await shard.server.command("HMGET", shard.keys.key("task"), *fps)
     troubles = await shard.server.command("HMGET", shard.keys.key("trouble"), *fps)
     return [
-        _letter(shard.keys.shard, fp.decode(), at / 1000, record, trouble)
+        _letter(shard.keys.shard, fp.decode(), at / 1000, record, trouble or b"")
         for (fp, at), record, trouble in zip(rows, records, troubles, strict=True)
-        if record and trouble  # revived or dropped meanwhile
+        if record  # revived or dropped meanwhile
     ]
 
 
 def _letter(shard: int, fingerprint: str, at: float, record: bytes, trouble: bytes) -> DeadLetter:
-    priority, _, request = open_record(record)
-    known = decode(trouble)
+    """A record that cannot be read is a letter without a URL: it can still be seen and dropped."""
+    priority, _, request = open_body(record)
+    known = open_trouble(trouble) or Trouble(error="nobody knows: its record cannot be read")
     return DeadLetter(
         shard=shard,
         fingerprint=fingerprint,
-        url=request.url,
-        reason=known["error"],
+        url=request.url if request else "",
+        reason=known.error,
         at=at,
-        failures=known["failures"],
-        losses=known["losses"],
-        priority=priority,
-        request=request,
+        failures=known.failures,
+        losses=known.losses,
+        priority=priority if known.priority is None else known.priority,
+        request=request or Request(url=""),
     )
 
 

@@ -72,7 +72,7 @@ async def request_facts(shard: Shard, batch: list[tuple[str, str]]) -> list[Requ
 
 def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
     queued, strayed, delayed, leased, token, dead, trouble, seen = scores
-    priority, host, request = _open(record) if record else (0, "", None)
+    priority, host, request = open_body(record) if record else (0, "", None)
     return RequestFacts(
         fingerprint=fp,
         host=host,
@@ -87,12 +87,18 @@ def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
         token=token.decode("utf-8", "replace"),
         dead_since=_seconds(dead),
         troubled=bool(trouble),
-        trouble=_convert(trouble, Trouble) if trouble else None,
+        trouble=open_trouble(trouble),
         seen=bool(seen),
     )
 
 
-def _open(record: bytes) -> tuple[int, str, Request | None]:
+def open_trouble(packed: bytes) -> Trouble | None:
+    """None: there is none, or it cannot be read."""
+    return _convert(packed, Trouble) if packed else None
+
+
+def open_body(record: bytes) -> tuple[int, str, Request | None]:
+    """Priority, host and request of a record; None: it cannot be read."""
     try:
         return open_record(record)
     except ValueError:  # msgspec's errors are ValueErrors

@@ -139,7 +139,7 @@ class ItemStream:
 
 
 def _is(error: InfrastructureError, code: str) -> bool:
-    return isinstance(error.__cause__, problems.ResponseError) and code in str(error)
+    return code in str(error)
 
 
 def _entries(reply: Any) -> list[Any]:

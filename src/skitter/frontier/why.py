@@ -6,8 +6,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from skitter.errors import BadURL
+from skitter.frontier.control import host_name
 from skitter.frontier.crew import server_time
 from skitter.frontier.facts import HostFacts, RequestFacts, Trouble, host_facts, request_facts
+from skitter.frontier.rules import is_fingerprint
+from skitter.frontier.scan import scan_names
 from skitter.model import Request, State
 from skitter.urls import fingerprint, fingerprint_of, identify, shard_of
 
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.shard import Shard
     from skitter.settings import JobOptions
+    from skitter.urls import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +32,7 @@ class Explanation:
     host: str
     state: str  # unknown, pending, delayed, leased, done, dead
     because: list[str] = field(default_factory=list)
+    method: str | None = None
     found_on: str | None = None
     depth: int | None = None
     priority: int | None = None
@@ -35,28 +41,85 @@ class Explanation:
     last_error: str | None = None
 
 
-async def why(frontier: Frontier, url: str, *, identity: str = "") -> Explanation:
-    """Explain a URL, or what an engine gave that identity. Raises BadURL if it is none."""
+async def why(
+    frontier: Frontier, url: str, *, method: str = "GET", body: bytes = b"", identity: str = ""
+) -> Explanation:
+    """Explain a request by what makes it the same as another. Raises BadURL if it has no URL."""
     target = identify(url, frontier.layout.canonical)
-    fp = fingerprint_of(identity) if identity else fingerprint(target.canonical)
+    plain = fingerprint(target.canonical, method=method, body=body)
+    fp = fingerprint_of(identity) if identity else plain
     shard, facts = await _look_up(frontier, fp, target.host)
-    slot = facts.host or target.host
+    return await _explain(frontier, shard, facts, asked=url, target=target)
+
+
+async def why_fingerprint(frontier: Frontier, fp: str) -> Explanation:
+    """The same by its fingerprint. A request that is done has left no URL behind."""
+    shard, facts = await _look_up(frontier, fp, "")
+    return await _explain(frontier, shard, facts)
+
+
+async def why_all(frontier: Frontier, url: str) -> list[Explanation]:
+    """Every request for a URL that is not done, whatever its method, body, `unique` or slot.
+
+    They share no fingerprint, so all bodies of the job are read, in small steps.
+    """
+    wanted = identify(url, frontier.layout.canonical).canonical
+    found: dict[str, Explanation] = {}
+    for shard in frontier.shards:
+        async for fps in scan_names(shard, "task"):
+            sound = [(fp, "") for fp in fps if is_fingerprint(fp)]
+            for facts in await request_facts(shard, sound):
+                target = _target_of(facts, frontier)
+                if target and target.canonical == wanted:
+                    found[facts.fingerprint] = await _explain(frontier, shard, facts, asked=url)
+    return list(found.values())
+
+
+def _target_of(facts: RequestFacts, frontier: Frontier) -> Target | None:
+    """None: it cannot be read, or its URL is of another kind, such as a fed message."""
+    try:
+        return identify(facts.request.url, frontier.layout.canonical) if facts.request else None
+    except BadURL:
+        return None
+
+
+async def look_at_host(frontier: Frontier, name: str) -> HostFacts:
+    """One host, as in a URL: shop.example:8080."""
+    host = host_name(name)
+    [facts] = await host_facts(frontier.shards[shard_of(host, len(frontier.shards))], [host])
+    return facts
+
+
+async def _explain(
+    frontier: Frontier,
+    shard: Shard,
+    facts: RequestFacts,
+    *,
+    asked: str = "",
+    target: Target | None = None,
+) -> Explanation:
+    request, trouble = facts.request, facts.trouble or Trouble()
+    target = target or _target_of(facts, frontier)
+    url = asked or (request.url if request else "")
+    canonical = target.canonical if target else ""
+    slot = facts.host or (target.host if target else "")
     [host] = await host_facts(shard, [slot])
     state, counts = await shard.counts()
     now_s = await server_time(frontier)
-    request, trouble = facts.request, facts.trouble or Trouble()
+    options = await frontier.fresh_options()
     return Explanation(
         url=url,
-        canonical=target.canonical,
-        fingerprint=fp,
+        canonical=canonical,
+        fingerprint=facts.fingerprint,
         host=slot,
         state=state_of(facts),
         because=[
-            *_same_page(url, target.canonical, request),
+            *_same_page(url, canonical, request),
             *_standing(facts, now_s),
-            *(_waiting(host, frontier.options, State(state), now_s) if facts.queued else []),
-            *_budget(frontier.options, counts, facts),
+            *(_waiting(host, options, State(state), now_s) if facts.queued else []),
+            *_budget(options, counts, facts),
         ],
+        method=request.method if request else None,
         found_on=request.parent if request else None,
         depth=request.depth if request else None,
         priority=facts.priority if request else None,
