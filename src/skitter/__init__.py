@@ -1,8 +1,9 @@
 """Skitter: a distributed web-scraping system in which every URL is accounted for."""
 
+from skitter.app import open_frontier
 from skitter.errors import LeaseLost, QueueFull, SkitterError
 from skitter.frontier.frontier import Frontier
-from skitter.model import Completion, Failure, Lease, Request, Response, Stats
+from skitter.model import Added, Completion, Ended, Failure, Lease, Request, Response, State, Stats
 from skitter.page import Page
 from skitter.queue import URLQueue
 from skitter.settings import Bloom, JobOptions, Layout, Limits, Politeness, Retries
@@ -10,10 +11,12 @@ from skitter.spider import Drop, Scope, Spider, load_spider, run_handler
 from skitter.urls import Canonical
 
 __all__ = [
+    "Added",
     "Bloom",
     "Canonical",
     "Completion",
     "Drop",
+    "Ended",
     "Failure",
     "Frontier",
     "JobOptions",
@@ -30,8 +33,10 @@ __all__ = [
     "Scope",
     "SkitterError",
     "Spider",
+    "State",
     "Stats",
     "URLQueue",
     "load_spider",
+    "open_frontier",
     "run_handler",
 ]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from skitter.fetch.client import HttpFetcher
 from skitter.fetch.guard import Guard
 from skitter.fetch.options import FetchOptions
 from skitter.frontier.connection import Server, connect
-from skitter.valkey import Progress, hold
+from skitter.frontier.jobs import create_job
+from skitter.settings import Settings, check_job_name
+from skitter.valkey import Progress, hold, revive
 from skitter.worker.attempt import Attempts
 from skitter.worker.endings import Endings, LinkMemory
 from skitter.worker.loop import Worker, WorkerOptions
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from skitter.frontier.frontier import Frontier
-    from skitter.settings import Settings
+    from skitter.settings import JobOptions, Layout
     from skitter.spider.spider import Spider
 
 
@@ -40,18 +43,28 @@ async def open_server(
             embedded = await asyncio.to_thread(held.__enter__)
             stack.push_async_callback(asyncio.to_thread, held.__exit__, None, None, None)
             url, password = embedded.url, embedded.password
-        yield await stack.enter_async_context(connect(url, password=password))
+        server = await stack.enter_async_context(connect(url, password=password))
+        if settings.redis_url is None:
+            server.on_away = partial(asyncio.to_thread, revive, settings.directory)
+        yield server
 
 
-async def restart_embedded(settings: Settings) -> None:
-    """Start the embedded server again if it died under its holders; it finds its data."""
+@asynccontextmanager
+async def open_frontier(
+    job: str,
+    *,
+    redis: str | None = None,
+    options: JobOptions | None = None,
+    layout: Layout | None = None,
+) -> AsyncIterator[Frontier]:
+    """A job in your own event loop; created if need be.
 
-    def touch() -> None:
-        with hold(settings.directory):
-            pass
-
-    if settings.redis_url is None:
-        await asyncio.to_thread(touch)
+    `redis`: a server's URL; None: SKITTER_REDIS_URL, or the embedded server. Options that are given
+    are set, also on a job that exists; the layout is fixed when it is created.
+    """
+    check_job_name(job)
+    async with open_server(Settings.from_environment(redis_url=redis)) as server:
+        yield await create_job(server, job, options=options, layout=layout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,16 +18,16 @@ import threading
 import time
 import uuid
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from skitter.app import open_server
+from skitter.app import open_frontier
 from skitter.errors import LeaseLost, QueueFull, UsageError
 from skitter.frontier.feed import FULL_PAUSE_S, feed
 from skitter.frontier.frontier import ADD_BATCH, DEFAULT_LEASE_S, Frontier
 from skitter.frontier.items import read_items, remove_items
-from skitter.frontier.jobs import create_job
 from skitter.model import Added, Completion, Ended, Failure, Lease, Request, Result, Stats
-from skitter.settings import JobOptions, Layout, Settings, check_job_name, check_number
+from skitter.settings import JobOptions, Layout, check_job_name, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator
@@ -49,18 +49,18 @@ class URLQueue:
     ) -> None:
         """`redis`: a server's URL; None: SKITTER_REDIS_URL, or the embedded server."""
         self.job = check_job_name(job)
-        self._settings = Settings.from_environment(redis_url=redis)
-        self._wanted = options, layout
+        self._opening = partial(open_frontier, job, redis=redis, options=options, layout=layout)
         check_number("lease_s", lease_s, low=0.001, high=30 * 86_400)
         self._lease_s = lease_s
-        self._runner = asyncio.Runner()
         self._lock = threading.Lock()
+        self._runner: asyncio.Runner | None = None
         self._stack = AsyncExitStack()
         self._frontier: Frontier | None = None
 
     def __enter__(self) -> Self:
+        self._runner = asyncio.Runner()
         try:
-            self._run(self._open())
+            self._frontier = self._run(self._stack.enter_async_context(self._opening()))
         except BaseException:
             self.close()
             raise
@@ -70,12 +70,15 @@ class URLQueue:
         self.close()
 
     def close(self) -> None:
-        """Disconnect. Leases that are still out come back when they run out."""
+        """Disconnect. Leases that are still out come back when they run out. Twice does no harm."""
         self._frontier = None
+        if self._runner is None:
+            return
         try:
             self._run(self._stack.aclose())
         finally:
             self._runner.close()
+            self._runner = None
 
     def push(self, url: str, *, priority: int = 0, wait: bool = False, **request: Any) -> bool:
         """Offer a URL. True if it was new, False if it has been seen.
@@ -148,13 +151,8 @@ class URLQueue:
     @property
     def _opened(self) -> Frontier:
         if self._frontier is None:
-            raise UsageError("the queue is not open: use it as `with URLQueue(...) as queue:`.")
+            raise _not_open()
         return self._frontier
-
-    async def _open(self) -> None:
-        server = await self._stack.enter_async_context(open_server(self._settings))
-        options, layout = self._wanted
-        self._frontier = await create_job(server, self.job, options=options, layout=layout)
 
     def _push(self, requests: list[Request], *, wait: bool) -> int:
         """Nothing is sent before all are checked. Who waits for room holds up no other thread."""
@@ -177,15 +175,22 @@ class URLQueue:
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         try:
             with self._lock:
+                if self._runner is None:  # another thread has closed it meanwhile
+                    raise _not_open()
                 return self._runner.run(work)
         except RuntimeError as error:
             if "running event loop" not in str(error):
                 raise
-            work.close()
             raise UsageError(
                 "URLQueue is synchronous and cannot run inside an event loop: "
-                "use skitter.Frontier there."
+                "use `async with skitter.open_frontier(...)` there."
             ) from None
+        finally:
+            work.close()  # does nothing to work that has run
+
+
+def _not_open() -> UsageError:
+    return UsageError("the queue is not open: use it as `with URLQueue(...) as queue:`.")
 
 
 def _request(url: str, *, dont_filter: bool = False, **fields: Any) -> Request:

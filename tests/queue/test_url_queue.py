@@ -3,13 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
+from pathlib import Path
 
 import pytest
 
-from skitter import JobOptions, LeaseLost, Limits, Politeness, QueueFull, Request, URLQueue
-from skitter.errors import BadJobName, BadOption, BadURL, JobMismatch, TooBig, UsageError
-from skitter.settings import Bloom, Layout, Retries
+from skitter import (
+    Added,
+    Bloom,
+    Completion,
+    Ended,
+    JobOptions,
+    Layout,
+    LeaseLost,
+    Limits,
+    Politeness,
+    QueueFull,
+    Request,
+    Retries,
+    URLQueue,
+    open_frontier,
+)
+from skitter.errors import (
+    BadJobName,
+    BadOption,
+    BadURL,
+    JobMismatch,
+    ServerUnreachable,
+    TooBig,
+    UsageError,
+)
+from skitter.valkey import running, stop
 
 QUICK = JobOptions(politeness=Politeness(delay_s=0, max_in_flight=100))
 
@@ -164,7 +190,7 @@ def test_a_queue_that_is_not_open_says_how_to_open_it():
 
 
 async def test_inside_an_event_loop_it_points_to_the_frontier(job, server_url):
-    with pytest.raises(UsageError, match=r"skitter\.Frontier"):
+    with pytest.raises(UsageError, match=r"skitter\.open_frontier"):
         URLQueue(job, redis=server_url).__enter__()
     await asyncio.sleep(0)
 
@@ -194,3 +220,58 @@ def test_the_embedded_server_is_the_default(short_dir, monkeypatch, job):
         queue.push("https://a.test/")
     with URLQueue(job) as queue:
         assert queue.stats().pending == 1
+
+
+def test_closing_twice_does_no_harm_and_a_queue_may_be_opened_again(job, server_url):
+    queue = URLQueue(job, redis=server_url, options=QUICK)
+    queue.close()
+    with queue:
+        queue.push("https://a.test/")
+    queue.close()
+    with pytest.raises(UsageError, match="not open"):
+        queue.pop()
+    with queue:
+        assert queue.stats().pending == 1
+
+
+@pytest.fixture
+def own_server(short_dir, monkeypatch):
+    """The embedded server of one test."""
+    directory = short_dir / "own"
+    monkeypatch.delenv("SKITTER_REDIS_URL", raising=False)
+    monkeypatch.setenv("SKITTER_DIR", str(directory))
+    return directory
+
+
+def kill(directory: Path) -> int:
+    process = running(directory)
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    return process.pid
+
+
+def test_a_killed_embedded_server_is_started_again_by_the_queue(job, own_server):
+    with URLQueue(job, options=QUICK) as queue:
+        queue.push("https://a.test/1")
+        before = {kill(own_server)}
+        assert queue.push("https://a.test/2") is True
+        before.add(kill(own_server))
+        assert len(before) == 2
+        assert {task.url for task in queue.pop_many(5)} >= {"https://a.test/2"}
+    assert running(own_server) is None
+
+
+def test_an_embedded_server_that_was_stopped_stays_down(job, own_server, monkeypatch):
+    with URLQueue(job, options=QUICK) as queue:
+        queue._opened.shards[0].server.patience_s = 0.2
+        assert stop(own_server)
+        with pytest.raises(ServerUnreachable):
+            queue.push("https://a.test/2")
+        assert running(own_server) is None
+
+
+async def test_a_frontier_is_opened_in_an_event_loop_of_ones_own(job, server_url):
+    async with open_frontier(job, redis=server_url, options=QUICK) as frontier:
+        assert await frontier.add([Request(url="https://a.test/")]) == [Added.NEW]
+        [lease] = (await frontier.lease(10)).leases
+        assert await frontier.complete([Completion(lease=lease)]) == [Ended.DONE]

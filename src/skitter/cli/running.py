@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from skitter.app import open_server, restart_embedded
+from skitter.app import open_server
 from skitter.cli.load import LOAD_TO
 from skitter.cli.output import emit_json, err, tell
 from skitter.cli.progress import CrawlDisplay, Moment, Rate
@@ -178,7 +178,6 @@ def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
         environment=environment,
         output=Output(plan.where.directory / "logs" / f"{frontier.job}.log"),
         on_output=tell,
-        on_server_away=lambda: restart_embedded(plan.where),
         keep_alive=plan.keep_alive,
     )
 

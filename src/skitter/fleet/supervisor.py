@@ -52,7 +52,6 @@ class Supervisor:
     on_tick: Callable[[Stats, int], Awaitable[None]] | None = None
     output: Output | None = None  # where the processes print
     on_output: Callable[[str], None] = lambda _: None  # one line of that
-    on_server_away: Callable[[], Awaitable[None]] | None = None  # e.g. start it again
     keep_alive: bool = False
     restarts: int = 0
     _crew: list[Child] = field(default_factory=list)
@@ -104,8 +103,6 @@ class Supervisor:
         except SkitterError as error:
             if not error.retryable:
                 raise
-            if self.on_server_away:
-                await self.on_server_away()
             return False  # the workers wait as well
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:

@@ -70,6 +70,7 @@ class Server:
     client: Redis | RedisCluster
     where: str = "the server"
     patience_s: float = 10.0  # how long to repeat a call while the server is away
+    on_away: Callable[[], Awaitable[object]] | None = None  # e.g. start it again
 
     async def command(self, *words: Any) -> Any:
         """One plain command. Only for those that may be run twice."""
@@ -90,6 +91,8 @@ class Server:
                 except (*AWAY, OSError) as error:
                     if _is_refusal(error) or time.monotonic() > give_up_at:
                         raise
+                    if self.on_away:
+                        await self.on_away()
                 except AttributeError as error:
                     # redis-py's cluster client, on a connection that another task has just lost.
                     if "writelines" not in str(error) or time.monotonic() > give_up_at:

@@ -8,9 +8,11 @@ The life of a server:
    a lock, and the kernel frees it. The server then waits for the next holder.
 3. `start(directory)` (`skitter up`) starts it and marks it kept: it runs without holders, and
    comes back with the same options should it die, until `stop(directory)` (`skitter down`).
-4. Clients reach it by a unix socket that only its user can open: `Redis.from_url(server.url,
+4. A server that dies under its holders comes back when one of them calls `revive(directory)`;
+   one that somebody stopped stays down until somebody starts it.
+5. Clients reach it by a unix socket that only its user can open: `Redis.from_url(server.url,
    password=server.password)`. There is no TCP port unless `ServerOptions` asks for one.
-5. What was written is in an append-only file, at most a second behind. After a crash the next
+6. What was written is in an append-only file, at most a second behind. After a crash the next
    holder starts from there; leftover sockets and pid files mean nothing (see locks.py).
 """
 
@@ -18,7 +20,7 @@ from skitter.valkey.binary import server_binary
 from skitter.valkey.config import ServerOptions
 from skitter.valkey.home import EmbeddedServer
 from skitter.valkey.process import ServerProcess
-from skitter.valkey.server import hold, running, start, stop
+from skitter.valkey.server import hold, revive, running, start, stop
 from skitter.valkey.waiting import Progress
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "ServerOptions",
     "ServerProcess",
     "hold",
+    "revive",
     "running",
     "server_binary",
     "start",

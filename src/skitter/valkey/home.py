@@ -59,6 +59,11 @@ class EmbeddedServer:
         return self.directory / "keep"
 
     @property
+    def stopped(self) -> Path:
+        """A marker: somebody stopped the server, and whoever still uses it must not start it."""
+        return self.directory / "stopped"
+
+    @property
     def start_lock(self) -> Path:
         """See locks.py, as for the next two."""
         return self.directory / "start.lock"

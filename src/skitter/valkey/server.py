@@ -65,7 +65,20 @@ def stop(directory: Path, *, progress: Progress | None = None) -> bool:
         return False
     with _changing(home, progress):
         home.keep.unlink(missing_ok=True)
+        home.stopped.touch(mode=0o600)
         return process.shut_down(_with_password(home), progress)
+
+
+def revive(directory: Path) -> bool:
+    """For a holder whose server does not answer: start it again if it died.
+
+    False: somebody stopped it, or removed the directory with all its data.
+    """
+    home = EmbeddedServer(directory=directory)
+    if home.stopped.exists() or not home.start_lock.exists():
+        return False
+    with hold(directory):
+        return True
 
 
 def running(directory: Path) -> ServerProcess | None:
@@ -91,6 +104,7 @@ def _ensure(
         return server
     if home.keep.exists():
         options = options.over(before)
+    home.stopped.unlink(missing_ok=True)
     process.spawn(server := replace(home, password=options.password), options, progress)
     return server
 
