@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+
 import pytest
 
 from skitter.cli.server import problems_of
 from skitter.frontier.connection import ServerFacts
 from skitter.valkey import ServerOptions, hold
+
+NOBODY = 65534
 
 
 @pytest.fixture
@@ -54,14 +61,58 @@ def test_what_was_pushed_is_there_after_a_restart(embedded):
         ("/tmp/" + "long-" * 30, "the system's limit is 107"),
     ],
 )
-def test_a_directory_that_cannot_be_used(skitter, monkeypatch, directory, says):
+@pytest.mark.parametrize("command", ["status", "doctor", "up"])
+def test_a_directory_that_cannot_be_used(skitter, monkeypatch, command, directory, says):
     monkeypatch.delenv("SKITTER_REDIS_URL")
 
-    answer = skitter("status", "--dir", directory)
+    answer = skitter(command, "--dir", directory)
 
     assert answer.exit_code == 3
     assert says in answer.err
     assert len(answer.err.splitlines()) == 1
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can give privileges up"
+)
+@pytest.mark.parametrize("mode", [0o700, 0o755])
+@pytest.mark.parametrize("command", ["status", "doctor", "up", "down"])
+def test_a_directory_of_somebody_else_is_refused_with_a_sentence(short_dir, command, mode):
+    place = short_dir / f"root{mode}"
+    place.mkdir(exist_ok=True)
+    place.chmod(mode)
+    os.chown(place, NOBODY, NOBODY)
+
+    done = without_privileges(command, "--dir", str(place / "data"))
+
+    if command == "down" and mode == 0o755:
+        assert (done.returncode, done.stderr) == (0, "")  # nothing runs there: that can be seen
+        return
+    assert done.returncode == 3
+    assert f"cannot use {place / 'data'} (Permission denied): choose a directory" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def without_privileges(*words: str) -> subprocess.CompletedProcess[str]:
+    """`skitter` as a root that has to obey the modes of files like everybody else."""
+    humble = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"]
+    environment = {name: value for name, value in os.environ.items() if "SKITTER" not in name}
+    return subprocess.run(
+        [*humble, sys.executable, "-m", "skitter", *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_sentinels_that_cannot_be_reached_are_told_in_one_short_sentence(skitter):
+    answer = skitter("status", "--redis", "redis+sentinel://:secret@127.0.0.1:1,127.0.0.1:2/main")
+
+    assert answer.exit_code == 3
+    assert "no sentinel there knows a master of that name" in answer.err
+    assert len(answer.err) < 250
+    assert "secret" not in answer.err
 
 
 def test_servers_that_cannot_be_used(skitter, short_dir):

@@ -14,7 +14,7 @@ from skitter.cli.output import emit_json, out, pairs, say, tell
 from skitter.frontier.connection import ServerFacts, connect, inspect, redact
 from skitter.frontier.jobs import list_jobs
 from skitter.settings import Settings
-from skitter.valkey import EmbeddedServer, ServerOptions, hold, running, start, stop
+from skitter.valkey import EmbeddedServer, ServerOptions, check, hold, running, start, stop
 
 PANEL = "Server"
 
@@ -90,6 +90,7 @@ def diagnose(where: Settings) -> Diagnosis:
     if where.redis_url is not None:
         return uvloop.run(_examine(where.redis_url, None, redact(where.redis_url)))
     home = EmbeddedServer(directory=where.directory)
+    check(home)
     if running(where.directory) is None:
         return Diagnosis(f"embedded, in {home.directory}", running=False)
     with hold(where.directory) as server:

@@ -19,7 +19,7 @@ import hiredis
 import redis.exceptions as problems
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel
+from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
 from redis.backoff import NoBackoff
 
 from skitter.errors import (
@@ -200,7 +200,7 @@ def our_errors(where: str) -> Iterator[None]:
                 f"{where} is no cluster: use redis:// for a single server, or name a node."
             ) from error
         raise ServerUnreachable(
-            f"{where} does not answer ({error}): check that it runs and that this machine "
+            f"{where} does not answer ({_reason(error)}): check that it runs and that this machine "
             "may reach it."
         ) from error
     except problems.ResponseError as error:
@@ -218,6 +218,13 @@ def _is_refusal(error: BaseException) -> bool:
     return isinstance(error, problems.AuthenticationError) or any(
         words in _whole(error) for words in ("Authentication required", "username-password")
     )
+
+
+def _reason(error: BaseException) -> str:
+    """The client lists every sentinel with all its settings."""
+    if isinstance(error, MasterNotFoundError):
+        return "no sentinel there knows a master of that name"
+    return str(error)
 
 
 def _whole(error: BaseException | None) -> str:

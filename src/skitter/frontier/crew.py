@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -61,7 +62,11 @@ async def heartbeats(frontier: Frontier) -> list[Heartbeat]:
     """The last heartbeat of everybody, the silent ones too."""
     shard = frontier.shards[0]
     raw = await shard.server.command("HGETALL", shard.keys.key("workers"))
-    return [msgspec.convert(decode(value), Heartbeat) for value in raw.values()]
+    beats = []
+    for value in raw.values():
+        with suppress(ValueError):  # of a release that says it otherwise
+            beats.append(msgspec.convert(decode(value), Heartbeat))
+    return beats
 
 
 async def crew(frontier: Frontier) -> list[Heartbeat]:

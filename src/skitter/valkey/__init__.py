@@ -18,7 +18,7 @@ The life of a server:
 
 from skitter.valkey.binary import server_binary
 from skitter.valkey.config import ServerOptions
-from skitter.valkey.home import EmbeddedServer
+from skitter.valkey.home import EmbeddedServer, check
 from skitter.valkey.process import ServerProcess
 from skitter.valkey.server import hold, revive, running, start, stop
 from skitter.valkey.waiting import Progress
@@ -28,6 +28,7 @@ __all__ = [
     "Progress",
     "ServerOptions",
     "ServerProcess",
+    "check",
     "hold",
     "revive",
     "running",

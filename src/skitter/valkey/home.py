@@ -77,14 +77,25 @@ class EmbeddedServer:
         return self.directory / "server.lock"
 
 
-def prepare(server: EmbeddedServer) -> None:
-    """Make the directory if there is none, and refuse one that cannot work."""
+def check(server: EmbeddedServer) -> None:
+    """Refuse a directory that cannot hold a server, and change nothing."""
     length = len(os.fsencode(server.socket))
     if length > LONGEST_SOCKET_PATH_BYTES:
         raise DirectoryUnusable(
             f"the socket path {server.socket} is {length} bytes long and the system's limit is "
             f"{LONGEST_SOCKET_PATH_BYTES}: use a shorter directory with --dir or SKITTER_DIR."
         )
+    with disk_errors(server):
+        place = next(one for one in (server.directory, *server.directory.parents) if one.exists())
+        if not place.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "")
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def prepare(server: EmbeddedServer) -> None:
+    """Make the directory if there is none, and refuse one that cannot work."""
+    check(server)
     with disk_errors(server):
         if not server.directory.is_dir():
             server.directory.mkdir(mode=0o700, parents=True, exist_ok=True)

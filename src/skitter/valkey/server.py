@@ -61,8 +61,9 @@ def start(
 def stop(directory: Path, *, progress: Progress | None = None) -> bool:
     """Stop the server, whoever uses it, with all data on the disk. False if none was running."""
     home = EmbeddedServer(directory=directory)
-    if not home.start_lock.exists():
-        return False
+    with disk_errors(home):
+        if not home.start_lock.exists():
+            return False
     with _changing(home, progress):
         home.keep.unlink(missing_ok=True)
         home.stopped.touch(mode=0o600)
@@ -75,8 +76,9 @@ def revive(directory: Path) -> bool:
     False: somebody stopped it, or removed the directory with all its data.
     """
     home = EmbeddedServer(directory=directory)
-    if home.stopped.exists() or not home.start_lock.exists():
-        return False
+    with disk_errors(home):
+        if home.stopped.exists() or not home.start_lock.exists():
+            return False
     with hold(directory):
         return True
 

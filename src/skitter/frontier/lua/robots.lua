@@ -5,13 +5,14 @@ KEYS   robots   string one per host: what was answered; empty while somebody fet
 ARGV   name     text   host
        rules    bytes  empty: a claim, which only one has
        ttl_ms   int    how long it holds
-REPLY  1, or 0 if somebody else has it
+REPLY  1, or 0 if somebody else has it or it would not hold at all
 COST   O(1)
 ]]
 --@include once
 local answer = answered()
 if answer then return answer end
 
+if ttl_ms <= 0 then return remember(0) end
 local only_if = rules == '' and { 'NX' } or {}
-local stored = redis.call('SET', robots .. name, rules, 'PX', math.max(1, ttl_ms), unpack(only_if))
+local stored = redis.call('SET', robots .. name, rules, 'PX', ttl_ms, unpack(only_if))
 return remember(stored and 1 or 0)
