@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -36,15 +37,15 @@ def test_links_lead_somewhere(page):
     assert missing == []
 
 
-def test_the_code_of_the_readme_runs_and_prints_what_it_says(monkeypatch, short_dir, capsys):
-    monkeypatch.setenv("SKITTER_DIR", str(short_dir / "readme"))
+@pytest.mark.parametrize(("page", "count"), [("README.md", 2), ("docs/howto/queue.md", 2)])
+def test_code_runs_and_prints_what_the_page_says(page, count, monkeypatch, short_dir, capsys):
+    monkeypatch.setenv("SKITTER_DIR", str(short_dir / Path(page).stem))
     monkeypatch.delenv("SKITTER_REDIS_URL", raising=False)
-    readme = (ROOT / "README.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    assert len(blocks) == 2
+    text = (ROOT / page).read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == count
 
     for code in blocks:
-        exec(compile(code, "README.md", "exec"), {})
-
-    printed = capsys.readouterr().out.strip()
-    assert f"\n    {printed}\n" in readme
+        exec(compile(code, page, "exec"), {"__name__": "__main__"})
+        printed = capsys.readouterr().out
+        assert not printed or f"\n{indent(printed, '    ')}\n" in text
