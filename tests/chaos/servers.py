@@ -77,6 +77,33 @@ class Node:
             return False
 
 
+class Sentinel(Node):
+    """Watches one master, and needs nobody's consent to make a replica the next."""
+
+    def __init__(self, binary: Path, directory: Path, *, service: str, master: Node) -> None:
+        super().__init__(binary, directory)
+        self._service, self._master = service, master
+        self._program = [str(binary), str(directory / "sentinel.conf"), "--sentinel"]
+
+    def start(self) -> None:
+        lines = [
+            f"port {self.port}",
+            "bind 127.0.0.1",
+            f"dir {self._directory}",
+            f"sentinel monitor {self._service} 127.0.0.1 {self._master.port} 1",
+            f"sentinel down-after-milliseconds {self._service} 500",
+            f"sentinel failover-timeout {self._service} 3000",
+        ]
+        if self._master.password:
+            lines.append(f"sentinel auth-pass {self._service} {self._master.password}")
+        self._directory.mkdir(exist_ok=True)
+        (self._directory / "sentinel.conf").write_text("\n".join(lines) + "\n")
+        super().start()
+
+    def knows_a_replica(self) -> bool:
+        return bool(self.ask("SENTINEL", "REPLICAS", self._service))
+
+
 @contextmanager
 def running(nodes: list[Node]) -> Iterator[list[Node]]:
     try:

@@ -19,7 +19,7 @@ import hiredis
 import redis.exceptions as problems
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
+from redis.asyncio.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 
 from skitter.errors import (
@@ -60,7 +60,16 @@ async def connect(url: str, *, password: str | None = None) -> AsyncIterator[Ser
             check_fitness(facts)
         yield server
     finally:
-        await server.client.aclose()
+        await _close(server.client)
+
+
+async def _close(client: Redis | RedisCluster) -> None:
+    """Also the connections to sentinels, which the client leaves open."""
+    await client.aclose()
+    pool = getattr(client, "connection_pool", None)
+    if isinstance(pool, SentinelConnectionPool):
+        for sentinel in pool.sentinel_manager.sentinels:
+            await sentinel.aclose()
 
 
 @dataclass(slots=True)

@@ -1,0 +1,92 @@
+"""A master that dies, a sentinel that makes its replica the new one, and a crawl that goes on."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chaos.rig import assert_clean, finished, once, progress, results, rude, until
+from chaos.servers import Node, Sentinel, running
+from chaos.worker import pages
+from skitter.errors import ServerUnreachable
+from skitter.frontier.connection import connect
+from skitter.frontier.jobs import create_job
+from skitter.model import Request
+from skitter.valkey import server_binary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.timeout(120)
+
+SERVICE = "skitter-main"
+
+
+@pytest.fixture
+def base() -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="sks", dir="/tmp"))
+    yield path
+    shutil.rmtree(path)
+
+
+def url_of(sentinel: Sentinel) -> str:
+    # The first one is not there: whoever answers is asked.
+    return f"redis+sentinel://127.0.0.1:1,127.0.0.1:{sentinel.port}/{SERVICE}"
+
+
+@pytest.mark.chaos
+async def test_a_crawl_goes_on_after_a_failover(base, fleet, job):
+    master = Node(server_binary(), base / "one", appendonly="yes")
+    replica = Node(server_binary(), base / "two", replicaof=f"127.0.0.1 {master.port}")
+    sentinel = Sentinel(server_binary(), base / "sentinel", service=SERVICE, master=master)
+    with running([master, replica, sentinel]):
+        for one in (master, replica, sentinel):
+            await until(one.answers, what="everybody answers", within_s=30)
+        await until(lambda: sentinel.knows_a_replica(), what="the sentinel has met the replica")
+        async with connect(url_of(sentinel)) as server:
+            frontier = await create_job(server, job, options=rude())
+            await frontier.add([Request(url=url) for url in pages(0, 600)])
+            assert master.ask("WAIT", 1, 10_000) == 1
+            for _ in range(2):
+                fleet.start("work", url_of(sentinel), job, fetch_s=0.002, lease_s=5)
+            await progress(frontier, fleet, by=60)
+
+            master.kill()
+
+            await until(lambda: finished(frontier, fleet), what="the crawl is finished")
+            await fleet.dismiss()
+            assert replica.ask("ROLE")[0] == b"master"
+            # What the replica had not yet heard of is done again; nothing is missing or twice.
+            assert await results(frontier) == once(pages(0, 600))
+            await assert_clean(frontier)
+
+
+async def test_a_service_that_no_sentinel_knows_is_unreachable(base):
+    master = Node(server_binary(), base / "one")
+    sentinel = Sentinel(server_binary(), base / "sentinel", service="other", master=master)
+    with running([master, sentinel]):
+        await until(sentinel.answers, what="the sentinel answers", within_s=30)
+        with pytest.raises(ServerUnreachable, match="no sentinel there knows a master") as refused:
+            async with connect(url_of(sentinel)):
+                pass
+        assert len(str(refused.value)) < 250
+
+
+async def test_a_crawl_through_a_sentinel_with_a_password(base, fleet, job):
+    master = Node(server_binary(), base / "one", requirepass="open-sesame")
+    sentinel = Sentinel(server_binary(), base / "sentinel", service=SERVICE, master=master)
+    url = url_of(sentinel).replace("//", "//:open-sesame@")
+    with running([master, sentinel]):
+        for one in (master, sentinel):
+            await until(one.answers, what="both answer", within_s=30)
+        async with connect(url) as server:
+            frontier = await create_job(server, job, options=rude())
+            await frontier.add([Request(url=url) for url in pages(0, 50)])
+            fleet.start("work", url, job)
+            await until(lambda: finished(frontier, fleet), what="the crawl is finished")
+            await fleet.dismiss()
+            await assert_clean(frontier)
