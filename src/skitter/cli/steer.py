@@ -75,8 +75,9 @@ def create(
         ),
     ] = None,
     error_rate: Annotated[
-        float, typer.Option(help="Share of new URLs that the Bloom filter may skip.")
-    ] = 1e-4,
+        float | None,
+        typer.Option(help="Share of new URLs that the Bloom filter may skip; usually 0.0001."),
+    ] = None,
     delay: Delay = None,
     in_flight: InFlight = None,
     max_retries: MaxRetries = None,
@@ -97,8 +98,7 @@ def create(
     How many shards it has and how it remembers URLs cannot change later; limits can (`set`).
     """
     options = replaced(JobOptions(), changes_of(command))
-    filter_ = Bloom(capacity=bloom, error_rate=error_rate) if bloom is not None else None
-    layout = Layout(shards=shards, bloom=filter_)
+    layout = Layout(shards=shards, bloom=_bloom(bloom, error_rate))
     check_job_name(job)
 
     async def work(server: Server) -> None:
@@ -112,6 +112,16 @@ def create(
         return
     how = f"a Bloom filter for {bloom:,} URLs" if bloom else "an exact set"
     say(f"{job}: created with {shards:,} {'shard' if shards == 1 else 'shards'} and {how}.")
+
+
+def _bloom(capacity: int | None, error_rate: float | None) -> Bloom | None:
+    if capacity is None:
+        if error_rate is not None:
+            raise UsageError(
+                "--error-rate is that of a Bloom filter: say for how many with --bloom."
+            )
+        return None
+    return Bloom(capacity=capacity, **({} if error_rate is None else {"error_rate": error_rate}))
 
 
 # --- states ---------------------------------------------------------------------------------------
