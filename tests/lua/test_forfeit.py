@@ -7,7 +7,7 @@ async def test_what_a_dead_worker_held_is_pending_again_and_counts_as_lost(raw):
     assert await raw.state_of("1") == await raw.state_of("2") == ["queue"]
     assert await raw.read("lease") == await raw.read("holder") == {}
     assert (await raw.read("trouble"))["1"]["losses"] == 1
-    assert ((await raw.known())["in_flight"], await raw.counter("lost")) == (0, 2)
+    assert ((await raw.known()).in_flight, await raw.counter("lost")) == (0, 2)
 
 
 async def test_a_lease_that_somebody_else_has_by_now_is_left_alone(raw, clock):
