@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from inspect import isawaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ import pytest
 from chaos.oracle import Oracle
 from chaos.worker import Orders
 from skitter.frontier.audit import audit
+from skitter.frontier.host import open_host
 from skitter.frontier.items import read_items
 from skitter.frontier.scan import scan_keys
 from skitter.frontier.wire import decode
@@ -28,8 +30,6 @@ from skitter.settings import JobOptions, Politeness, Retries
 from skitter.valkey import EmbeddedServer, ServerOptions, process, start, stop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.shard import Shard
 
@@ -242,6 +242,10 @@ READERS = {
 }
 
 
+#: Of a Lua table that is packed the order means nothing.
+OPENERS: dict[str, Callable[[bytes], Any]] = {"hosts": open_host, "trouble": decode}
+
+
 async def snapshot(shard: Shard) -> dict[str, Any]:
     """All keys of a shard and what they hold; not who asked last, and not when an item came."""
     found = {}
@@ -252,7 +256,7 @@ async def snapshot(shard: Shard) -> dict[str, Any]:
             value = await shard.server.command(command, key, *more)
             if name == "items":
                 value = [fields for _, fields in value]
-            if name in ("hosts", "trouble"):  # msgpack of a Lua table: its order means nothing
-                value = {field: decode(packed) for field, packed in value.items()}
+            if name in OPENERS:
+                value = {field: OPENERS[name](packed) for field, packed in value.items()}
             found[f"{name} {member}"] = value
     return found
