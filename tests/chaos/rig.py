@@ -254,7 +254,7 @@ async def snapshot(shard: Shard) -> dict[str, Any]:
         if name != "recent":
             command, *more = READERS[shard.keys.spec(name).type]
             value = await shard.server.command(command, key, *more)
-            if name == "items":
+            if command == "XRANGE":
                 value = [fields for _, fields in value]
             if name in OPENERS:
                 value = {field: OPENERS[name](packed) for field, packed in value.items()}

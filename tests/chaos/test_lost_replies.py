@@ -13,8 +13,11 @@ from chaos.rig import assert_clean, once, results, rude, slow, snapshot
 from chaos.worker import pages
 from skitter.frontier.connection import connect
 from skitter.frontier.control import configure, set_host, set_state
+from skitter.frontier.crew import Heartbeat, beat, log
 from skitter.frontier.dead import dead_letters, drop, revive
+from skitter.frontier.items import Aside, count, set_aside
 from skitter.frontier.jobs import create_job
+from skitter.frontier.robots import claim_robots, store_robots
 from skitter.frontier.scripts import script, verbs
 from skitter.model import Added, Completion, Ended, Failure, Request, State
 from skitter.settings import Limits
@@ -71,6 +74,10 @@ async def story(frontier: Frontier, clock: ManualClock) -> list[Any]:
     await tell(await drop(frontier, letters[1:3]))
     await tell(await drop(frontier, letters[2:], forget=True))
     await tell(await frontier.add([Request(url=letter.url) for letter in letters]))
+    await _tell_the_crew(frontier)
+    third = (await tell(await frontier.lease(5, ttl_s=10))).leases
+    claims = [part for one in third[:2] for part in (one.fingerprint, one.token)]
+    await tell(await frontier.shards[0].call("forfeit", claims))
     if "reject" in VERBS:
         fp, host, *_, record = frontier.offer(Request(url="https://reject.test/")).arguments
         body = record.split(b" ", 2)[2]
@@ -80,6 +87,17 @@ async def story(frontier: Frontier, clock: ManualClock) -> list[Any]:
     await tell(await frontier.add([Request(url="https://late.test/")]))
     await tell(await frontier.lease(100, ttl_s=10))
     return told
+
+
+async def _tell_the_crew(frontier: Frontier) -> None:
+    """What workers and loaders say of themselves."""
+    await beat(frontier, Heartbeat(name="w", host="h", pid=1, started_at=0, at=0))
+    await log(frontier, "info", "w", "working")
+    await set_aside(frontier, Aside(url="https://a.test/", field="price", reason="x", item=1))
+    await count(frontier, blocked=2, skipped=1)
+    assert await claim_robots(frontier, "h1.test")
+    await store_robots(frontier, "h1.test", b"rules", ttl_s=3600)
+    await frontier.shards[0].call("group", name="load")
 
 
 async def run(server, job: str, clock: ManualClock) -> tuple[list[Any], dict[Any, Any]]:

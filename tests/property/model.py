@@ -562,5 +562,5 @@ class Model:
             total.update(shard.stats())
         return dict(total)
 
-    def is_finished(self) -> bool:
-        return all(shard.is_finished() for shard in self.shards)
+    def is_crawled(self) -> bool:
+        return self.stats()["seen"] > 0 and all(shard.is_finished() for shard in self.shards)

@@ -554,7 +554,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.a_worker_leases(0, limit=60, ttl_s=10.0)
             if len(self.given) > given:
                 self.complete(0, [(held, Ending(0)) for held in self.given[given:]])
-            elif self.run(self.clients[0].stats()).finished:
+            elif self.model.is_crawled() or not self.model.stats()["seen"]:
                 break
             else:
                 again_in_s = self.model.again_in_s(range(self.shards))
