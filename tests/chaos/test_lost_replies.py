@@ -78,6 +78,7 @@ async def story(frontier: Frontier, clock: ManualClock) -> list[Any]:
     third = (await tell(await frontier.lease(5, ttl_s=10))).leases
     claims = [part for one in third[:2] for part in (one.fingerprint, one.token)]
     await tell(await frontier.shards[0].call("forfeit", claims))
+    await tell(await frontier.shards[0].call("tally", ["blocked", 2, "skipped", 1]))
     if "reject" in VERBS:
         fp, host, *_, record = frontier.offer(Request(url="https://reject.test/")).arguments
         body = record.split(b" ", 2)[2]

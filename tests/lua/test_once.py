@@ -29,6 +29,7 @@ CALLS: Any = {
     "release": lambda t: ([("1", t, 0), ("2", t, 500), ("3", "nonsense", 0)], {}),
     "reap": lambda t: ([], {"at_most": 2}),
     "forfeit": lambda t: ([("1", t), ("2", "nonsense"), ("3", t)], {}),
+    "tally": lambda t: ([("blocked", 2), ("skipped", 1)], {}),
     "revive": lambda t: ([("4", "5")], {}),
     "drop": lambda t: ([("4", "5")], {"forget": 1}),
     "log": lambda t: ([("info", "w1", "one"), ("error", "w1", "two")], {"keep": 10}),
