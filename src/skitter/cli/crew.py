@@ -26,6 +26,7 @@ from skitter.errors import BadOption, SkitterError
 from skitter.frontier.connection import Server
 from skitter.frontier.crew import Event, crew, read_log, wanted_workers
 from skitter.frontier.frontier import Frontier
+from skitter.worker.pulse import cancel_all
 
 WATCH, STEER = "Feed and watch", "Steer"
 FOLLOW_S = 0.3
@@ -184,10 +185,8 @@ async def _fill_screen(watcher: Watcher, console: Console) -> None:
         leaving = asyncio.create_task(leave.wait())
         painting = asyncio.create_task(_paint(watcher, live))
         await asyncio.wait({leaving, painting}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (leaving, painting):
-            task.cancel()
-        [_, failure] = await asyncio.gather(leaving, painting, return_exceptions=True)
-    if isinstance(failure, Exception):
+        await cancel_all([leaving, painting])
+    if not painting.cancelled() and (failure := painting.exception()):
         raise failure
 
 

@@ -10,7 +10,7 @@ import sys
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -99,8 +99,9 @@ def memory_mb() -> float:
     return used / (2**20 if sys.platform == "darwin" else 1024)
 
 
-async def cancel_all(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Insist: while it connects, the Redis client may swallow a cancellation."""
+async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Insist: `asyncio.wait_for`, with which the Redis client sends and connects, swallows a
+    cancellation that comes together with its result (Python 3.11)."""
     while pending := [task for task in tasks if not task.done()]:
         for task in pending:
             task.cancel()
