@@ -34,7 +34,6 @@ CALLS: Any = {
     "drop": lambda t: ([("4", "5")], {"forget": 1}),
     "log": lambda t: ([("info", "w1", "one"), ("error", "w1", "two")], {"keep": 10}),
     "aside": lambda t: ([("price", b"x"), ("whole", b"y")], {"keep": 10}),
-    "tally": lambda t: ([("blocked", 2), ("skipped", 1)], {}),
     "robots": lambda t: ([], {"name": "a.test", "rules": b"", "ttl_ms": 9000}),
     "reject": lambda t: ([("9", "feed", b"x", "no URL"), ("5", "feed", b"x", "no URL")], {}),
 }
