@@ -117,6 +117,8 @@ VERBS: Any = {
     "revive": ([("1",)], {}),
     "drop": ([("1",)], {"forget": 0}),
     "host": ([("a.test",)], {"field": "max_pages", "value": 3}),
+    "forfeit": ([("1", "token")], {}),
+    "tally": ([("blocked", 1)], {}),
     "beat": ([], {"name": "w1", "message": b"x"}),
     "log": ([("info", "w1", "text")], {"keep": 10}),
     "aside": ([("whole", b"x")], {"keep": 10}),
