@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 TRIES = 3
 #: Hosts, leases and buckets that one script may add up: a few milliseconds.
-AT_ONCE = 2000
+AT_ONCE = 1000
 
 
 async def audit(

@@ -12,11 +12,16 @@ from skitter.frontier.host import NEVER, PLACES, HostRecord, open_host
 from skitter.frontier.wire import decode, open_record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from skitter.frontier.shard import Shard
     from skitter.model import Request
     from skitter.settings import JobOptions
 
 TICKETS = 2**40  # as lua/lib/score.lua
+
+#: Requests or hosts that one script looks up: the server is busy for a millisecond.
+AT_ONCE = 100
 
 T = TypeVar("T")
 
@@ -65,8 +70,9 @@ class RequestFacts:
 
 async def request_facts(shard: Shard, batch: list[tuple[str, str]]) -> list[RequestFacts]:
     """Facts of (fingerprint, host of the queue it was met in or '')."""
-    each = [part for pair in batch for part in pair]
-    rows = await shard.call("audit", each) if batch else []
+    rows: list[Any] = []
+    for some in _portions(batch):
+        rows += await shard.call("audit", [part for pair in some for part in pair])
     return [_request_facts(fp, *row) for (fp, _), row in zip(batch, rows, strict=True)]
 
 
@@ -90,6 +96,10 @@ def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
         trouble=open_trouble(trouble),
         seen=bool(seen),
     )
+
+
+def _portions(values: list[T]) -> Iterator[list[T]]:
+    return (values[first : first + AT_ONCE] for first in range(0, len(values), AT_ONCE))
 
 
 def open_trouble(packed: bytes) -> Trouble | None:
@@ -149,7 +159,9 @@ class HostFacts:
 
 
 async def host_facts(shard: Shard, names: list[str]) -> list[HostFacts]:
-    rows = await shard.call("audit_host", names) if names else []
+    rows: list[Any] = []
+    for some in _portions(names):
+        rows += await shard.call("audit_host", some)
     return [_host_facts(name, *row) for name, row in zip(names, rows, strict=True)]
 
 
