@@ -11,6 +11,7 @@ import pytest
 from skitter.frontier.host import open_host
 from skitter.frontier.scan import scan_keys
 from skitter.frontier.scripts import Code
+from skitter.frontier.totals import read_totals
 from skitter.frontier.wire import decode
 from skitter.settings import JobOptions, Limits, Politeness, Retries
 
@@ -105,6 +106,9 @@ class Raw:
 
     async def control(self, **fields):
         return await self.call("control", fields.items(), create=0)
+
+    async def idle(self) -> bool:
+        return (await read_totals([self.shard])).idle
 
     async def stats(self) -> dict[str, Any]:
         state, *pairs = await self.shard.call("stats")

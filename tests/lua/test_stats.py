@@ -14,7 +14,7 @@ async def test_every_state_is_counted(raw, clock):
 
     assert (stats.pop("ticket"), stats.pop("state")) == (11, "run")
     assert stats == {
-        "finished": 0,
+        "max_pages": 0,
         "pending": 3,
         "delayed": 1,
         "leased": 1,
@@ -41,53 +41,50 @@ async def test_it_changes_nothing(raw):
     assert await raw.dump() == before
 
 
-async def finished(raw):
-    return bool((await raw.stats())["finished"])
-
-
 async def test_a_job_is_finished_when_nothing_is_pending_delayed_or_leased(raw, clock):
-    assert await finished(raw)
+    assert await raw.idle()
     await raw.add("1")
-    assert not await finished(raw)
+    assert not await raw.idle()
 
     grant = await raw.lease()
-    assert not await finished(raw)
+    assert not await raw.idle()
     await raw.retry(*grant.claims, after_ms=1000)
-    assert not await finished(raw)
+    assert not await raw.idle()
 
     clock.advance(1)
     await raw.complete(*(await raw.lease()).claims)
-    assert await finished(raw)
+    assert await raw.idle()
 
 
 async def test_dead_letters_do_not_keep_a_job_going(raw):
     await raw.add("1")
     await raw.bury(*(await raw.lease()).claims)
 
-    assert await finished(raw)
+    assert await raw.idle()
 
 
 async def test_a_job_is_finished_when_its_pages_are_spent(make_raw):
     raw = await make_raw(max_pages=1)
     await raw.add("1", "2")
     grant = await raw.lease()
-    assert not await finished(raw)
+    assert not await raw.idle()
 
     await raw.complete(*grant.claims)
 
-    assert await finished(raw)
+    assert await raw.idle()
 
 
 async def test_a_job_is_finished_when_all_that_is_left_is_shelved(make_raw):
     raw = await make_raw(max_pages_per_host=1)
     await raw.add("1", "2", "3")
     grant = await raw.lease()
-    assert not await finished(raw)
+    assert not await raw.idle()
 
     await raw.complete(*grant.claims)
 
     stats = await raw.stats()
-    assert (stats["finished"], stats["pending"], stats["shelved"]) == (1, 2, 2)
+    assert (stats["pending"], stats["shelved"]) == (2, 2)
+    assert await raw.idle()
 
 
 @pytest.mark.parametrize("state", ["pause", "drain"])
@@ -95,15 +92,15 @@ async def test_a_paused_or_draining_job_with_work_is_not_finished(raw, state):
     await raw.add("1")
     await raw.control(state=state)
 
-    assert not await finished(raw)
+    assert not await raw.idle()
 
 
 async def test_a_cancelled_job_is_finished_when_its_leases_are_back(raw):
     await raw.add("1", "2")
     grant = await raw.lease(1)
     await raw.control(state="cancel")
-    assert not await finished(raw)
+    assert not await raw.idle()
 
     await raw.release(*grant.claims)
 
-    assert await finished(raw)
+    assert await raw.idle()

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections import Counter
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from skitter.frontier.control import read_options
 from skitter.frontier.keys import feed_key
 from skitter.frontier.scripts import Code
+from skitter.frontier.totals import left_in, read_totals
 from skitter.frontier.wire import (
     Offer,
     Sealed,
@@ -181,16 +181,12 @@ class Frontier:
         """One moment of every shard, added up; and the one place that knows when a job is over."""
         # The feed first: a message leaves it after it was added, so none is missed in between.
         fed: int = await self.shards[0].server.command("LLEN", feed_key(self.job))
-        parts = await side_by_side(shard.counts() for shard in self.shards)
-        total = Counter[str](fed=fed)
-        for _, counts in parts:
-            total.update(counts)
+        state, total, idle = await read_totals(self.shards)
+        total["fed"] = fed
         shown = {one.name: total[one.name] for one in fields(Stats) if one.type == "int"}
-        state, idle = State(parts[0][0]), total["finished"] == len(parts)
         # A feed that nobody will take does not keep a job alive: a closed one, or one whose pages
         # are spent, which is idle with URLs left.
-        left = total["pending"] - total["shelved"] + total["delayed"]
-        awaited = fed and state in (State.RUN, State.PAUSE) and not left
+        awaited = fed and state in (State.RUN, State.PAUSE) and not left_in(total)
         crawled = idle and total["seen"] > 0 and not awaited
         finished = crawled and not total["items"]
         return Stats(job=self.job, state=state, crawled=crawled, finished=finished, **shown)

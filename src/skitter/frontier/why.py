@@ -12,6 +12,7 @@ from skitter.frontier.crew import server_time
 from skitter.frontier.facts import HostFacts, RequestFacts, Trouble, host_facts, request_facts
 from skitter.frontier.rules import is_fingerprint
 from skitter.frontier.scan import scan_names
+from skitter.frontier.totals import read_totals
 from skitter.model import Request, State
 from skitter.urls import fingerprint, fingerprint_of, identify, shard_of
 
@@ -104,7 +105,7 @@ async def _explain(
     canonical = target.canonical if target else ""
     slot = facts.host or (target.host if target else "")
     [host] = await host_facts(shard, [slot])
-    state, counts = await shard.counts()
+    totals = await read_totals(frontier.shards)
     now_s = await server_time(frontier)
     options = await frontier.fresh_options()
     return Explanation(
@@ -116,8 +117,8 @@ async def _explain(
         because=[
             *_same_page(url, canonical, request),
             *_standing(facts, now_s),
-            *(_waiting(host, options, State(state), now_s) if facts.queued else []),
-            *_budget(options, counts, facts),
+            *(_waiting(host, options, totals.state, now_s) if facts.queued else []),
+            *_budget(options, totals.counts["done"], facts),
         ],
         method=request.method if request else None,
         found_on=request.parent if request else None,
@@ -188,9 +189,9 @@ def _waiting(host: HostFacts, options: JobOptions, state: State, now_s: float) -
     return reasons or ["it may be handed out now: is a worker running?"]
 
 
-def _budget(options: JobOptions, counts: dict[str, int], facts: RequestFacts) -> list[str]:
+def _budget(options: JobOptions, done: int, facts: RequestFacts) -> list[str]:
     most = options.limits.max_pages
-    if most is not None and facts.queued and counts.get("done", 0) >= most:
+    if most is not None and facts.queued and done >= most:
         return [f"the crawl's budget is spent: {most:,} pages (max_pages)"]
     return []
 

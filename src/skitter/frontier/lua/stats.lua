@@ -1,5 +1,5 @@
 --[[
-stats: one moment of the shard, and whether it is finished.
+stats: one moment of the shard.
 
 FLAGS  no-writes
 KEYS   stats    hash   counters
@@ -10,21 +10,16 @@ KEYS   stats    hash   counters
        dead     zset
        hosts    hash
        items    stream
-REPLY  state, then names and values: finished (0 or 1), delayed, leased, dead, hosts, bodies,
+REPLY  state, then names and values: max_pages (0: no limit), delayed, leased, dead, hosts, bodies,
        holders, items and every counter
 COST   O(1)
 ]]
 --@include limits counters
-local leased, waiting = redis.call('ZCARD', lease), redis.call('ZCARD', delayed)
-local left = read_counter('pending') - read_counter('shelved') + waiting
-local spent = read_counter('done') >= limits.max_pages
-local finished = leased == 0 and (left == 0 or spent or limits.state == 'cancel')
-
 local reply = {
   limits.state,
-  'finished', finished and 1 or 0,
-  'delayed', waiting,
-  'leased', leased,
+  'max_pages', limits.max_pages < math.huge and limits.max_pages or 0,
+  'delayed', redis.call('ZCARD', delayed),
+  'leased', redis.call('ZCARD', lease),
   'dead', redis.call('ZCARD', dead),
   'hosts', redis.call('HLEN', hosts),
   'bodies', redis.call('HLEN', task),
