@@ -58,7 +58,9 @@ class Retries:
 class Limits:
     """Where the crawl ends, and how much may wait. None: no limit.
 
-    In a job of several shards `max_pending` and `max_items` are counted per shard.
+    `max_pages` is exact, over all workers and shards; lowered, or set late, it takes nothing away
+    from pages that are done or under way. In a job of several shards `max_pending` and `max_items`
+    are counted per shard.
     """
 
     max_pages: int | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chaos.proxy import LossyProxy
-from chaos.rig import assert_clean, once, results, rude, slow, snapshot
+from chaos.rig import assert_clean, results, rude, slow, snapshot
 from chaos.worker import pages
 from skitter.frontier.connection import connect
 from skitter.frontier.control import configure, set_host, set_state
@@ -20,7 +20,7 @@ from skitter.frontier.jobs import create_job
 from skitter.frontier.robots import claim_robots, store_robots
 from skitter.frontier.scripts import script, verbs
 from skitter.model import Added, Completion, Ended, Failure, Request, State
-from skitter.settings import Limits
+from skitter.settings import Layout, Limits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -84,6 +84,8 @@ async def story(frontier: Frontier, clock: ManualClock) -> list[Any]:
         body = record.split(b" ", 2)[2]
         await tell(await frontier.shards[0].call("reject", [fp, host, body, "not a URL"]))
     await configure(frontier, replace(frontier.options, limits=Limits(max_pages=17)))
+    await tell(await frontier.shards[0].call("grant", [3, 1, 2, 8, 0, 0, 0, 9]))
+    await tell(await frontier.shards[0].call("allow", told=40, keep=5))
     await set_state(frontier, State.DRAIN)
     await tell(await frontier.add([Request(url="https://late.test/")]))
     await tell(await frontier.lease(100, ttl_s=10))
@@ -130,18 +132,23 @@ async def test_a_lost_reply_changes_neither_the_answer_nor_the_state(
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("urls", [200, slow(10_000)])
-async def test_a_crawl_that_loses_the_reply_to_every_call_ends_like_any_other(proxy, job, urls):
+async def test_a_crawl_that_loses_the_reply_to_every_call_ends_like_any_other(
+    proxy, job, urls, shards
+):
     proxy.drops = set(VERBS)
+    options = replace(rude(), limits=Limits(max_pages=urls))
     async with connect(proxy.url) as server:
-        frontier = await create_job(server, job, options=rude())
-        added = await frontier.add([Request(url=url) for url in pages(0, urls)])
-        assert added == [Added.NEW] * urls
+        frontier = await create_job(server, job, options=options, layout=Layout(shards=shards))
+        added = await frontier.add([Request(url=url) for url in pages(0, urls + 50)])
+        assert added == [Added.NEW] * (urls + 50)
         while leases := (await frontier.lease(20)).leases:
             ended = await frontier.complete([Completion(lease=one, items=[1]) for one in leases])
             assert ended == [Ended.DONE] * len(leases)
         stats = await frontier.stats()
         assert (stats.done, stats.late, stats.lost, stats.duplicates) == (urls, 0, 0, 0)
-        assert await results(frontier) == once(pages(0, urls))
+        found = await results(frontier)
+        assert (len(found), max(found.values())) == (urls, 1)
         await assert_clean(frontier)
     assert proxy.lost["lease"] >= urls // 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from skitter.errors import ServerRefused, ServerUnfit, ServerUnreachable
 from skitter.frontier.connection import connect, inspect
 from skitter.frontier.jobs import create_job
 from skitter.model import Request
-from skitter.settings import Layout
+from skitter.settings import Layout, Limits
 from skitter.valkey import server_binary
 
 if TYPE_CHECKING:
@@ -114,6 +115,20 @@ async def test_a_job_of_six_shards_is_crawled_on_a_cluster_of_three_nodes(
     await crawl(cluster_url(cluster), fleet, job, layout=Layout(shards=6), urls=urls)
     keys = [one.ask("DBSIZE") for one in cluster]
     assert min(keys) > 0, f"a node had no part in it: {keys}"
+
+
+async def test_max_pages_is_exact_over_the_nodes_of_a_cluster(cluster, fleet, job):
+    options = replace(rude(), limits=Limits(max_pages=57))
+    async with connect(cluster_url(cluster)) as server:
+        frontier = await create_job(server, job, options=options, layout=Layout(shards=6))
+        await frontier.add([Request(url=url) for url in pages(0, 200)])
+        for _ in range(2):
+            fleet.start("work", cluster_url(cluster), job, batch=8)
+        await fleet.ready(2)
+        await until(lambda: finished(frontier, fleet), what="the crawl is finished")
+        await fleet.dismiss()
+        assert len(await results(frontier)) == (await frontier.stats()).done == 57
+        await assert_clean(frontier)
 
 
 async def test_workers_ride_through_a_node_of_the_cluster_that_is_killed(cluster, fleet, job):

@@ -41,6 +41,7 @@ class Orders(msgspec.Struct, kw_only=True):
     fetch_s: float = 0.0  # how long a page takes
     yields: bool = True  # an item per page
     links: int = 0  # how many a page of depth 0 leads to
+    across: int = 0  # to so many other hosts, not to its own
     timed: bool = False  # tell the server's time of each lease; not for a server that dies
     poison: str = ""  # a URL with this in it kills its worker
     first: int = 0  # add: pages(first, last)
@@ -96,11 +97,17 @@ class Worker:
         await asyncio.sleep(self.orders.fetch_s)
         if self.orders.poison and self.orders.poison in lease.url:
             os.kill(os.getpid(), signal.SIGKILL)
-        found = links_of(lease.url, self.orders.links) if lease.request.depth == 0 else []
+        found = self.links_of(lease.url) if lease.request.depth == 0 else []
         return Completion(
             lease=lease,
             items=[{"by": os.getpid()}] if self.orders.yields else [],
             links=[Request(url=url, depth=1, parent=lease.url) for url in found],
+        )
+
+    def links_of(self, url: str) -> list[str]:
+        found, hosts = links_of(url, self.orders.links), self.orders.across
+        return (
+            [f"https://o{i % hosts}.test/{one}" for i, one in enumerate(found)] if hosts else found
         )
 
 

@@ -86,6 +86,11 @@ def test_there_are_verbs_and_libs():
 
 
 @pytest.mark.parametrize("name", verbs())
+def test_every_verb_names_a_key_by_which_a_cluster_finds_its_node(name):
+    assert script(name).header.keys
+
+
+@pytest.mark.parametrize("name", verbs())
 def test_every_verb_says_what_it_answers_and_what_it_costs(name):
     header = read_header(read(f"{name}.lua"))
 

@@ -28,6 +28,7 @@ class Grant:
     state: str
     again_ms: int
     token: str
+    is_short: bool
     rows: list[tuple[str, bytes, bytes]]  # fingerprint, record, trouble
 
     @property
@@ -64,11 +65,10 @@ class Raw:
 
     async def lease(self, limit=10, *, ttl_ms=60_000) -> Grant:
         answer = await self.shard.call("lease", limit=limit, ttl_ms=ttl_ms)
-        state, again_ms, token, *rest = answer
+        state, again_ms, token, short, *rest = answer
         rows = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
-        return Grant(
-            state.decode(), again_ms, token.decode(), [(fp.decode(), *more) for fp, *more in rows]
-        )
+        taken = [(fp.decode(), *more) for fp, *more in rows]
+        return Grant(state.decode(), again_ms, token.decode(), bool(short), taken)
 
     async def complete(self, *ends, block_ms=0, into=""):
         """Each end is a claim, or a claim with links and items: (fp, token, links, items)."""
@@ -106,6 +106,14 @@ class Raw:
 
     async def control(self, **fields):
         return await self.call("control", fields.items(), create=0)
+
+    async def allow(self, *, told=0, keep=-1) -> list[int]:
+        """granted, ceded, used"""
+        return list(await self.shard.call("allow", told=told, keep=keep))
+
+    async def grant(self, *shares) -> list[int]:
+        """Each share is granted, ceded, used and want."""
+        return list(await self.shard.call("grant", [part for share in shares for part in share]))
 
     async def idle(self) -> bool:
         return (await read_totals([self.shard])).idle

@@ -37,17 +37,20 @@ CALLS: Any = {
     "robots": lambda t: ([], {"name": "a.test", "rules": b"", "ttl_ms": 9000}),
     "reject": lambda t: ([("9", "feed", b"x", "no URL"), ("5", "feed", b"x", "no URL")], {}),
 }
-#: These set values: the same again is the same again.
+#: These set values, or let them only grow: the same again is the same again.
 IDEMPOTENT: Any = {
     "control": lambda t: ([("state", "pause"), ("max_pages", 3)], {"create": 0}),
     "beat": lambda t: ([], {"name": "w1", "message": b"x"}),
     "group": lambda t: ([], {"name": "load"}),
     "host": lambda t: ([("a.test", "c.test")], {"field": "blocked_for_ms", "value": 4000}),
+    "allow": lambda t: ([], {"told": 9, "keep": 1}),
+    "grant": lambda t: ([(3, 1, 2, 5), (1, 0, 1, 90)], {}),
 }
 
 
 async def prepare(raw, clock):
     """The job of CALLS; its leases have run out, and nobody took them back yet."""
+    await raw.control(max_pages=50)
     await raw.add(*"423156")
     grant = await raw.lease(4, ttl_ms=1000)
     await raw.bury(grant.claims[0])

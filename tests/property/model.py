@@ -91,6 +91,7 @@ class Shard:
     def __init__(self, options: JobOptions, *, lifo: bool = False) -> None:
         self.now = 0
         self.lifo = lifo
+        self.share: float | None = None  # of max_pages, for the next lease; None: it has all of it
         self.state = State.RUN
         self.options = options
         self.pages: dict[str, Page] = {}
@@ -255,12 +256,6 @@ class Shard:
             "hosts": len(self.hosts),
         }
 
-    def is_finished(self) -> bool:
-        if self.in_state("leased"):
-            return False
-        spent = len(self.in_state("done")) >= self.max_pages
-        return spent or self.left() == 0 or self.state == State.CANCEL
-
     # --- what they are made of --------------------------------------------------------------------
 
     @property
@@ -285,7 +280,10 @@ class Shard:
         return UNLIMITED if limit is None else limit
 
     def pages_left(self) -> float:
-        return self.max_pages - len(self.in_state("done")) - len(self.in_state("leased"))
+        return (self.max_pages if self.share is None else self.share) - self.used()
+
+    def used(self) -> int:
+        return len(self.in_state("done")) + len(self.in_state("leased"))
 
     def in_state(self, state: str) -> list[Page]:
         return [page for page in self.pages.values() if page.state == state]
@@ -458,6 +456,7 @@ class Model:
     def __init__(self, options: JobOptions, *, shards: int, lifo: bool = False) -> None:
         self.shards = [Shard(options, lifo=lifo) for _ in range(shards)]
         self.leases_given = 0
+        self.ceiling = self.shards[0].max_pages  # what is done or leased is never more than this
 
     def shard(self, host: str) -> Shard:
         return self.shards[shard_of(host, len(self.shards))]
@@ -467,6 +466,9 @@ class Model:
             if fp in shard.pages:
                 return shard.pages[fp]
         return None
+
+    def in_state(self, state: str) -> list[Page]:
+        return [page for page in self.pages() if page.state == state]
 
     def pages(self) -> list[Page]:
         return [page for shard in self.shards for page in shard.pages.values()]
@@ -493,6 +495,8 @@ class Model:
     def configure(self, options: JobOptions) -> None:
         for shard in self.shards:
             shard.configure(options)
+        # A limit that comes too late does not undo what was done, nor take away what is leased.
+        self.ceiling = max(self.shards[0].max_pages, self.used())
 
     def add(self, offers: Sequence[Offer], *, links: bool = False) -> list[Added]:
         """One call per shard and BATCH; answers in the offers' order."""
@@ -524,6 +528,35 @@ class Model:
             self.leases_given += len(taken)
             pages += taken
         return pages, asked
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several shards have one max_pages together."""
+        return len(self.shards) > 1 and self.shards[0].max_pages < UNLIMITED
+
+    def used(self) -> int:
+        return sum(shard.used() for shard in self.shards)
+
+    def lease_share(self, number: int, limit: int, *, share: int, ttl_ms: int) -> list[Page]:
+        """One shard of a limit that is shared: how much of it the shard has is the frontier's
+        choice; what it hands out is not."""
+        first = self.leases_given + 1
+        shard = self.shards[number]
+        shard.share = share
+        taken = shard.lease(limit, ttl_ms=ttl_ms, holders=range(first, first + limit))
+        shard.share = None
+        self.leases_given += len(taken)
+        return taken
+
+    def has_early_hosts(self) -> bool:
+        """Whether a host stands in line before its time: the clock was set back since."""
+        due = [(shard, host) for shard in self.shards for host in shard.standing("due")]
+        return any(shard.opens_at(host) > shard.now for shard, host in due)
+
+    def could_hand_out(self) -> bool:
+        """Whether a lease must bring something."""
+        ready = any(one.is_handing_out() and one.standing("due") for one in self.shards)
+        return ready and self.used() < self.shards[0].max_pages
 
     def again_in_s(self, asked: Sequence[int]) -> float | None:
         waits = [self.shards[number].again_in_ms() for number in asked]
@@ -563,4 +596,8 @@ class Model:
         return dict(total)
 
     def is_crawled(self) -> bool:
-        return self.stats()["seen"] > 0 and all(shard.is_finished() for shard in self.shards)
+        spent = len(self.in_state("done")) >= self.shards[0].max_pages
+        over = spent or self.shards[0].state == State.CANCEL
+        left = sum(shard.left() for shard in self.shards)
+        idle = not self.in_state("leased") and (over or left == 0)
+        return idle and self.stats()["seen"] > 0

@@ -16,7 +16,7 @@ import redis
 from skitter.frontier.host import NEVER, HostRecord, open_host
 
 PLAIN = {
-    **dict.fromkeys(("control", "stats", "hosts", "task", "holder", "trouble"), "hash"),
+    **dict.fromkeys(("control", "stats", "pot", "hosts", "task", "holder", "trouble"), "hash"),
     **dict.fromkeys(("due", "wait", "delayed", "lease", "dead"), "zset"),
     "items": "stream",
 }
@@ -49,6 +49,7 @@ class Picture:
 
     control: dict[str, str] = field(default_factory=dict)
     stats: dict[str, int] = field(default_factory=dict)
+    pot: dict[str, int] = field(default_factory=dict)
     hosts: dict[str, HostRecord] = field(default_factory=dict)
     task: dict[str, Body] = field(default_factory=dict)
     holder: dict[str, str] = field(default_factory=dict)
@@ -73,6 +74,10 @@ class Picture:
 
     def leases_of(self, host: str) -> int:
         return sum(1 for fp in self.lease if fp in self.task and self.task[fp].host == host)
+
+    def share(self) -> int:
+        """What the shard has of a max_pages that many have together."""
+        return self.stats.get("granted", 0) - self.stats.get("ceded", 0)
 
     def limit(self, name: str) -> float:
         return float(self.control.get(name, math.inf))
@@ -179,6 +184,7 @@ def _item(fields: dict[bytes, bytes]) -> tuple[str, int, Any]:
 _DECODERS: dict[str, Any] = {
     "control": bytes.decode,
     "stats": int,
+    "pot": int,
     "hosts": open_host,
     "task": _body,
     "holder": bytes.decode,

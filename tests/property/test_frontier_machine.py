@@ -12,7 +12,7 @@ import os
 import random
 import sys
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -41,6 +41,7 @@ from skitter.frontier.dead import dead_letters, drop, revive
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.items import read_items, remove_items
 from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
+from skitter.frontier.shard import Shard
 from skitter.model import (
     Completion,
     DeadLetter,
@@ -53,7 +54,7 @@ from skitter.model import (
     State,
 )
 from skitter.settings import JobOptions, Layout, Limits, Politeness, Retries
-from skitter.urls import fingerprint, identify
+from skitter.urls import fingerprint, identify, shard_of
 from skitter.valkey import start, stop
 
 if TYPE_CHECKING:
@@ -172,6 +173,22 @@ class Numbers:
         return self.last
 
 
+class Witness(Shard):
+    """Remembers what it was asked for with `lease`, and its share of max_pages at that moment."""
+
+    def __init__(self, other: Shard) -> None:
+        super().__init__(other.server, other.keys, other.client, other.clock)
+        self._numbers = Numbers()
+        self.leases: list[tuple[int, int]] = []
+
+    async def call(self, verb: str, each: Any = (), *, strict: bool = False, **values: Any) -> Any:
+        if verb == "lease":
+            stats = self.keys.key("stats")
+            granted, ceded = await self.server.command("HMGET", stats, "granted", "ceded")
+            self.leases.append((values["limit"], int(granted or 0) - int(ceded or 0)))
+        return await super().call(verb, each, strict=strict, **values)
+
+
 @dataclass
 class Call:
     """A call as it was made, so that it can be made again."""
@@ -236,7 +253,6 @@ class FrontierMachine(RuleBasedStateMachine):
     def a_job_is_created(
         self, chosen: JobOptions, size: int, seeds: list[Request], limit: int
     ) -> None:
-        chosen = self.possible(chosen)
         self.model = Model(chosen, shards=self.shards, lifo=self.order == "lifo")
         self.model.tell_time(self.clock())
         self.run(self.open_clients(chosen))
@@ -257,8 +273,7 @@ class FrontierMachine(RuleBasedStateMachine):
             await open_job(servers[1], self.job, clock=self.clock),
         ]
         for client in self.clients:
-            for shard in client.shards:
-                shard._numbers = Numbers()
+            client.shards = [Witness(shard) for shard in client.shards]
 
     # Workers
 
@@ -269,6 +284,9 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule(who=clients, limit=st.integers(1, 5), ttl_s=ttls_s)
     def a_worker_leases(self, who: int, limit: int, ttl_s: float) -> None:
+        if self.model.is_shared:
+            self.a_worker_leases_of_a_shared_limit(who, limit, ttl_s)
+            return
         first = int(foresee(1)[0] * self.shards)
         pages, asked = self.model.lease(limit, first_shard=first, ttl_ms=milliseconds(ttl_s))
         answer = self.do(who, "lease", lambda frontier: frontier.lease(limit, ttl_s=ttl_s))
@@ -283,6 +301,32 @@ class FrontierMachine(RuleBasedStateMachine):
         self.calls[who, "lease"].given = given
         if limit < self.shards:  # several calls, each of which is repeated alone, not all of them
             del self.calls[who, "lease"]
+
+    def a_worker_leases_of_a_shared_limit(self, who: int, limit: int, ttl_s: float) -> None:
+        """How the shards divide max_pages is their business; the model follows them, and checks
+        that it is kept, that the right pages come, and that no one is refused without need."""
+        # A shard keeps a page for a host that seems to be due; that it is not shows only then.
+        excused = self.model.has_early_hosts()
+        for shard in self.clients[who].shards:
+            shard.leases.clear()  # type: ignore[attr-defined]
+        answer = self.do(who, "lease", lambda frontier: frontier.lease(limit, ttl_s=ttl_s))
+        waits, given = [], []
+        for number, shard in enumerate(self.clients[who].shards):
+            leases = [one for one in answer.leases if shard_of(one.host, self.shards) == number]
+            pages = []
+            for asked, share in shard.leases:  # type: ignore[attr-defined]
+                ttl_ms = milliseconds(ttl_s)
+                pages += self.model.lease_share(number, asked, share=share, ttl_ms=ttl_ms)
+                waits += [self.model.again_in_s([number])]
+            assert [self.seen_by_worker(lease) for lease in leases] == [
+                self.due_to_worker(page) for page in pages
+            ]
+            given += [Held(lease, page.holder) for lease, page in zip(leases, pages, strict=True)]
+        assert answer.again_in_s == min((wait for wait in waits if wait is not None), default=None)
+        assert len(given) <= limit
+        assert given or excused or not self.model.could_hand_out()
+        self.given += given
+        del self.calls[who, "lease"]  # several calls, each of which is repeated alone
 
     @rule(who=clients, limit=st.integers(1, 5))
     def another_worker_leases(self, who: int, limit: int) -> None:
@@ -415,9 +459,10 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule(who=clients, chosen=options)
     def the_operator_changes_the_limits(self, who: int, chosen: JobOptions) -> None:
-        chosen = self.possible(chosen)
         self.model.configure(chosen)
         self.run(configure(self.clients[who], chosen))
+        if self.model.is_shared:  # a lease that is made again now would ask for a larger share
+            self.calls = {key: call for key, call in self.calls.items() if key[1] != "lease"}
 
     @rule(host=hosts, value=values_of_a_host)
     def the_operator_gives_a_host_a_value_of_its_own(
@@ -520,10 +565,22 @@ class FrontierMachine(RuleBasedStateMachine):
                 shard.pages
             )
             assert picture.items == shard.items
+            if self.model.is_shared:
+                assert picture.share() >= shard.used()
             assert self.hosts_in(picture) == {
                 name: (host.place, host.in_flight, host.pages, host.asked_at, host.blocked_until)
                 for name, host in shard.hosts.items()
             }
+
+    @precondition(lambda self: self.clients and self.model.is_shared)
+    @invariant()
+    def the_shares_of_all_shards_are_never_more_than_the_limit(self) -> None:
+        pictures = take_pictures(self.raw, self.job, shards=self.shards)
+        assert self.model.used() <= self.model.ceiling
+        assert sum(picture.share() for picture in pictures) <= self.model.ceiling
+        pot = pictures[0].pot
+        for number, picture in enumerate(pictures):
+            assert pot.get(f"ceded:{number}", 0) <= picture.stats.get("ceded", 0)
 
     # The end
 
@@ -637,12 +694,6 @@ class FrontierMachine(RuleBasedStateMachine):
             return ending.after_s
         step: float = min(CAP_S, BASE_S * 2 ** (held.lease.attempt - 1))
         return step * float(next(chances))
-
-    def possible(self, chosen: JobOptions) -> JobOptions:
-        """A job of many shards cannot have max_pages."""
-        if self.shards == 1:
-            return chosen
-        return replace(chosen, limits=replace(chosen.limits, max_pages=None))
 
     def is_current(self, held: Held) -> bool:
         page = self.model.page(held.lease.fingerprint)

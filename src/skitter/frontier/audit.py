@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skitter.frontier.budget import read_pot
 from skitter.frontier.control import read_options
 from skitter.frontier.facts import bucket_of, host_facts, request_facts, ticket_of
 from skitter.frontier.inventory import buckets_of, check_control, check_families, check_keys
@@ -22,7 +23,9 @@ from skitter.frontier.rules import (
     host_problems,
     is_fingerprint,
     is_host,
+    pot_problems,
     request_problems,
+    share_problems,
     sum_problems,
 )
 from skitter.frontier.scan import scan_names
@@ -50,13 +53,15 @@ async def audit(
     await check_families(frontier, report, damaged)
     if 0 not in damaged:
         options = await read_options(frontier, lenient=True)
+        pot = await read_pot(frontier.shards)  # before the shards: what they cede only grows
+        report.note("pot", pot_problems(pot))
     for shard in frontier.shards:
         name = f"shard {shard.keys.shard}"
         if damaged & {0, shard.keys.shard}:
             report.unchecked.append(f"what is in {name}: mend its keys first")
         else:
             progress(name)
-            await _ShardAudit(frontier, shard, options, report).run()
+            await _ShardAudit(frontier, shard, options, pot, report).run()
     return report
 
 
@@ -67,6 +72,7 @@ class _ShardAudit:
     frontier: Frontier
     shard: Shard
     options: JobOptions
+    pot: dict[str, str]
     report: AuditReport
     _last_ticket: float = 0.0
 
@@ -77,6 +83,10 @@ class _ShardAudit:
         counts = await self._counts()
         self.report.counts.update(counts)
         self.report.note("counters", equation_problems(counts))
+        if len(self.frontier.shards) > 1:
+            number = self.shard.keys.shard
+            taken_back = self.pot.get(f"ceded:{number}", "0")
+            self.report.note(f"shard {number}", share_problems(counts, taken_back))
         if self._last_ticket > counts.get("ticket", 0):
             counted, drawn = counts.get("ticket", 0), self._last_ticket
             self.report.note("ticket", [f"counts {counted}, and {drawn:.0f} was drawn"])

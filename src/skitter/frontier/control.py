@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.shard import Shard
-    from skitter.settings import Layout
 
 
 PURGE = "purge"  # a state of its own: every script refuses to work on such a job
@@ -30,12 +29,13 @@ async def set_state(frontier: Frontier, state: State) -> None:
 
 async def configure(frontier: Frontier, options: JobOptions, *, create: bool = False) -> None:
     """Set the job's options; every worker obeys them from its next call on."""
-    check_options(options, frontier.layout)
     values = _to_fields(options)
     if bloom := frontier.layout.bloom:
         values |= {"bloom_blocks": bloom.blocks, "bloom_hashes": bloom.hashes}
     if frontier.layout.order == "lifo":
         values |= {"lifo": 1}
+    if frontier.layout.shards > 1:
+        values |= {"shards": frontier.layout.shards}
     if create:
         values |= {"state": State.RUN.value}
     await _write(frontier, values, create=create)
@@ -46,7 +46,6 @@ async def configure(frontier: Frontier, options: JobOptions, *, create: bool = F
 async def change_options(frontier: Frontier, changes: Mapping[str, float | None]) -> JobOptions:
     """Set some options and leave the others alone, whoever else sets those. None: no limit."""
     options = replaced(await read_options(frontier, lenient=True), changes)
-    check_options(options, frontier.layout)
     names = [_FIELDS.get(name, name) for name in changes]
     await _write(frontier, {name: _to_fields(options)[name] for name in names})
     frontier.options = await read_options(frontier)
@@ -63,12 +62,6 @@ def replaced(options: JobOptions, changes: Mapping[str, float | None]) -> JobOpt
             raise BadOption("option", name, "one of " + ", ".join(known))
         groups[known[name]] = replace(groups[known[name]], **{name: value})
     return JobOptions(**groups)
-
-
-def check_options(options: JobOptions, layout: Layout) -> None:
-    """What the two must not say together."""
-    if options.limits.max_pages is not None and layout.shards > 1:
-        raise BadOption("max_pages", options.limits.max_pages, "left out in a job of many shards")
 
 
 async def read_control(shard: Shard) -> dict[str, str]:

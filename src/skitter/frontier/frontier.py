@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
+from skitter.frontier.budget import refill
 from skitter.frontier.control import read_options
 from skitter.frontier.keys import feed_key
 from skitter.frontier.scripts import Code
@@ -84,35 +85,49 @@ class Frontier:
         """
         check_number("limit", limit, low=1, high=1_000_000, whole=True)
         check_number("ttl_s", ttl_s, low=0.001, high=30 * 86_400)
-        order = _shuffled(self.shards, random.random())
+        order = _shuffled(list(range(len(self.shards))), random.random())
         parts: list[Leased] = []
         if limit < len(order):
             while order and (missing := limit - sum(len(part.leases) for part in parts)):
-                parts.append(await self._lease_from(order.pop(0), missing, ttl_s))
+                parts += await self._lease_from({order.pop(0): missing}, ttl_s)
         else:
-            shares = [limit // len(order) + (i < limit % len(order)) for i in range(len(order))]
-            parts = await side_by_side(
-                self._lease_from(shard, share, ttl_s)
-                for shard, share in zip(order, shares, strict=True)
-            )
+            share, rest = divmod(limit, len(order))
+            shares = {shard: share + (i < rest) for i, shard in enumerate(order)}
+            parts = await self._lease_from(shares, ttl_s)
         waits = [part.again_in_s for part in parts if part.again_in_s is not None]
         leases = [lease for part in parts for lease in part.leases]
         return Leased(leases, parts[0].state, min(waits, default=None))
 
-    async def _lease_from(self, shard: Shard, limit: int, ttl_s: float) -> Leased:
-        limit = min(limit, LEASE_BATCH)
-        state, again_ms, token, *rows = await shard.call("lease", limit=limit, ttl_ms=ms(ttl_s))
+    async def _lease_from(self, limits: dict[int, int], ttl_s: float) -> list[Leased]:
+        """Lease from shards side by side; from those short of max_pages a second time, if more of
+        it could be found for them."""
+        parts = await side_by_side(
+            self._lease_part(shard, min(limit, LEASE_BATCH), ttl_s)
+            for shard, limit in limits.items()
+        )
+        short = {shard: part[1] for shard, part in zip(limits, parts, strict=True) if part[1]}
+        if short and (fed := await refill(self.shards, short)):
+            parts += await side_by_side(
+                self._lease_part(shard, short[shard], ttl_s) for shard in fed
+            )
+        return [leased for leased, _ in parts]
+
+    async def _lease_part(self, shard: int, limit: int, ttl_s: float) -> tuple[Leased, int]:
+        """What one shard hands out, and how many its share of max_pages was short of."""
+        answer = await self.shards[shard].call("lease", limit=limit, ttl_ms=ms(ttl_s))
+        state, again_ms, token, is_short, *rows = answer
         leases = [
             open_lease(fp, record, trouble, token.decode())
             for fp, record, trouble in zip(rows[::3], rows[1::3], rows[2::3], strict=True)
         ]
         if unreadable := [lease for lease in leases if not lease.url]:
             await self.bury([Failure(lease=one, error=UNREADABLE) for one in unreadable])
-        return Leased(
+        leased = Leased(
             [lease for lease in leases if lease.url],
             State(state.decode()),
             None if again_ms < 0 else again_ms / 1000,
         )
+        return leased, limit - len(leases) if is_short else 0
 
     async def extend(
         self, leases: Sequence[Lease], *, ttl_s: float = DEFAULT_LEASE_S
@@ -223,7 +238,7 @@ class Frontier:
         return await scatter(places, send, batch=END_BATCH)
 
 
-def _shuffled(shards: list[Shard], chance: float) -> list[Shard]:
+def _shuffled(shards: list[int], chance: float) -> list[int]:
     """Begin with one by chance, so that no shard is always the last."""
     first = int(chance * len(shards))
     return shards[first:] + shards[:first]

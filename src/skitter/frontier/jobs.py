@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from skitter.errors import JobClosed, JobDamaged, JobMismatch, JobMissing
-from skitter.frontier.control import PURGE, check_options, configure, read_options, read_states
+from skitter.frontier.control import PURGE, configure, read_options, read_states
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.keys import JOBS, ShardKeys, feed_key
 from skitter.frontier.scan import STEP, scan_keys
@@ -38,7 +38,6 @@ async def create_job(
 ) -> Frontier:
     """Open a job, and create it if need be. Options that are given are set, also on an old job."""
     check_job_name(job)
-    check_options(options or JobOptions(), layout or Layout())
     await server.command("HSETNX", JOBS, job, msgspec.json.encode(layout or Layout()))
     frontier = await _frontier(server, job, clock)
     if layout is not None:

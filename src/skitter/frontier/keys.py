@@ -34,7 +34,8 @@ class KeySpec:
 
 SHARD_KEYS: dict[str, KeySpec] = {
     "control": KeySpec("hash", "the desired state (run, pause, drain, cancel) and every limit"),
-    "stats": KeySpec("hash", "counters: pending, done, seen, ticket, buckets, late, ..."),
+    "stats": KeySpec("hash", "counters: pending, done, seen, ticket, buckets, late, granted, ..."),
+    "pot": KeySpec("hash", "of shard 0: how max_pages is shared out, if there are many shards"),
     "hosts": KeySpec(
         "hash", "host -> packed: in_flight, asked_at, turn, pages, place, its own limits"
     ),

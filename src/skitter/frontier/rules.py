@@ -125,6 +125,27 @@ def equation_problems(counts: Mapping[str, int]) -> Iterator[str]:
     yield from (f"{name} is negative: {value}" for name, value in counts.items() if value < 0)
 
 
+def pot_problems(pot: Mapping[str, str]) -> Iterator[str]:
+    """What all shards may have of max_pages together, as grant.lua keeps it."""
+    strange = [f"has {value!r} for {name}" for name, value in pot.items() if not _is_number(value)]
+    if pot and not strange:
+        signs = {"granted": 1, "ceded": -1}
+        out = sum(signs.get(name.partition(":")[0], 0) * int(pot[name]) for name in pot)
+        if out > int(pot.get("limit", 0)):
+            yield f"has {out} pages out, of {pot.get('limit', 0)} at the most"
+    yield from (f"{says}, which is no number" for says in strange)
+
+
+def share_problems(counts: Mapping[str, int], taken_back: str) -> Iterator[str]:
+    """What one shard has of max_pages, against what it uses and what the pot took back of it."""
+    known = Counter(counts)
+    used, share = known["done"] + known["leased"], known["granted"] - known["ceded"]
+    if known["max_pages"] and used > share:
+        yield f"has {used} pages done or leased, of {share} that were granted"
+    if _is_number(taken_back) and int(taken_back) > known["ceded"]:
+        yield f"ceded {known['ceded']} pages, and the pot has {taken_back} of them"
+
+
 #: A counter, and the name of what it must equal.
 SUMS = {
     "pending": "the queues hold",

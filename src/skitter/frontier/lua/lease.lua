@@ -6,15 +6,15 @@ KEYS   lease    zset   fingerprint -> ms
        holder   hash   fingerprint -> token
        task     hash   fingerprint -> record
        trouble  hash   fingerprint -> msgpack
-       items    stream results that no loader has taken yet
 ARGV   limit    int    how many at the most
        ttl_ms   int    how long they are ours
        token    text   proof of the lease
-REPLY  state, ms until something may change (-1: nothing will), token, then per request:
-       fingerprint, record, trouble or empty
+REPLY  state, ms until something may change (-1: nothing will), token, short (1: this shard's share
+       of max_pages was all that held more back), then per request: fingerprint, record, trouble or
+       empty
 COST   O(limit * log N), whatever the number of hosts and URLs
 ]]
---@include once reap wake take commit
+--@include once handing_out reap wake take commit budget
 local function hand_out(fps)
   local expiries, holders = {}, {}
   for i, fp in ipairs(fps) do
@@ -34,9 +34,10 @@ local function still_ours(fps)
   return ours
 end
 
--- A slow database holds the workers back; it does not fill the server.
-local held_back = limits.max_items < math.huge and redis.call('XLEN', items) >= limits.max_items
-local handing_out = limits.running and not held_back
+local function pages_left()
+  if limits.max_pages == math.huge then return math.huge end
+  return (limits.shared and share() or limits.max_pages) - pages_used()
+end
 
 local first = answered()
 local fps = first and still_ours(first)
@@ -45,19 +46,20 @@ if not fps then
   fps = {}
   if handing_out then
     wake(limit)
-    local pages_left = limits.max_pages - read_counter('done') - redis.call('ZCARD', lease)
-    fps = take(math.min(limit, pages_left))
+    fps = take(math.min(limit, pages_left()))
     hand_out(fps)
   end
   commit()
   remember(fps)
 end
 
-local reply = { limits.state, next_change(handing_out), token }
+local short = handing_out and limits.shared and #fps < limit and pages_left() <= 0
+  and redis.call('ZCARD', due) > 0
+local reply = { limits.state, next_change(handing_out), token, short and 1 or 0 }
 local records = bulk_read('HMGET', task, fps)
 local troubles = redis.call('EXISTS', trouble) == 1 and bulk_read('HMGET', trouble, fps) or {}
 for i, fp in ipairs(fps) do
-  local at = 3 * i
+  local at = 3 * i + 1
   reply[at + 1], reply[at + 2], reply[at + 3] = fp, records[i] or '', troubles[i] or ''
 end
 return reply
