@@ -14,7 +14,7 @@ from skitter.app import Manners, open_server, open_worker
 from skitter.cli.common import Directory, Json, Parent, Redis, settings
 from skitter.cli.output import tell
 from skitter.cli.plain import PLAIN, Plain, job_name_of, politeness_of, spider_of
-from skitter.cli.running import Plan, create_for, run_plan, supervisor_of
+from skitter.cli.running import Engine, Plan, create_for, run_plan, supervisor_of
 from skitter.errors import BadOption, JobMissing, UsageError
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
@@ -61,6 +61,7 @@ def run(
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget an earlier crawl.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     keep_alive: KeepAlive = False,
+    engine: Annotated[Engine, typer.Option(help="Who fetches the pages.")] = Engine.PROCESSES,
     ignore_robots: RobotsOff = False,
     allow_host: Allow = None,
     max_dead: Annotated[
@@ -70,7 +71,10 @@ def run(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Crawl with a spider on this machine: workers, loader, display. Again: it resumes."""
+    """Crawl with a spider on this machine: workers, loader, display. Again: it resumes.
+
+    With --engine celery the pages are fetched by Celery workers; --workers is then their pumps.
+    """
     spider = load_spider(target)
     if fresh and not yes:
         _confirm_fresh(spider.name)
@@ -79,11 +83,12 @@ def run(
         spider=spider,
         where=settings(redis, directory),
         out=out or f"{spider.name}.db",
-        workers=_workers(workers),
+        workers=_pumps(workers) if engine is Engine.CELERY else _workers(workers),
         concurrency=concurrency,
         ignore_robots=ignore_robots,
         allow=tuple(allow_host or ()),
         keep_alive=keep_alive,
+        engine=engine,
         fresh=fresh,
         max_dead=max_dead,
         as_json=as_json,
@@ -221,6 +226,11 @@ def _workers(asked: str) -> int | None:
     if not asked.isdigit() or not 1 <= int(asked) <= 1000:
         raise BadOption("--workers", asked, "a number from 1 to 1000, cores or auto")
     return int(asked)
+
+
+def _pumps(asked: str) -> int | None:
+    """The cores of this machine say nothing about Celery's workers."""
+    return None if asked == "cores" else _workers(asked)
 
 
 def _confirm_fresh(job: str) -> None:

@@ -24,7 +24,7 @@ from skitter.cli.output import emit_json, emit_line, out, say, tell
 from skitter.cli.watcher import LOG_PAGE, Watcher
 from skitter.errors import BadOption, SkitterError
 from skitter.frontier.connection import Server
-from skitter.frontier.crew import Event, crew, read_log, wanted_workers
+from skitter.frontier.crew import FETCHING, Event, crew, read_log, wanted_workers
 from skitter.frontier.frontier import Frontier
 from skitter.worker.pulse import cancel_all
 
@@ -262,7 +262,7 @@ def scale(
     async def work(frontier: Frontier) -> tuple[int | None, int, int]:
         was = await wanted_workers(frontier)
         await frontier.shards[0].call("control", ["workers", wish], create=0)
-        workers = [one for one in await crew(frontier) if one.kind == "worker"]
+        workers = [one for one in await crew(frontier) if one.kind in FETCHING]
         return was, len(workers), len({one.host for one in workers})
 
     was, at_work, machines = on_job(settings(redis, directory), job, work)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from skitter.cli.output import clean, tell_state
 from skitter.cli.progress import duration
-from skitter.frontier.crew import Event, Heartbeat
+from skitter.frontier.crew import FETCHING, Event, Heartbeat
 from skitter.frontier.eta import Bound, eta_s
 from skitter.model import State, Stats
 
@@ -78,7 +78,7 @@ class Look:
 
     @property
     def workers(self) -> int:
-        return sum(one.kind == "worker" for one in self.crew)
+        return sum(one.kind in FETCHING for one in self.crew)
 
     @property
     def remaining(self) -> int:
@@ -91,7 +91,7 @@ def rate_of(look: Look, before: Look | None) -> float:
         return max(0.0, (look.stats.done - before.stats.done) / (look.at - before.at))
     if look.stats.finished:
         return 0.0
-    workers = (one for one in look.crew if one.kind == "worker")
+    workers = (one for one in look.crew if one.kind in FETCHING)
     return sum(one.pages / max(1.0, one.at - one.started_at) for one in workers)
 
 

@@ -22,7 +22,7 @@ from skitter.errors import (
     shorten,
 )
 from skitter.frontier.connection import Server
-from skitter.frontier.crew import notes
+from skitter.frontier.crew import crew, notes
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.items import Aside, read_aside
@@ -170,9 +170,10 @@ class JobReport:
 
     stats: Stats
     notes: list[str]
+    crew: dict[str, int]  # how many of each kind
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self.stats), "notes": self.notes}
+        return {**asdict(self.stats), "notes": self.notes, "crew": self.crew}
 
 
 async def _reports_of(server: Server, job: str | None) -> list[JobReport]:
@@ -191,7 +192,8 @@ async def _reports_of(server: Server, job: str | None) -> list[JobReport]:
 
 async def _report_of(server: Server, job: str) -> JobReport:
     frontier = await open_job(server, job)
-    return JobReport(await frontier.stats(), await notes(frontier))
+    kinds = Counter(one.kind for one in await crew(frontier))
+    return JobReport(await frontier.stats(), await notes(frontier), dict(kinds))
 
 
 def _show_status(
@@ -230,6 +232,8 @@ def _status_rows(report: JobReport) -> Iterator[tuple[str, object]]:
     for name in ("pending", "delayed", "leased", "done", "dead", "seen"):
         yield name, f"{getattr(stats, name):,}"
     yield "hosts", f"{stats.hosts:,}"
+    kinds = (f"{number} {kind}" for kind, number in sorted(report.crew.items()))
+    yield "crew", ", ".join(kinds) or "nobody"
     if stats.fed:
         yield "fed", f"{stats.fed:,} messages that no worker has taken"
     yield "items", f"{stats.items:,} waiting for a loader"

@@ -13,7 +13,20 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from skitter.cli import check, crawl, crew, dead, jobs, load, look, new, server, show, steer
+from skitter.cli import (
+    celery,
+    check,
+    crawl,
+    crew,
+    dead,
+    jobs,
+    load,
+    look,
+    new,
+    server,
+    show,
+    steer,
+)
 from skitter.cli.output import complain
 from skitter.errors import SkitterError
 
@@ -44,7 +57,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-for group in (crawl, load, new, look, jobs, steer, crew, dead, check, server, show):
+for group in (crawl, celery, load, new, look, jobs, steer, crew, dead, check, server, show):
     group.add_to(app)
 
 

@@ -8,21 +8,21 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from skitter.app import open_server
+from skitter.cli.celery import with_pumps
 from skitter.cli.load import LOAD_TO
 from skitter.cli.output import emit_json, err, tell
 from skitter.cli.progress import CrawlDisplay, Moment, Rate
 from skitter.cli.report import Went, report_of, show_report
-from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
-from skitter.fetch.guard import authority_of, refusal_of_name
+from skitter.errors import JobMissing, ServerUnreachable, SpiderError
 from skitter.fleet.output import Output
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.connection import Server
 from skitter.frontier.crew import notes
 from skitter.frontier.dead import dead_letters
 from skitter.frontier.eta import Bound, slowest_host
-from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import create_job, open_job, purge_job
 from skitter.model import State, Stats
@@ -30,12 +30,19 @@ from skitter.settings import Layout, Settings
 from skitter.sinks import open_sink
 from skitter.spider import Spider
 from skitter.spider.blame import describe
+from skitter.spider.seeding import offer_seeds
 from skitter.spider.spider import run_hooks
 
 MAX_ITEMS = 50_000
-SEED_BATCH = 1000
 ETA_EVERY_S = 3.0
 LAST_LOOK_S = 3.0
+
+
+class Engine(StrEnum):
+    """Who fetches the pages."""
+
+    PROCESSES = "processes"  # of this machine, ours
+    CELERY = "celery"  # the workers of a Celery app, wherever they run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +58,7 @@ class Plan:
     ignore_robots: bool = False
     allow: tuple[str, ...] = ()
     keep_alive: bool = False
+    engine: Engine = Engine.PROCESSES
     fresh: bool = False
     max_dead: int | None = None
     is_demo: bool = False  # its folder is gone afterwards: no hints what to do there
@@ -64,7 +72,7 @@ async def run_plan(plan: Plan) -> int:
         async with open_sink(plan.out, job=frontier.job):
             pass  # a place that takes no items is told now, not by a loader that keeps dying
         before = await frontier.stats()
-        plan = replace(plan, allow=(*plan.allow, *await _seed(frontier, plan.spider)))
+        plan = replace(plan, allow=(*plan.allow, *await offer_seeds(frontier, plan.spider)))
         if before.crawled and (await frontier.stats()).crawled:
             tell(f"{frontier.job} was finished before, and the seeds are known: see --fresh.")
         supervisor = supervisor_of(frontier, plan, plan.out)
@@ -126,28 +134,6 @@ async def create_for(server: Server, spider: Spider, *, job: str | None = None) 
     return await create_job(server, job or spider.name, options=options, layout=layout)
 
 
-async def _seed(frontier: Frontier, spider: Spider) -> set[str]:
-    """Offer the seeds; on a resumed crawl they are known. Answers the private hosts among them:
-    workers did not see what a generator yields, and a seed allows its own host."""
-    batch = []
-    private: set[str] = set()
-    try:
-        async for seed in spider.seeds():
-            batch.append(frontier.offer(seed))
-            authority = authority_of(seed.url)
-            if refusal_of_name(authority.name):
-                private.add(authority.host_port)
-            if len(batch) >= SEED_BATCH:
-                await feed(frontier, batch, wait=True)
-                batch = []
-    except SkitterError:
-        raise
-    except Exception as error:
-        raise SpiderError(f"the seeds of {spider.name!r} failed: {describe(error)}") from error
-    await feed(frontier, batch, wait=True)
-    return private
-
-
 async def _run_finish_hooks(spider: Spider, stats: Stats) -> None:
     try:
         await run_hooks(spider.hooks.finish, stats)
@@ -170,7 +156,7 @@ def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
         environment["SKITTER_REDIS_URL"] = plan.where.redis_url
     environment[LOAD_TO] = out  # it may hold a password, which everybody could read in `ps`
     environment["SKITTER_DIR"] = str(plan.where.directory.absolute())
-    return Supervisor(
+    supervisor = Supervisor(
         frontier,
         worker_command=work_words,
         loader_command=load_words if out else None,
@@ -180,6 +166,7 @@ def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
         on_output=tell,
         keep_alive=plan.keep_alive,
     )
+    return supervisor if plan.engine is Engine.PROCESSES else with_pumps(supervisor, plan)
 
 
 @dataclass(slots=True)

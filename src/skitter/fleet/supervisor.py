@@ -127,7 +127,7 @@ class Supervisor:
             await self._mourn(await self._loader.ensure())
         await self._kill_the_stuck()
         if self.on_tick:
-            await self.on_tick(stats, sum(child.running for child in self._crew))
+            await self.on_tick(stats, await self._at_work())
         return over
 
     def _is_over(self, stats: Stats) -> bool:
@@ -183,11 +183,17 @@ class Supervisor:
     async def _stop_all(self) -> None:
         """Workers first, so that the loader still gets what they hand in."""
         self._patience_ends = min(self._patience_ends, time.monotonic() + STOP_GRACE_S)
-        await self._stop(self._crew + self._leaving)
+        await self._stop_workers()
         if self._loader:
             if self._loader.running:
                 await self._let_load()
             await self._stop([self._loader])
+
+    async def _at_work(self) -> int:
+        return sum(child.running for child in self._crew)
+
+    async def _stop_workers(self) -> None:
+        await self._stop(self._crew + self._leaving)
 
     async def _let_load(self) -> None:
         """The loader may take what the workers have just handed in; a database that is away, or

@@ -17,6 +17,10 @@ EVENTS_KEPT = 10_000
 SILENCE_S = 15.0
 
 
+#: Kinds of heartbeats that fetch pages.
+FETCHING = frozenset({"worker", "celery"})
+
+
 class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     """What a process did so far, and does now."""
 
@@ -32,7 +36,7 @@ class Heartbeat(Vitals, frozen=True, kw_only=True):
     name: str
     host: str
     pid: int
-    kind: str = "worker"  # worker, loader
+    kind: str = "worker"  # worker, celery, loader
     started_at: float
     at: float
     memory_mb: float = 0.0

@@ -13,6 +13,12 @@ from dataclasses import dataclass
 JOBS = "skitter:jobs"
 
 
+#: hash: job -> JSON of what pumps of an outside engine have to know about it
+PUMPED = "skitter:pumped"
+#: hash: a machine of such an engine -> how many pumps it has room for, and when it said so
+ROOMS = "skitter:pumped:rooms"
+
+
 def feed_key(job: str) -> str:
     """list: URLs or JSON that anybody may LPUSH; workers take them from the other end."""
     return f"skitter:{job}:feed"
@@ -56,6 +62,8 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "rejected": KeySpec("stream", "items that could not be stored, with the reason; capped"),
     "robots": KeySpec("string", "robots.txt as it was answered, until it expires", family="host"),
     "workers": KeySpec("hash", "worker -> msgpack of its last heartbeat"),
+    "tickets": KeySpec("zset", "ticket -> ms: pumps of an outside engine that may work"),
+    "finale": KeySpec("hash", "what runs once when all is done: who does it, what came of it"),
     "events": KeySpec("stream", "the log of all workers, capped"),
     "recent": KeySpec("hash", "verb -> number and answer of a client's last call", family="client"),
 }

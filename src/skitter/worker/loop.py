@@ -42,6 +42,9 @@ class WorkerOptions:
     parent: int | None = None  # the supervisor's process: without it, we go home
     keep_alive: bool = False  # stay when the crawl has finished, for what is pushed later
     stuck_s: float | None = None  # end the process when one page holds up all others for so long
+    for_s: float | None = None  # lease for so long, and then finish up; None: until it is over
+    kind: str = "worker"  # how heartbeats call it
+    watch_signals: bool = True  # not in a thread, nor where somebody else minds them
 
 
 @dataclass(slots=True)
@@ -72,7 +75,7 @@ class Worker:
         helpers: list[asyncio.Task[None]] = []
         try:
             async with asyncio.timeout(None) as self._leash:
-                self._watch_signals()
+                self._watch_ends()
                 await self._greet()
                 self.logbook("info", "worker started")
                 helpers += map(self._start, (self.endings.run, pulse.run, self._extend, self._feed))
@@ -225,10 +228,18 @@ class Worker:
 
     # --- stopping ---------------------------------------------------------------------------------
 
-    def _watch_signals(self) -> None:
+    def _watch_ends(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop)
+        if self.options.watch_signals:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self.stop)
+        if self.options.for_s is not None:
+            loop.call_later(self.options.for_s, self._finish_up)
+
+    def _finish_up(self) -> None:
+        """Time is up: lease nothing more; what is under way has the whole grace."""
+        self._stop.set()
+        self._free.set()
 
     async def _wind_down(self) -> None:
         """Finish what is under way within the grace, hand back the rest."""
@@ -288,7 +299,7 @@ class Worker:
         return Pulse(
             frontier=self.frontier,
             name=self.name,
-            kind="worker",
+            kind=self.options.kind,
             logbook=self.logbook,
             vitals=self._vitals,
             parent=self.options.parent,

@@ -1,0 +1,118 @@
+"""As many pumps as the work is worth, and what is due when it is done.
+
+Called by whoever notices something: a task that hands URLs over, a pump at its end, the watch that
+every Celery worker keeps, `skitter run --engine celery`. Nobody is in charge; the tickets on the
+server see to it that all of them together send no more pumps than are wanted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from kombu.exceptions import OperationalError
+
+from skitter.celery.charges import drop_charge, is_over, let_go, read_charges
+from skitter.errors import JobMissing
+from skitter.fleet.plan import REQUESTS_PER_WORKER
+from skitter.frontier.crew import log, wanted_workers
+from skitter.frontier.jobs import open_job
+from skitter.frontier.keys import ROOMS
+from skitter.frontier.tickets import issue_tickets
+from skitter.model import State
+
+if TYPE_CHECKING:
+    from skitter.celery.charges import Charge
+    from skitter.celery.office import Office
+    from skitter.frontier.connection import Server
+    from skitter.frontier.frontier import Frontier
+    from skitter.model import Stats
+
+WATCH_S = 3.0  # how often each worker looks at all charges
+#: How long a pump's message may wait in Celery's queue before it is taken for lost.
+SENT_S = 30.0
+#: A worker that has not been heard of for so long has no room for pumps.
+SILENCE_S = 5 * WATCH_S
+
+
+async def look_after(office: Office, charge: Charge) -> None:
+    """Send the pumps that are missing; let go of a job that is over."""
+    try:
+        frontier = await open_job(await office.server(), charge.job)
+    except JobMissing:  # purged
+        await drop_charge(await office.server(), charge.job)
+        return
+    stats = await frontier.stats()
+    if not await is_over(frontier, charge, stats):
+        await send_pumps(office, frontier, charge, stats)
+    elif charge.reducer is None:
+        await let_go(frontier, charge)
+    else:
+        await send(office, frontier, charge, "skitter.reduce")
+
+
+async def look_after_all(office: Office) -> None:
+    for charge in await read_charges(await office.server()):
+        await look_after(office, charge)
+
+
+async def send_pumps(office: Office, frontier: Frontier, charge: Charge, stats: Stats) -> None:
+    """Those that are missing; those too many lose their tickets."""
+    room = await read_room(frontier.shards[0].server)
+    wish = await wanted_workers(frontier)
+    wanted = wanted_pumps(charge, stats, wish=wish, room=room)
+    for ticket in await issue_tickets(frontier, wanted, ttl_s=SENT_S):
+        await send(office, frontier, charge, "skitter.pump", ticket)
+
+
+async def send(office: Office, frontier: Frontier, charge: Charge, task: str, *words: str) -> None:
+    """A message about a job. While the broker is away it stays unsent: somebody looks again."""
+    queues = office.settings.queues
+    queue = queues.browser if charge.browser else queues.http
+
+    def publish() -> None:
+        office.app.tasks[task].apply_async((charge.job, *words), queue=queue)
+
+    try:
+        await asyncio.to_thread(publish)  # it blocks
+    except OperationalError as error:
+        await log(frontier, "warning", f"celery-{os.getpid()}", f"the broker is away: {error}")
+
+
+def wanted_pumps(charge: Charge, stats: Stats, *, wish: int | None, room: int) -> int:
+    """What the operator wished (`skitter scale`), or the caller; otherwise as many as the work is
+    worth, leaving one place free for other tasks. Never more than there is room for. Pure."""
+    if stats.state is State.PAUSE:
+        return 1  # it waits for the job to be resumed
+    asked = charge.pumps if wish is None else wish
+    if asked:
+        return min(asked, room) if room else asked
+    waiting = stats.pending - stats.shelved + stats.delayed + stats.leased
+    worth = -(-waiting // REQUESTS_PER_WORKER)
+    return max(1, min(room - 1, worth))
+
+
+async def note_room(server: Server, machine: str, places: int) -> None:
+    """A Celery worker says how many tasks it runs at a time."""
+    seconds, _ = await server.command("TIME")
+    await server.command("HSET", ROOMS, machine, f"{places} {int(seconds)}")
+
+
+async def confirm_room(server: Server, machine: str) -> None:
+    """It is still there: while all its places are taken, it cannot say so itself."""
+    if said := await server.command("HGET", ROOMS, machine):
+        await note_room(server, machine, int(said.split()[0]))
+
+
+async def read_room(server: Server) -> int:
+    """How many tasks all workers run at a time, as far as they were heard of lately."""
+    now = int((await server.command("TIME"))[0])
+    room = 0
+    for machine, said in (await server.command("HGETALL", ROOMS)).items():
+        places, at = map(int, said.split())
+        if now - at < SILENCE_S:
+            room += places
+        elif now - at > 20 * SILENCE_S:
+            await server.command("HDEL", ROOMS, machine)
+    return room

@@ -1,0 +1,164 @@
+"""Where broker and results live, and every setting we ship, each with its reason."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, Self
+from urllib.parse import quote, unquote, urlsplit
+
+from kombu import Exchange, Queue
+
+from skitter.errors import BadOption
+from skitter.frontier.connection import redact
+from skitter.settings import Politeness, Settings
+from skitter.valkey import EmbeddedServer
+from skitter.valkey.config import read as read_config
+
+PUMP_S = 20.0  # how long a pump leases
+GRACE_S = 120.0  # how long it then waits for pages under way; slower ones are handed back
+SOFT_LIMIT_S, HARD_LIMIT_S = PUMP_S + GRACE_S + 60, PUMP_S + GRACE_S + 120
+#: Databases after the frontier's own.
+BROKER_DB, RESULTS_DB = 1, 2
+PREFIX = "skitter.celery."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queues:
+    """Which queue gets the pumps of plain pages, and which those of pages that need a browser."""
+
+    http: str = "http"
+    browser: str = "browser"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CelerySettings:
+    """What an app of ours is made from."""
+
+    where: Settings = field(default_factory=Settings.from_environment)
+    broker_url: str | None = field(default=None, repr=False)  # None: beside the frontier
+    result_backend: str | None = field(default=None, repr=False)
+    queues: Queues = field(default_factory=Queues)
+    politeness: Politeness = field(default_factory=Politeness)  # of scrape and scrape_many
+    allow_hosts: frozenset[str] = frozenset()  # private addresses that may be fetched
+    obey_robots: bool = True
+
+    @classmethod
+    def from_environment(
+        cls, where: Settings | None = None, *, queues: Queues | None = None
+    ) -> Self:
+        """SKITTER_REDIS_URL and SKITTER_DIR as everywhere; SKITTER_BROKER_URL and
+        SKITTER_RESULT_BACKEND for others than that server; SKITTER_ALLOW_HOSTS, with commas."""
+        allowed = os.environ.get("SKITTER_ALLOW_HOSTS", "")
+        return cls(
+            where=where or Settings.from_environment(),
+            broker_url=os.environ.get("SKITTER_BROKER_URL") or None,
+            result_backend=os.environ.get("SKITTER_RESULT_BACKEND") or None,
+            queues=queues or Queues(),
+            allow_hosts=frozenset(filter(None, (host.strip() for host in allowed.split(",")))),
+        )
+
+    @property
+    def broker(self) -> str:
+        return self.broker_url or beside(self.where, BROKER_DB, "SKITTER_BROKER_URL")
+
+    @property
+    def results(self) -> str:
+        return self.result_backend or beside(self.where, RESULTS_DB, "SKITTER_RESULT_BACKEND")
+
+
+def beside(where: Settings, database: int, variable: str) -> str:
+    """Another database of the frontier's server, as Celery spells its address."""
+    if where.redis_url is None:
+        home = EmbeddedServer(directory=where.directory)
+        return _socket(str(home.socket), read_config(home.config).password, database)
+    parts = urlsplit(where.redis_url)
+    if parts.scheme == "unix":
+        return _socket(unquote(parts.path), parts.password, database)
+    number = parts.path.strip("/") or "0"
+    if parts.scheme not in ("redis", "rediss") or not number.isdigit():
+        raise BadOption(
+            variable,
+            redact(where.redis_url),
+            "set to a Celery URL of its own, as redis://host:6379/1 or amqp://: Celery cannot use "
+            "a Sentinel or Cluster URL of ours",
+        )
+    return parts._replace(path=f"/{int(number) + database}").geturl()
+
+
+def _socket(path: str, password: str | None, database: int) -> str:
+    secret = f":{quote(password, safe='')}@" if password else ""
+    return f"redis+socket://{secret}{quote(path)}?virtual_host={database}"
+
+
+def shipped(settings: CelerySettings) -> dict[str, Any]:
+    """Every setting of an app of ours. Those that a task needs anywhere are in tasks.py."""
+    queues = settings.queues
+    return {
+        "broker_url": settings.broker,
+        "result_backend": settings.results,
+        # Nothing that runs code when it is read.
+        "accept_content": ["json"],
+        "task_serializer": "json",
+        "result_serializer": "json",
+        # Results are for those who wait for them; what is to be kept goes to a sink.
+        "result_expires": 3600,
+        "result_extended": True,  # name and arguments, for status() and Flower
+        "task_track_started": True,
+        # A worker that sits on messages keeps them from one that is idle.
+        "worker_prefetch_multiplier": 1,
+        # A message is gone when its work is done, and comes back when its process was killed. All
+        # our tasks may run twice: the frontier knows what was handed over and who holds what.
+        "task_acks_late": True,
+        "task_reject_on_worker_lost": True,
+        # A pump whose broker went away goes on: its URLs are leased from the frontier.
+        "worker_cancel_long_running_tasks_on_connection_loss": False,
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,  # a broker may be away for longer than 100 tries
+        # A second Ctrl-C, or SIGQUIT, still gives pages under way a moment.
+        "worker_soft_shutdown_timeout": 30.0,
+        "worker_enable_soft_shutdown_on_idle": True,  # messages with a countdown go back
+        "broker_transport_options": {
+            # Above the longest task, or Redis would deliver it again while it runs.
+            "visibility_timeout": 2 * HARD_LIMIT_S,
+            "global_keyprefix": PREFIX,
+            "socket_keepalive": True,
+            "health_check_interval": 25,
+        }
+        if settings.broker.startswith("redis")
+        else {},
+        "result_backend_transport_options": {"global_keyprefix": PREFIX},
+        "result_backend_always_retry": True,  # a part of a chord that is not stored hangs it
+        "task_default_queue": queues.http,
+        "task_queues": [
+            Queue(name, Exchange(name), routing_key=name) for name in (queues.http, queues.browser)
+        ],
+        # Flower and `celery events` see what happens.
+        "worker_send_task_events": True,
+        "task_send_sent_event": True,
+        "worker_hijack_root_logger": False,
+    }
+
+
+def warn_of(conf: Any) -> None:
+    """Say what of a configuration will hurt."""
+    broker, results = str(conf.broker_url or ""), str(conf.result_backend or "")
+    if "redis" in broker and _place(broker) == _place(results):
+        warnings.warn(
+            "Celery's broker and its results are in the same database: results that expire and "
+            "queues that must not share one are hard to tell apart. Use two, as /1 and /2.",
+            stacklevel=3,
+        )
+    visible_s = (conf.broker_transport_options or {}).get("visibility_timeout", 3600)
+    if "redis" in broker and visible_s < HARD_LIMIT_S:
+        warnings.warn(
+            f"visibility_timeout is {visible_s:g} s and a pump may take {HARD_LIMIT_S:g} s: Redis "
+            "would deliver it twice. Nothing is lost or doubled by that, only work is wasted.",
+            stacklevel=3,
+        )
+
+
+def _place(url: str) -> tuple[Any, ...]:
+    parts = urlsplit(url)
+    return parts.hostname, parts.port or 6379, parts.path.rstrip("/") or "/0", parts.query

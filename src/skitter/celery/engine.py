@@ -1,0 +1,64 @@
+"""`skitter run SPIDER --engine celery`: seeds, pumps, display and loader as with workers of our
+own, and the pages are fetched by Celery workers wherever they run."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from skitter.celery.care import read_room, send_pumps
+from skitter.celery.charges import drop_charge, is_over, read_charge, take_charge
+from skitter.celery.office import office_of
+from skitter.fleet.supervisor import STOP_GRACE_S, TICK_S, Supervisor
+from skitter.frontier.crew import crew
+from skitter.frontier.tickets import void_tickets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skitter.celery.charges import Charge
+    from skitter.model import Stats
+
+NOBODY = (
+    "No Celery worker answers: start one with `skitter celery worker`, or with "
+    "`celery -A skitter.celery worker`. The crawl waits for it."
+)
+PATIENCE_S = 8.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Pumping(Supervisor):
+    """A supervisor whose workers are pumps: it starts no process but the loader."""
+
+    app: Any
+    charge: Charge
+    tell: Callable[[str], None]
+    _began: float = field(default_factory=time.monotonic)
+    _told: bool = False
+
+    async def _follow_plan(self, wish: int | None, stats: Stats) -> None:
+        """The charge may be gone: pumps let go of it when it was finished for a moment."""
+        server = self.frontier.shards[0].server
+        if await is_over(self.frontier, self.charge, stats):
+            return
+        if await read_charge(server, self.charge.job) is None:
+            await take_charge(server, self.charge)
+        await send_pumps(office_of(self.app), self.frontier, self.charge, stats)
+        if not self._told and time.monotonic() - self._began > PATIENCE_S:
+            self._told = True
+            if not await read_room(server):
+                self.tell(NOBODY)
+
+    async def _at_work(self) -> int:
+        return sum(one.kind == "celery" for one in await crew(self.frontier))
+
+    async def _stop_workers(self) -> None:
+        """Pumps notice within seconds that their tickets are void, and hand back what they hold."""
+        await drop_charge(self.frontier.shards[0].server, self.charge.job)
+        await void_tickets(self.frontier)
+        for _ in range(round(STOP_GRACE_S / TICK_S)):
+            if not await self._at_work():
+                return
+            await asyncio.sleep(TICK_S)

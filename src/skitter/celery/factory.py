@@ -1,0 +1,54 @@
+"""Apps: one of ours, or the one that a team already has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from celery import Celery
+
+from skitter.celery.config import CelerySettings, Queues, shipped, warn_of
+from skitter.celery.lifecycle import Lifecycle, hush_watch
+from skitter.celery.office import Office
+from skitter.celery.tasks import add_tasks
+
+if TYPE_CHECKING:
+    from skitter.settings import Settings
+
+_default: list[Any] = []  # the app behind `skitter.celery.app`, made when it is asked for
+
+
+def make_app(settings: CelerySettings | Settings | None = None, **overrides: Any) -> Any:
+    """A Celery app with our tasks and the settings in config.py; `overrides` are Celery's own."""
+    if not isinstance(settings, CelerySettings):
+        settings = CelerySettings.from_environment(settings)
+    app = Celery("skitter", set_as_current=False)
+    app.conf.update(shipped(settings) | overrides)
+    return _equip(app, settings)
+
+
+def register(app: Any, settings: CelerySettings | None = None) -> Any:
+    """Add our tasks to an app of yours. Its configuration stays as it is: the tasks bring what they
+    need, and use the app's default queue unless `settings.queues` names others."""
+    if settings is None:
+        queue = app.conf.task_default_queue
+        settings = CelerySettings.from_environment(queues=Queues(http=queue, browser=queue))
+    _equip(app, settings)
+    _default[:] = [app]
+    return app
+
+
+def default_app() -> Any:
+    """The app that was registered last; without one, an app of ours from the environment."""
+    if not _default:
+        _default.append(make_app())
+    return _default[0]
+
+
+def _equip(app: Any, settings: CelerySettings) -> Any:
+    warn_of(app.conf)
+    app.skitter = Office(app, settings)
+    add_tasks(app)
+    app.finalize()
+    Lifecycle(app).connect()
+    hush_watch()
+    return app

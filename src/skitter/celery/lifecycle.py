@@ -1,0 +1,100 @@
+"""What happens when a Celery worker starts, forks and stops."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from celery import signals
+
+from skitter.celery.care import WATCH_S
+from skitter.celery.office import office_of
+from skitter.valkey import hold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skitter.celery.office import Office
+
+
+class Lifecycle:
+    """Listens to Celery's signals for one app. They are sent for all apps of a process, so those
+    that matter look whether they are meant."""
+
+    def __init__(self, app: Any) -> None:
+        self._app, self._office, self._held = app, office_of(app), ExitStack()
+
+    def connect(self) -> None:
+        """In the order in which they come."""
+        for moment, method in (
+            (signals.worker_init, self.start_server),
+            (signals.worker_ready, self.begin_watch),
+            (signals.worker_shutting_down, self.announce),
+            (signals.worker_process_shutdown, self.close_process),
+            (signals.worker_shutdown, self.release),
+        ):
+            moment.connect(method, weak=False)
+
+    def start_server(self, sender: Any, **_: Any) -> None:
+        """The embedded server runs for as long as a worker does."""
+        where = self._office.settings.where
+        if sender.app is self._app and where.redis_url is None:
+            self._held.enter_context(hold(where.directory))
+
+    def begin_watch(self, sender: Any, **_: Any) -> None:
+        """Now, and every few seconds. It is a message and no thread: a process that forks children
+        should have none."""
+        if sender.app is not self._app:
+            return
+        words = (sender.hostname, sender.controller.concurrency)
+        queue = self._office.settings.queues.http
+
+        def watch() -> None:
+            self._app.tasks["skitter.watch"].apply_async(words, queue=queue, expires=10 * WATCH_S)
+
+        watch()
+        sender.timer.call_repeatedly(WATCH_S, watch)
+
+    def announce(self, **_: Any) -> None:
+        self._office.announce_close()
+
+    def close_process(self, **_: Any) -> None:
+        self._office.close()
+
+    def release(self, sender: Any, **_: Any) -> None:
+        if sender.app is self._app:
+            self._office.close()
+            self._held.close()
+
+
+@contextmanager
+def minding_sigterm(office: Office) -> Iterator[None]:
+    """systemd and containers send SIGTERM to every process of a worker, not only to the first: a
+    pump then hands back what it has, as at any other stop, instead of dying with it.
+
+    Around each pump: Celery sets its own handlers after all its signals for a new process.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # a pool of threads: the process has but one handler, Celery's
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: office.leave())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    office.go_if_told()
+
+
+def hush_watch() -> None:
+    """A line every few seconds that says nothing would hide those that say something."""
+    for name in ("celery.worker.strategy", "celery.app.trace"):
+        logger = logging.getLogger(name)
+        if _is_news not in logger.filters:
+            logger.addFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return "skitter.watch[" not in record.getMessage()

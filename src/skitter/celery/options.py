@@ -1,0 +1,122 @@
+"""What a caller may say per call, checked twice: at the caller, where a mistake is told in a
+sentence and nothing reaches the queue, and in the worker, which trusts no message."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import msgspec
+
+from skitter.celery.charges import LEASE_S
+from skitter.celery.envelope import known_spider
+from skitter.errors import BadOption, UsageError
+from skitter.settings import Politeness, check_job_name, check_number, check_priority
+from skitter.urls import identify
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all our tasks understand."""
+
+    spider: str = ""  # a file, file.py:name or package.module:name; empty: the default record
+    browser: bool = False  # its pages need one: they have a queue of their own
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> Self:
+        """Raises UsageError, naming the option."""
+        try:
+            options = msgspec.convert(given, cls)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"an option of the task is wrong: {error}.") from None
+        options.check()
+        return options
+
+    def check(self) -> None:
+        """What a type cannot say."""
+        known_spider(self.spider)
+
+
+class ScrapeOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One page."""
+
+    priority: int = 0  # among all pages of the job; more is sooner
+    headers: dict[str, str] = {}
+    #: What becomes of a page that failed for good: an exception, or a record with `error`. Empty:
+    #: a record in a chord, where one exception would throw away all other results.
+    errors: Literal["", "raise", "record"] = ""
+
+    def check(self) -> None:
+        Options.check(self)
+        check_priority(self.priority)
+
+
+class Pace(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a new job treats each host; None: as the spider says, or the app."""
+
+    delay_s: float | None = None
+    max_in_flight: int | None = None
+
+    def check(self) -> None:
+        Options.check(self)
+        self.over(Politeness())
+
+    def over(self, usual: Politeness) -> Politeness:
+        """This, and the usual where this says nothing."""
+        return Politeness(
+            delay_s=usual.delay_s if self.delay_s is None else self.delay_s,
+            max_in_flight=self.max_in_flight or usual.max_in_flight,
+        )
+
+
+class ManyOptions(Pace, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Many pages."""
+
+    job: str = "pages"
+    out: str = ""  # where items go; empty: they wait in the job's stream for `skitter load`
+    priority: int = 0
+
+    def check(self) -> None:
+        Pace.check(self)
+        check_job_name(self.job)
+        check_priority(self.priority)
+
+
+class MapOptions(Pace, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Many pages, and a reducer."""
+
+    pumps: int | None = None  # None: as many as the work is worth
+
+    def check(self) -> None:
+        Pace.check(self)
+        check_pumps(self.pumps)
+
+
+class CrawlOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A whole crawl."""
+
+    job: str = ""  # empty: the spider's name
+    out: str = ""
+    pumps: int | None = None
+    obey_robots: bool = True
+    lease_s: float = LEASE_S
+
+    def check(self) -> None:
+        Options.check(self)
+        check_pumps(self.pumps)
+        check_number("lease_s", self.lease_s, low=1, high=3600)
+        if self.job:
+            check_job_name(self.job)
+
+
+def check_pumps(pumps: int | None) -> None:
+    if pumps is not None:
+        check_number("pumps", pumps, low=1, high=1000, whole=True)
+
+
+def check_pages(urls: Any) -> None:
+    """Raises BadURL for the first that is none."""
+    if not isinstance(urls, list | tuple):
+        raise BadOption("urls", urls, "a list of URLs")
+    for url in urls:
+        if not isinstance(url, str):
+            raise BadOption("url", url, "text")
+        identify(url)

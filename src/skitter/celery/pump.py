@@ -1,0 +1,188 @@
+"""One message: lease and fetch for a while, hand in, tell how much it was."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
+
+from skitter.celery.care import confirm_room, look_after, send_pumps
+from skitter.celery.charges import read_charge
+from skitter.celery.config import GRACE_S, PUMP_S
+from skitter.celery.deliver import ResultSink, deliver_dead
+from skitter.errors import SkitterError
+from skitter.frontier.crew import log
+from skitter.frontier.items import ItemStream
+from skitter.frontier.tickets import renew_ticket, return_ticket
+from skitter.sinks import load, open_sink
+from skitter.sinks.loader import Pace
+from skitter.worker.loop import WorkerOptions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from skitter.celery.charges import Charge
+    from skitter.celery.office import Desk, Office
+    from skitter.sinks.base import Sink
+    from skitter.worker.loop import Worker
+
+#: A pump that did not renew its ticket for so long is dead, and is replaced.
+ALIVE_S = 12.0
+RENEW_S = 3.0
+LOOK_S = 0.2
+#: How long a pump of `scrape` waits for more work: the next caller finds it running.
+LINGER_S = 2.0
+UNLOAD_S = 10.0
+QUICK = Pace(batch=100, linger_s=0.01, idle_s=0.05)  # somebody waits for it
+
+
+class Pumped(TypedDict):
+    """What a pump did."""
+
+    job: str
+    pages: int
+    errors: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Which pump this is."""
+
+    job: str
+    ticket: str
+    machine: str  # Celery's name of the worker
+
+
+async def pump(office: Office, message: Message) -> Pumped:
+    """Work on a job for PUMP_S, if the ticket is good; then see to the next pump."""
+    job, ticket = message.job, message.ticket
+    charge = await read_charge(await office.server(), job)
+    if charge is None:  # over, or a message from long ago
+        return Pumped(job=job, pages=0, errors=0, seconds=0.0)
+    desk = await office.borrow_desk(charge)
+    began, before = time.monotonic(), (desk.tally.pages, desk.tally.errors)
+    if await renew_ticket(desk.frontier, ticket, ttl_s=ALIVE_S):
+        await _work(office, desk, message)
+        await return_ticket(desk.frontier, ticket)
+    done = Pumped(
+        job=job,
+        pages=desk.tally.pages - before[0],
+        errors=desk.tally.errors - before[1],
+        seconds=round(time.monotonic() - began, 3),
+    )
+    await office.return_desk(desk)
+    if not office.closing:
+        await look_after(office, charge)
+    return done
+
+
+async def _work(office: Office, desk: Desk, message: Message) -> None:
+    """A pump that fails keeps its ticket until it runs out: whatever it is, it will not be tried
+    again at once."""
+    lingers = desk.charge.kind == "scrape"
+    worker = desk.worker(
+        WorkerOptions(
+            concurrency=desk.charge.concurrency,
+            lease_s=desk.charge.lease_s,
+            grace_s=GRACE_S,
+            for_s=PUMP_S,
+            keep_alive=lingers,
+            kind="celery",
+            watch_signals=False,  # Celery minds them
+        )
+    )
+    try:
+        async with _unloading(office, desk):
+            minding = asyncio.create_task(_mind(office, desk, worker, message))
+            if lingers:
+                resting = asyncio.create_task(_go_home_when_idle(desk, worker))
+            try:
+                await worker.run()
+            finally:
+                minding.cancel()
+                if lingers:
+                    resting.cancel()
+    except SkitterError as error:
+        await log(desk.frontier, "error", f"celery-{os.getpid()}", str(error))
+        raise
+
+
+async def _mind(office: Office, desk: Desk, worker: Worker, message: Message) -> None:
+    """Stop when Celery shuts down, or when there are pumps too many."""
+    looked_at = time.monotonic()
+    while not office.closing:
+        await asyncio.sleep(LOOK_S)
+        if time.monotonic() - looked_at > RENEW_S:
+            looked_at = time.monotonic()
+            if not await _goes_on(office, desk, message):
+                break
+    worker.stop()
+
+
+async def _goes_on(office: Office, desk: Desk, message: Message) -> bool:
+    """Keep the ticket, and see to the other pumps: if all places of all workers are taken by
+    pumps, nobody else does."""
+    frontier = desk.frontier
+    try:
+        await confirm_room(frontier.shards[0].server, message.machine)
+        stats = await frontier.stats()
+        if not stats.finished:
+            await send_pumps(office, frontier, desk.charge, stats)
+        return await renew_ticket(frontier, message.ticket, ttl_s=ALIVE_S)
+    except SkitterError as error:
+        return error.retryable  # the server is away: the worker waits for it
+
+
+async def _go_home_when_idle(desk: Desk, worker: Worker) -> None:
+    busy_at = time.monotonic()
+    while time.monotonic() - busy_at < LINGER_S:
+        await asyncio.sleep(LOOK_S)
+        try:
+            if not (await desk.frontier.stats()).finished:
+                busy_at = time.monotonic()
+        except SkitterError:
+            busy_at = time.monotonic()
+    worker.stop()
+
+
+@asynccontextmanager
+async def _unloading(office: Office, desk: Desk) -> AsyncIterator[None]:
+    """Beside the worker, move items to where they belong; at the end, until none is left."""
+    async with AsyncExitStack() as stack:
+        sink = await _open_sink(office, desk.charge, stack)
+        if sink is None:
+            yield
+            return
+        stop = asyncio.Event()
+        source = ItemStream(desk.frontier, desk.first.name)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(load(source, sink, stop=stop, pace=QUICK))
+            if desk.charge.kind == "scrape":
+                group.create_task(deliver_dead(office, desk.frontier, stop))
+            try:
+                yield
+                await _until_unloaded(desk)
+            finally:
+                stop.set()
+
+
+async def _open_sink(office: Office, charge: Charge, stack: AsyncExitStack) -> Sink | None:
+    if charge.kind == "scrape":
+        return ResultSink(office.app, charge)
+    if charge.out:
+        return await stack.enter_async_context(open_sink(charge.out, job=charge.job))
+    return None
+
+
+async def _until_unloaded(desk: Desk) -> None:
+    """Not for ever: what a dead process had read comes back to the stream in its own time."""
+    deadline = time.monotonic() + UNLOAD_S
+    while time.monotonic() < deadline:
+        stats = await desk.frontier.stats()
+        if not stats.items and not (desk.charge.kind == "scrape" and stats.dead):
+            return
+        await asyncio.sleep(0.02)

@@ -1,0 +1,201 @@
+"""All tasks, each with what it needs of Celery, on whatever app it is registered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from celery import Task
+from celery.exceptions import Ignore
+from kombu.exceptions import EncodeError
+
+from skitter.celery import intake, pump, reduce
+from skitter.celery.care import look_after_all, note_room
+from skitter.celery.config import HARD_LIMIT_S, SOFT_LIMIT_S
+from skitter.celery.lifecycle import minding_sigterm
+from skitter.celery.office import office_of
+from skitter.celery.options import (
+    CrawlOptions,
+    ManyOptions,
+    MapOptions,
+    ScrapeOptions,
+    check_pages,
+)
+from skitter.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+#: The state of a task whose pages wait in the frontier for their turn, or are being fetched.
+QUEUED = "QUEUED"
+
+
+class Checked(Task):  # type: ignore[misc]  # Celery has no types
+    """A task whose arguments are checked at the caller: a mistake is told there, in a sentence, and
+    nothing of it reaches the queue."""
+
+    abstract = True
+
+    def apply_async(self, args: Any = None, kwargs: Any = None, *rest: Any, **options: Any) -> Any:
+        given = dict(kwargs or {})
+        if "priority" in options:  # the frontier's: brokers disagree on which end comes first
+            given["priority"] = options.pop("priority")
+        self.check(*(args or ()), **given)
+        options.setdefault("queue", office_of(self.app).settings.queues.http)
+        try:
+            return super().apply_async(args, given, *rest, **options)
+        except EncodeError as error:
+            raise UsageError(f"{self.name} cannot send this as JSON: {error}") from None
+
+    def check(self, *args: Any, **kwargs: Any) -> None:
+        """Raise UsageError for what the task could not work on."""
+
+
+class Scrape(Checked):
+    abstract = True
+
+    def check(self, url: Any, **options: Any) -> None:
+        check_pages([url])
+        ScrapeOptions.of(options)
+
+
+def scrape(self: Any, url: str, **options: Any) -> None:
+    """One page: its record (url, title, text, links, status), or all items of a spider for it.
+
+    It waits for its turn at its host among all pages of the cluster, is retried three times, and
+    then fails with ScrapeFailed.
+    """
+    wanted = ScrapeOptions.of(options)
+    office, charge = office_of(self.app), intake.service_charge(wanted)
+    self.update_state(state=QUEUED, meta={"url": url, "job": charge.job})
+    context = intake.context_of(self.request)
+    office.run(intake.hand_over_one(office, charge, url, wanted, context))
+    raise Ignore  # its end comes with the page: see deliver.py
+
+
+class ScrapeMany(Checked):
+    abstract = True
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Called like a function it sends its message; in a worker, it is run."""
+        if self.request.called_directly and not self.request.id:
+            return self.apply_async(args, kwargs)
+        return super().__call__(*args, **kwargs)
+
+    def check(self, urls: Any, **options: Any) -> None:
+        check_pages(urls)
+        ManyOptions.of(options)
+
+
+def scrape_many(self: Any, urls: list[str], **options: Any) -> intake.HandedOver:
+    """Fire and forget: each page once, its items into `out`, or into the job's item stream."""
+    office = office_of(self.app)
+    return office.run(intake.hand_over_many(office, urls, ManyOptions.of(options)))
+
+
+class Crawl(Checked):
+    abstract = True
+
+    def check(self, spider: Any, **options: Any) -> None:
+        CrawlOptions.of({"spider": spider, **options})
+
+
+def crawl(self: Any, spider: str, **options: Any) -> intake.HandedOver:
+    """A whole crawl of a spider, from its seeds. `status(job)` tells how it goes."""
+    office = office_of(self.app)
+    return office.run(intake.begin_crawl(office, CrawlOptions.of({"spider": spider, **options})))
+
+
+class MapReduce(Checked):
+    abstract = True
+
+    def check(self, urls: Any, reducer: Any, **options: Any) -> None:
+        check_pages(urls)
+        MapOptions.of(options)
+        if not urls:
+            raise UsageError("map_reduce without URLs: there is nothing to reduce.")
+
+
+def map_reduce(self: Any, urls: list[str], reducer: dict[str, Any], **options: Any) -> None:
+    """Begin a map_reduce; its end comes with the reducer's."""
+    if self.AsyncResult(self.request.id).ready():
+        raise Ignore  # the message came again
+    context = intake.context_of(self.request)
+    context.pop("args")  # all those URLs
+    wanted = MapOptions.of(options)
+    charge = reduce.charge_of(context, reducer, wanted)
+    self.update_state(state=QUEUED, meta={"job": charge.job})
+    office = office_of(self.app)
+    office.run(reduce.begin(office, charge, urls, wanted))
+    raise Ignore
+
+
+def summarize(records: Iterable[Any]) -> dict[str, Any]:
+    """How many pages of a chord or of a map_reduce came home, and what became of the others."""
+    total, errors = 0, []
+    for one in records:
+        total += 1
+        if isinstance(one, dict) and one.get("ok") is False:
+            errors.append({"url": one["url"], "error": one["error"]})
+    return {
+        "total": total,
+        "successful": total - len(errors),
+        "failed": len(errors),
+        "errors": errors,
+    }
+
+
+# --- the machinery --------------------------------------------------------------------------------
+
+
+def run_reducer(self: Any, job: str) -> None:
+    """All pages of a map_reduce are there."""
+    reduce.run(office_of(self.app), job)
+
+
+def run_pump(self: Any, job: str, ticket: str) -> pump.Pumped:
+    """Lease, fetch and hand in for a while."""
+    office = office_of(self.app)
+    message = pump.Message(job, ticket, machine=self.request.hostname or "")
+    with minding_sigterm(office):
+        return office.run(pump.pump(office, message))
+
+
+def watch(self: Any, machine: str, places: int) -> None:
+    """A worker's message to itself, every few seconds: are there pumps where there is work?"""
+    office = office_of(self.app)
+
+    async def look() -> None:
+        await note_room(await office.server(), machine, places)
+        await look_after_all(office)
+
+    office.run(look())
+
+
+BOUND = {"bind": True}
+LATER = {"bind": True, "track_started": False}  # it is QUEUED until the frontier says otherwise
+QUIET = {"bind": True, "ignore_result": True, "send_events": False, "track_started": False}
+LIMITED = {"ignore_result": True, "soft_time_limit": SOFT_LIMIT_S, "time_limit": HARD_LIMIT_S}
+#: name -> function, base, options
+TASKS: dict[str, tuple[Callable[..., Any], type[Any], dict[str, Any]]] = {
+    "skitter.scrape": (scrape, Scrape, LATER),
+    "skitter.scrape_many": (scrape_many, ScrapeMany, BOUND),
+    "skitter.crawl": (crawl, Crawl, BOUND),
+    "skitter.map_reduce": (map_reduce, MapReduce, LATER),
+    "skitter.summarize": (summarize, Task, {}),
+    "skitter.reduce": (run_reducer, Task, QUIET),
+    "skitter.pump": (run_pump, Task, BOUND | LIMITED),
+    "skitter.watch": (watch, Task, QUIET),
+}
+
+
+def add_tasks(app: Any) -> None:
+    """All may run twice, so all come back when their process is killed."""
+    for name, (function, base, options) in TASKS.items():
+        app.task(
+            name=name,
+            base=base,
+            acks_late=True,
+            reject_on_worker_lost=True,
+            serializer="json",
+            **options,
+        )(function)

@@ -1,0 +1,20 @@
+--[[
+finale: take on what runs once when nothing of the job is left to be done, or keep it for longer.
+Whoever took it on and vanished is replaced when his time is up.
+
+FLAGS  allow-oom
+KEYS   finale   hash   claim, until (ms), value
+ARGV   claim    text   a name for this attempt at it
+       ttl_ms   int    how long it is ours
+REPLY  wait, held, yours or done; with done, the value
+COST   O(1)
+]]
+--@include clock finished
+local value = redis.call('HGET', finale, 'value')
+if value then return { 'done', value } end
+if not is_finished() then return { 'wait', '' } end
+
+local held_by, expires = unpack(redis.call('HMGET', finale, 'claim', 'until'))
+if held_by and held_by ~= claim and tonumber(expires) > now_ms then return { 'held', '' } end
+redis.call('HSET', finale, 'claim', claim, 'until', now_ms + ttl_ms)
+return { 'yours', '' }

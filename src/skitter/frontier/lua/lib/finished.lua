@@ -1,0 +1,12 @@
+--[[
+finished: whether nothing of the shard is left to be done.
+
+KEYS   delayed  zset
+       lease    zset
+]]
+--@include limits counters
+local function is_finished()
+  local left = read_counter('pending') - read_counter('shelved') + redis.call('ZCARD', delayed)
+  local spent = read_counter('done') >= limits.max_pages
+  return redis.call('ZCARD', lease) == 0 and (left == 0 or spent or limits.state == 'cancel')
+end

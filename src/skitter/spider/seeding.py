@@ -1,0 +1,42 @@
+"""Where a crawl begins: the spider's seeds go into the frontier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skitter.errors import SkitterError, SpiderError
+from skitter.fetch.guard import authority_of, refusal_of_name
+from skitter.frontier.feed import feed
+from skitter.spider.blame import describe
+
+if TYPE_CHECKING:
+    from skitter.frontier.frontier import Frontier
+    from skitter.spider.spider import Spider
+
+SEED_BATCH = 1000
+
+
+async def offer_seeds(frontier: Frontier, spider: Spider) -> set[str]:
+    """Offer the seeds; on a resumed crawl they are known. Answers the private hosts among them:
+    workers did not see what a generator yields, and a seed allows its own host."""
+    batch = []
+    private: set[str] = set()
+    try:
+        async for seed in spider.seeds():
+            batch.append(frontier.offer(seed))
+            if is_private(seed.url):
+                private.add(authority_of(seed.url).host_port)
+            if len(batch) >= SEED_BATCH:
+                await feed(frontier, batch, wait=True)
+                batch = []
+    except SkitterError:
+        raise
+    except Exception as error:
+        raise SpiderError(f"the seeds of {spider.name!r} failed: {describe(error)}") from error
+    await feed(frontier, batch, wait=True)
+    return private
+
+
+def is_private(url: str) -> bool:
+    """Whether the name itself says that it is an address of this network."""
+    return bool(refusal_of_name(authority_of(url).name))

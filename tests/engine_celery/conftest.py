@@ -1,0 +1,219 @@
+"""Real Celery workers on an embedded server, the bookshop beside them, and an app to call from."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import pytest
+
+from crawl.conftest import Shop, until
+from skitter.celery import CelerySettings, make_app
+from skitter.celery.office import office_of
+from skitter.demo.site import BookShop
+from skitter.frontier.audit import audit
+from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import create_job, open_job
+from skitter.settings import JobOptions, Limits, Politeness, Retries, Settings
+
+T = TypeVar("T")
+HERE = Path(__file__).parent
+_numbers = count(1)
+RUDE = JobOptions(
+    politeness=Politeness(delay_s=0, max_in_flight=1000),
+    retries=Retries(max_retries=3, base_s=0.01, cap_s=0.02),
+    limits=Limits(max_depth=0),
+)
+
+
+class Failing(ThreadingHTTPServer):
+    """A site that answers 500, and knows how often; robots.txt excepted."""
+
+    asked = 0
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Failure)
+        self.host = f"localhost:{self.server_port}"
+        self.url = f"http://{self.host}/"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class _Failure(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        assert isinstance(self.server, Failing)
+        self.server.asked += self.path == "/"
+        self.send_response(500 if self.path == "/" else 404)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@dataclass
+class Station:
+    """A folder with an embedded server, a shop, and Celery workers as their user starts them."""
+
+    folder: Path
+    shop: Shop
+    environment: dict[str, str]
+    settings: CelerySettings
+    failing: Failing
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.app = make_app(self.settings)
+        self.scrape, self.scrape_many, self.crawl, self.summarize = (
+            self.app.tasks[f"skitter.{name}"]
+            for name in ("scrape", "scrape_many", "crawl", "summarize")
+        )
+
+    # --- processes --------------------------------------------------------------------------------
+
+    def worker(self, *words: str, **environment: str) -> subprocess.Popen[bytes]:
+        """`celery -A skitter.celery worker`, when it is ready."""
+        number = next(_numbers)
+        log = self.folder / f"worker-{number}.log"
+        quiet = ["--without-mingle", "--without-gossip", "-l", "INFO", "-n", f"w{number}@%h"]
+        process = self.start(
+            sys.executable, "-m", "celery", "-A", "skitter.celery", "worker", *quiet, *words,
+            log=log, **environment,
+        )  # fmt: skip
+        until(lambda: b" ready." in log.read_bytes() or process.poll() is not None)
+        assert process.poll() is None, log.read_text()
+        return process
+
+    def start(self, *words: str, log: Path, **environment: str) -> subprocess.Popen[bytes]:
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                words,
+                cwd=self.folder,
+                env={**self.environment, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.started.append(process)
+        return process
+
+    def skitter(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "skitter", *words],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+
+    @staticmethod
+    def children_of(process: subprocess.Popen[bytes]) -> list[int]:
+        """The processes that a worker forked for its tasks."""
+        listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        return [int(pid) for pid in listed.split()]
+
+    def end(self, process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> None:
+        if process.poll() is None:
+            process.send_signal(number)
+        process.wait(timeout=60)
+
+    def close(self) -> None:
+        office_of(self.app).close()
+        self.app.close()
+        for process in self.started:
+            with suppress(ProcessLookupError):  # children that a killed worker left behind
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        self.skitter("down")
+
+    # --- the frontier -----------------------------------------------------------------------------
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return office_of(self.app).run(work)
+
+    def on_job(self, job: str, work: Callable[[Frontier], Coroutine[Any, Any, T]]) -> T:
+        async def opened() -> T:
+            return await work(await open_job(await office_of(self.app).server(), job))
+
+        return self.run(opened())
+
+    def make_job(self, job: str, options: JobOptions = RUDE) -> None:
+        async def make() -> None:
+            await create_job(await office_of(self.app).server(), job, options=options)
+
+        self.run(make())
+
+    def stats(self, job: str):
+        return self.on_job(job, lambda frontier: frontier.stats())
+
+    def audit(self, job: str):
+        return self.on_job(job, audit)
+
+    def page(self, path: str) -> str:
+        return f"{self.shop.url.rstrip('/')}/{path.lstrip('/')}"
+
+    def pages(self, number: int, mark: str) -> list[str]:
+        """Different URLs of a page that is always there."""
+        return [self.page(f"/about?{mark}={i}") for i in range(number)]
+
+
+def open_station(folder: Path, *, books: int = 80, latency_s: float = 0.0) -> Iterator[Station]:
+    folder.mkdir()
+    log_file, ready = folder / "access.log", folder / "site"
+    words = ["--port", "0", "--books", str(books), "--latency-s", str(latency_s)]
+    words += ["--log", str(log_file), "--ready-file", str(ready)]
+    site = subprocess.Popen(
+        [sys.executable, "-m", "skitter.demo.site", *words], stdout=subprocess.DEVNULL
+    )
+    until(ready.exists)
+    shop = Shop(ready.read_text().strip(), log_file, BookShop(books=books))
+    failing = Failing()
+    hosts = (urlsplit(shop.url).netloc, failing.host)
+    environment = {**os.environ, "SKITTER_DEMO_URL": shop.url}
+    environment["SKITTER_ALLOW_HOSTS"] = ",".join(hosts)
+    environment |= {"SKITTER_DIR": str(folder / ".s"), "PYTHONPATH": str(HERE.parent)}
+    environment.pop("SKITTER_REDIS_URL", None)
+    settings = CelerySettings(where=Settings(directory=folder / ".s"), allow_hosts=frozenset(hosts))
+    station = Station(folder, shop, environment, settings, failing)
+    station.skitter("up")
+    try:
+        yield station
+    finally:
+        station.close()
+        failing.shutdown()
+        failing.server_close()
+        site.terminate()
+        site.wait()
+
+
+@pytest.fixture(scope="session")
+def busy(short_dir) -> Iterator[Station]:
+    """A station with one worker of three processes, for all tests that harm nobody."""
+    for station in open_station(short_dir / f"c{next(_numbers)}"):
+        station.make_job("scrape")
+        station.worker("-c", "3")
+        yield station
+
+
+@pytest.fixture
+def station(short_dir) -> Iterator[Station]:
+    """A station of its own, without workers."""
+    yield from open_station(short_dir / f"c{next(_numbers)}")
+
+
+@pytest.fixture
+def slow_station(short_dir) -> Iterator[Station]:
+    """One whose shop takes its time, so that a crawl can be met in the middle."""
+    yield from open_station(short_dir / f"c{next(_numbers)}", latency_s=0.1)

@@ -1,0 +1,39 @@
+"""Spiders for the tests; workers find this file on their PYTHONPATH."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from skitter import Page, Politeness, Retries, Spider
+
+titles = Spider("titles", politeness=Politeness(delay_s=0, max_in_flight=100))
+
+
+@titles.page
+def title(page: Page):
+    yield {"title": page.css_first("h1").text()}
+    yield from page.follow_all()
+
+
+#: For pages that fail: tried four times, without a pause.
+stubborn = Spider(
+    "stubborn",
+    politeness=Politeness(delay_s=0, max_in_flight=100),
+    retries=Retries(max_retries=3, base_s=0.01, cap_s=0.02),
+)
+
+
+@stubborn.page
+def status(page: Page):
+    yield {"status": page.status}
+
+
+#: Stands in for a page that needs a browser.
+slow = Spider("slow", politeness=Politeness(delay_s=0, max_in_flight=100))
+
+
+@slow.page
+async def render(page: Page):
+    await asyncio.sleep(float(os.environ.get("SLOW_S", "30")))
+    yield {"url": page.url}

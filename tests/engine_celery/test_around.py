@@ -1,0 +1,186 @@
+"""What stands around the workers: Flower, web applications, other apps, other brokers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from crawl.conftest import until
+from skitter.celery import map_reduce, status
+from skitter.celery.config import beside
+
+pytestmark = pytest.mark.timeout(180)
+WAIT_S = 60
+RABBITMQ = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def answer(url: str) -> Any:
+    try:
+        reply = httpx.get(url, timeout=10)
+    except httpx.HTTPError:
+        return None
+    return reply.json() if reply.status_code == 200 else None
+
+
+def test_flower_lists_the_workers_and_their_tasks(busy):
+    port = free_port()
+    words = ("celery", "flower", f"--port={port}", "--address=127.0.0.1")
+    busy.start(
+        sys.executable, "-m", "skitter", *words,
+        log=busy.folder / "flower.log", FLOWER_UNAUTHENTICATED_API="true",
+    )  # fmt: skip
+
+    workers = until(lambda: answer(f"http://127.0.0.1:{port}/api/workers?refresh=1"))
+    [(name, facts)] = workers.items()
+    assert name.startswith("w")
+    assert "skitter.pump" in facts["registered"]
+    busy.scrape.delay(busy.page("/about?flower")).get(timeout=WAIT_S)
+    tasks = until(lambda: answer(f"http://127.0.0.1:{port}/api/tasks"))
+    assert "skitter.scrape" in {task["name"] for task in tasks.values()}
+
+
+def test_a_team_registers_our_tasks_with_its_own_app(station):
+    where = station.settings.where
+    databases = {
+        "TEAM_BROKER": beside(where, 5, ""),
+        "TEAM_BACKEND": beside(where, 6, ""),
+    }
+    log = station.folder / "team.log"
+    words = ("-m", "celery", "-A", "engine_celery.helper_team", "worker", "-c", "2", "-l", "INFO")
+    worker = station.start(
+        sys.executable, *words, "--without-mingle", "--without-gossip", log=log, **databases
+    )
+    until(lambda: b" ready." in log.read_bytes() or worker.poll() is not None)
+    program = (
+        "from engine_celery.helper_team import count_words\n"
+        "from skitter.celery import map_reduce, scrape\n"
+        "import sys\n"
+        "print(scrape.delay(sys.argv[1]).get(timeout=60)['status'])\n"
+        "print(map_reduce(sys.argv[1:], count_words, delay_s=0).get(timeout=60) > 5)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *station.pages(3, "team")],
+        env=station.environment | databases,
+        cwd=station.folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.stdout.split() == ["200", "True"], done.stderr + log.read_text()
+
+
+@pytest.mark.chaos
+def test_a_web_application_answers_in_milliseconds_while_slow_pages_are_at_work(station):
+    """p95 of what its users see; the worker has one place, and that is taken for 30 s."""
+    station.make_job("scrape-slow-browser")
+    station.worker("-c", "1")
+    port = free_port()
+    words = ("-m", "uvicorn", "engine_celery.helper_web:api", "--port", str(port))
+    station.start(sys.executable, *words, log=station.folder / "web.log")
+    web = f"http://127.0.0.1:{port}/pages"
+    until(lambda: answer(f"{web}/nothing"))
+    slow = {"url": station.page("/about?slow"), "browser": True}
+    slow["spider"] = "engine_celery.helper_spiders:slow"
+
+    with httpx.Client() as user:
+        first = user.post(web, params=slow).json()["id"]
+        until(lambda: station.stats("scrape-slow-browser").leased == 1)
+        took = []
+        for url in station.pages(200, "web"):
+            began = time.perf_counter()
+            user.post(web, params={"url": url}).raise_for_status()
+            took.append(time.perf_counter() - began)
+
+        p95_s = statistics.quantiles(took, n=20)[-1]
+        assert p95_s < 0.020, f"p95 is {1000 * p95_s:.1f} ms"
+        assert user.get(f"{web}/{first}").json() == {"state": "QUEUED"}
+    until(lambda: status(first, app=station.app).state == "SUCCESS", deadline_s=90)
+
+
+@pytest.fixture
+def rabbitmq(short_dir):
+    if not RABBITMQ.exists():
+        if os.environ.get("CI") == "true":
+            pytest.fail("RabbitMQ is not installed: scripts/system-packages rabbitmq-server")
+        pytest.skip("RabbitMQ is not installed: apt-get install rabbitmq-server")
+    port, folder = free_port(), short_dir / "rabbit"
+    folder.mkdir()
+    environment = os.environ | {
+        "HOME": str(folder),
+        "RABBITMQ_NODE_PORT": str(port),
+        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+        "RABBITMQ_DIST_PORT": str(free_port()),
+        "RABBITMQ_NODENAME": f"skitter{port}@localhost",
+        "RABBITMQ_MNESIA_BASE": str(folder),
+        "RABBITMQ_LOG_BASE": str(folder),
+        "RABBITMQ_LOGS": "-",
+        "RABBITMQ_PID_FILE": str(folder / "pid"),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+    }
+    log = folder / "rabbit.log"
+    with log.open("wb") as file:
+        broker = subprocess.Popen(
+            [str(RABBITMQ)], env=environment, stdout=file, stderr=file, start_new_session=True
+        )
+    until(lambda: b"completed with" in log.read_bytes() or broker.poll() is not None)
+    assert broker.poll() is None, log.read_text()
+    yield f"amqp://guest:guest@127.0.0.1:{port}//"
+    os.killpg(broker.pid, 9)
+    broker.wait()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.chaos
+def test_rabbitmq_as_the_broker(station, rabbitmq):
+    station.environment["SKITTER_BROKER_URL"] = rabbitmq
+    worker = station.worker("-c", "2")
+    program = (
+        "import sys\n"
+        "from celery import chord\n"
+        "from skitter.celery import map_reduce, scrape, scrape_many, summarize\n"
+        "pages = sys.argv[1:]\n"
+        "print(chord(scrape.s(url) for url in pages[:3])(summarize.s()).get(timeout=60)['total'])\n"
+        "print(scrape_many(pages, job='many', delay_s=0).get(timeout=60)['new'])\n"
+        "print(map_reduce(pages, summarize, delay_s=0).get(timeout=60)['successful'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *station.pages(40, "rabbit")],
+        env=station.environment,
+        cwd=station.folder,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+
+    assert done.stdout.split() == ["3", "40", "40"], done.stderr
+    until(lambda: station.stats("many").finished)
+    assert not station.audit("many").problems
+    station.end(worker)
+
+
+def test_the_result_of_a_reducer_is_there_for_whoever_asks_later(busy):
+    result = map_reduce(busy.pages(3, "later"), busy.summarize, app=busy.app, delay_s=0)
+
+    result.get(timeout=WAIT_S)
+
+    assert status(result.id, app=busy.app).state == "SUCCESS"

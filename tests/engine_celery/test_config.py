@@ -1,0 +1,138 @@
+"""Settings and plans, without a worker."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+from celery import Celery
+
+from skitter.celery import CelerySettings, Queues, make_app, register
+from skitter.celery.care import wanted_pumps
+from skitter.celery.charges import Charge
+from skitter.celery.config import HARD_LIMIT_S, beside
+from skitter.errors import BadOption
+from skitter.model import State, Stats
+from skitter.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("where", "broker", "results"),
+    [
+        ("redis://h:6379", "redis://h:6379/1", "redis://h:6379/2"),
+        ("redis://:pw@h:6379/3", "redis://:pw@h:6379/4", "redis://:pw@h:6379/5"),
+        ("rediss://h/0?a=b", "rediss://h/1?a=b", "rediss://h/2?a=b"),
+        (
+            "unix:///tmp/a%20b.sock",
+            "redis+socket:///tmp/a%20b.sock?virtual_host=1",
+            "redis+socket:///tmp/a%20b.sock?virtual_host=2",
+        ),
+    ],
+)
+def test_broker_and_results_stand_beside_the_frontier(where, broker, results):
+    settings = CelerySettings(where=Settings(redis_url=where))
+
+    assert (settings.broker, settings.results) == (broker, results)
+
+
+def test_the_embedded_server_is_reached_by_its_socket_with_its_password(tmp_path):
+    (tmp_path / "valkey.conf").write_text('requirepass "p/w"\n')
+
+    url = beside(Settings(directory=tmp_path), 1, "SKITTER_BROKER_URL")
+
+    assert url == f"redis+socket://:p%2Fw@{tmp_path}/valkey.sock?virtual_host=1"
+
+
+@pytest.mark.parametrize("url", ["redis+cluster://h:1", "redis+sentinel://h:1/main", "redis://h/x"])
+def test_what_celery_cannot_use_asks_for_a_broker_of_its_own(url):
+    with pytest.raises(BadOption, match="SKITTER_BROKER_URL"):
+        make_app(CelerySettings(where=Settings(redis_url=url)))
+
+
+def test_the_app_is_what_the_guide_promises():
+    conf = make_app(CelerySettings(where=Settings(redis_url="redis://h"))).conf
+
+    assert conf.accept_content == ["json"]
+    assert (conf.task_serializer, conf.result_serializer) == ("json", "json")
+    assert conf.result_expires == 3600
+    assert conf.worker_prefetch_multiplier == 1
+    assert conf.task_acks_late
+    assert conf.task_reject_on_worker_lost
+    assert conf.broker_transport_options["visibility_timeout"] > HARD_LIMIT_S
+    assert [queue.name for queue in conf.task_queues] == ["http", "browser"]
+
+
+def test_one_database_for_both_is_warned_of():
+    with pytest.warns(UserWarning, match="same database"):
+        make_app(CelerySettings(broker_url="redis://h/1", result_backend="redis://h:6379/1"))
+
+
+def test_an_app_of_a_team_keeps_its_configuration_and_gets_our_tasks():
+    app = Celery("theirs", broker="redis://h/5", backend="redis://h/6")
+    app.conf.task_default_queue = "work"
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        register(app)
+
+    assert app.skitter.settings.queues == Queues(http="work", browser="work")
+    assert app.conf.task_acks_late is False
+    assert app.tasks["skitter.pump"].acks_late is True
+    assert app.tasks["skitter.pump"].time_limit == HARD_LIMIT_S
+
+
+def stats(pending: int, state: State = State.RUN) -> Stats:
+    return Stats(job="j", state=state, seen=1, pending=pending)
+
+
+@pytest.mark.parametrize(
+    ("asked", "wish", "room", "waiting", "wanted"),
+    [
+        (None, None, 4, 10_000, 3),  # one place is left to others
+        (None, None, 4, 150, 2),  # as many as the work is worth
+        (None, None, 4, 0, 1),
+        (None, None, 1, 10_000, 1),
+        (None, None, 0, 10_000, 1),  # nobody was heard of yet
+        (2, None, 4, 10_000, 2),  # what the caller asked
+        (2, 4, 8, 10_000, 4),  # `skitter scale` is later, and wins
+        (2, 0, 8, 10_000, 7),  # `skitter scale auto`
+        (9, None, 4, 10_000, 4),  # no more than there is room for
+        (3, None, 0, 10_000, 3),
+    ],
+)
+def test_the_number_of_pumps_follows_wish_room_and_work(asked, wish, room, waiting, wanted):
+    charge = Charge(job="j", pumps=asked)
+
+    assert wanted_pumps(charge, stats(waiting), wish=wish, room=room) == wanted
+
+
+def test_one_pump_waits_while_a_job_is_paused():
+    charge = Charge(job="j", pumps=5)
+
+    assert wanted_pumps(charge, stats(900, State.PAUSE), wish=None, room=9) == 1
+
+
+def test_without_the_extra_its_install_command_is_told(tmp_path):
+    """As if Celery were not installed: a module of that name that cannot be found."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name.split('.')[0] == 'celery':\n"
+        "            raise ModuleNotFoundError(name=name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "skitter", "celery", "worker", "--redis", "redis://localhost:1"],
+        env={"PYTHONPATH": str(tmp_path), "PATH": str(Path(sys.executable).parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert "pip install 'skitter[celery]'" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,183 @@
+"""Crawls on Celery workers: the exact set of items, whoever is killed on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import sys
+from collections import Counter
+from contextlib import closing
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from crawl.conftest import COLUMNS, until
+from skitter.celery import status
+from skitter.celery.charges import read_charges
+from skitter.celery.office import office_of
+from skitter.demo import SPIDER
+from skitter.demo.site import fetched_twice, trespasses
+from skitter.frontier.crew import crew
+from skitter.frontier.dead import dead_letters
+from skitter.valkey import running
+
+pytestmark = pytest.mark.timeout(180)
+BOOKS = str(SPIDER)
+
+
+def rows(station) -> list[dict[str, Any]]:
+    """What is in the database, as the spider yielded it."""
+    database = station.folder / "books.db"
+    if not database.exists():
+        return []
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+        try:
+            found = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM books").fetchall()
+        except sqlite3.OperationalError:
+            return []
+    return [dict(zip(COLUMNS, row, strict=True)) for row in found]
+
+
+def begin(station, **options: Any) -> None:
+    """A crawl that nobody looks after but Celery; what a killed process held comes back soon."""
+    station.crawl.delay(BOOKS, out="books.db", lease_s=3, **options).get(timeout=60)
+
+
+def finish(station) -> None:
+    until(lambda: status("books", app=station.app).ready, deadline_s=120)
+
+
+def assert_complete(station) -> None:
+    """Every book once, dead letters as foreseen, every URL accounted for, nobody in charge."""
+    expected = station.shop.expected
+    order = lambda items: sorted(items, key=lambda item: item["upc"])  # noqa: E731
+    assert order(rows(station)) == order(expected.expected_items())
+
+    async def dead(frontier):
+        return [letter.url async for letter in dead_letters(frontier)]
+
+    assert sorted(station.on_job("books", dead)) == sorted(expected.expected_dead(station.shop.url))
+    audit = station.audit("books")
+    assert not audit.problems
+    assert audit.exact
+    assert station.run(read_charges(station.run(office_of(station.app).server()))) == []
+
+
+def test_a_crawl_brings_exactly_the_items_of_the_site_and_asks_politely(busy):
+    done = busy.skitter("run", BOOKS, "--engine", "celery", "--json")
+
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["finished"], report["pending"], report["items_waiting"]) == (True, 0, 0)
+    assert_complete(busy)
+    by_this_crawl = [one for one in busy.shop.log() if one.page.startswith("/categories")]
+    assert fetched_twice(by_this_crawl) == []
+    assert trespasses(busy.shop.log()) == []
+
+
+def test_a_child_that_is_killed_costs_nothing_but_time(slow_station):
+    worker = slow_station.worker("-c", "2")
+    begin(slow_station, pumps=2)
+    until(lambda: len(rows(slow_station)) > 5)
+
+    for pid in slow_station.children_of(worker):
+        os.kill(pid, signal.SIGKILL)
+
+    finish(slow_station)
+    assert_complete(slow_station)
+
+
+@pytest.mark.chaos
+def test_a_worker_that_is_killed_leaves_its_crawl_to_the_others(slow_station):
+    victim = slow_station.worker("-c", "2")
+    begin(slow_station, pumps=2)
+    until(lambda: len(rows(slow_station)) > 5)
+
+    os.killpg(victim.pid, signal.SIGKILL)
+    slow_station.worker("-c", "2")
+
+    finish(slow_station)
+    assert_complete(slow_station)
+
+
+@pytest.mark.chaos
+def test_sigterm_to_every_process_hands_back_what_they_hold(slow_station):
+    worker = slow_station.worker("-c", "2")
+    begin(slow_station, pumps=2)
+    until(lambda: len(rows(slow_station)) > 5)
+
+    os.killpg(worker.pid, signal.SIGTERM)
+    worker.wait(timeout=60)
+
+    assert slow_station.stats("books").leased == 0
+    assert slow_station.stats("books").lost == 0
+    slow_station.worker("-c", "2")
+    finish(slow_station)
+    assert_complete(slow_station)
+
+
+@pytest.mark.chaos
+def test_a_broker_that_is_killed_comes_back_and_the_crawl_goes_on(slow_station):
+    """Broker, results and frontier are one server here; `skitter run` starts it again."""
+    slow_station.worker("-c", "2")
+    words = ("-m", "skitter", "run", BOOKS, "--engine", "celery", "--workers", "2", "--json")
+    crawl = slow_station.start(sys.executable, *words, log=slow_station.folder / "run.log")
+    until(lambda: len(rows(slow_station)) > 5)
+
+    server = running(slow_station.settings.where.directory)
+    assert server is not None
+    os.kill(server.pid, signal.SIGKILL)
+
+    assert crawl.wait(timeout=150) == 0
+    assert_complete(slow_station)
+
+
+@pytest.mark.chaos
+def test_scale_pause_resume_and_cancel_work_as_with_our_own_workers(station):
+    station.worker("-c", "3")
+    pages = station.pages(500, "long")
+    station.scrape_many(pages, job="long", delay_s=0.1).get(timeout=60)
+    until(lambda: station.stats("long").done > 3)
+
+    for wish in (3, 1, 2):
+        station.skitter("scale", "long", str(wish))
+        until_pumps(station, "long", wish)
+    station.skitter("pause", "long")
+    until(lambda: station.stats("long").leased == 0)
+    before = station.stats("long").done
+    until_pumps(station, "long", 1)  # it waits for the end of the pause
+    assert station.stats("long").done == before
+    station.skitter("resume", "long")
+    until(lambda: station.stats("long").done > before + 3)
+    station.skitter("cancel", "long")
+
+    until_pumps(station, "long", 0)
+    assert station.stats("long").pending > 0
+    assert not station.audit("long").problems
+
+
+def until_pumps(station, job: str, number: int) -> None:
+    def pumps() -> int:
+        return Counter(one.kind for one in station.on_job(job, crew))["celery"]
+
+    until(lambda: pumps() == number)
+
+
+def test_two_workers_together_ask_a_host_once_a_second(station):
+    for _ in range(2):
+        station.worker("-c", "2")
+
+    results = [station.scrape.delay(url) for url in station.pages(5, "polite")]
+    station.scrape_many(station.pages(1, "elsewhere"), job="another").get(timeout=60)
+
+    for result in results:
+        assert result.get(timeout=60)["status"] == 200
+    asked = [one.monotonic for one in station.shop.log() if "polite" in one.target]
+    gaps = [later - earlier for earlier, later in pairwise(asked)]
+    # The server hands one out each second; a worker may be late with one and not with the next.
+    assert len(gaps) == 4
+    assert sum(gaps) > 4 * 0.9
+    assert min(gaps) > 0.5

@@ -1,0 +1,221 @@
+"""What callers see: results, failures, chords, a reducer, and mistakes told at once."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from contextlib import closing
+from itertools import pairwise
+
+import pytest
+from celery import chord, group
+from celery.signals import after_task_publish as task_sent
+
+from crawl.conftest import until
+from skitter.celery import map_reduce, status
+from skitter.celery.deliver import ScrapeFailed
+from skitter.celery.reduce import ReducerFailed
+from skitter.errors import BadOption, BadURL, SpiderError, UsageError
+
+pytestmark = pytest.mark.timeout(120)
+WAIT_S = 40
+
+
+def test_a_scraped_page_comes_back_as_its_record(busy):
+    result = busy.scrape.delay(busy.page("/about"))
+
+    record = result.get(timeout=WAIT_S)
+
+    assert set(record) == {"url", "title", "text", "links", "status"}
+    assert (record["url"], record["status"]) == (busy.page("/about"), 200)
+    assert status(result.id, app=busy.app).state == "SUCCESS"
+
+
+def test_with_a_spider_its_items_come_back_and_its_links_are_left_alone(busy):
+    result = busy.scrape.delay(busy.page("/about"), spider="engine_celery.helper_spiders:titles")
+
+    assert result.get(timeout=WAIT_S) == [{"title": "About us"}]
+    assert busy.stats("scrape-titles").seen == 1
+
+
+def test_a_page_that_redirects_comes_back_from_where_it_leads(busy):
+    record = busy.scrape.delay(busy.page("/book-of-the-month")).get(timeout=WAIT_S)
+
+    assert record["status"] == 200
+    assert "/books/" in record["url"]
+
+
+def test_a_page_that_is_gone_fails_with_the_reason(busy):
+    result = busy.scrape.delay(busy.page("/nothing"))
+
+    with pytest.raises(ScrapeFailed, match="404 Not Found"):
+        result.get(timeout=WAIT_S)
+
+    assert "/nothing: 404 Not Found" in (status(result.id, app=busy.app).error or "")
+
+
+def test_a_page_that_fails_is_tried_four_times(busy):
+    result = busy.scrape.delay(busy.failing.url, spider="engine_celery.helper_spiders:stubborn")
+
+    with pytest.raises(ScrapeFailed, match="500 Internal Server Error"):
+        result.get(timeout=WAIT_S)
+
+    assert busy.failing.asked == 4
+
+
+def test_a_busy_page_is_asked_again_after_the_rest_it_wanted(busy):
+    busy_twice = busy.shop.expected.catalogue.books[40].path
+
+    record = busy.scrape.delay(busy.page(busy_twice)).get(timeout=WAIT_S)
+
+    asked = [entry.monotonic for entry in busy.shop.log() if entry.page == busy_twice]
+    assert (record["status"], len(asked)) == (200, 3)
+    assert all(later - earlier >= 0.99 for earlier, later in pairwise(asked))  # Retry-After: 1
+
+
+def test_errors_as_records_are_no_failures(busy):
+    result = busy.scrape.delay(busy.page("/nothing?else"), errors="record")
+
+    assert result.get(timeout=WAIT_S) == {
+        "url": busy.page("/nothing?else"),
+        "ok": False,
+        "error": "404 Not Found",
+    }
+
+
+def test_a_message_that_comes_twice_fetches_once(busy):
+    url = busy.page("/about?twice")
+    for _ in range(2):
+        busy.scrape.apply_async((url,), task_id="the-same")
+
+    assert busy.app.AsyncResult("the-same").get(timeout=WAIT_S)["url"] == url
+    until(lambda: busy.stats("scrape").leased == 0)
+    assert [entry.target for entry in busy.shop.log()].count("/about?twice") == 1
+
+
+def test_chains_links_and_groups_go_on_with_the_page(busy):
+    page = busy.scrape.si(busy.page("/about"), errors="record")
+    chain = (page | busy.app.tasks["skitter.summarize"].s()).apply_async()
+    pages = group(busy.scrape.s(url) for url in busy.pages(5, "group")).apply_async()
+
+    assert chain.get(timeout=WAIT_S)["failed"] == 0
+    assert [record["status"] for record in pages.get(timeout=WAIT_S)] == [200] * 5
+
+
+def test_two_pages_that_fail_do_not_break_a_chord_of_a_hundred(busy):
+    urls = [*busy.pages(98, "chord"), busy.page("/nothing?1"), busy.page("/nothing?2")]
+
+    summary = chord(busy.scrape.s(url) for url in urls)(busy.summarize.s()).get(timeout=WAIT_S)
+
+    assert (summary["total"], summary["successful"], summary["failed"]) == (100, 98, 2)
+    assert sorted(one["url"] for one in summary["errors"]) == sorted(urls[-2:])
+
+
+def test_a_thousand_urls_are_one_message_and_all_stored_once(busy):
+    urls = busy.pages(1000, "many")
+
+    result = busy.scrape_many(urls, job="many", out="many.db", delay_s=0, max_in_flight=100)
+
+    assert result.get(timeout=WAIT_S) == {"job": "many", "new": 1000, "known": 0}
+    until(lambda: status("many", app=busy.app).ready)
+    with closing(sqlite3.connect(busy.folder / "many.db")) as database:
+        rows = database.execute("SELECT url FROM many").fetchall()
+    assert sorted(url for (url,) in rows) == sorted(urls)
+    assert not busy.audit("many").problems
+    again = busy.scrape_many(urls, job="many", out="many.db")
+    assert again.get(timeout=WAIT_S) == {"job": "many", "new": 0, "known": 1000}
+
+
+def test_map_reduce_runs_the_reducer_over_all_pages_and_leaves_nothing(busy):
+    urls = [*busy.pages(60, "map"), busy.page("/nothing?map")]
+
+    result = map_reduce(
+        urls, busy.summarize.s(), app=busy.app, delay_s=0, max_in_flight=50, pumps=2
+    )
+
+    summary = result.get(timeout=WAIT_S)
+    assert (summary["total"], summary["successful"], summary["failed"]) == (61, 60, 1)
+    until(lambda: f"map-{result.id}" not in busy.skitter("status", "--json").stdout)
+
+
+def test_a_reducer_that_raises_fails_with_what_it_said(busy):
+    result = map_reduce(
+        [busy.page("/about")], busy.summarize.s("one too many"), app=busy.app, delay_s=0
+    )
+
+    with pytest.raises(ReducerFailed, match=r"skitter\.summarize"):
+        result.get(timeout=WAIT_S)
+
+
+def test_a_countdown_is_waited_for_and_priority_goes_to_the_frontier(busy):
+    began = time.monotonic()
+    result = busy.scrape.apply_async((busy.page("/about?later"),), countdown=1, priority=7)
+
+    result.get(timeout=WAIT_S)
+
+    assert time.monotonic() - began >= 1
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda s: s.scrape.delay("no-url"), BadURL, "no-url"),
+        (lambda s: s.scrape.delay(5), BadOption, "text"),
+        (lambda s: s.scrape.delay("http://a.test/", spider="nope.py"), SpiderError, "nope.py"),
+        (lambda s: s.scrape.delay("http://a.test/", colour="red"), UsageError, "colour"),
+        (lambda s: s.scrape.delay("http://a.test/", headers={"a": object()}), UsageError, "str"),
+        (lambda s: s.scrape.apply_async(("http://a.test/",), priority=5000), BadOption, "5000"),
+        (lambda s: s.scrape_many(["http://a.test/", ""]), BadURL, "URL"),
+        (lambda s: s.scrape_many(["http://a.test/"], job="no name"), UsageError, "no name"),
+        (lambda s: s.crawl.delay("no_such_module"), SpiderError, "no_such_module"),
+        (
+            lambda s: s.crawl.delay("engine_celery.helper_spiders:titles", pumps=0),
+            BadOption,
+            "pumps",
+        ),
+        (lambda s: map_reduce([], s.summarize, app=s.app), UsageError, "nothing"),
+        (lambda s: map_reduce(["http://a.test/"], print, app=s.app), UsageError, "reducer"),
+        (
+            lambda s: map_reduce(["http://a.test/"], s.summarize.s(object()), app=s.app),
+            UsageError,
+            "JSON",
+        ),
+    ],
+)
+def test_a_mistake_is_told_at_the_caller_and_nothing_is_queued(busy, call, error, words):
+    sent: list[object] = []
+
+    def note(headers=None, **_):
+        sent.append(headers)
+
+    task_sent.connect(note)
+    try:
+        with pytest.raises(error, match=words) as caught:
+            call(busy)
+    finally:
+        task_sent.disconnect(note)
+
+    assert "\n" not in str(caught.value)
+    assert sent == []
+
+
+def test_status_of_a_page_that_waits_says_where(busy):
+    busy.skitter("pause", "scrape")
+    try:
+        result = busy.scrape.delay(busy.page("/about?paused"))
+        until(lambda: status(result.id, app=busy.app).pending == 1)
+        seen = status(result.id, app=busy.app)
+    finally:
+        busy.skitter("resume", "scrape")
+
+    assert (seen.state, seen.job, seen.url) == ("QUEUED", "scrape", busy.page("/about?paused"))
+    assert result.get(timeout=WAIT_S)["status"] == 200
+
+
+def test_pumps_are_seen_in_status_beside_our_own_workers(busy):
+    busy.scrape.delay(busy.page("/about?crew"))
+
+    until(lambda: "celery" in busy.skitter("status", "scrape").stdout, deadline_s=WAIT_S)
+    look = json.loads(busy.skitter("top", "scrape", "--once", "--json").stdout)
+    assert isinstance(look, list)
