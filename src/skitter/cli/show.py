@@ -94,7 +94,8 @@ def bench(
     what: Annotated[str, typer.Argument(metavar="frontier|crawl")] = "frontier",
     quick: Annotated[bool, typer.Option("--quick", help="A twentieth of the size.")] = False,
     only: Annotated[
-        list[str] | None, typer.Option(help="speed, memory, lease; speed, scale, memory, profile.")
+        list[str] | None,
+        typer.Option(help="speed, memory, lease; speed, celery, scale, memory, profile."),
     ] = None,
     no_peers: Annotated[bool, typer.Option("--no-peers", help="Ours alone.")] = False,
     as_json: Json = False,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
+from skitter.bench.crawl.engine import measure_engine
 from skitter.bench.crawl.memory import measure_memory
 from skitter.bench.crawl.peers import install_rivals
 from skitter.bench.crawl.profile import find_py_spy, measure_profile
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from skitter.bench.ground import Ground, Tell
     from skitter.bench.report import Finding
 
-MEASUREMENTS = ("speed", "scale", "memory", "profile")
+MEASUREMENTS = ("speed", "celery", "scale", "memory", "profile")
 
 
 def run_crawl(
@@ -47,7 +48,7 @@ def run_crawl(
     chosen = [name for name in MEASUREMENTS if not only or name in only]
     find_nginx()
     rivals: list[Rival] = []
-    if with_peers and "speed" in chosen:
+    if with_peers and {"speed", "celery"} & set(chosen):
         tell("installing the peers, unless they are there")
         rivals = install_rivals()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -85,6 +86,7 @@ async def measure(
     """The chosen measurements, one after the other; each is told as soon as it is known."""
     measurements = {
         "speed": lambda: measure_speed(ground, site, rivals, sizes),
+        "celery": lambda: measure_engine(ground, site, [r for r in rivals if r.is_celery], sizes),
         "scale": lambda: measure_scale(ground, seconds=sizes.scale_s, rounds=sizes.scale_rounds),
         "memory": lambda: measure_memory(ground, pages=sizes.memory_pages),
         "profile": lambda: _profile(ground, site, sizes.profile_pages),

@@ -38,6 +38,10 @@ class Rival:
     task: dict[str, object]
     least_ratio: float | None = None  # None: shown for honesty, without a goal
 
+    @property
+    def is_celery(self) -> bool:
+        return "processes" in self.task
+
     async def crawl(self, seed: str, *, pages: int, socket: Path) -> Figures:
         """All pages of a site, from its first."""
         return await run_peer(

@@ -61,7 +61,7 @@ async def measure_speed(
         if number <= sizes.rival_rounds:
             for rival, contest in zip(rivals, theirs, strict=True):
                 ground.tell(f"speed: round {number} of {sizes.rival_rounds}, {rival.title}")
-                contest.rates.append(await _rival(ground, rival, small, sizes.rival_pages))
+                contest.rates.append(await rival_rate(ground, rival, small, sizes.rival_pages))
     await ground.clear()
     return [
         _beside_bare(ours, bares, sizes.pages),
@@ -82,7 +82,8 @@ async def crawl_bare(seed: str, pages: int) -> BareFigures:
     return figures
 
 
-async def _rival(ground: Ground, rival: Rival, seed: str, pages: int) -> float:
+async def rival_rate(ground: Ground, rival: Rival, seed: str, pages: int) -> float:
+    """Pages a second of a peer, on a server that holds nothing else."""
     await ground.clear()
     await ground.quiet()
     figures = await rival.crawl(seed, pages=pages, socket=ground.socket)

@@ -1,0 +1,9 @@
+"""The spider of the measurements, for workers that load it by the name of its module."""
+
+from __future__ import annotations
+
+from skitter.bench.crawl.worker import titles
+from skitter.spider import Spider
+
+spider = Spider("titles")
+spider.page(titles)
