@@ -52,7 +52,7 @@ bench: $(STAMP) ## Measure against goals and peers: frontier, then crawl
 	@$(BIN)/skitter bench frontier; frontier=$$?; $(BIN)/skitter bench crawl && exit $$frontier
 
 chaos: $(STAMP) ## Run the slow proof: killed workers, killed servers, lost replies
-	@scripts/system-packages
+	@scripts/system-packages rabbitmq-server
 	@$(BIN)/python -m pytest -m chaos $(ARGS)
 
 constraints: ## Renew constraints.txt with the newest versions

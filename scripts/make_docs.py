@@ -11,7 +11,7 @@ import typer.main
 
 from skitter import errors, settings
 from skitter.cli.main import app
-from skitter.frontier.keys import JOBS, SHARD_KEYS
+from skitter.frontier.keys import JOBS, PUMPED, ROOMS, SHARD_KEYS
 from skitter.frontier.scripts import script, verbs
 from skitter.urls import Canonical
 
@@ -27,7 +27,8 @@ def keys_page() -> str:
     return (
         NOTE.format(source="src/skitter/frontier/keys.py")
         + "# The key space\n\n"
-        + f"`{JOBS}` is a hash of all jobs: name -> JSON of the layout. Every other key belongs to "
+        + f"`{JOBS}` is a hash of all jobs: name -> JSON of the layout. `{PUMPED}` is one of the "
+        f"jobs in Celery's care, `{ROOMS}` of its workers. Every other key belongs to "
         "one shard of one job and begins with `skitter:{job:shard}:`; the braces put a shard into "
         "one cluster slot.\n\n| key | type | holds |\n|---|---|---|\n" + rows + "\n"
     )

@@ -125,6 +125,14 @@ def test_without_nginx_it_is_one_sentence_and_what_to_do(monkeypatch):
 # --- who crawls -----------------------------------------------------------------------------------
 
 
+@pytest.mark.chaos
+async def test_the_celery_engine_crawls_the_same_site_beside_nobody(ground, site, told):
+    [finding] = await measure(ground, site, [], TINY, ["celery"])
+
+    assert finding.measured > 0
+    assert finding.ok is None
+
+
 async def test_a_worker_and_a_bare_loop_meet_on_the_same_site(ground, site, told):
     findings = await measure(ground, site, [], TINY, ["speed"])
 
@@ -248,7 +256,7 @@ def test_the_layers_of_a_page_add_up_to_its_cpu_time():
 
 
 def test_an_unknown_measurement_is_refused_before_anything_starts():
-    with pytest.raises(BadOption, match="one of speed, scale, memory, profile"):
+    with pytest.raises(BadOption, match="one of speed, celery, scale, memory, profile"):
         run_crawl(only=["sped"])
 
 

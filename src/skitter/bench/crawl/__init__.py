@@ -11,7 +11,7 @@
 All that competes is a process of its own; sites and servers are too.
 
     pages, site, synthetic        what is crawled
-    worker, bare, engine, peers   who crawls: `python -m` modules, and scripts for other environments
+    worker, bare, engine, peers   who crawls: `python -m` modules, scripts for other environments
     processes, field              how they are started, told and ended
     sizes, benchmark              how much, in which order
 """
