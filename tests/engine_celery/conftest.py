@@ -22,6 +22,7 @@ from crawl.conftest import Shop, until
 from skitter.celery import CelerySettings, make_app
 from skitter.celery.office import office_of
 from skitter.demo.site import BookShop
+from skitter.errors import JobMissing
 from skitter.frontier.audit import audit
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import create_job, open_job
@@ -157,6 +158,13 @@ class Station:
 
     def stats(self, job: str):
         return self.on_job(job, lambda frontier: frontier.stats())
+
+    def done(self, job: str) -> int:
+        """How many pages; none while the job is being made."""
+        try:
+            return self.stats(job).done
+        except JobMissing:
+            return 0
 
     def audit(self, job: str):
         return self.on_job(job, audit)

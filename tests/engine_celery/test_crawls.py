@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from crawl.conftest import COLUMNS, until
-from skitter.celery import status
+from skitter.celery import map_reduce, status
 from skitter.celery.charges import read_charges
 from skitter.celery.office import office_of
 from skitter.demo import SPIDER
@@ -181,3 +181,48 @@ def test_two_workers_together_ask_a_host_once_a_second(station):
     assert len(gaps) == 4
     assert sum(gaps) > 4 * 0.9
     assert min(gaps) > 0.5
+
+
+def slowly(station, **options: Any):
+    """A map_reduce whose reducer keeps a diary."""
+    diary = station.folder / "diary"
+    diary.touch()
+
+    def reduce(records, diary):
+        """Callers need its name; see helper_reducers for what it does."""
+
+    reducer = station.app.task(name="slowly")(reduce).s(str(diary))
+    polite = {"delay_s": 0, "max_in_flight": 20}
+    urls = station.pages(200, "killed")
+    return map_reduce(urls, reducer, app=station.app, **polite, **options), diary
+
+
+@pytest.mark.chaos
+def test_workers_that_are_killed_while_they_map_do_not_run_the_reducer_twice(slow_station):
+    words = ("-c", "2", "-I", "engine_celery.helper_reducers")
+    victim = slow_station.worker(*words)
+    result, diary = slowly(slow_station, pumps=2, lease_s=3)
+    job = f"map-{result.id}"
+    until(lambda: slow_station.done(job) > 10)
+
+    os.killpg(victim.pid, signal.SIGKILL)
+    slow_station.worker(*words)
+    slow_station.worker(*words)
+
+    assert result.get(timeout=120) == 200
+    assert [line.split()[0] for line in diary.read_text().splitlines()] == ["begin", "end"]
+
+
+@pytest.mark.chaos
+def test_a_reducer_that_is_killed_half_way_is_run_by_another_and_ends_once(slow_station):
+    words = ("-c", "2", "-I", "engine_celery.helper_reducers")
+    slow_station.worker(*words, REDUCE_S="4")
+    slow_station.worker(*words, REDUCE_S="4")
+    result, diary = slowly(slow_station, pumps=2)
+    begun = until(lambda: diary.read_text())
+
+    os.kill(int(begun.split()[1]), signal.SIGKILL)
+
+    assert result.get(timeout=120) == 200
+    said = [line.split()[0] for line in diary.read_text().splitlines()]
+    assert said == ["begin", "begin", "end"]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kombu.exceptions import OperationalError
 
 from skitter.celery.charges import drop_charge, is_over, let_go, read_charges
-from skitter.errors import JobMissing
+from skitter.errors import JobClosed, JobMissing
 from skitter.fleet.plan import REQUESTS_PER_WORKER
 from skitter.frontier.crew import log, wanted_workers
 from skitter.frontier.jobs import open_job
@@ -53,8 +54,10 @@ async def look_after(office: Office, charge: Charge) -> None:
 
 
 async def look_after_all(office: Office) -> None:
+    """One job that is in trouble does not keep the others waiting; `skitter doctor` tells."""
     for charge in await read_charges(await office.server()):
-        await look_after(office, charge)
+        with suppress(JobClosed):  # half purged
+            await look_after(office, charge)
 
 
 async def send_pumps(office: Office, frontier: Frontier, charge: Charge, stats: Stats) -> None:

@@ -8,17 +8,20 @@ deliver twice is harmless: the same task gets the same result.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from celery.app.task import Context
 from celery.canvas import maybe_signature
+from kombu.exceptions import EncodeError, OperationalError
 
 from skitter.celery.envelope import TASK
 from skitter.errors import SkitterError
 from skitter.frontier.dead import dead_letters, drop
+from skitter.sinks.base import SinkAway
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from skitter.celery.charges import Charge
     from skitter.celery.office import Office
@@ -41,7 +44,7 @@ class ResultSink:
         self._app, self._plain = app, not charge.target
 
     async def write(self, rows: Sequence[Result]) -> None:
-        await asyncio.to_thread(self._write, rows)
+        await deliver(self._app, partial(self._write, rows))
 
     async def close(self) -> None:
         pass
@@ -49,7 +52,7 @@ class ResultSink:
     def _write(self, rows: Sequence[Result]) -> None:
         for row in rows:
             if row.item.get("task"):
-                succeed(self._app, row.item["task"], self._value(row.item["items"]))
+                _succeed_or_fail(self._app, row.item["task"], self._value(row.item["items"]))
 
     def _value(self, items: list[Any]) -> Any:
         """The record of the page; with a spider, all its items."""
@@ -61,12 +64,28 @@ async def deliver_dead(office: Office, frontier: Frontier, stop: asyncio.Event) 
     while not stop.is_set():
         try:
             async for letter in dead_letters(frontier):
-                await asyncio.to_thread(_fail, office.app, letter)
+                await deliver(office.app, partial(_fail, office.app, letter))
                 await drop(frontier, [letter])
         except SkitterError as error:
             if not error.retryable:
                 raise
         await asyncio.sleep(DEAD_S)
+
+
+async def deliver(app: Any, send: Callable[[], None]) -> None:
+    """Send in a thread, because it blocks. Raises SinkAway if backend or broker do not answer."""
+    away = (OperationalError, OSError, *getattr(app.backend, "connection_errors", ()))
+    try:
+        await asyncio.to_thread(send)
+    except away as error:
+        raise SinkAway(f"Celery's result backend does not answer ({error})") from error
+
+
+def _succeed_or_fail(app: Any, task: dict[str, Any], value: Any) -> None:
+    try:
+        succeed(app, task, value)
+    except EncodeError as error:
+        fail(app, task, ScrapeFailed(f"what came of it cannot be sent as JSON: {error}"))
 
 
 def _fail(app: Any, letter: DeadLetter) -> None:

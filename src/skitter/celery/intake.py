@@ -92,6 +92,7 @@ async def hand_over_many(office: Office, urls: Sequence[str], options: ManyOptio
         target=options.spider,
         out=options.out,
         browser=options.browser,
+        lease_s=options.lease_s,
         mark=SERVICE,
     )
     frontier = await open_pages(office, charge, options)

@@ -50,14 +50,17 @@ class ScrapeOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Pace(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a new job treats each host; None: as the spider says, or the app."""
+    """How a new job treats each host; None: as the spider says, or the app. And how soon the URLs
+    of a process that was killed come back."""
 
     delay_s: float | None = None
     max_in_flight: int | None = None
+    lease_s: float = LEASE_S
 
     def check(self) -> None:
         Options.check(self)
         self.over(Politeness())
+        check_number("lease_s", self.lease_s, low=1, high=3600)
 
     def over(self, usual: Politeness) -> Politeness:
         """This, and the usual where this says nothing."""

@@ -85,6 +85,7 @@ def charge_of(context: dict[str, Any], reducer: dict[str, Any], options: MapOpti
         target=options.spider,
         browser=options.browser,
         pumps=options.pumps,
+        lease_s=options.lease_s,
         reducer=reducer,
         context=context,
         mark=context["id"],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from celery import Task
 from celery.exceptions import Ignore
-from kombu.exceptions import EncodeError
+from kombu.exceptions import EncodeError, OperationalError
 
 from skitter.celery import intake, pump, reduce
 from skitter.celery.care import look_after_all, note_room
@@ -20,7 +20,7 @@ from skitter.celery.options import (
     ScrapeOptions,
     check_pages,
 )
-from skitter.errors import UsageError
+from skitter.errors import ServerUnreachable, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,6 +45,11 @@ class Checked(Task):  # type: ignore[misc]  # Celery has no types
             return super().apply_async(args, given, *rest, **options)
         except EncodeError as error:
             raise UsageError(f"{self.name} cannot send this as JSON: {error}") from None
+        except OperationalError as error:
+            raise ServerUnreachable(
+                f"Celery's broker does not answer ({error}): start a worker, e.g. with "
+                "`skitter celery worker`, or check SKITTER_REDIS_URL and SKITTER_BROKER_URL."
+            ) from error
 
     def check(self, *args: Any, **kwargs: Any) -> None:
         """Raise UsageError for what the task could not work on."""
