@@ -162,9 +162,10 @@ class Station:
     def done(self, job: str) -> int:
         """How many pages; none while the job is being made."""
         try:
-            return self.stats(job).done
+            done: int = self.stats(job).done
         except JobMissing:
             return 0
+        return done
 
     def audit(self, job: str):
         return self.on_job(job, audit)

@@ -173,7 +173,7 @@ def test_rabbitmq_as_the_broker(station, rabbitmq):
     )
 
     assert done.stdout.split() == ["3", "40", "40"], done.stderr
-    until(lambda: station.stats("many").finished)
+    until(lambda: station.stats("many").crawled)
     assert not station.audit("many").problems
     station.end(worker)
 

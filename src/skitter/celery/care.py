@@ -17,7 +17,8 @@ from kombu.exceptions import OperationalError
 from skitter.celery.charges import drop_charge, is_over, let_go, read_charges
 from skitter.errors import JobClosed, JobMissing
 from skitter.fleet.plan import REQUESTS_PER_WORKER
-from skitter.frontier.crew import log, wanted_workers
+from skitter.frontier.crew import heartbeats, leave, log, server_time, wanted_workers
+from skitter.frontier.forfeit import forfeit
 from skitter.frontier.jobs import open_job
 from skitter.frontier.keys import ROOMS
 from skitter.frontier.tickets import issue_tickets
@@ -35,6 +36,8 @@ WATCH_S = 3.0  # how often each worker looks at all charges
 SENT_S = 30.0
 #: A worker that has not been heard of for so long has no room for pumps.
 SILENCE_S = 5 * WATCH_S
+#: A pump that tells nothing for so long is dead, or stands still. Half of the usual lease.
+SILENT_S = 30.0
 
 
 async def look_after(office: Office, charge: Charge) -> None:
@@ -45,7 +48,7 @@ async def look_after(office: Office, charge: Charge) -> None:
         await drop_charge(await office.server(), charge.job)
         return
     stats = await frontier.stats()
-    if not await is_over(frontier, charge, stats):
+    if not is_over(charge, stats):
         await send_pumps(office, frontier, charge, stats)
     elif charge.reducer is None:
         await let_go(frontier, charge)
@@ -62,11 +65,21 @@ async def look_after_all(office: Office) -> None:
 
 async def send_pumps(office: Office, frontier: Frontier, charge: Charge, stats: Stats) -> None:
     """Those that are missing; those too many lose their tickets."""
+    await take_back(frontier)
     room = await read_room(frontier.shards[0].server)
     wish = await wanted_workers(frontier)
     wanted = wanted_pumps(charge, stats, wish=wish, room=room)
     for ticket in await issue_tickets(frontier, wanted, ttl_s=SENT_S):
         await send(office, frontier, charge, "skitter.pump", ticket)
+
+
+async def take_back(frontier: Frontier) -> None:
+    """What pumps held that were killed is handed out again before their leases run out."""
+    now = await server_time(frontier)
+    for one in await heartbeats(frontier):
+        if one.kind == "celery" and now - one.at > SILENT_S:
+            await forfeit(frontier, one.name)
+            await leave(frontier, one.name)
 
 
 async def send(office: Office, frontier: Frontier, charge: Charge, task: str, *words: str) -> None:

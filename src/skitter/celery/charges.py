@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from skitter.frontier.feed import feed_length
 from skitter.frontier.keys import PUMPED
 
 if TYPE_CHECKING:
@@ -76,16 +75,14 @@ async def let_go(frontier: Frontier, charge: Charge) -> None:
     they are seen here or their charge comes after this."""
     server = frontier.shards[0].server
     await drop_charge(server, charge.job)
-    if not await is_over(frontier, charge, await frontier.stats()):
+    if not is_over(charge, await frontier.stats()):
         await take_charge(server, charge)
 
 
-async def is_over(frontier: Frontier, charge: Charge, stats: Stats) -> bool:
+def is_over(charge: Charge, stats: Stats) -> bool:
     """Nothing pending, delayed, leased, fed, unloaded or undelivered."""
-    if not stats.finished or not stats.seen:
+    if not stats.crawled:
         return False
     if charge.kind == "scrape" and (stats.items or stats.dead):
         return False
-    if charge.out and stats.items:
-        return False
-    return not await feed_length(frontier)
+    return not (charge.out and stats.items)

@@ -41,7 +41,7 @@ class Pumping(Supervisor):
     async def _follow_plan(self, wish: int | None, stats: Stats) -> None:
         """The charge may be gone: pumps let go of it when it was finished for a moment."""
         server = self.frontier.shards[0].server
-        if await is_over(self.frontier, self.charge, stats):
+        if is_over(self.charge, stats):
             return
         if await read_charge(server, self.charge.job) is None:
             await take_charge(server, self.charge)

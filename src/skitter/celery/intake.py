@@ -7,6 +7,7 @@ itself.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from skitter.celery.options import CrawlOptions, ManyOptions, Pace, ScrapeOptions
     from skitter.frontier.frontier import Frontier
 
+MAX_ITEMS = 50_000
 #: The mark of jobs that have no beginning and no end: all callers share one.
 SERVICE = "service"
 #: The fields of a Celery request that its end needs.
@@ -109,7 +111,7 @@ async def begin_crawl(office: Office, options: CrawlOptions) -> HandedOver:
     frontier = await create_job(
         await office.server(),
         options.job or spider.name,
-        options=spider.options,
+        options=_bounded(spider.options),
         layout=Layout(canonical=spider.canonical),
     )
     before = await frontier.stats()
@@ -143,8 +145,14 @@ async def open_pages(office: Office, charge: Charge, pace: Pace | None = None) -
     except JobMissing:
         spider = known_spider(charge.target)
         usual = spider.politeness if charge.target else office.settings.politeness
-        options = JobOptions(
-            politeness=pace.over(usual) if pace else usual, retries=spider.retries, limits=ALONE
-        )
+        polite = pace.over(usual) if pace else usual
+        options = JobOptions(politeness=polite, retries=spider.retries, limits=ALONE)
+        options = _bounded(options) if charge.kind == "pages" else options
         layout = Layout(canonical=spider.canonical)
         return await create_job(server, charge.job, options=options, layout=layout)
+
+
+def _bounded(options: JobOptions) -> JobOptions:
+    """A crawl whose items nobody takes waits for a loader; it does not fill the server."""
+    limits = replace(options.limits, max_items=options.limits.max_items or MAX_ITEMS)
+    return replace(options, limits=limits)

@@ -5,28 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 from skitter.celery.care import confirm_room, look_after, send_pumps
 from skitter.celery.charges import read_charge
 from skitter.celery.config import GRACE_S, PUMP_S
-from skitter.celery.deliver import ResultSink, deliver_dead
+from skitter.celery.unload import unloading
 from skitter.errors import SkitterError
 from skitter.frontier.crew import log
-from skitter.frontier.items import ItemStream
 from skitter.frontier.tickets import renew_ticket, return_ticket
-from skitter.sinks import load, open_sink
-from skitter.sinks.loader import Pace
 from skitter.worker.loop import WorkerOptions
+from skitter.worker.pulse import cancel_all
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from skitter.celery.charges import Charge
     from skitter.celery.office import Desk, Office
-    from skitter.sinks.base import Sink
     from skitter.worker.loop import Worker
 
 #: A pump that did not renew its ticket for so long is dead, and is replaced.
@@ -35,8 +28,6 @@ RENEW_S = 3.0
 LOOK_S = 0.2
 #: How long a pump of `scrape` waits for more work: the next caller finds it running.
 LINGER_S = 2.0
-UNLOAD_S = 10.0
-QUICK = Pace(batch=100, linger_s=0.01, idle_s=0.05)  # somebody waits for it
 
 
 class Pumped(TypedDict):
@@ -96,16 +87,14 @@ async def _work(office: Office, desk: Desk, message: Message) -> None:
         )
     )
     try:
-        async with _unloading(office, desk):
-            minding = asyncio.create_task(_mind(office, desk, worker, message))
+        async with unloading(office, desk):
+            beside = [asyncio.create_task(_mind(office, desk, worker, message))]
             if lingers:
-                resting = asyncio.create_task(_go_home_when_idle(desk, worker))
+                beside.append(asyncio.create_task(_go_home_when_idle(desk, worker)))
             try:
                 await worker.run()
             finally:
-                minding.cancel()
-                if lingers:
-                    resting.cancel()
+                await cancel_all(beside)
     except SkitterError as error:
         await log(desk.frontier, "error", f"celery-{os.getpid()}", str(error))
         raise
@@ -130,7 +119,7 @@ async def _goes_on(office: Office, desk: Desk, message: Message) -> bool:
     try:
         await confirm_room(frontier.shards[0].server, message.machine)
         stats = await frontier.stats()
-        if not stats.finished:
+        if not stats.crawled:
             await send_pumps(office, frontier, desk.charge, stats)
         return await renew_ticket(frontier, message.ticket, ttl_s=ALIVE_S)
     except SkitterError as error:
@@ -142,47 +131,8 @@ async def _go_home_when_idle(desk: Desk, worker: Worker) -> None:
     while time.monotonic() - busy_at < LINGER_S:
         await asyncio.sleep(LOOK_S)
         try:
-            if not (await desk.frontier.stats()).finished:
+            if not (await desk.frontier.stats()).crawled:
                 busy_at = time.monotonic()
         except SkitterError:
             busy_at = time.monotonic()
     worker.stop()
-
-
-@asynccontextmanager
-async def _unloading(office: Office, desk: Desk) -> AsyncIterator[None]:
-    """Beside the worker, move items to where they belong; at the end, until none is left."""
-    async with AsyncExitStack() as stack:
-        sink = await _open_sink(office, desk.charge, stack)
-        if sink is None:
-            yield
-            return
-        stop = asyncio.Event()
-        source = ItemStream(desk.frontier, desk.first.name)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(load(source, sink, stop=stop, pace=QUICK))
-            if desk.charge.kind == "scrape":
-                group.create_task(deliver_dead(office, desk.frontier, stop))
-            try:
-                yield
-                await _until_unloaded(desk)
-            finally:
-                stop.set()
-
-
-async def _open_sink(office: Office, charge: Charge, stack: AsyncExitStack) -> Sink | None:
-    if charge.kind == "scrape":
-        return ResultSink(office.app, charge)
-    if charge.out:
-        return await stack.enter_async_context(open_sink(charge.out, job=charge.job))
-    return None
-
-
-async def _until_unloaded(desk: Desk) -> None:
-    """Not for ever: what a dead process had read comes back to the stream in its own time."""
-    deadline = time.monotonic() + UNLOAD_S
-    while time.monotonic() < deadline:
-        stats = await desk.frontier.stats()
-        if not stats.items and not (desk.charge.kind == "scrape" and stats.dead):
-            return
-        await asyncio.sleep(0.02)

@@ -63,7 +63,7 @@ async def _of_job(office: Any, id: str, job: str) -> Status:
     server = await office.server()
     frontier = await open_job(server, job)
     stats = await frontier.stats()
-    over = stats.finished and await read_charge(server, job) is None  # loaded and delivered too
+    over = stats.crawled and await read_charge(server, job) is None  # loaded and delivered too
     return Status(
         id=id,
         state="finished" if over else stats.state.value,
