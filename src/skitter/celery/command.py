@@ -17,6 +17,6 @@ def run_command(words: Sequence[str]) -> int:
     try:
         return int(celery_main() or 0)
     except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else 1
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     finally:
         sys.argv = before

@@ -11,7 +11,7 @@ import asyncio
 import mmap
 import os
 import threading
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +23,7 @@ from skitter.frontier.jobs import open_job
 from skitter.worker.loop import Worker, WorkerOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import AsyncIterator, Coroutine
     from concurrent.futures import Future
 
     from skitter.celery.charges import Charge
@@ -127,8 +127,18 @@ class Office:
                 )
         return self._server
 
-    async def borrow_desk(self, charge: Charge) -> Desk:
-        """A desk of its own for each pump that runs at the same time."""
+    @asynccontextmanager
+    async def desk(self, charge: Charge) -> AsyncIterator[Desk]:
+        """A desk for one pump, of its own; it stays for the next one, unless that one failed."""
+        desk = await self._borrow_desk(charge)
+        try:
+            yield desk
+        except BaseException:
+            await desk.stack.aclose()
+            raise
+        await self._return_desk(desk)
+
+    async def _borrow_desk(self, charge: Charge) -> Desk:
         idle = self._desks.get(charge.job, [])
         while idle:
             desk = idle.pop()
@@ -138,7 +148,7 @@ class Office:
             await desk.stack.aclose()
         return await self._open_desk(charge)
 
-    async def return_desk(self, desk: Desk) -> None:
+    async def _return_desk(self, desk: Desk) -> None:
         # Hooks run before a process's first page, not before each pump.
         desk.first.attempts.spider.hooks.start.clear()
         self._desks[desk.charge.job] = [*self._desks.pop(desk.charge.job, []), desk]

@@ -12,7 +12,7 @@ from skitter.celery.care import confirm_room, look_after, send_pumps
 from skitter.celery.charges import read_charge
 from skitter.celery.config import GRACE_S, PUMP_S
 from skitter.celery.unload import unloading
-from skitter.errors import SkitterError
+from skitter.errors import JobMissing, SkitterError
 from skitter.frontier.crew import log
 from skitter.frontier.tickets import renew_ticket, return_ticket
 from skitter.worker.loop import WorkerOptions
@@ -50,22 +50,20 @@ class Message:
 
 async def pump(office: Office, message: Message) -> Pumped:
     """Work on a job for PUMP_S, if the ticket is good; then see to the next pump."""
-    job, ticket = message.job, message.ticket
-    charge = await read_charge(await office.server(), job)
+    charge = await read_charge(await office.server(), message.job)
     if charge is None:  # over, or a message from long ago
-        return Pumped(job=job, pages=0, errors=0, seconds=0.0)
-    desk = await office.borrow_desk(charge)
-    began, before = time.monotonic(), (desk.tally.pages, desk.tally.errors)
-    if await renew_ticket(desk.frontier, ticket, ttl_s=ALIVE_S):
-        await _work(office, desk, message)
-        await return_ticket(desk.frontier, ticket)
-    done = Pumped(
-        job=job,
-        pages=desk.tally.pages - before[0],
-        errors=desk.tally.errors - before[1],
-        seconds=round(time.monotonic() - began, 3),
-    )
-    await office.return_desk(desk)
+        return Pumped(job=message.job, pages=0, errors=0, seconds=0.0)
+    async with office.desk(charge) as desk:
+        began, before = time.monotonic(), (desk.tally.pages, desk.tally.errors)
+        if await renew_ticket(desk.frontier, message.ticket, ttl_s=ALIVE_S):
+            await _work(office, desk, message)
+            await return_ticket(desk.frontier, message.ticket)
+        done = Pumped(
+            job=message.job,
+            pages=desk.tally.pages - before[0],
+            errors=desk.tally.errors - before[1],
+            seconds=round(time.monotonic() - began, 3),
+        )
     if not office.closing:
         await look_after(office, charge)
     return done
@@ -95,6 +93,8 @@ async def _work(office: Office, desk: Desk, message: Message) -> None:
                 await worker.run()
             finally:
                 await cancel_all(beside)
+    except JobMissing:
+        return  # it was purged, perhaps by a map_reduce that is done: nobody wants it any more
     except SkitterError as error:
         await log(desk.frontier, "error", f"celery-{os.getpid()}", str(error))
         raise
