@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 
 from skitter import Page, Politeness, Retries, Spider
 
@@ -37,3 +38,22 @@ slow = Spider("slow", politeness=Politeness(delay_s=0, max_in_flight=100))
 async def render(page: Page):
     await asyncio.sleep(float(os.environ.get("SLOW_S", "30")))
     yield {"url": page.url}
+
+
+#: Writes down each end of its crawl.
+ending = Spider(
+    "ending",
+    lambda: [os.environ["SKITTER_DEMO_URL"]],
+    politeness=Politeness(delay_s=0, max_in_flight=100),
+)
+
+
+@ending.page
+def nothing(page: Page):
+    yield {"url": page.url}
+
+
+@ending.on_finish
+def note(stats):
+    with Path("endings").open("a") as file:
+        file.write(f"{stats.done}\n")

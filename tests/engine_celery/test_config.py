@@ -82,6 +82,7 @@ def test_an_app_of_a_team_keeps_its_configuration_and_gets_our_tasks():
     assert app.conf.task_acks_late is False
     assert app.tasks["skitter.pump"].acks_late is True
     assert app.tasks["skitter.pump"].time_limit == HARD_LIMIT_S
+    assert "skitter.pump" not in Celery("another", set_as_current=False).tasks
 
 
 def stats(pending: int, state: State = State.RUN) -> Stats:

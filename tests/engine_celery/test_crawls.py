@@ -192,7 +192,7 @@ def slowly(station, **options: Any):
     def reduce(records, diary):
         """Callers need its name; see helper_reducers for what it does."""
 
-    reducer = station.app.task(name="slowly")(reduce).s(str(diary))
+    reducer = station.app.task(name="slowly", shared=False)(reduce).s(str(diary))
     polite = {"delay_s": 0, "max_in_flight": 20}
     urls = station.pages(200, "killed")
     return map_reduce(urls, reducer, app=station.app, **polite, **options), diary

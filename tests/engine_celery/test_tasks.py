@@ -219,3 +219,11 @@ def test_pumps_are_seen_in_status_beside_our_own_workers(busy):
     until(lambda: "celery" in busy.skitter("status", "scrape").stdout, deadline_s=WAIT_S)
     look = json.loads(busy.skitter("top", "scrape", "--once", "--json").stdout)
     assert isinstance(look, list)
+
+
+def test_the_hooks_for_the_end_of_a_crawl_run_once(busy):
+    spider = "engine_celery.helper_spiders:ending"
+    busy.crawl.delay(spider).get(timeout=WAIT_S)
+
+    until(lambda: status("ending", app=busy.app).ready)
+    assert (busy.folder / "endings").read_text() == "1\n"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kombu.exceptions import OperationalError
 
-from skitter.celery.charges import drop_charge, is_over, let_go, read_charges
+from skitter.celery.charges import drop_charge, has_finale, is_over, let_go, read_charges
 from skitter.errors import JobClosed, JobMissing
 from skitter.fleet.plan import REQUESTS_PER_WORKER
 from skitter.frontier.crew import heartbeats, leave, log, server_time, wanted_workers
@@ -50,10 +50,10 @@ async def look_after(office: Office, charge: Charge) -> None:
     stats = await frontier.stats()
     if not is_over(charge, stats):
         await send_pumps(office, frontier, charge, stats)
-    elif charge.reducer is None:
-        await let_go(frontier, charge)
+    elif has_finale(charge):
+        await send(office, frontier, charge, "skitter.finish")
     else:
-        await send(office, frontier, charge, "skitter.reduce")
+        await let_go(frontier, charge)
 
 
 async def look_after_all(office: Office) -> None:

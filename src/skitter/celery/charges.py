@@ -38,11 +38,17 @@ class Charge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     obey_robots: bool = True
     allow: tuple[str, ...] = ()  # private hosts that may be fetched
     out: str = ""  # where pumps load items; empty: somebody else does, or nobody
+    hooks: bool = False  # the spider has some for the end, and nobody else runs them
     reducer: dict[str, Any] | None = None  # a Celery signature
     context: dict[str, Any] | None = None  # of the task that waits for the reducer
     #: Sets a crawl apart from an earlier one of the same name: what a process remembers of that
     #: one (links, robots.txt) is not true of this.
     mark: str = msgspec.field(default_factory=lambda: secrets.token_hex(4))
+
+
+def has_finale(charge: Charge) -> bool:
+    """Whether something is to run once, when it is over."""
+    return charge.hooks or charge.reducer is not None
 
 
 async def take_charge(server: Server, charge: Charge) -> None:

@@ -18,6 +18,7 @@ from skitter.celery.charges import Charge, take_charge, take_charge_once
 from skitter.celery.envelope import ALONE, TASK, known_spider
 from skitter.errors import JobMissing
 from skitter.frontier.feed import feed
+from skitter.frontier.finale import reopen_finale
 from skitter.frontier.jobs import create_job, open_job
 from skitter.model import Added, Request
 from skitter.settings import JobOptions, Layout
@@ -126,7 +127,9 @@ async def begin_crawl(office: Office, options: CrawlOptions) -> HandedOver:
         obey_robots=options.obey_robots,
         lease_s=options.lease_s,
         allow=tuple(sorted(private)),
+        hooks=bool(spider.hooks.finish),
     )
+    await reopen_finale(frontier)
     await take_charge(frontier.shards[0].server, charge)
     await look_after(office, charge)
     return HandedOver(

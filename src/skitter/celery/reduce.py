@@ -1,13 +1,15 @@
 """map_reduce: fetch many pages, then run a reducer over what came of them, once.
 
 The pages are a job of their own on the frontier, named after the task. When nothing of it is left,
-whoever notices sends `skitter.reduce`; the finale on the server lets one of them run. A reducer
-whose process is killed half-way is run again by another; a reducer that has returned is not.
+whoever notices sends `skitter.finish`; the finale on the server lets one of them run. A reducer
+whose process is killed half-way is run again by another; a reducer that has returned is not. The
+hooks that a spider has for the end of its crawl run in the same way.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -18,17 +20,20 @@ from kombu.exceptions import EncodeError
 from kombu.utils.json import dumps
 
 from skitter.celery.care import look_after
-from skitter.celery.charges import Charge, drop_charge, read_charge, take_charge
+from skitter.celery.charges import Charge, drop_charge, let_go, read_charge, take_charge
 from skitter.celery.deliver import fail, succeed
 from skitter.celery.intake import open_pages
 from skitter.errors import JobMissing, SkitterError, UsageError
+from skitter.frontier.crew import log
 from skitter.frontier.dead import dead_letters
 from skitter.frontier.feed import feed
 from skitter.frontier.finale import Turn, claim_finale, conclude
 from skitter.frontier.items import read_items
 from skitter.frontier.jobs import open_job, purge_job
 from skitter.model import Request
+from skitter.spider import load_spider
 from skitter.spider.blame import describe
+from skitter.spider.spider import run_hooks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
@@ -100,8 +105,8 @@ async def begin(office: Office, charge: Charge, urls: Sequence[str], pace: Pace)
     await look_after(office, charge)
 
 
-def run(office: Office, job: str) -> None:
-    """Run the reducer, if it is our turn; see to it that the caller has its result."""
+def finish(office: Office, job: str) -> None:
+    """Run the reducer, if it is our turn, and see to it that the caller has its result."""
     claim = secrets.token_hex(8)
     found = office.run(_claim(office, job, claim))
     if found is None:
@@ -109,11 +114,15 @@ def run(office: Office, job: str) -> None:
     charge, frontier, reduced = found
     if reduced is None:
         with _kept(office, frontier, claim):
-            reduced = _reduce(office, charge, frontier)
+            run = _reduce if charge.reducer else _run_hooks
+            reduced = run(office, charge, frontier)
         if not office.run(conclude(frontier, claim, msgspec.json.encode(reduced))):
             return  # we were too slow, and somebody else's run counts
-    _deliver(office, charge, reduced)
-    office.run(_clean_up(office, frontier))
+    if charge.reducer:
+        _deliver(office, charge, reduced)
+        office.run(_clean_up(office, frontier))
+    else:
+        office.run(let_go(frontier, charge))
 
 
 async def _claim(
@@ -145,6 +154,20 @@ def _reduce(office: Office, charge: Charge, frontier: Frontier) -> Reduced:
         return Reduced(error=f"{signature.task}: {describe(error)}")
     except Exception as error:
         return Reduced(error=f"{signature.task} failed: {describe(error)}")
+
+
+def _run_hooks(office: Office, charge: Charge, frontier: Frontier) -> Reduced:
+    async def run() -> Reduced:
+        try:
+            hooks = load_spider(charge.target).hooks.finish
+            await run_hooks(hooks, await frontier.stats())
+        except Exception as error:
+            text = f"an on_finish hook failed: {describe(error)}"
+            await log(frontier, "error", f"celery-{os.getpid()}", text)
+            return Reduced(error=text)
+        return Reduced()
+
+    return office.run(run())
 
 
 def _records(office: Office, frontier: Frontier) -> Iterator[dict[str, Any]]:

@@ -152,9 +152,9 @@ def summarize(records: Iterable[Any]) -> dict[str, Any]:
 # --- the machinery --------------------------------------------------------------------------------
 
 
-def run_reducer(self: Any, job: str) -> None:
-    """All pages of a map_reduce are there."""
-    reduce.run(office_of(self.app), job)
+def finish(self: Any, job: str) -> None:
+    """All pages of a job are there: run its reducer, or its spider's hooks."""
+    reduce.finish(office_of(self.app), job)
 
 
 def run_pump(self: Any, job: str, ticket: str) -> pump.Pumped:
@@ -187,7 +187,7 @@ TASKS: dict[str, tuple[Callable[..., Any], type[Any], dict[str, Any]]] = {
     "skitter.crawl": (crawl, Crawl, BOUND),
     "skitter.map_reduce": (map_reduce, MapReduce, LATER),
     "skitter.summarize": (summarize, Task, {}),
-    "skitter.reduce": (run_reducer, Task, QUIET),
+    "skitter.finish": (finish, Task, QUIET),
     "skitter.pump": (run_pump, Task, BOUND | LIMITED),
     "skitter.watch": (watch, Task, QUIET),
 }
@@ -199,6 +199,7 @@ def add_tasks(app: Any) -> None:
         app.task(
             name=name,
             base=base,
+            shared=False,  # not with other apps of the process
             acks_late=True,
             reject_on_worker_lost=True,
             serializer="json",

@@ -32,13 +32,20 @@ class Finale(NamedTuple):
 
 
 async def claim_finale(frontier: Frontier, claim: str, *, ttl_s: float) -> Finale:
-    """Take it on for so long; with the same claim again, keep it. For jobs of one shard."""
-    [shard] = frontier.shards
-    turn, value = await shard.call("finale", claim=claim, ttl_ms=ms(ttl_s))
+    """Take it on for so long; with the same claim again, keep it.
+
+    Of a job with several shards only the first is looked at: ask `stats` before.
+    """
+    turn, value = await frontier.shards[0].call("finale", claim=claim, ttl_ms=ms(ttl_s))
     return Finale(Turn(turn.decode()), value)
 
 
 async def conclude(frontier: Frontier, claim: str, value: bytes) -> bool:
     """It has run. False: it was taken over meanwhile, and this value does not count."""
-    [shard] = frontier.shards
-    return bool(await shard.call("conclude", claim=claim, value=value))
+    return bool(await frontier.shards[0].call("conclude", claim=claim, value=value))
+
+
+async def reopen_finale(frontier: Frontier) -> None:
+    """The job goes on: there will be another end."""
+    shard = frontier.shards[0]
+    await shard.server.command("DEL", shard.keys.key("finale"))
