@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -191,15 +192,17 @@ async def _pages(frontier: Frontier) -> AsyncIterator[list[dict[str, Any]]]:
 @contextmanager
 def _kept(office: Office, frontier: Frontier, claim: str) -> Iterator[None]:
     """Hold the finale from the loop's thread, which the reducer cannot block."""
-    keeping = office.start(_keep(frontier, claim))
+    over = threading.Event()
+    keeping = office.start(_keep(frontier, claim, over))
     try:
         yield
     finally:
+        over.set()  # the Redis client may swallow a cancellation
         keeping.cancel()
 
 
-async def _keep(frontier: Frontier, claim: str) -> None:
-    while True:
+async def _keep(frontier: Frontier, claim: str, over: threading.Event) -> None:
+    while not over.is_set():
         await asyncio.sleep(HOLD_S / 4)
         with suppress(SkitterError):
             await claim_finale(frontier, claim, ttl_s=HOLD_S)
