@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from skitter.model import DeadLetter, Result
 
 DEAD_S = 0.2
+LOCK_MS = 30_000
 
 
 class ScrapeFailed(Exception):
@@ -63,13 +64,29 @@ async def deliver_dead(office: Office, frontier: Frontier, stop: asyncio.Event) 
     """Tell those who wait for a page that it is dead; their task is its record from then on."""
     while not stop.is_set():
         try:
-            async for letter in dead_letters(frontier):
-                await deliver(office.app, partial(_fail, office.app, letter))
-                await drop(frontier, [letter])
+            if (await frontier.stats()).dead and await _lock(frontier):
+                await _deliver_dead(office, frontier)
         except SkitterError as error:
             if not error.retryable:
                 raise
         await asyncio.sleep(DEAD_S)
+
+
+async def _deliver_dead(office: Office, frontier: Frontier) -> None:
+    try:
+        async for letter in dead_letters(frontier):
+            await deliver(office.app, partial(_fail, office.app, letter))
+            await drop(frontier, [letter])
+    finally:
+        shard = frontier.shards[0]
+        await shard.server.command("DEL", shard.keys.key("telling"))
+
+
+async def _lock(frontier: Frontier) -> bool:
+    """One pump at a time, or callbacks would run twice. It is no more than that, and expires."""
+    shard = frontier.shards[0]
+    words = (shard.keys.key("telling"), shard.client, "NX", "PX", LOCK_MS)
+    return bool(await shard.server.command("SET", *words))
 
 
 async def deliver(app: Any, send: Callable[[], None]) -> None:

@@ -64,6 +64,7 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "workers": KeySpec("hash", "worker -> msgpack of its last heartbeat"),
     "tickets": KeySpec("zset", "ticket -> ms: pumps of an outside engine that may work"),
     "finale": KeySpec("hash", "what runs once when all is done: who does it, what came of it"),
+    "telling": KeySpec("string", "which pump tells callers of pages that are dead; expires"),
     "events": KeySpec("stream", "the log of all workers, capped"),
     "recent": KeySpec("hash", "verb -> number and answer of a client's last call", family="client"),
 }
