@@ -42,6 +42,10 @@ IDEMPOTENT: Any = {
     "control": lambda t: ([("state", "pause"), ("max_pages", 3)], {"create": 0}),
     "beat": lambda t: ([], {"name": "w1", "message": b"x"}),
     "group": lambda t: ([], {"name": "load"}),
+    "issue": lambda t: ([("t1",)], {"wanted": 2, "ttl_ms": 5000}),
+    "renew": lambda t: ([("t0",)], {"ttl_ms": 9000}),
+    "finale": lambda t: ([], {"claim": "me", "ttl_ms": 9000}),
+    "conclude": lambda t: ([], {"claim": "me", "value": "it"}),
     "host": lambda t: ([("a.test", "c.test")], {"field": "blocked_for_ms", "value": 4000}),
     "allow": lambda t: ([], {"told": 9, "keep": 1}),
     "grant": lambda t: ([(3, 1, 2, 5), (1, 0, 1, 90)], {}),
@@ -51,6 +55,8 @@ IDEMPOTENT: Any = {
 async def prepare(raw, clock):
     """The job of CALLS; its leases have run out, and nobody took them back yet."""
     await raw.control(max_pages=50)
+    await raw.shard.call("issue", ["t0"], wanted=1, ttl_ms=5000)
+    await raw.shard.call("finale", claim="me", ttl_ms=5000)
     await raw.add(*"423156")
     grant = await raw.lease(4, ttl_ms=1000)
     await raw.bury(grant.claims[0])

@@ -12,9 +12,10 @@ COST   O(1)
 --@include clock finished
 local value = redis.call('HGET', finale, 'value')
 if value then return { 'done', value } end
-if not is_finished() then return { 'wait', '' } end
-
 local held_by, expires = unpack(redis.call('HMGET', finale, 'claim', 'until'))
-if held_by and held_by ~= claim and tonumber(expires) > now_ms then return { 'held', '' } end
+if held_by ~= claim then
+  if not is_finished() then return { 'wait', '' } end
+  if held_by and tonumber(expires) > now_ms then return { 'held', '' } end
+end
 redis.call('HSET', finale, 'claim', claim, 'until', now_ms + ttl_ms)
 return { 'yours', '' }
