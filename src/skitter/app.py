@@ -84,7 +84,7 @@ async def open_worker(
     seeds = [seed.url for seed in spider.known_seeds]
     guard = Guard.for_seeds(seeds, also=manners.allowed_hosts)
     async with HttpFetcher(manners.fetch, guard=guard) as fetcher:
-        memory, logbook = LinkMemory(), Logbook()
+        memory, logbook = LinkMemory(lambda: frontier.epoch), Logbook()
         robots = RobotsBook(frontier, fetcher, guard, manners.fetch.user_agent)
         obeyed = robots if manners.obey_robots else None
         policy = Policy(accept=spider.accept)

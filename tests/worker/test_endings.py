@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skitter.errors import ServerUnreachable
+from skitter.frontier.jobs import create_job, purge_job
 from skitter.model import Completion, Failure, Request
 from skitter.worker.attempt import Ending
 from skitter.worker.endings import Endings, LinkMemory
@@ -15,7 +16,7 @@ async def leases(frontier, count):
 
 async def test_each_kind_of_ending_reaches_the_frontier(frontier):
     one, two, three = await leases(frontier, 3)
-    endings = Endings(frontier, LinkMemory(), lambda level, text: None)
+    endings = Endings(frontier, LinkMemory(lambda: frontier.epoch), lambda level, text: None)
     endings.add(Ending(done=Completion(lease=one, items=[1])))
     endings.add(Ending(retry=Failure(lease=two, error="slow")))
     endings.add(Ending(bury=Failure(lease=three, error="404")))
@@ -29,7 +30,7 @@ async def test_each_kind_of_ending_reaches_the_frontier(frontier):
 
 async def test_block_pages_and_skipped_ones_are_counted_for_all_to_see(frontier):
     one, two = await leases(frontier, 2)
-    endings = Endings(frontier, LinkMemory(), lambda level, text: None)
+    endings = Endings(frontier, LinkMemory(lambda: frontier.epoch), lambda level, text: None)
     endings.add(Ending(retry=Failure(lease=one, error="blocked"), blocked=True))
     endings.add(Ending(done=Completion(lease=two), skipped="image/png"))
 
@@ -40,7 +41,7 @@ async def test_block_pages_and_skipped_ones_are_counted_for_all_to_see(frontier)
 
 
 async def test_links_are_remembered_only_when_the_completion_took_effect(frontier):
-    memory = LinkMemory()
+    memory = LinkMemory(lambda: frontier.epoch)
     endings = Endings(frontier, memory, lambda level, text: None)
     [lease] = await leases(frontier, 1)
     await frontier.release([lease])
@@ -56,6 +57,49 @@ async def test_links_are_remembered_only_when_the_completion_took_effect(frontie
     await endings.flush()
 
     assert link.url in memory.urls
+
+
+async def hand_in_a_link(frontier, memory) -> str:
+    endings = Endings(frontier, memory, lambda level, text: None)
+    [lease] = await leases(frontier, 1)
+    link = Request(url="https://a.test/link")
+    endings.add(Ending(done=Completion(lease=lease, links=[link])))
+    await endings.flush()
+    assert link.url in memory.urls
+    return link.url
+
+
+async def test_links_of_a_job_that_was_made_anew_are_forgotten(frontier, server):
+    memory = LinkMemory(lambda: frontier.epoch)
+    link = await hand_in_a_link(frontier, memory)
+
+    await purge_job(frontier)
+    await create_job(server, frontier.job)
+    await frontier.lease(1)
+
+    assert link not in memory.urls
+
+
+async def test_links_are_forgotten_behind_a_new_connection(frontier, server):
+    """The server may have been restarted, without its last second."""
+    memory = LinkMemory(lambda: frontier.epoch)
+    link = await hand_in_a_link(frontier, memory)
+
+    await server.client.connection_pool.disconnect()
+    await frontier.stats()
+
+    assert link not in memory.urls
+
+
+async def test_links_that_went_in_before_a_restart_are_not_remembered_after_it(frontier, server):
+    memory = LinkMemory(lambda: frontier.epoch)
+    before = frontier.epoch
+    await server.client.connection_pool.disconnect()
+    await frontier.stats()
+
+    memory.add([Request(url="https://a.test/link")], epoch=before)
+
+    assert not memory.urls
 
 
 async def test_while_the_server_is_away_results_are_kept(frontier, monkeypatch):

@@ -11,7 +11,7 @@ import random
 import re
 import time
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -54,7 +54,8 @@ OLDEST = {"redis": (7, 0), "valkey": (7, 2)}  # script flags; a Valkey below 7.2
 @asynccontextmanager
 async def connect(url: str, *, password: str | None = None) -> AsyncIterator[Server]:
     """A server at any of SCHEMES, checked to be fit for a frontier; closed at the end."""
-    server = Server(_client(url, password), where=redact(url))
+    links = Links()
+    server = Server(_client(url, password, links), where=redact(url), links=links)
     try:
         for facts in await inspect(server):
             check_fitness(facts)
@@ -73,11 +74,20 @@ async def _close(client: Redis | RedisCluster) -> None:
 
 
 @dataclass(slots=True)
+class Links:
+    """How often a connection was made. Behind a new one there may be a server that was restarted,
+    and does not know what it knew; the client makes new ones without a word."""
+
+    made: int = 0
+
+
+@dataclass(slots=True)
 class Server:
     """A connected server: runs scripts and plain commands, answers errors in our words."""
 
     client: Redis | RedisCluster
     where: str = "the server"
+    links: Links = field(default_factory=Links)
     patience_s: float = 10.0  # how long to repeat a call while the server is away
     on_away: Callable[[], Awaitable[object]] | None = None  # e.g. start it again
 
@@ -248,7 +258,7 @@ def _refused(where: str, error: Exception) -> ServerRefused:
     )
 
 
-def _client(url: str, password: str | None = None) -> Redis | RedisCluster:
+def _client(url: str, password: str | None, links: Links) -> Redis | RedisCluster:
     scheme = url.partition("://")[0]
     options: dict[str, Any] = {
         "socket_connect_timeout": CONNECT_S,
@@ -261,28 +271,45 @@ def _client(url: str, password: str | None = None) -> Redis | RedisCluster:
     try:
         if scheme in ("redis", "rediss", "unix"):
             pool = ConnectionPool.from_url(url, retry=once, **options)
-            pool.connection_class = _quick(pool.connection_class)
+            pool.connection_class = _ours(pool.connection_class, links)
             return Redis.from_pool(pool)
         if scheme == "redis+cluster":
-            return RedisCluster.from_url("redis" + url.removeprefix(scheme), **options)
+            cluster = RedisCluster.from_url("redis" + url.removeprefix(scheme), **options)
+            return _watch_cluster(cluster, links)
         if scheme == "redis+sentinel":
-            return _sentinel_client(url, retry=once, **options)
+            client = _sentinel_client(url, retry=once, **options)
+            pool = client.connection_pool
+            pool.connection_class = _ours(pool.connection_class, links)
+            return client
     except ValueError as error:
         raise BadOption("--redis", redact(url), f"a server's URL ({error})") from error
     raise BadOption("--redis", redact(url), "a URL that begins with " + ", ".join(SCHEMES))
 
 
-def _quick(connection: type[Any]) -> type[Any]:
-    """The same connection, with hiredis to pack commands: half the client's time of a batch.
-
-    redis-py does so in its blocking client, and not yet in the asyncio one.
+def _ours(connection: type[Any], links: Links) -> type[Any]:
+    """The same connection, counted, and with hiredis to pack commands: half the client's time of a
+    batch. redis-py does so in its blocking client, and not yet in the asyncio one.
     """
+
+    async def _connect(self: Any) -> None:
+        links.made += 1
+        await connection._connect(self)
 
     def pack_command(_: Any, *args: Any) -> list[bytes]:
         words = args[0].split() if isinstance(args[0], str) else (args[0],)  # "CONFIG GET"
         return [hiredis.pack_command((*words, *args[1:]))]
 
-    return type(f"Quick{connection.__name__}", (connection,), {"pack_command": pack_command})
+    methods = {"pack_command": pack_command, "_connect": _connect}
+    return type(f"Our{connection.__name__}", (connection,), methods)
+
+
+def _watch_cluster(client: RedisCluster, links: Links) -> RedisCluster:
+    """Its nodes make connections of the class that its options name."""
+    options = client.connection_kwargs
+    options["connection_class"] = _ours(options["connection_class"], links)
+    for node in client.nodes_manager.startup_nodes.values():
+        node.connection_class = options["connection_class"]
+    return client
 
 
 def _sentinel_client(url: str, **options: Any) -> Redis:

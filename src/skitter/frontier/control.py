@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -37,7 +38,7 @@ async def configure(frontier: Frontier, options: JobOptions, *, create: bool = F
     if frontier.layout.shards > 1:
         values |= {"shards": frontier.layout.shards}
     if create:
-        values |= {"state": State.RUN.value}
+        values |= {"state": State.RUN.value, "born": secrets.randbelow(2**53)}
     await _write(frontier, values, create=create)
     frontier.options = options
     await settle_hosts(frontier)

@@ -33,7 +33,7 @@ from skitter.settings import check_number
 from skitter.urls import shard_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from skitter.frontier.shard import Shard
     from skitter.model import Completion, Lease, Request
@@ -58,6 +58,13 @@ class Frontier:
     options: JobOptions
     shards: list[Shard]
     _options_at: float = field(default_factory=time.monotonic)
+    _lives: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)  # shard -> state, born
+
+    @property
+    def epoch(self) -> Hashable:
+        """As long as it is the same, what the server has taken in, it has. Another: perhaps not. It
+        may have been restarted without its last second, or the job was made anew."""
+        return self.shards[0].server.links.made, *sorted(self._lives.items())
 
     async def add(self, requests: Iterable[Request], *, links: bool = False) -> list[Added]:
         """Offer requests. Links that a handler found are not held back by max_pending."""
@@ -115,7 +122,8 @@ class Frontier:
     async def _lease_part(self, shard: int, limit: int, ttl_s: float) -> tuple[Leased, int]:
         """What one shard hands out, and how many its share of max_pages was short of."""
         answer = await self.shards[shard].call("lease", limit=limit, ttl_ms=ms(ttl_s))
-        state, again_ms, token, is_short, *rows = answer
+        state, again_ms, token, is_short, born, *rows = answer
+        self._lives[shard] = state, born
         leases = [
             open_lease(fp, record, trouble, token.decode())
             for fp, record, trouble in zip(rows[::3], rows[1::3], rows[2::3], strict=True)

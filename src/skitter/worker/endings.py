@@ -13,7 +13,7 @@ from skitter.frontier.items import count, set_aside
 from skitter.model import Ended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
     from skitter.frontier.frontier import Frontier
     from skitter.model import Completion, Request
@@ -28,20 +28,34 @@ LONGEST_PAUSE_S = 5.0
 class LinkMemory:
     """Links that were lately added, so that a link on every page costs a look-up and no call.
 
-    When it is full, the older half is forgotten. A link that is forgotten is offered again, and
-    the frontier knows it.
+    When it is full, the older half is forgotten; in another epoch, all. A link that is forgotten
+    is offered again, and the frontier knows it. One that is remembered and not there is lost.
     """
 
+    epoch: Callable[[], Hashable] = lambda: None  # the frontier's
     size: int = 100_000
-    urls: dict[str, None] = field(default_factory=dict)  # of plain GETs, oldest first
+    _urls: dict[str, None] = field(default_factory=dict)  # of plain GETs, oldest first
+    _epoch: Hashable = None
 
-    def add(self, links: Iterable[Request]) -> None:
+    @property
+    def urls(self) -> dict[str, None]:
+        """Those that the frontier has for certain."""
+        if self._epoch != (now := self.epoch()):
+            self._epoch = now
+            self._urls.clear()
+        return self._urls
+
+    def add(self, links: Iterable[Request], *, epoch: Hashable = None) -> None:
+        """Remember what was handed in, and answered, in that epoch."""
+        urls = self.urls
+        if epoch != self._epoch:
+            return
         for one in links:
             if one.method == "GET" and not one.unique:
-                self.urls[one.url] = None
-        if len(self.urls) > self.size:
-            for url in list(islice(self.urls, len(self.urls) // 2)):
-                del self.urls[url]
+                urls[one.url] = None
+        if len(urls) > self.size:
+            for url in list(islice(urls, len(urls) // 2)):
+                del urls[url]
 
 
 @dataclass(slots=True)
@@ -118,7 +132,8 @@ class Endings:
         retries = [ending.retry for ending in batch if ending.retry]
         graves = [ending.bury for ending in batch if ending.bury]
         if done:
-            self._note(done, await self.frontier.complete(done))
+            epoch = self.frontier.epoch
+            self._note(done, await self.frontier.complete(done), epoch)
         if retries:
             await self.frontier.retry(retries)
         if graves:
@@ -136,11 +151,11 @@ class Endings:
             self.tally.rejected += 1
             self.log("warning", f"an item of {one.url} was set aside: {one.field}: {one.reason}")
 
-    def _note(self, done: list[Completion], answers: list[Ended]) -> None:
+    def _note(self, done: list[Completion], answers: list[Ended], epoch: Hashable) -> None:
         for completion, answer in zip(done, answers, strict=True):
             if answer is Ended.DONE:
                 self.tally.pages += 1
-                self.memory.add(completion.links)
+                self.memory.add(completion.links, epoch=epoch)
             else:
                 self.tally.late += 1
                 self.log("warning", f"{completion.lease.url}: too late, somebody else has it")

@@ -23,6 +23,8 @@ for at = EACH.start, #ARGV, EACH.stride do
   limit_is_new = limit_is_new or ARGV[at] == 'max_pages'
   if ARGV[at + 1] == '' then
     redis.call('HDEL', control, ARGV[at])
+  elseif ARGV[at] == 'born' then
+    redis.call('HSETNX', control, 'born', ARGV[at + 1]) -- once in a job's life
   else
     redis.call('HSET', control, ARGV[at], ARGV[at + 1])
   end

@@ -19,5 +19,7 @@ for _, fp in ipairs(fps) do
   local forgotten = forget == 1 and not limits.blocks and forget_exact(fp)
   count(forgotten and 'seen' or 'dropped', forgotten and -1 or 1)
 end
+-- Workers remember which links they have added lately; they must not remember these.
+if forget == 1 and #fps > 0 then redis.call('HINCRBY', control, 'born', 1) end
 write_counters()
 return remember(#fps)

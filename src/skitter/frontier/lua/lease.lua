@@ -10,8 +10,8 @@ ARGV   limit    int    how many at the most
        ttl_ms   int    how long they are ours
        token    text   proof of the lease
 REPLY  state, ms until something may change (-1: nothing will), token, short (1: this shard's share
-       of max_pages was all that held more back), then per request: fingerprint, record, trouble or
-       empty
+       of max_pages was all that held more back), born (another number: what was known before is
+       not), then per request: fingerprint, record, trouble or empty
 COST   O(limit * log N), whatever the number of hosts and URLs
 ]]
 --@include once handing_out reap wake take commit budget
@@ -55,11 +55,13 @@ end
 
 local short = handing_out and limits.shared and #fps < limit and pages_left() <= 0
   and redis.call('ZCARD', due) > 0
-local reply = { limits.state, next_change(handing_out), token, short and 1 or 0 }
+local reply = {
+  limits.state, next_change(handing_out), token, short and 1 or 0, limits.born or '',
+}
 local records = bulk_read('HMGET', task, fps)
 local troubles = redis.call('EXISTS', trouble) == 1 and bulk_read('HMGET', trouble, fps) or {}
 for i, fp in ipairs(fps) do
-  local at = 3 * i + 1
+  local at = 3 * i + 2
   reply[at + 1], reply[at + 2], reply[at + 3] = fp, records[i] or '', troubles[i] or ''
 end
 return reply

@@ -11,11 +11,11 @@ local LIMITS = {
 
 local function read_limits()
   local values = redis.call('HMGET', control, 'state', 'bloom_blocks', 'bloom_hashes', 'lifo',
-    'shards', unpack(LIMITS))
+    'shards', 'born', unpack(LIMITS))
   if not values[1] or values[1] == 'purge' then error({ err = 'GONE ' .. control }) end
   local limits = { state = values[1], blocks = tonumber(values[2]), hashes = tonumber(values[3]) }
-  limits.lifo, limits.shared = values[4] == '1', values[5] and true
-  for i, name in ipairs(LIMITS) do limits[name] = tonumber(values[i + 5]) or math.huge end
+  limits.lifo, limits.shared, limits.born = values[4] == '1', values[5] and true, values[6]
+  for i, name in ipairs(LIMITS) do limits[name] = tonumber(values[i + 6]) or math.huge end
   if limits.delay_ms == math.huge then limits.delay_ms = 0 end
   limits.running = limits.state == 'run' or limits.state == 'drain'
   limits.open = limits.state == 'run' or limits.state == 'pause'
