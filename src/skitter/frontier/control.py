@@ -71,6 +71,16 @@ async def read_control(shard: Shard) -> dict[str, str]:
     return {name.decode(): value.decode("utf-8", "replace") for name, value in raw.items()}
 
 
+async def set_adopted(frontier: Frontier) -> None:
+    """What the job has seen was numbered by scrapy-redis: its nodes go on like that."""
+    await _write(frontier, {"adopted": 1})
+
+
+async def is_adopted(frontier: Frontier) -> bool:
+    shard = frontier.shards[0]
+    return bool(await shard.server.command("HGET", shard.keys.key("control"), "adopted"))
+
+
 async def read_states(frontier: Frontier) -> list[str | None]:
     """The state of each shard; None: it was never made."""
     return [(await read_control(shard)).get("state") for shard in frontier.shards]

@@ -18,7 +18,7 @@ SILENCE_S = 15.0
 
 
 #: Kinds of heartbeats that fetch pages.
-FETCHING = frozenset({"worker", "celery"})
+FETCHING = frozenset({"worker", "celery", "scrapy"})
 
 
 class Vitals(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class Heartbeat(Vitals, frozen=True, kw_only=True):
     name: str
     host: str
     pid: int
-    kind: str = "worker"  # worker, celery, loader
+    kind: str = "worker"  # worker, celery, scrapy, loader
     started_at: float
     at: float
     memory_mb: float = 0.0

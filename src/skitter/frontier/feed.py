@@ -78,13 +78,14 @@ async def _take(frontier: Frontier, messages: list[bytes]) -> list[bytes]:
         except (UsageError, *NOT_PLAIN) as error:
             rejected.append((message, str(error)))
     answers = await frontier.add_offers([offer for _, offer in offers])
-    await _reject(frontier, rejected)
+    await reject(frontier, rejected)
     refused = (Added.FULL, Added.CLOSED)  # they stay in the list until there is room
     taken = [m for (m, _), said in zip(offers, answers, strict=True) if said not in refused]
     return taken + [message for message, _ in rejected]
 
 
-async def _reject(frontier: Frontier, rejected: list[tuple[bytes, str]]) -> None:
+async def reject(frontier: Frontier, rejected: Sequence[tuple[bytes, str]]) -> None:
+    """What was fed and cannot be crawled is a dead letter, with its text and the reason."""
     each: list[object] = []
     for message, reason in rejected:
         text = message.decode("utf-8", "replace")

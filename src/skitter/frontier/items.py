@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from skitter.errors import InfrastructureError
-from skitter.frontier.wire import decode, encode
+from skitter.frontier.wire import decode, encode, encode_item
 from skitter.model import Result
+from skitter.urls import shard_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.shard import Shard
+    from skitter.model import Lease
 
 PAGE = 500
 GROUP = "load"
@@ -43,6 +45,16 @@ async def remove_items(frontier: Frontier, results: Sequence[Result]) -> int:
     for shard, ids in _by_shard(frontier, results):
         removed += await shard.server.command("XDEL", shard.keys.key("items"), *ids)
     return removed
+
+
+async def put_items(frontier: Frontier, lease: Lease, items: Sequence[Any]) -> None:
+    """Items of a page that will not be completed, as lua/complete.lua writes them."""
+    shard = frontier.shards[shard_of(lease.host, len(frontier.shards))]
+    for index, item in enumerate(items):
+        await shard.server.command(
+            "XADD", shard.keys.key("items"), "*",
+            "fp", lease.fingerprint, "n", index, "item", encode_item(item, lease),
+        )  # fmt: skip
 
 
 class Aside(msgspec.Struct, frozen=True, kw_only=True):

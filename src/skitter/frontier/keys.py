@@ -61,6 +61,7 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "items": KeySpec("stream", "what handlers yielded, until a reader acknowledges it"),
     "rejected": KeySpec("stream", "items that could not be stored, with the reason; capped"),
     "robots": KeySpec("string", "robots.txt as it was answered, until it expires", family="host"),
+    "feeding": KeySpec("hash", "batch -> messages of a feed that are not in the frontier yet"),
     "workers": KeySpec("hash", "worker -> msgpack of its last heartbeat"),
     "tickets": KeySpec("zset", "ticket -> ms: pumps of an outside engine that may work"),
     "finale": KeySpec("hash", "what runs once when all is done: who does it, what came of it"),

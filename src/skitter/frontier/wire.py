@@ -148,7 +148,8 @@ def seal_offers(
     )
 
 
-def _encode_item(item: Any, lease: Lease) -> bytes:
+def encode_item(item: Any, lease: Lease) -> bytes:
+    """As the item stream holds it. Raises BadOption."""
     try:
         # The address travels with the item: the frontier forgets a request that is done.
         return encode({"url": lease.url, "item": item})
@@ -159,7 +160,7 @@ def _encode_item(item: Any, lease: Lease) -> bytes:
 
 
 def _check_item(item: Any, lease: Lease, *, raw: bool) -> bytes:
-    data: bytes = item if raw else _encode_item(item, lease)
+    data: bytes = item if raw else encode_item(item, lease)
     if len(data) > MAX_ITEM_BYTES:
         raise TooBig(f"an item of {lease.url}", size_bytes=len(data), limit_bytes=MAX_ITEM_BYTES)
     return data

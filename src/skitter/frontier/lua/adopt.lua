@@ -1,0 +1,26 @@
+--[[
+adopt: remember requests that somebody else has done, so that nobody does them again.
+
+EACH   fp       text
+REPLY  a code per fingerprint: NEW, or SEEN if it was known
+COST   O(fingerprints); one split of at most 512 fingerprints per 200 new ones
+]]
+--@include once accept commit
+local answer = answered()
+if answer then return answer end
+
+local codes, new = {}, 0
+for at = EACH.start, #ARGV do
+  local is_new = admit(ARGV[at])
+  new = new + (is_new and 1 or 0)
+  codes[#codes + 1] = is_new and NEW or SEEN
+end
+if new > 0 then -- whose pages they were, nobody knows: a host by this name stands for all
+  local known = host('adopted')
+  known.pages = known.pages + new
+end
+count('seen', new)
+count('done', new)
+write_accepted()
+commit()
+return remember(codes)

@@ -1,0 +1,48 @@
+--[[
+feed: take messages that somebody pushed to a key of their own, and keep them aside until they are
+in the frontier. What a node took and did not finish in time is taken over, under its old name.
+
+FLAGS  allow-oom
+KEYS   feeding  hash   batch -> ms at which it may be taken over, and its messages
+ARGV   limit    int    how many messages at the most
+       ttl_ms   int    how long a batch is left to its node
+       token    text   names the batch
+EACH   key      text   a list, set or zset; the first that has messages is read
+REPLY  the name of the batch and its messages; nothing if there are none
+COST   O(limit * log N), and the batches that nodes hold now
+]]
+--@include once clock
+local answer = answered()
+if answer then return answer end
+
+local function keep(batch, messages)
+  redis.call('HSET', feeding, batch, cmsgpack.pack({ now_ms + ttl_ms, messages }))
+  table.insert(messages, 1, batch)
+  return remember(messages)
+end
+
+local function abandoned()
+  local batches = redis.call('HGETALL', feeding)
+  for i = 1, #batches, 2 do
+    local known = cmsgpack.unpack(batches[i + 1])
+    if known[1] <= now_ms then return batches[i], known[2] end
+  end
+end
+
+local READ = {
+  list = function(key) return redis.call('LPOP', key, limit) end,
+  set = function(key) return redis.call('SPOP', key, limit) end,
+  zset = function(key) -- the highest score first, as scrapy-redis does
+    local messages = redis.call('ZRANGE', key, 0, limit - 1, 'REV')
+    redis.call('ZREM', key, unpack(messages))
+    return messages
+  end,
+}
+
+local batch, messages = abandoned()
+if batch then return keep(batch, messages) end
+for at = EACH.start, #ARGV do
+  local read = READ[redis.call('TYPE', ARGV[at]).ok]
+  if read then return keep(token, read(ARGV[at])) end
+end
+return {}
