@@ -13,6 +13,7 @@ from skitter import errors, settings
 from skitter.cli.main import app
 from skitter.frontier.keys import JOBS, PUMPED, ROOMS, SHARD_KEYS
 from skitter.frontier.scripts import script, verbs
+from skitter.scrapy.table import ATTRIBUTES, SETTINGS, Row
 from skitter.urls import Canonical
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
@@ -132,7 +133,25 @@ def _commands(command: object, path: str) -> Iterator[tuple[str, object]]:
         yield from _commands(child, f"{path} {name}")
 
 
+def scrapy_page() -> str:
+    def table(rows: tuple[Row, ...], what: str) -> str:
+        lines = "\n".join(f"| `{row.name.replace(', ', '`, `')}` | {row.becomes} |" for row in rows)
+        return f"| {what} | here |\n|---|---|\n{lines}\n"
+
+    return (
+        NOTE.format(source="src/skitter/scrapy/table.py")
+        + "# What becomes of scrapy-redis's settings\n\nHonoured, needless, or refused with a "
+        "sentence when the spider opens; nothing is ignored in silence. Skitter's own: "
+        "`SKITTER_JOB` (the job's name), `SKITTER_LEASE_S` (60: after so many seconds the requests "
+        "of a dead node come back), `SKITTER_DIR` (an embedded server in that directory).\n\n"
+        + table(SETTINGS, "setting")
+        + "\n## Spiders\n\n"
+        + table(ATTRIBUTES, "attribute or method")
+    )
+
+
 PAGES = {
+    "scrapy.md": scrapy_page,
     "keys.md": keys_page,
     "scripts.md": scripts_page,
     "errors.md": errors_page,

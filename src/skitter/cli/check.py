@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -68,6 +69,25 @@ def audit_job(
         raise typer.Exit(1)
 
 
+async def _explain_any(frontier: Frontier, url: str, method: str, body: bytes) -> Explanation:
+    """By its URL, or by the name that an engine gave it."""
+    found = await why(frontier, url, method=method, body=body)
+    for identity in _identities(url) if found.state == "unknown" else ():
+        other = await why(frontier, url, identity=identity)
+        if other.state != "unknown":
+            return other
+    return found
+
+
+def _identities(url: str) -> list[str]:
+    """What Scrapy calls it, if Scrapy is here: its requests go by names of their own."""
+    if find_spec("scrapy") is None:
+        return []
+    from skitter.scrapy.identities import identities
+
+    return identities(url)
+
+
 def show_audit(report: AuditReport) -> None:
     counts = report.counts
     shown = [state for state in STATES if counts[state] or state != "dropped"]
@@ -111,7 +131,7 @@ def explain(
             return await why_all(frontier, url)
         if is_fingerprint(url):
             return [await why_fingerprint(frontier, url)]
-        return [await why(frontier, url, method=method, body=body.encode())]
+        return [await _explain_any(frontier, url, method, body.encode())]
 
     found = on_job(settings(redis, directory), job, work)
     if as_json:

@@ -220,13 +220,21 @@ async def _find(frontier: Frontier, url: str, method: str = "GET", body: str = "
     if not is_fingerprint(url):
         canonical = identify(url, frontier.layout.canonical).canonical
         known = fingerprint(canonical, method=method, body=body.encode())
-    letter = await find_dead(frontier, known)
+    letter = await find_dead(frontier, known) or await _find_by_url(frontier, url)
     if letter is None:
         raise UsageError(
             f"{shorten(url)} is not among the dead letters of {frontier.job!r}: "
             f"`skitter why {frontier.job} {shorten(url)}` tells where it is."
         )
     return letter
+
+
+async def _find_by_url(frontier: Frontier, url: str) -> DeadLetter | None:
+    """One that an engine gave an identity of its own."""
+    async for letter in dead_letters(frontier, Filter(url=url)):
+        if letter.url == url:
+            return letter
+    return None
 
 
 def _name(letter: DeadLetter) -> str:

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from skitter.cli import (
+    adopt,
     celery,
     check,
     crawl,
@@ -57,7 +58,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-for group in (crawl, celery, load, new, look, jobs, steer, crew, dead, check, server, show):
+for group in (crawl, celery, load, new, look, jobs, steer, crew, dead, check, adopt, server, show):
     group.add_to(app)
 
 

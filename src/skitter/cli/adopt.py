@@ -1,0 +1,76 @@
+"""Take over from others: adopt."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from skitter.cli.common import Directory, Json, Redis, on_server, settings
+from skitter.cli.output import emit_json, pairs, say
+from skitter.errors import UsageError
+
+PANEL = "Feed and watch"
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(rich_help_panel=PANEL)(adopt)
+
+
+def adopt(
+    whose: Annotated[str, typer.Argument(metavar="scrapy-redis", help="Whose queue it is.")],
+    spider: Annotated[str, typer.Option(help="The spider's name: the keys begin with it.")],
+    job: Annotated[
+        str | None, typer.Option(help="The job's name. Default: the spider's.", show_default=False)
+    ] = None,
+    requests_key: Annotated[
+        str, typer.Option(help="SCHEDULER_QUEUE_KEY, if it was set.")
+    ] = "%(spider)s:requests",
+    dupefilter_key: Annotated[
+        str, typer.Option(help="SCHEDULER_DUPEFILTER_KEY, if it was set.")
+    ] = "%(spider)s:dupefilter",
+    trust_pickle: Annotated[
+        bool,
+        typer.Option(
+            "--trust-pickle",
+            help="Read pickled requests: only if you trust all who can write to the server. Plain "
+            "types alone are read; what needs a class becomes a dead letter.",
+        ),
+    ] = False,
+    lifo: Annotated[bool, typer.Option("--lifo", help="The queue was a LifoQueue.")] = False,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Take over the queue and the dupefilter of a spider of scrapy-redis, counts verified.
+
+    Its nodes should be stopped. The old keys are kept, with :adopted at their end.
+    """
+    if whose != "scrapy-redis":
+        raise UsageError(f"cannot adopt from {whose!r}: only from scrapy-redis.")
+    from skitter.scrapy.adopt import Adoption
+    from skitter.scrapy.adopt import adopt as take_over
+
+    names = {"spider": spider}
+    adoption = Adoption(
+        spider=spider,
+        job=job or spider,
+        requests_key=requests_key % names,
+        dupefilter_key=dupefilter_key % names,
+        trust_pickle=trust_pickle,
+        lifo=lifo,
+    )
+    result = on_server(settings(redis, directory), lambda server: take_over(server, adoption))
+    if as_json:
+        emit_json(result)
+        return
+    pairs(
+        [
+            ("job", result.job),
+            ("requests", f"{result.entries:,} found"),
+            ("", f"{result.queued:,} queued, {result.known:,} known, {result.dead:,} dead letters"),
+            ("fingerprints", f"{result.fingerprints:,} found"),
+            ("", f"{result.remembered:,} remembered, {result.remembered_before:,} known"),
+        ]
+    )
+    say(f"The counts agree. Kept: {adoption.requests_key}:adopted and its dupefilter's.")

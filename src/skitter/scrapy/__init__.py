@@ -1,0 +1,49 @@
+"""Scrapy on the frontier: existing spiders, distributed, with nothing lost.
+
+SCHEDULER = "skitter.scrapy.Scheduler"
+DUPEFILTER_CLASS = "skitter.scrapy.RFPDupeFilter"
+ITEM_PIPELINES = {"skitter.scrapy.RedisPipeline": 300}
+
+scheduler, dupefilter   what Scrapy calls; answers at once
+spiders, pipelines      RedisSpider, RedisCrawlSpider, RedisPipeline, ItemPipeline
+fingerprinter           Skitter's rules of what is the same page, for those who want them
+exchange                what the engine's thread and the frontier's pass to each other
+node                    the frontier's thread, with
+taking, handin, feed    what it takes, hands in, and is fed
+job                     opened by the first node, removed by the last
+engine, refusals        the rooms that know what Scrapy keeps to itself
+codec, plain            requests as plain data, no pickle
+options, address, table settings: honoured, or refused with a sentence
+message                 what may stand in a message of the feed
+adopt                   takes over a queue of scrapy-redis
+"""
+
+from importlib.util import find_spec
+
+from skitter.errors import UsageError
+
+if find_spec("scrapy") is None:
+    raise UsageError("skitter.scrapy needs Scrapy: pip install 'skitter[scrapy]'")
+
+from skitter.scrapy.dupefilter import RFPDupeFilter
+from skitter.scrapy.fingerprinter import RequestFingerprinter
+from skitter.scrapy.pipelines import ItemPipeline, RedisPipeline
+from skitter.scrapy.queue import FifoQueue, LifoQueue, PriorityQueue
+from skitter.scrapy.scheduler import Scheduler
+from skitter.scrapy.spiders import RedisCrawlSpider, RedisMixin, RedisSpider
+from skitter.scrapy.stats import RedisStatsCollector
+
+__all__ = [
+    "FifoQueue",
+    "ItemPipeline",
+    "LifoQueue",
+    "PriorityQueue",
+    "RFPDupeFilter",
+    "RedisCrawlSpider",
+    "RedisMixin",
+    "RedisPipeline",
+    "RedisSpider",
+    "RedisStatsCollector",
+    "RequestFingerprinter",
+    "Scheduler",
+]

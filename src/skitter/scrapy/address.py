@@ -1,0 +1,87 @@
+"""Where the server is: REDIS_URL, or REDIS_HOST and its kin, as scrapy-redis reads them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from skitter.errors import UsageError
+from skitter.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scrapy.settings import BaseSettings
+
+#: Of REDIS_PARAMS: where the server is and who we are.
+_PLACE = frozenset({"host", "port", "db", "username", "password", "ssl", "unix_socket_path"})
+#: How long to wait and when to try again is Skitter's business; nothing is lost by leaving it out.
+NEEDLESS = frozenset(
+    {
+        *("encoding", "socket_timeout", "socket_connect_timeout", "socket_keepalive"),
+        *("retry_on_timeout", "retry_on_error", "health_check_interval", "max_connections"),
+        *("decode_responses", "protocol", "client_name"),
+    }
+)
+
+
+def server_settings(settings: BaseSettings) -> Settings:
+    """By the settings; then by SKITTER_REDIS_URL; then the embedded server if SKITTER_DIR names
+    its directory; then localhost:6379, as scrapy-redis does."""
+    params = _params(settings)
+    if url := settings.get("REDIS_URL"):
+        return Settings(redis_url=_with_login(str(url), params))
+    if params:
+        return Settings(redis_url=_url(params))
+    if url := os.environ.get("SKITTER_REDIS_URL"):
+        return Settings(redis_url=url)
+    if directory := settings.get("SKITTER_DIR") or os.environ.get("SKITTER_DIR"):
+        return Settings(directory=Path(directory))
+    return Settings(redis_url="redis://localhost:6379/0")
+
+
+def _params(settings: BaseSettings) -> dict[str, Any]:
+    """REDIS_HOST and its kin win over REDIS_PARAMS, as long as they say something."""
+    params = {
+        name: value
+        for name, value in settings.getdict("REDIS_PARAMS").items()
+        if name not in NEEDLESS and value is not None
+    }
+    for name in params:
+        if name not in _PLACE and not name.startswith("ssl_"):
+            raise UsageError(
+                f"REDIS_PARAMS[{name!r}] cannot be honoured: name the server with REDIS_URL, which "
+                "takes redis://, rediss://, unix://, redis+sentinel:// and redis+cluster://."
+            )
+    for name in ("host", "port", "db", "password"):
+        value = settings.get(f"REDIS_{name.upper()}")
+        if value is not None and value != "":
+            params[name] = value
+    return params
+
+
+def _url(params: Mapping[str, Any]) -> str:
+    query = {name: value for name, value in params.items() if name.startswith("ssl_")}
+    db = params.get("db", 0)
+    if path := params.get("unix_socket_path"):
+        return f"unix://{_login(params)}{path}?{urlencode({'db': db})}"
+    scheme = "rediss" if params.get("ssl") else "redis"
+    place = f"{params.get('host', 'localhost')}:{params.get('port', 6379)}"
+    return f"{scheme}://{_login(params)}{place}/{db}" + (f"?{urlencode(query)}" if query else "")
+
+
+def _with_login(url: str, params: Mapping[str, Any]) -> str:
+    """The URL wins; a password that it lacks may stand in REDIS_PARAMS."""
+    parts = urlsplit(url)
+    if "@" in parts.netloc or not _login(params):
+        return url
+    return url.replace("://", f"://{_login(params)}", 1)
+
+
+def _login(params: Mapping[str, Any]) -> str:
+    name, password = params.get("username") or "", params.get("password") or ""
+    if not name and not password:
+        return ""
+    return f"{quote(str(name), safe='')}:{quote(str(password), safe='')}@"

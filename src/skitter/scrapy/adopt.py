@@ -1,0 +1,264 @@
+"""Take over what scrapy-redis has on a server: its queue and its dupefilter.
+
+The keys are renamed first, so that no node of scrapy-redis takes from them meanwhile, and stay
+under their new names. Reading them twice changes nothing: an adoption that was interrupted is
+simply run again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import pickle
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgspec
+from w3lib.url import canonicalize_url
+
+from skitter.errors import FrontierError, UsageError
+from skitter.frontier.control import set_adopted
+from skitter.frontier.feed import reject
+from skitter.frontier.jobs import create_job
+from skitter.frontier.scripts import Code
+from skitter.frontier.wire import NOT_PLAIN
+from skitter.model import Added, Request
+from skitter.scrapy.codec import clamp, spell_slot
+from skitter.scrapy.plain import pack
+from skitter.settings import Layout
+from skitter.urls import fingerprint_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from skitter.frontier.connection import Server
+    from skitter.frontier.frontier import Frontier
+
+STEP = 500
+PICKLED = b"\x80"
+FIELDS = ("cookies", "meta", "encoding", "flags", "cb_kwargs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """Whose keys, and how they may be read."""
+
+    spider: str
+    job: str
+    requests_key: str
+    dupefilter_key: str
+    trust_pickle: bool = False
+    lifo: bool = False
+
+
+class Adopted(msgspec.Struct, kw_only=True):
+    """What was found and what became of it."""
+
+    job: str
+    entries: int = 0  # in the queue
+    queued: int = 0
+    known: int = 0  # duplicates, or adopted before
+    dead: int = 0  # could not be read
+    fingerprints: int = 0  # in the dupefilter
+    remembered: int = 0
+    remembered_before: int = 0  # queued here, or adopted before
+
+
+async def adopt(server: Server, adoption: Adoption) -> Adopted:
+    """Raises UsageError if something cannot be read as allowed; nothing is changed then."""
+    for key in (adoption.requests_key, f"{adoption.requests_key}:adopted"):
+        await _check_readable(server, key, adoption)
+    layout = Layout(order="lifo" if adoption.lifo else "fifo")
+    frontier = await create_job(server, adoption.job, layout=layout)
+    await set_adopted(frontier)
+    before = (await frontier.stats()).seen
+    result = Adopted(job=adoption.job)
+    for key in await _set_aside(server, adoption.requests_key):
+        async for entries in _entries(server, key):
+            await _adopt_entries(frontier, entries, result, adoption)
+    for key in await _set_aside(server, adoption.dupefilter_key):
+        async for members in _members(server, key):
+            await _adopt_members(frontier, members, result)
+    await _verify(frontier, before, result)
+    return result
+
+
+def scrapy_redis_fingerprint(method: str, url: str, body: bytes) -> str:
+    """As scrapy-redis 0.9 computes it: Scrapy's own, without headers."""
+    known = {"method": method, "url": canonicalize_url(url), "body": body.hex()}
+    return hashlib.sha1(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+
+# --- the keys of scrapy-redis ---------------------------------------------------------------------
+
+
+async def _set_aside(server: Server, key: str) -> list[str]:
+    """The key under its new name; with another that nodes of scrapy-redis made since."""
+    aside = f"{key}:adopted"
+    if await server.command("EXISTS", key) and not await server.command("EXISTS", aside):
+        await server.command("RENAME", key, aside)
+    return [one for one in (aside, key) if await server.command("EXISTS", one)]
+
+
+async def _entries(server: Server, key: str) -> AsyncIterator[list[tuple[bytes, int]]]:
+    """Entries with their priority, those first that would be popped first."""
+    kind = (await server.command("TYPE", key)).decode()
+    at = 0
+    while True:
+        if kind == "zset":
+            rows = await server.command("ZRANGE", key, at, at + STEP - 1, "WITHSCORES")
+            page = [(data, -round(float(score))) for data, score in _pairs(rows)]
+        else:
+            page = [(data, 0) for data in await server.command("LRANGE", key, -at - STEP, -at - 1)]
+            page.reverse()  # LPUSH: the oldest is the last
+        if not page:
+            return
+        yield page
+        at += STEP
+
+
+async def _members(server: Server, key: str) -> AsyncIterator[list[str]]:
+    cursor: Any = b"0"
+    while True:
+        cursor, page = await server.command("SSCAN", key, cursor, "COUNT", STEP)
+        yield [member.decode() for member in page]
+        if int(cursor) == 0:
+            return
+
+
+def _pairs(reply: list[Any]) -> Iterable[tuple[bytes, Any]]:
+    """The client answers WITHSCORES as pairs, or as one flat list, by protocol version."""
+    if reply and isinstance(reply[0], list | tuple):
+        return [(pair[0], pair[1]) for pair in reply]
+    return list(zip(reply[::2], reply[1::2], strict=True))
+
+
+async def _check_readable(server: Server, key: str, adoption: Adoption) -> None:
+    if adoption.trust_pickle:
+        return
+    pickled = 0
+    async for page in _entries(server, key):
+        pickled += sum(data.startswith(PICKLED) for data, _ in page)
+    if pickled:
+        raise UsageError(
+            f"{pickled:,} requests in {key} are pickled, and whoever may write to that server "
+            "could have put anything there: a pickle can run code when it is read. If you trust "
+            "all of them, use --trust-pickle. Only plain types are read even then; what needs "
+            "other classes becomes a dead letter."
+        )
+
+
+# --- entries --------------------------------------------------------------------------------------
+
+
+async def _adopt_entries(
+    frontier: Frontier, entries: list[tuple[bytes, int]], result: Adopted, adoption: Adoption
+) -> None:
+    offers, refused = [], []
+    for number, (data, priority) in enumerate(entries, start=result.entries):
+        try:
+            request = read_request(data, priority, unique=f"{adoption.requests_key}/{number}")
+            offers.append(frontier.offer(request))
+        except (UsageError, pickle.UnpicklingError, *NOT_PLAIN) as error:
+            refused.append((b"adopted:" + data[:2000], str(error)))
+    answers = await frontier.add_offers(offers, links=True)
+    await reject(frontier, refused)
+    result.entries += len(entries)
+    result.queued += sum(said is Added.NEW for said in answers)
+    result.known += sum(said is Added.SEEN for said in answers)
+    result.dead += len(refused)
+
+
+def read_request(data: bytes, priority: int, *, unique: str) -> Request:
+    """One entry. Raises UsageError for what is no request."""
+    known = _read_plain(data) if data.startswith(PICKLED) else json.loads(data)
+    if not isinstance(known, dict) or not isinstance(known.get("url"), str):
+        raise UsageError("the entry is no request of Scrapy's.")
+    method, body = str(known.get("method") or "GET"), _bytes(known.get("body"))
+    meta = known.get("meta") or {}
+    rest: dict[str, Any] = {
+        "fields": {name: pack(known[name], name) for name in FIELDS if known.get(name)}
+    }
+    for name in ("errback", "priority", "dont_filter"):
+        if known.get(name):
+            rest[name] = known[name]
+    if known.get("headers"):
+        rest["headers"] = {_text(k): [_bytes(v) for v in vs] for k, vs in known["headers"].items()}
+    if known.get("_class"):
+        rest["class"] = ":".join(str(known["_class"]).rsplit(".", 1))
+    slot = str(meta.get("download_slot") or urlsplit(known["url"]).hostname or "")
+    return Request(
+        url=known["url"],
+        method=method,
+        body=body,
+        depth=max(0, int(meta.get("depth", 0))),
+        handler=known.get("callback"),
+        meta=rest,
+        priority=clamp(priority),
+        identity=scrapy_redis_fingerprint(method, known["url"], body),
+        unique=unique if known.get("dont_filter") else "",
+        slot=spell_slot(slot, known["url"]),
+    )
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value or "").encode()
+
+
+def _text(value: Any) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Reads data and nothing else: no class of a pickle's choice is ever imported."""
+
+    ALLOWED = frozenset(
+        {
+            *(("builtins", name) for name in ("set", "frozenset", "bytearray", "complex")),
+            *(("datetime", name) for name in ("datetime", "date", "time", "timedelta")),
+            ("decimal", "Decimal"),
+            ("collections", "OrderedDict"),
+        }
+    )
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in self.ALLOWED:
+            return super().find_class(module, name)
+        raise UsageError(f"the entry needs {module}.{name}, which is not plain data.")
+
+
+def _read_plain(data: bytes) -> Any:
+    try:
+        return _PlainUnpickler(io.BytesIO(data)).load()
+    except (EOFError, AttributeError, IndexError, ImportError) as error:
+        raise UsageError(f"the entry cannot be read: {error}") from error
+
+
+# --- fingerprints ---------------------------------------------------------------------------------
+
+
+async def _adopt_members(frontier: Frontier, members: list[str], result: Adopted) -> None:
+    """All in the first shard's order: a job of Scrapy has one."""
+    if not members:
+        return
+    codes = await frontier.shards[0].call("adopt", [fingerprint_of(one) for one in members])
+    new = sum(code == Code.NEW for code in codes)
+    result.fingerprints += len(members)
+    result.remembered += new
+    result.remembered_before += len(members) - new
+
+
+async def _verify(frontier: Frontier, before: int, result: Adopted) -> None:
+    """Everything that was found is somewhere, and the frontier has as many more as it said."""
+    sums = (
+        (result.entries, result.queued + result.known + result.dead),
+        (result.fingerprints, result.remembered + result.remembered_before),
+    )
+    gained = (await frontier.stats()).seen - before
+    if any(found != placed for found, placed in sums) or gained < result.queued + result.remembered:
+        raise FrontierError(
+            f"the counts do not agree: {msgspec.to_builtins(result)}, the frontier has {gained:,} "
+            "more. Is something else at work on the job? Stop it, and run the adoption again."
+        )

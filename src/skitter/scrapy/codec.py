@@ -1,0 +1,149 @@
+"""Scrapy's requests as the frontier's, and back. Callbacks travel by name, nothing is pickled.
+
+What the frontier needs to know stands in fields of its own: URL, method, body, priority, depth,
+identity, slot. The rest is Scrapy's business and travels in `meta`, without what is default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from scrapy import Request as ScrapyRequest
+
+from skitter.errors import UsageError
+from skitter.model import Request
+from skitter.scrapy.plain import find_class, name_of, pack, unpack
+from skitter.settings import MAX_PRIORITY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from scrapy import Spider
+
+#: Fields of a Scrapy request that the frontier's request has too, or that are written by hand.
+_OURS = frozenset(
+    {"url", "callback", "errback", "method", "headers", "body", "priority", "dont_filter"}
+)
+_DEFAULTS: dict[str, Any] = {"cookies": {}, "meta": {}, "encoding": "utf-8", "flags": []}
+_DEFAULTS["cb_kwargs"] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """Between one spider and the frontier."""
+
+    spider: Spider
+    slot_of: Callable[[ScrapyRequest], str]  # whom Scrapy's downloader would be polite to
+    ranked: bool  # False: a FIFO or LIFO queue, which knows no priorities
+
+    def pack(self, request: ScrapyRequest, identity: str, *, unique: str) -> Request:
+        """Raises UsageError for what another node could not work on."""
+        meta = request.meta
+        referer = request.headers.get(b"Referer")
+        return Request(
+            url=request.url,
+            method=request.method,
+            body=request.body,
+            depth=_depth(meta),
+            parent=referer.decode("latin-1") if referer else None,
+            handler=self._name(request.callback, "callback"),
+            meta=self._rest(request),
+            priority=clamp(request.priority) if self.ranked else 0,
+            unique=unique,
+            identity=identity,
+            slot=spell_slot(self.slot_of(request), request.url),
+        )
+
+    def unpack(self, stored: Request) -> ScrapyRequest:
+        """Raises UsageError if this spider has no such callback, or no such class."""
+        rest = stored.meta
+        made: type = self._class(rest["class"]) if "class" in rest else ScrapyRequest
+        values = {
+            name: unpack(value, self._class)
+            for name, value in rest.get("fields", {}).items()
+            if name in made.attributes  # type: ignore[attr-defined]
+        }
+        request: ScrapyRequest = made(
+            url=stored.url,
+            method=stored.method,
+            headers=rest.get("headers") or stored.headers,
+            body=stored.body,
+            callback=self._method(stored.handler),
+            errback=self._method(rest.get("errback")),
+            priority=rest.get("priority", stored.priority),
+            dont_filter=rest.get("dont_filter", False),
+            **values,
+        )
+        return request
+
+    def _rest(self, request: ScrapyRequest) -> dict[str, Any]:
+        rest: dict[str, Any] = {}
+        fields = {
+            name: pack(value, name)
+            for name in request.attributes
+            if name not in _OURS and (value := getattr(request, name)) != _DEFAULTS.get(name)
+        }
+        if fields:
+            rest["fields"] = fields
+        if request.headers:
+            rest["headers"] = {
+                name.decode("latin-1"): values for name, values in request.headers.items()
+            }
+        if request.errback:
+            rest["errback"] = self._name(request.errback, "errback")
+        if request.priority:
+            rest["priority"] = request.priority
+        if request.dont_filter:
+            rest["dont_filter"] = True
+        if type(request) is not ScrapyRequest:
+            rest["class"] = name_of(type(request))
+        return rest
+
+    def _name(self, method: Any, role: str) -> str | None:
+        """The attribute of the spider that the method is; most are found under their own name."""
+        if method is None:
+            return None
+        name = getattr(method, "__name__", "")
+        function = getattr(method, "__func__", None)
+        if function is not None and method.__self__ is self.spider:
+            if getattr(getattr(self.spider, name, None), "__func__", None) is function:
+                return str(name)
+            for other in dir(type(self.spider)):  # e.g. parse_item = parse
+                if getattr(type(self.spider), other, None) is function:
+                    return other
+        raise UsageError(
+            f"its {role} {name or method!r} is not a method of the spider {self.spider.name!r}, so "
+            "no other node could call it: make it one."
+        )
+
+    def _method(self, name: str | None) -> Any:
+        if name is None:
+            return None
+        method = getattr(self.spider, name, None)
+        if not callable(method):
+            raise UsageError(
+                f"the spider {self.spider.name!r} has no method {name!r}: was it renamed since the "
+                "request was made? Bring the method back, then run `skitter dead retry`."
+            )
+        return method
+
+    def _class(self, name: str) -> type:
+        return find_class(name, home=type(self.spider).__module__.partition(".")[0])
+
+
+def clamp(priority: int) -> int:
+    """Scrapy's priorities have no end, the frontier's do."""
+    return max(-MAX_PRIORITY, min(MAX_PRIORITY, priority))
+
+
+def _depth(meta: Mapping[str, Any]) -> int:
+    depth = meta.get("depth", 0)
+    return depth if isinstance(depth, int) and depth > 0 else 0
+
+
+def spell_slot(slot: str, url: str) -> str:
+    """A name that may be part of a key. What has no host, such as data:, goes by its scheme."""
+    slot = str(slot) or url.partition(":")[0]
+    return slot if slot.isprintable() and " " not in slot else quote(slot)

@@ -1,0 +1,99 @@
+"""The dupefilter: what makes two requests the same. Whether one was seen is the frontier's answer,
+given in one step with taking it in."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Self
+
+from scrapy.dupefilters import BaseDupeFilter
+
+from skitter.errors import UsageError
+from skitter.scrapy.adopt import scrapy_redis_fingerprint
+from skitter.scrapy.table import DUPEFILTERS
+
+if TYPE_CHECKING:
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+
+    from skitter.scrapy.exchange import Memory
+
+logger = logging.getLogger(__name__)
+
+
+class RFPDupeFilter(BaseDupeFilter):
+    """Scrapy's fingerprints, the frontier's memory. Override `request_fingerprint` for rules of
+    your own, or better set REQUEST_FINGERPRINTER_CLASS."""
+
+    def __init__(self, fingerprinter: Any, *, debug: bool = False) -> None:
+        self.fingerprinter = fingerprinter
+        self.debug = debug
+        self.logdupes = True
+        self.memory: Memory | None = None  # what this node knows for sure
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(
+            crawler.request_fingerprinter, debug=crawler.settings.getbool("DUPEFILTER_DEBUG")
+        )
+
+    def request_fingerprint(self, request: Request) -> str:
+        """The same text for requests that are the same."""
+        return self.fingerprint(request).hex()
+
+    def fingerprint(self, request: Request) -> bytes:
+        found: bytes = self.fingerprinter.fingerprint(request)
+        return found
+
+    def request_seen(self, request: Request) -> bool:
+        """True: the frontier has it for sure. False: it will be asked."""
+        return self.memory is not None and self.key_of(request) in self.memory
+
+    def key_of(self, request: Request) -> bytes:
+        if type(self).request_fingerprint is not RFPDupeFilter.request_fingerprint:
+            return self.request_fingerprint(request).encode()
+        return self.fingerprint(request)
+
+    def go_on_as_scrapy_redis(self) -> None:
+        """The job was adopted: what it has seen has the fingerprints of scrapy-redis."""
+        self.fingerprint = self._fingerprint_of_scrapy_redis  # type: ignore[method-assign]
+
+    def _fingerprint_of_scrapy_redis(self, request: Request) -> bytes:
+        return bytes.fromhex(scrapy_redis_fingerprint(request.method, request.url, request.body))
+
+    def log(self, request: Request, spider: Spider) -> None:
+        """Every duplicate with DUPEFILTER_DEBUG, else the first."""
+        if self.debug:
+            logger.debug("Filtered duplicate request: %s", request, extra={"spider": spider})
+        elif self.logdupes:
+            logger.debug(
+                "Filtered duplicate request: %s - no more duplicates will be shown "
+                "(see DUPEFILTER_DEBUG to show all duplicates)",
+                request,
+                extra={"spider": spider},
+            )
+            self.logdupes = False
+
+
+class NoDupeFilter(RFPDupeFilter):
+    """DUPEFILTER_CLASS = scrapy.dupefilters.BaseDupeFilter: every request is another one."""
+
+
+def make_dupefilter(crawler: Crawler) -> RFPDupeFilter:
+    """By DUPEFILTER_CLASS. Raises UsageError for one that the frontier cannot stand in for."""
+    from scrapy.utils.misc import load_object
+
+    named = crawler.settings.get("DUPEFILTER_CLASS")
+    if isinstance(named, type):
+        named = f"{named.__module__}.{named.__qualname__}"
+    if not named or named in DUPEFILTERS:
+        kind = NoDupeFilter if named and named.endswith(".BaseDupeFilter") else RFPDupeFilter
+        return kind.from_crawler(crawler)
+    found = load_object(crawler.settings["DUPEFILTER_CLASS"])
+    if isinstance(found, type) and issubclass(found, RFPDupeFilter):
+        return found.from_crawler(crawler)
+    raise UsageError(
+        f"DUPEFILTER_CLASS = {named!r} cannot be honoured, for what was seen is decided in the "
+        "frontier: put your rule into REQUEST_FINGERPRINTER_CLASS, or override request_fingerprint "
+        "of skitter.scrapy.RFPDupeFilter."
+    )

@@ -1,0 +1,159 @@
+"""The one room that knows what Scrapy keeps to itself.
+
+Scrapy tells a scheduler neither when a request is through (callback, children and pipelines) nor
+which request a child came from, and it asks for the next request only when something happened. All
+three can be had from four private names that have been the same from Scrapy 2.13 to 2.19:
+
+    engine._slot.remove_request            called with a request when all of it is through
+    engine._handle_downloader_output       called with what came of it, before anything is done
+    engine._slot.nextcall.schedule         asks the scheduler again
+    engine.downloader.per_slot_settings    delays of this process alone
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import scrapy
+
+from skitter.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+
+    from skitter.scrapy.scheduler import Scheduler
+
+
+class EngineUnknown(UsageError):
+    """A Scrapy whose engine is built another way."""
+
+    def __init__(self, missing: str) -> None:
+        super().__init__(
+            f"Scrapy {scrapy.__version__} has no {missing}: this release of Skitter works with "
+            "Scrapy 2.13 to 2.19. Install one of those, or a newer Skitter."
+        )
+
+
+def scheduler_of(crawler: Crawler) -> Scheduler:
+    """The scheduler of an open spider. Raises UsageError if it is not ours."""
+    from skitter.scrapy.scheduler import Scheduler
+
+    engine: Any = crawler.engine
+    found = engine._slot.scheduler
+    if not isinstance(found, Scheduler):
+        raise UsageError(
+            "this part of Skitter works with Skitter's scheduler: "
+            "set SCHEDULER = 'skitter.scrapy.Scheduler'."
+        )
+    return found
+
+
+class Engine:
+    """Scrapy's engine, as far as a shared frontier needs it. Made when the spider opens."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._engine: Any = crawler.engine
+        for path in (
+            "_slot.remove_request",
+            "_slot.nextcall.schedule",
+            "_handle_downloader_output",
+            "downloader.per_slot_settings",
+            "downloader.get_slot_key",
+        ):
+            self._check(path)
+        self._call = _caller()
+
+    def _check(self, path: str) -> None:
+        found = self._engine
+        for name in path.split("."):
+            found = getattr(found, name, None)
+            if found is None:
+                raise EngineUnknown(f"engine.{path}")
+
+    # --- what we are told -------------------------------------------------------------------------
+
+    def on_finished(self, tell: Callable[[Any], None]) -> None:
+        """Tell of every request that is through: callback, children and pipelines."""
+        slot = self._engine._slot
+        remove = slot.remove_request
+
+        def removed(request: Any) -> None:
+            # Told first: the removal of the last request closes the spider.
+            tell(request)
+            remove(request)
+
+        slot.remove_request = removed
+
+    def on_output(self, around: Callable[[Any, Any], Any]) -> None:
+        """`around(result, request)` is a context manager: all that comes of it happens inside."""
+        handle = self._engine._handle_downloader_output
+
+        def handled(result: Any, request: Any) -> Any:
+            with around(result, request):
+                return handle(result, request)
+
+        self._engine._handle_downloader_output = handled
+
+    # --- what we tell -----------------------------------------------------------------------------
+
+    def call(self, tell: Callable[..., object], *args: object) -> None:
+        """From any thread: run this where the engine runs, if it still does."""
+        with suppress(RuntimeError):  # the loop is closed: Ctrl-C, twice
+            self._call(tell, *args)
+
+    def wake(self) -> None:
+        """From any thread: there may be a next request, or nothing left to wait for."""
+        self.call(self._wake)
+
+    def _wake(self) -> None:
+        if self._engine._slot is not None and self._engine._slot.closing is None:
+            self._engine._slot.nextcall.schedule()
+
+    def close_spider(self, reason: str) -> None:
+        """From any thread: end the crawl of this node."""
+        self.call(self._close_spider, reason)
+
+    def _close_spider(self, reason: str) -> None:
+        if self._engine.spider is None:
+            return
+        if hasattr(self._engine, "close_spider_async"):  # Scrapy 2.14
+            from scrapy.utils.defer import deferred_from_coro
+
+            deferred_from_coro(self._engine.close_spider_async(reason=reason))
+        else:
+            self._engine.close_spider(self._engine.spider, reason)
+
+    def leave_delays_to_the_frontier(self) -> None:
+        """The frontier hands out what may be fetched now: to wait again would be too slow."""
+        downloader = self._engine.downloader
+        downloader.per_slot_settings = _Undelayed(downloader.per_slot_settings)
+
+    @property
+    def slot_of(self) -> Callable[[Any], str]:
+        found: Callable[[Any], str] = self._engine.downloader.get_slot_key
+        return found
+
+
+class _Undelayed(dict[str, dict[str, Any]]):
+    """DOWNLOAD_SLOTS in which every slot, named or not, has no delay."""
+
+    def get(self, key: str, default: Any = None) -> dict[str, Any]:
+        # Not `jitter`, which Scrapy has only since 2.19: no delay has none.
+        own = super().get(key, {})
+        return {name: own[name] for name in ("concurrency",) if name in own} | {"delay": 0}
+
+
+def _caller() -> Callable[..., object]:
+    """How to get from another thread to the one we are in now."""
+    try:
+        return asyncio.get_running_loop().call_soon_threadsafe
+    except RuntimeError:  # a reactor that is not asyncio's
+        from twisted.internet import reactor
+
+        call: Callable[..., object] = reactor.callFromThread
+        return call

@@ -1,0 +1,130 @@
+"""What the engine's thread and the frontier's thread pass to each other.
+
+Each field has one writer, or is a deque, whose ends are safe to use from two threads.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy import Request as ScrapyRequest
+
+    from skitter.frontier.wire import Offer
+    from skitter.model import Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A request that was found, checked and encoded."""
+
+    key: bytes  # Scrapy's fingerprint; empty: dont_filter
+    offer: Offer
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A lease under way, and what came of it so far. Only the engine's thread changes it."""
+
+    lease: Lease
+    since_s: float  # on the monotonic clock
+    links: list[Link] = field(default_factory=list)
+    items: list[Any] = field(default_factory=list)  # for the job's item stream
+    pushes: list[tuple[str, bytes]] = field(default_factory=list)  # for lists: key, item
+    error: str | None = None  # it ended badly: a dead letter
+    is_over: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """Messages of the feed, and the requests they became."""
+
+    name: str
+    messages: list[bytes]
+    links: list[Link] = field(default_factory=list)
+    rejected: list[tuple[bytes, str]] = field(default_factory=list)  # message, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Loose:
+    """Links that belong to no page: of `start`, or of a page that takes its time."""
+
+    links: list[Link]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """What could not be sent to another node."""
+
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pushes:
+    """Items that belong to no page."""
+
+    pushes: list[tuple[str, bytes]]
+
+
+#: Whose children and items come now: everything that Scrapy does for a page happens in its context.
+ORIGIN: ContextVar[Entry | Batch | None] = ContextVar("skitter_origin", default=None)
+
+
+@dataclass(slots=True)
+class Memory:
+    """Fingerprints that the frontier has for sure, so that a link on every page costs a look-up.
+
+    Two generations: when the young one is full, the old one is forgotten. What is forgotten is
+    offered again, and the frontier knows it.
+    """
+
+    size: int = 400_000
+    _young: set[bytes] = field(default_factory=set)
+    _old: set[bytes] = field(default_factory=set)
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._young or key in self._old
+
+    def add(self, links: Iterable[Link]) -> None:
+        self._young.update(link.key for link in links if link.key)
+        if len(self._young) > self.size // 2:
+            self._old, self._young = self._young, set()
+
+
+@dataclass(slots=True)
+class Exchange:
+    """Between the two threads."""
+
+    ready: deque[Lease] = field(default_factory=deque)  # to the engine
+    outbox: deque[Entry | Batch | Loose | Rejected | Pushes] = field(default_factory=deque)
+    active: dict[ScrapyRequest, Entry] = field(default_factory=dict)  # the engine's alone
+    memory: Memory = field(default_factory=Memory)
+    #: Counts what the engine put in or took out; `finished_at` is the count at which the frontier
+    #: was seen to have nothing left. Equal: the crawl is over.
+    version: int = 0
+    finished_at: int = -1
+    run: int = 0  # which run of the job this is
+    is_adopted: bool = False  # from scrapy-redis, whose fingerprints hold
+    idle_s: float = 0.0  # how long the whole cluster has done nothing
+    is_fed: bool = False  # there is a batch of the feed that the engine has to read
+
+    @property
+    def entries(self) -> list[Entry]:
+        """What is under way, for the other thread to look at."""
+        return list(self.active.values())
+
+    @property
+    def held(self) -> list[Lease]:
+        """Every lease that this node must keep."""
+        over = [one for one in list(self.outbox) if isinstance(one, Entry)]
+        return [one.lease for one in over + self.entries] + list(self.ready)
+
+    @property
+    def is_quiet(self) -> bool:
+        return not (self.ready or self.outbox or self.active or self.is_fed)

@@ -1,0 +1,92 @@
+"""The job that nodes share: opened by the first, removed by the last if it is not to persist."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from skitter.errors import JobMissing
+from skitter.frontier.control import set_slot
+from skitter.frontier.crew import crew
+from skitter.frontier.jobs import create_job, open_job, purge_job
+
+if TYPE_CHECKING:
+    from skitter.frontier.connection import Server
+    from skitter.frontier.frontier import Frontier
+    from skitter.scrapy.options import NodeOptions
+
+logger = logging.getLogger("skitter.scrapy")
+
+
+async def open_shared(server: Server, options: NodeOptions) -> Frontier:
+    """Create the job or join it. The settings of the node that came last hold for all."""
+    if options.flush_on_start:
+        await _flush(server, options.job)
+    frontier = await create_job(
+        server, options.job, options=options.job_options, layout=options.layout
+    )
+    for slot, values in options.slots.items():
+        await set_slot(frontier, slot, **values)
+    return frontier
+
+
+async def join_run(frontier: Frontier) -> int:
+    """The number of this run. Nodes that start while nothing is left begin the same new one; those
+    that come later join it: what `start` yields is asked for once per run."""
+    server, key = frontier.shards[0].server, frontier.shards[0].keys.key("stats")
+    stats = await frontier.stats()
+    if stats.finished:
+        await server.command("HSET", key, "run", stats.seen + 1)
+        return stats.seen + 1
+    return int(await server.command("HGET", key, "run") or 0)
+
+
+async def remove_if_last(frontier: Frontier) -> None:
+    """SCHEDULER_PERSIST = False: never while anything is left, or anybody else is at work."""
+    stats = await frontier.stats()
+    if not stats.finished or await others_at_work(frontier):
+        return
+    if stats.items:
+        logger.warning("job %s is kept: %d items wait for `skitter load`", stats.job, stats.items)
+        return
+    if stats.dead:
+        logger.warning(
+            "job %s had %d dead letters, which go with it: SCHEDULER_PERSIST = True keeps them",
+            stats.job,
+            stats.dead,
+        )
+    await purge_job(frontier)
+
+
+async def others_at_work(frontier: Frontier) -> int:
+    """How many other processes. One of this machine that is gone does not count."""
+    here, me = socket.gethostname(), os.getpid()
+    return sum(
+        not (one.host == here and (one.pid == me or _is_gone(one.pid)))
+        for one in await crew(frontier)
+    )
+
+
+async def _flush(server: Server, job: str) -> None:
+    try:
+        old = await open_job(server, job, as_found=True)
+    except JobMissing:
+        return
+    if others := await others_at_work(old):
+        logger.warning(
+            "SCHEDULER_FLUSH_ON_START: %s was not flushed, %d others are at work on it", job, others
+        )
+    else:
+        await purge_job(old)
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False

@@ -1,0 +1,58 @@
+"""A message of the feed, as the fields of a Scrapy request. Pure, and strict about types."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from skitter.errors import UsageError
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "url": (str,),
+    "method": (str,),
+    "headers": (dict,),
+    "cookies": (dict, list),
+    "body": (str,),
+    "meta": (dict,),
+    "priority": (int,),
+    "callback": (str,),
+    "errback": (str,),
+    "cb_kwargs": (dict,),
+    "dont_filter": (bool,),
+    "encoding": (str,),
+    "flags": (list,),
+}
+
+
+def request_fields(message: dict[str, Any]) -> dict[str, Any]:
+    """Raises UsageError, naming the field. What is no field of a request is form data, as in
+    scrapy-redis: part of the query for GET, of the body for others."""
+    if not message.get("url"):
+        raise UsageError("the message has no url: it is the one field that must be there.")
+    fields: dict[str, Any] = {"dont_filter": True, "method": "GET"}
+    form: dict[str, str] = {}
+    for name, value in message.items():
+        if name in _TYPES:
+            fields[name] = _checked(name, value)
+        else:
+            form[name] = value if isinstance(value, str) else str(value)
+    fields["method"] = fields["method"].upper()
+    return _with_form(fields, urlencode(form)) if form else fields
+
+
+def _checked(name: str, value: Any) -> Any:
+    wanted = _TYPES[name]
+    if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
+        kinds = " or ".join(kind.__name__ for kind in wanted)
+        raise UsageError(f"the message's {name} must be {kinds}, got {value!r}.")
+    return value
+
+
+def _with_form(fields: dict[str, Any], form: str) -> dict[str, Any]:
+    if fields["method"] == "GET":
+        page, mark, fragment = fields["url"].partition("#")
+        fields["url"] = page + ("&" if "?" in page else "?") + form + mark + fragment
+    elif "body" not in fields:
+        kind = {"Content-Type": "application/x-www-form-urlencoded"}
+        fields["body"], fields["headers"] = form, kind | fields.get("headers", {})
+    return fields

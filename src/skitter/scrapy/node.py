@@ -1,0 +1,301 @@
+"""A node: the frontier's side of a Scrapy process, on a thread with an event loop of its own.
+
+Scrapy's scheduler must answer at once, and Redis may be far away: so the engine's thread only
+takes from and puts into an `Exchange`, and this thread does the rest, in batches. It goes on when
+a callback blocks the engine, so leases are kept; while the server is away it waits, and nothing in
+the exchange is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import uvloop
+
+from skitter.app import open_server
+from skitter.errors import JobMissing, SkitterError
+from skitter.frontier.control import is_adopted
+from skitter.frontier.crew import Vitals, crew
+from skitter.model import Ended
+from skitter.scrapy.feed import take_batch
+from skitter.scrapy.handin import HandIn
+from skitter.scrapy.job import join_run, open_shared, remove_if_last
+from skitter.scrapy.taking import Taking
+from skitter.worker.pulse import Logbook, Pulse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skitter.frontier.frontier import Frontier
+    from skitter.scrapy.engine import Engine
+    from skitter.scrapy.exchange import Exchange
+    from skitter.scrapy.feed import FeedOptions
+    from skitter.scrapy.options import NodeOptions
+
+logger = logging.getLogger("skitter.scrapy")
+
+KIND = "scrapy"
+MANY = 50  # endings that are handed in without waiting for more
+LINGER_S, HURRY_S = 0.05, 0.005
+FEED_S, UNREADABLE_S = 0.2, 10.0
+TICK_S = 1.0
+AWAY_S = 1.0
+CLOSE_S = 30.0
+
+
+class Node:
+    """One process at work on a job. Public methods are for the engine's thread."""
+
+    frontier: Frontier
+    taking: Taking
+
+    def __init__(
+        self,
+        options: NodeOptions,
+        exchange: Exchange,
+        engine: Engine,
+        feed: FeedOptions | None,
+    ) -> None:
+        self.options, self.exchange, self.engine, self.feed = options, exchange, engine, feed
+        #: What the engine's thread does for us: read messages, send ahead; and its numbers.
+        self.on_feed: Callable[[str, list[bytes]], None] = lambda name, messages: None
+        self.on_tick: Callable[[], None] = lambda: None
+        self.statistics: Callable[[], list[tuple[Any, ...]]] = list
+        self.logbook = Logbook()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._nudged = self._hurried = self._away = False
+        self._some, self._many, self._stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._was_read = asyncio.Event()  # the batch of the feed
+        self._reason = ""
+        self._on_closed: Callable[[], None] = lambda: None
+
+    def start(self, opened: Callable[[BaseException | None], None]) -> None:
+        """Begin; `opened` is called in the engine's thread when the job is open, or cannot be."""
+        thread = threading.Thread(target=self._run, args=(opened,), name="skitter", daemon=True)
+        thread.start()
+
+    def nudge(self, *, hurry: bool = False) -> None:
+        """There is something in the outbox; hurry: the engine has too little to do."""
+        if self._loop is None or (self._nudged and (self._hurried or not hurry)):
+            return
+        self._nudged, self._hurried = True, self._hurried or hurry
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._on_nudge)
+
+    def note_read(self) -> None:
+        """The batch of the feed was read; there may be another."""
+        self.exchange.is_fed = False
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._was_read.set)
+
+    def stop(self, reason: str, on_closed: Callable[[], None]) -> None:
+        """Hand in what there is, hand back the rest; then the engine's thread is told."""
+        self._reason, self._on_closed = reason, on_closed
+        loop = self._loop
+        try:
+            if loop is not None:
+                loop.call_soon_threadsafe(self._on_stop)
+        except RuntimeError:  # it has ended by itself
+            loop = None
+        if loop is None:
+            on_closed()
+
+    def say(self, level: str, text: str) -> None:
+        """Into the log of this process, and into that of the cluster."""
+        logger.log(logging.getLevelNamesMapping()[level.upper()], text)
+        self.logbook(level, text)
+
+    # --- the thread -------------------------------------------------------------------------------
+
+    def _run(self, opened: Callable[[BaseException | None], None]) -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._live(opened))
+        self.engine.call(self._on_closed)
+
+    async def _live(self, opened: Callable[[BaseException | None], None]) -> None:
+        try:
+            async with open_server(self.options.server) as server:
+                self.frontier = await open_shared(server, self.options)
+                self.exchange.run = await join_run(self.frontier)
+                self.exchange.is_adopted = await is_adopted(self.frontier)
+                self.taking = Taking(self.frontier, self.options, self.exchange)
+                self._loop = asyncio.get_running_loop()
+                self.engine.call(opened, None)
+                await self._work()
+        except Exception as error:
+            if self._loop is None:
+                self.engine.call(opened, error)
+            else:
+                self._break_down(error)
+        finally:
+            self._loop = None
+
+    async def _work(self) -> None:
+        self.hand_in = HandIn(self)
+        pulse = Pulse(
+            frontier=self.frontier,
+            name=self.frontier.shards[0].client,
+            kind=KIND,
+            logbook=self.logbook,
+            vitals=self._vitals,
+        )
+        self.say("info", f"scrapy node started, job {self.options.job}")
+        helpers = [asyncio.create_task(run()) for run in (pulse.run, self._tick, self._read_feed)]
+        for helper in helpers:
+            helper.add_done_callback(self._mourn)
+        try:
+            await self._pump()
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
+        with suppress(SkitterError, TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await self._wind_down(pulse)
+
+    def _vitals(self) -> Vitals:
+        hand_in = self.hand_in
+        return Vitals(pages=hand_in.pages, errors=hand_in.errors, active=len(self.exchange.active))
+
+    def _mourn(self, helper: asyncio.Task[None]) -> None:
+        if not helper.cancelled() and (error := helper.exception()):
+            self._break_down(error)
+
+    def _break_down(self, error: BaseException) -> None:
+        logger.error("skitter: internal error, the node stops", exc_info=error)
+        self.engine.close_spider("skitter_error")
+
+    # --- handing in and taking --------------------------------------------------------------------
+
+    async def _pump(self) -> None:
+        """While the server is away, keep everything and try again."""
+        while not self._stop.is_set():
+            try:
+                await self.hand_in.all()
+                news, rest_s = await self.taking.take()
+            except SkitterError as error:
+                if not self._survives(error):
+                    await self._stop.wait()
+                    return
+                news, rest_s = False, AWAY_S
+            else:
+                self._note_back()
+            if news:
+                self.engine.wake()
+            if self.taking.is_cancelled:
+                self.engine.close_spider("cancelled")
+            await self._rest(rest_s)
+
+    def _survives(self, error: SkitterError) -> bool:
+        if error.retryable:
+            if not self._away:
+                self.say("warning", f"{error} Nothing is lost; trying again.")
+            self._away = True
+            return True
+        self.say("error", f"{error} The node stops.")
+        self.engine.close_spider("job_gone" if isinstance(error, JobMissing) else "skitter_error")
+        return False
+
+    def _note_back(self) -> None:
+        if self._away:
+            self.say("info", "the server is back")
+        self._away = False
+
+    async def _rest(self, seconds: float) -> None:
+        """Until the engine nudges; then a moment more, for others to come along."""
+        await _wait(self._some, seconds)
+        if self._some.is_set() and not self._stop.is_set():
+            await _wait(self._many, LINGER_S)
+            if self._hurried:
+                await _wait(self._stop, HURRY_S)
+        self._nudged = self._hurried = False
+        self._some.clear()
+        self._many.clear()
+
+    def _on_nudge(self) -> None:
+        self._some.set()
+        if self._hurried or len(self.exchange.outbox) >= MANY:
+            self._many.set()
+
+    def _on_stop(self) -> None:
+        self._stop.set()
+        self._some.set()
+        self._many.set()
+
+    # --- beside it --------------------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        """Every second: who else is here, which pages take long; and every few, leases are kept."""
+        extended_at = time.monotonic()
+        while True:
+            await asyncio.sleep(TICK_S)
+            now = time.monotonic()
+            slow = [one for one in self.exchange.entries if one.since_s < now - TICK_S]
+            if any(one.links for one in slow):
+                self.engine.call(self.on_tick)
+            with suppress(SkitterError):
+                self.taking.nodes = sum(one.kind == KIND for one in await crew(self.frontier))
+                await self._send_statistics()
+                if now - extended_at > self.options.lease_s / 4:
+                    await self._extend()
+                    extended_at = now
+
+    async def _extend(self) -> None:
+        leases = self.exchange.held
+        if not leases:
+            return
+        answers = await self.frontier.extend(leases, ttl_s=self.options.lease_s)
+        lost = [one for one, said in zip(leases, answers, strict=True) if said is Ended.LOST]
+        for lease in lost:
+            with suppress(ValueError):
+                self.exchange.ready.remove(lease)
+        if lost:
+            self.say("warning", f"{len(lost)} leases were lost; somebody else has those requests")
+
+    async def _send_statistics(self) -> None:
+        for command in self.statistics():
+            await self.frontier.shards[0].server.command(*command)
+
+    async def _read_feed(self) -> None:
+        """One batch at a time, so that the engine can breathe."""
+        while self.feed is not None:
+            batch = None
+            try:
+                batch = await take_batch(self.frontier, self.feed)
+            except SkitterError as error:
+                if not error.retryable:  # else the server is away: whoever leases says so
+                    self.say("error", f"the feed cannot be read: {error}")
+                    await asyncio.sleep(UNREADABLE_S)
+            if batch:
+                self.taking.note_life()
+                self._was_read.clear()
+                self.exchange.is_fed = True
+                self.engine.call(self.on_feed, *batch)
+                await self._was_read.wait()
+            else:
+                await asyncio.sleep(FEED_S)
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    async def _wind_down(self, pulse: Pulse) -> None:
+        await self.hand_in.all()
+        if left := self.exchange.held:
+            await self.frontier.release(left)
+            self.say("info", f"handed back {len(left)} requests")
+        self.say("info", f"scrapy node stopped ({self._reason})")
+        await self._send_statistics()
+        await pulse.end()
+        if not self.options.persist and self._reason == "finished":
+            await remove_if_last(self.frontier)
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

@@ -1,0 +1,128 @@
+"""What a node is to do, read from Scrapy's settings once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from skitter.errors import UsageError
+from skitter.scrapy.address import server_settings
+from skitter.scrapy.table import check_settings
+from skitter.settings import JobOptions, Layout, Politeness, Settings, check_job_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scrapy import Spider
+    from scrapy.settings import BaseSettings
+
+Order = Literal["priority", "fifo", "lifo"]
+#: By the names that scrapy-redis users know, and by ours.
+QUEUES: dict[str, Order] = {
+    "PriorityQueue": "priority",
+    "SpiderPriorityQueue": "priority",
+    "FifoQueue": "fifo",
+    "SpiderQueue": "fifo",
+    "LifoQueue": "lifo",
+    "SpiderStack": "lifo",
+}
+_QUEUE_PLACES = ("scrapy_redis.queue", "skitter.scrapy", "skitter.scrapy.queue")
+DEFAULT_LEASE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOptions:
+    """One node of a crawl."""
+
+    job: str
+    server: Settings
+    order: Order
+    politeness: Politeness
+    slots: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    concurrency: int = 16
+    lease_s: float = DEFAULT_LEASE_S
+    persist: bool = False
+    flush_on_start: bool = False
+    linger_s: float = 0.0  # an empty queue is looked at for so long before the crawl is over
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(order="lifo" if self.order == "lifo" else "fifo")
+
+    @property
+    def job_options(self) -> JobOptions:
+        return JobOptions(politeness=self.politeness)
+
+    @property
+    def prefetch(self) -> int:
+        """Leases beyond what the downloader takes at once. With delays there are none: who holds
+        back a request that may be fetched now would fetch it too soon after the next."""
+        waits = self.politeness.delay_s > 0 or any(
+            one.get("delay_s") for one in self.slots.values()
+        )
+        return 0 if waits else self.concurrency
+
+
+def read_options(settings: BaseSettings, spider: Spider) -> NodeOptions:
+    """Raises UsageError for a setting that cannot be honoured, saying what to use instead."""
+    check_settings(settings, spider.name)
+    concurrency = settings.getint("CONCURRENT_REQUESTS") or 1000  # 0: no limit
+    return NodeOptions(
+        job=job_name(settings, spider.name),
+        server=server_settings(settings),
+        order=queue_order(settings.get("SCHEDULER_QUEUE_CLASS") or "PriorityQueue"),
+        politeness=_politeness(settings, spider),
+        slots=_slots(settings),
+        concurrency=concurrency,
+        lease_s=settings.getfloat("SKITTER_LEASE_S", DEFAULT_LEASE_S),
+        persist=settings.getbool("SCHEDULER_PERSIST"),
+        flush_on_start=settings.getbool("SCHEDULER_FLUSH_ON_START"),
+        linger_s=settings.getfloat("SCHEDULER_IDLE_BEFORE_CLOSE"),
+    )
+
+
+def job_name(settings: BaseSettings, spider: str) -> str:
+    """SKITTER_JOB, or the queue's key without what every such key ends with."""
+    if named := settings.get("SKITTER_JOB"):
+        return check_job_name(str(named) % {"spider": spider})
+    key = str(settings.get("SCHEDULER_QUEUE_KEY") or "%(spider)s:requests") % {"spider": spider}
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", key.removesuffix(":requests")).strip("-")
+    return check_job_name(name)
+
+
+def queue_order(named: object) -> Order:
+    """The order by a class or its dotted name."""
+    if isinstance(named, type):
+        named = f"{named.__module__}.{named.__qualname__}"
+    place, _, name = str(named).rpartition(".")
+    if name not in QUEUES or (place and place not in _QUEUE_PLACES):
+        raise UsageError(
+            f"SCHEDULER_QUEUE_CLASS = {named!r} is not one of ours: use "
+            "'skitter.scrapy.PriorityQueue', 'skitter.scrapy.FifoQueue' or "
+            "'skitter.scrapy.LifoQueue'."
+        )
+    return QUEUES[name]
+
+
+def _politeness(settings: BaseSettings, spider: Spider) -> Politeness:
+    """Attributes of the spider win, as in Scrapy's downloader."""
+    delay_s = getattr(spider, "download_delay", None)
+    most = getattr(spider, "max_concurrent_requests", None)
+    return Politeness(
+        delay_s=float(settings.getfloat("DOWNLOAD_DELAY") if delay_s is None else delay_s),
+        max_in_flight=int(most or settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN") or 100_000),
+    )
+
+
+def _slots(settings: BaseSettings) -> dict[str, dict[str, Any]]:
+    """DOWNLOAD_SLOTS, in the frontier's words."""
+    slots = {}
+    for name, own in settings.getdict("DOWNLOAD_SLOTS").items():
+        values: dict[str, Any] = {}
+        if "delay" in own:
+            values["delay_s"] = float(own["delay"])
+        if "concurrency" in own:
+            values["max_in_flight"] = int(own["concurrency"])
+        slots[name] = values
+    return slots

@@ -1,0 +1,87 @@
+"""Items: to a list that others read, or into the job's own stream for `skitter load`.
+
+Either way an item leaves with the end of its page, in one step: a page that is done again, because
+its node died, brings its items once.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Self
+
+from itemadapter import ItemAdapter
+from scrapy.utils.misc import load_object
+from scrapy.utils.serialize import ScrapyJSONEncoder
+
+from skitter.errors import TooBig, UsageError
+from skitter.frontier.wire import MAX_ITEM_BYTES, NOT_PLAIN, encode
+from skitter.scrapy.engine import scheduler_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+
+    from skitter.scrapy.scheduler import Scheduler
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_KEY = "%(spider)s:items"
+
+
+class _Pipeline:
+    """A pipeline that hands items to the scheduler."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    def open_spider(self, spider: Spider | None = None) -> None:
+        self.scheduler: Scheduler = scheduler_of(self.crawler)
+
+
+class RedisPipeline(_Pipeline):
+    """Items to the end of a list, as scrapy-redis writes it."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        settings = crawler.settings
+        self.key: str = settings.get("REDIS_ITEMS_KEY") or DEFAULT_KEY
+        named = settings.get("REDIS_ITEMS_SERIALIZER")
+        self.serialize: Callable[[Any], str | bytes] = (
+            load_object(named) if named else ScrapyJSONEncoder().encode
+        )
+
+    def process_item(self, item: Any, spider: Spider | None = None) -> Any:
+        data = self.serialize(item)
+        data = data.encode() if isinstance(data, str) else bytes(data)
+        _check_size(data)
+        self.scheduler.push_item(self.item_key(item, self.crawler.spider), data)
+        return item
+
+    def item_key(self, item: Any, spider: Any) -> str:
+        """Override it to sort items into several lists."""
+        return self.key % {"spider": spider.name}
+
+
+class ItemPipeline(_Pipeline):
+    """Items into the job's stream: `skitter load` brings them into a database, each once."""
+
+    def process_item(self, item: Any, spider: Spider | None = None) -> Any:
+        plain = ItemAdapter(item).asdict()
+        try:
+            _check_size(encode(plain))
+        except NOT_PLAIN as error:
+            raise UsageError(f"the item cannot be stored: {error}. Use plain values.") from error
+        if not self.scheduler.put_item(plain):
+            logger.warning("an item of no page is not stored: yield it from a callback.")
+        return item
+
+
+def _check_size(data: bytes) -> None:
+    if len(data) > MAX_ITEM_BYTES:
+        raise TooBig("the item", size_bytes=len(data), limit_bytes=MAX_ITEM_BYTES)

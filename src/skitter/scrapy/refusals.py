@@ -1,0 +1,40 @@
+"""Answers that Scrapy drops without a word: statuses that no callback asked for."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from scrapy.spidermiddlewares.httperror import HttpError, HttpErrorMiddleware
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+
+def refused_status(crawler: Crawler, response: Response) -> str | None:
+    """The status, if HttpErrorMiddleware will drop the response; it is asked itself."""
+    if 200 <= response.status < 300:
+        return None
+    for middleware in crawler.engine.scraper.spidermw.middlewares:
+        if isinstance(middleware, HttpErrorMiddleware):
+            return _phrase(response.status) if _refuses(middleware, response, crawler) else None
+    return None
+
+
+def _refuses(middleware: HttpErrorMiddleware, response: Response, crawler: Crawler) -> bool:
+    try:
+        try:
+            middleware.process_spider_input(response)
+        except TypeError:  # before Scrapy 2.14
+            middleware.process_spider_input(response, crawler.spider)
+    except HttpError:
+        return True
+    return False
+
+
+def _phrase(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)

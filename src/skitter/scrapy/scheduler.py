@@ -1,0 +1,307 @@
+"""The scheduler: Scrapy's side of a node. It answers at once; the node does the waiting."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections import Counter
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+from scrapy import Request, signals
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from skitter.errors import SkitterError, UsageError
+from skitter.frontier.wire import NOT_PLAIN, Offer, offer
+from skitter.scrapy.codec import Codec
+from skitter.scrapy.dupefilter import NoDupeFilter, make_dupefilter
+from skitter.scrapy.engine import Engine
+from skitter.scrapy.exchange import ORIGIN, Batch, Entry, Exchange, Link, Loose, Pushes, Rejected
+from skitter.scrapy.feed import FeedOptions
+from skitter.scrapy.node import Node
+from skitter.scrapy.options import read_options
+from skitter.scrapy.refusals import refused_status
+from skitter.scrapy.stats import RedisStatsCollector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+
+    from skitter.model import Lease
+
+logger = logging.getLogger(__name__)
+
+
+class Scheduler:
+    """Requests of all nodes in one frontier: leased, fenced, polite, accounted for."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+        self.exchange = Exchange()
+        self.df = make_dupefilter(crawler)
+        self.df.memory = self.exchange.memory
+        self._filters = not isinstance(self.df, NoDupeFilter)
+        self._starts: Counter[str] = Counter()  # how often `start` yielded a request
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    def __len__(self) -> int:
+        """What this node knows of; `skitter status` knows the rest."""
+        return len(self.exchange.ready)
+
+    # --- Scrapy's interface -----------------------------------------------------------------------
+
+    def open(self, spider: Spider) -> Deferred[None]:
+        self.spider = spider
+        self.options = read_options(self.crawler.settings, spider)
+        self.layout = self.options.layout
+        self.engine = Engine(self.crawler)
+        self.codec = Codec(spider, self.engine.slot_of, ranked=self.options.order == "priority")
+        feed = getattr(spider, "feed", None)
+        self.node = Node(
+            self.options,
+            self.exchange,
+            self.engine,
+            feed if isinstance(feed, FeedOptions) else None,
+        )
+        self.node.on_feed, self.node.on_tick = self._read_feed, self._send_ahead
+        if isinstance(self.crawler.stats, RedisStatsCollector):
+            self.node.statistics = partial(self.crawler.stats.commands, spider.name)
+        self._few = self.options.concurrency * 3 // 4
+        self.engine.leave_delays_to_the_frontier()
+        self.engine.on_output(self._in_context)
+        self.engine.on_finished(self._finish)
+        self.crawler.signals.connect(self._callback_failed, signals.spider_error)
+        opened: Deferred[None] = Deferred()
+        self.node.start(partial(self._on_opened, opened))
+        return opened
+
+    def _on_opened(self, opened: Deferred[None], error: BaseException | None) -> None:
+        if error is not None:
+            opened.errback(error)
+            return
+        if self.exchange.is_adopted:
+            self.df.go_on_as_scrapy_redis()
+        opened.callback(None)
+
+    def close(self, reason: str) -> Deferred[None]:
+        closed: Deferred[None] = Deferred()
+        if not hasattr(self, "node"):
+            closed.callback(None)
+        else:
+            self.node.stop(reason, partial(_fire, closed))
+        return closed
+
+    def has_pending_requests(self) -> bool:
+        """Whether anything is left for anybody, as far as this node has heard."""
+        exchange = self.exchange
+        return bool(exchange.ready) or exchange.finished_at != exchange.version
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Never raises: Scrapy would lose a worker for each time. False: it is a duplicate."""
+        try:
+            return self._enqueue(request)
+        except Exception:
+            logger.exception("skitter: internal error, %s was not enqueued", request)
+            self._reject(request, "an internal error, see the log of the node")
+            return True
+
+    def next_request(self) -> Request | None:
+        ready, active = self.exchange.ready, self.exchange.active
+        while ready:
+            if active and (self._is_alone(ready[0]) or self._alone()):
+                return None  # what may kill a process is worked on with nobody beside it
+            lease = ready.popleft()
+            self.exchange.version += 1
+            if len(ready) + len(active) == self._few:
+                self.node.nudge(hurry=True)
+            if request := self._open_lease(lease):
+                self._count("dequeued")
+                return request
+        return None
+
+    # --- requests that come -----------------------------------------------------------------------
+
+    def _enqueue(self, request: Request) -> bool:
+        key = self.df.key_of(request) if self._filters and not request.dont_filter else b""
+        if key and key in self.exchange.memory:
+            self.df.log(request, self.spider)
+            self._stats("dupefilter/filtered")
+            return False
+        try:
+            link = Link(key, self._offer(request, key))
+        except (UsageError, *NOT_PLAIN) as error:
+            self._reject(request, str(error))
+            return True
+        self._count("enqueued")
+        origin = ORIGIN.get()
+        if isinstance(origin, Batch) or (isinstance(origin, Entry) and not origin.is_over):
+            origin.links.append(link)
+        else:
+            self._put(Loose([link]))
+        return True
+
+    def _offer(self, request: Request, key: bytes) -> Offer:
+        identity = (key or self.df.key_of(request)).hex()
+        unique = "" if key else self._unique(request, identity)
+        return offer(self.codec.pack(request, identity, unique=unique), self.layout)
+
+    def _unique(self, request: Request, identity: str) -> str:
+        """What sets a request apart that is not to be filtered. The same if a batch of the feed
+        is read again, and for all nodes of a run that begin with the same request."""
+        origin = ORIGIN.get()
+        if isinstance(origin, Batch):
+            return f"{origin.name}/{len(origin.links)}"
+        if origin is None and request.meta.get("is_start_request"):
+            self._starts[identity] += 1
+            run, times = self.exchange.run, self._starts[identity]
+            # In the first run nothing was seen before: an ordinary request, and no page that
+            # links back to it brings it a second time.
+            return "" if (run, times) == (1, 1) else f"start/{run}/{times}"
+        return uuid.uuid4().hex
+
+    def _reject(self, request: Request, reason: str) -> None:
+        logger.error("%s is a dead letter: %s", request, reason)
+        self._stats("skitter/rejected")
+        self._put(Rejected(f"{request.method} {request.url}", reason))
+
+    # --- requests that go -------------------------------------------------------------------------
+
+    def _open_lease(self, lease: Lease) -> Request | None:
+        entry = Entry(lease, time.monotonic())
+        try:
+            request = self.codec.unpack(lease.request)
+        except Exception as error:  # a class of the user's may raise anything
+            entry.error = str(error)
+            self._end(entry)
+            return None
+        self.exchange.active[request] = entry
+        return request
+
+    def _is_alone(self, lease: Lease) -> bool:
+        return lease.losses > 0 and self.node.taking.is_suspect(lease)
+
+    def _alone(self) -> bool:
+        return len(self.exchange.active) == 1 and self._is_alone(
+            next(iter(self.exchange.active.values())).lease
+        )
+
+    # --- what came of them ------------------------------------------------------------------------
+
+    @contextmanager
+    def _in_context(self, result: Any, request: Request) -> Iterator[None]:
+        """All that Scrapy does with a result belongs to the lease of its request."""
+        entry = self.exchange.active.get(request)
+        if entry is not None and request.errback is None:
+            entry.error = self._judge(result)
+        token = ORIGIN.set(entry)
+        try:
+            yield
+        finally:
+            ORIGIN.reset(token)
+
+    def _judge(self, result: Any) -> str | None:
+        """Why nobody will ever look at this result; None: a callback will."""
+        if isinstance(result, Failure):
+            if isinstance(result.value, IgnoreRequest):
+                return None  # a middleware said so, and Scrapy says no more
+            return f"{type(result.value).__name__}: {result.getErrorMessage()}".rstrip(": ")
+        if isinstance(result, Response) and (status := refused_status(self.crawler, result)):
+            return status
+        return None
+
+    def _callback_failed(self, failure: Failure, response: Any) -> None:
+        request = getattr(response, "request", None)
+        entry = self.exchange.active.get(request) if request is not None else None
+        if entry is None and isinstance(origin := ORIGIN.get(), Entry):
+            entry = origin
+        if entry is not None:
+            entry.error = f"{type(failure.value).__name__}: {failure.getErrorMessage()}"
+
+    def _finish(self, request: Request) -> None:
+        """Callback, children and pipelines are through."""
+        if entry := self.exchange.active.pop(request, None):
+            self._end(entry)
+
+    def _end(self, entry: Entry) -> None:
+        entry.is_over = True
+        exchange = self.exchange
+        self._put(entry)
+        if len(exchange.ready) + len(exchange.active) <= self._few:
+            self.node.nudge(hurry=True)
+
+    def _put(self, something: Entry | Batch | Loose | Rejected | Pushes) -> None:
+        self.exchange.version += 1
+        self.exchange.outbox.append(something)
+        self.node.nudge()
+
+    def _send_ahead(self) -> None:
+        """The children of a page that takes its time do not wait for its end."""
+        old = time.monotonic() - 1
+        for entry in self.exchange.active.values():
+            if entry.links and entry.since_s < old:
+                links, entry.links = entry.links, []
+                self._put(Loose(links))
+
+    # --- the feed and items -----------------------------------------------------------------------
+
+    def _read_feed(self, name: str, messages: list[bytes]) -> None:
+        """Messages become requests by the spider's own method, in the engine's thread."""
+        batch = Batch(name, messages)
+        token = ORIGIN.set(batch)
+        try:
+            for message in messages:
+                self._read_message(batch, message)
+        finally:
+            ORIGIN.reset(token)
+            self._put(batch)
+            self.node.note_read()
+
+    def _read_message(self, batch: Batch, message: bytes) -> None:
+        try:
+            for request in self.spider.requests_from(message):  # type: ignore[attr-defined]
+                self.crawler.engine.crawl(request)
+        except SkitterError as error:
+            batch.rejected.append((message, str(error)))
+        except Exception as error:
+            batch.rejected.append((message, f"{type(error).__name__}: {error}"))
+
+    def push_item(self, key: str, item: bytes) -> None:
+        """An item for a list: in one step with the end of its page, if it has one."""
+        origin = ORIGIN.get()
+        if isinstance(origin, Entry) and not origin.is_over:
+            origin.pushes.append((key, item))
+        else:
+            self._put(Pushes([(key, item)]))
+
+    def put_item(self, item: Any) -> bool:
+        """An item for the job's stream, in one step with the end of its page, if it has one."""
+        origin = ORIGIN.get()
+        if isinstance(origin, Entry) and not origin.is_over:
+            origin.items.append(item)
+            return True
+        return False
+
+    # --- counting ---------------------------------------------------------------------------------
+
+    def _count(self, what: str) -> None:
+        self._stats(f"scheduler/{what}")
+        self._stats(f"scheduler/{what}/redis")
+
+    def _stats(self, name: str) -> None:
+        if self.crawler.stats is not None:
+            self.crawler.stats.inc_value(name)
+
+
+def _fire(waiting: Deferred[None]) -> None:
+    if not waiting.called:
+        waiting.callback(None)

@@ -1,0 +1,140 @@
+"""Spiders that are fed from outside: `redis-cli lpush books:start_urls https://...`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Self
+
+from scrapy import Request, Spider, signals
+from scrapy.exceptions import DontCloseSpider
+from scrapy.spiders import CrawlSpider
+
+from skitter.errors import UsageError
+from skitter.scrapy.engine import scheduler_of
+from skitter.scrapy.feed import FeedOptions
+from skitter.scrapy.message import request_fields
+from skitter.settings import check_number
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+DEFAULT_KEY = "%(name)s:start_urls"
+
+
+class RedisMixin:
+    """Requests from a list, set or sorted set that anybody may push to, read all the time."""
+
+    redis_key: str | list[str] | None = None
+    redis_batch_size: int | None = None
+    redis_encoding: str | None = None
+    max_idle_time: int | None = None
+
+    if TYPE_CHECKING:
+        name: str
+        crawler: Crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider: Self = super().from_crawler(crawler, *args, **kwargs)  # type: ignore[misc]
+        spider.setup_redis(crawler)
+        return spider
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Nothing by itself: the feed is read beside it. Yield here what you begin with anyway."""
+        return
+        yield  # which makes it a generator
+
+    def setup_redis(self, crawler: Crawler | None = None) -> None:
+        """Read the options once. Raises UsageError for one that cannot be."""
+        if hasattr(self, "feed"):
+            return
+        crawler = crawler or self.crawler
+        settings = crawler.settings
+        batch = self.redis_batch_size or settings.getint("REDIS_START_URLS_BATCH_SIZE")
+        batch = int(batch or settings.getint("CONCURRENT_REQUESTS") or 16)
+        check_number("redis_batch_size", batch, low=1, high=1000, whole=True)
+        self.redis_batch_size = batch
+        self.redis_encoding = self.redis_encoding or settings.get("REDIS_ENCODING") or "utf-8"
+        if self.max_idle_time is None:
+            self.max_idle_time = settings.getint("MAX_IDLE_TIME_BEFORE_CLOSE")
+        self.max_idle_time = int(self.max_idle_time)
+        self.feed = FeedOptions(self._keys(settings.get("REDIS_START_URLS_KEY")), batch)
+        crawler.signals.connect(self.spider_idle, signals.spider_idle)
+
+    def _keys(self, default: str | None) -> tuple[str, ...]:
+        named = self.redis_key or default or DEFAULT_KEY
+        several = [named] if isinstance(named, str) else list(named)
+        keys = tuple(dict.fromkeys(str(key).strip() % {"name": self.name} for key in several))
+        if not keys or not all(keys):
+            raise UsageError(f"redis_key = {self.redis_key!r} is empty: name the key of the feed.")
+        self.redis_key = keys[0] if isinstance(named, str) else list(keys)
+        return keys
+
+    def spider_idle(self) -> None:
+        """The end comes only when the whole cluster has done nothing for max_idle_time."""
+        scheduler: Any = scheduler_of(self.crawler)
+        if not self.max_idle_time or scheduler.exchange.idle_s < self.max_idle_time:
+            raise DontCloseSpider
+
+    def schedule_next_requests(self) -> None:
+        """Kept for those who call it: the scheduler reads the feed all the time."""
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    def requests_from(self, message: bytes) -> Iterator[Request]:
+        """What the scheduler calls. Raises for a message that is a dead letter."""
+        found = self.make_request_from_data(message)
+        if isinstance(found, Request):
+            yield found
+        elif isinstance(found, Iterable):
+            yield from found
+        elif found is not None:
+            raise UsageError(f"make_request_from_data returned {found!r}: return a Request.")
+
+    def make_request_from_data(self, data: bytes) -> Request | Iterable[Request] | None:
+        """A plain URL, or JSON with url and any of method, headers, cookies, body, meta, priority,
+        callback, errback, cb_kwargs, dont_filter; other keys are form data. Override it."""
+        text = data.decode(self.redis_encoding or "utf-8").strip()
+        try:
+            known = json.loads(text)
+        except ValueError:
+            return Request(text, dont_filter=True)
+        if not isinstance(known, dict):
+            raise UsageError(
+                "the message is JSON and no object: send a URL, or an object with url."
+            )
+        fields = request_fields(known)
+        for role in ("callback", "errback"):
+            if role in fields:
+                fields[role] = self._method(fields[role])
+        return Request(**fields)
+
+    def _method(self, name: object) -> Any:
+        method = getattr(self, name, None) if isinstance(name, str) else None
+        if not callable(method):
+            raise UsageError(f"the spider {self.name!r} has no method {name!r}.")
+        return method
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _REFUSED:
+            raise AttributeError(f"{type(self).__name__}.{name} is not here: {_REFUSED[name]}.")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+_REFUSED = {
+    "server": "open a client of your own with redis.Redis.from_url",
+    "next_requests": "the scheduler reads the feed; override make_request_from_data",
+    "fetch_data": "the scheduler reads the feed; override make_request_from_data",
+    "count_size": "ask `skitter status`, or a client of your own",
+    "pop_list_queue": "the scheduler reads the feed; override make_request_from_data",
+    "pop_priority_queue": "the scheduler reads the feed; override make_request_from_data",
+}
+
+
+class RedisSpider(RedisMixin, Spider):
+    """A spider that is fed from outside, and stays until it is told to go."""
+
+
+class RedisCrawlSpider(RedisMixin, CrawlSpider):
+    """The same, with rules."""

@@ -1,0 +1,155 @@
+"""Every setting of scrapy-redis, and what becomes of it. docs/reference/scrapy.md is made of it.
+
+Nothing is ignored in silence: a setting is honoured, needless (and said to be), or refused with
+what to use instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from skitter.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.settings import BaseSettings
+
+DUPEFILTERS = (
+    "skitter.scrapy.RFPDupeFilter",
+    "skitter.scrapy.dupefilter.RFPDupeFilter",
+    "scrapy_redis.dupefilter.RFPDupeFilter",
+    "scrapy.dupefilters.RFPDupeFilter",
+    "scrapy.dupefilters.BaseDupeFilter",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One setting. `refuse(value, spider)` gives the reason to refuse a value, or nothing."""
+
+    name: str
+    becomes: str
+    refuse: Callable[[Any, str], str] = lambda value, spider: ""
+
+
+def _never(instead: str) -> Callable[[Any, str], str]:
+    return lambda value, spider: instead
+
+
+def _dupefilter_key(value: Any, spider: str) -> str:
+    plain = str(value) % {"spider": spider}
+    return (
+        "" if plain.endswith(":dupefilter") else "queue and dupefilter are one job: use SKITTER_JOB"
+    )
+
+
+def _true(instead: str) -> Callable[[Any, str], str]:
+    return lambda value, spider: (
+        instead if value and str(value).lower() not in ("0", "false") else ""
+    )
+
+
+SETTINGS = (
+    Row("REDIS_URL", "honoured; also redis+sentinel:// and redis+cluster://"),
+    Row("REDIS_HOST", "honoured"),
+    Row("REDIS_PORT", "honoured"),
+    Row("REDIS_DB", "honoured, 0 too"),
+    Row("REDIS_PASSWORD", "honoured"),
+    Row(
+        "REDIS_PARAMS",
+        "honoured: host, port, db, username, password, ssl, ssl_*, unix_socket_path. Time-outs and "
+        "retries are Skitter's own. Others, such as redis_cls, are refused: use REDIS_URL",
+    ),
+    Row("REDIS_ENCODING", "honoured, for messages of the feed"),
+    Row(
+        "REDIS_DECODE_RESPONSES",
+        "refused if true: requests are bytes",
+        _true("answers are decoded where they are text: leave it out"),
+    ),
+    Row(
+        "SCHEDULER_PERSIST",
+        "honoured. False: the last node removes the job, when the crawl has finished; never sooner",
+    ),
+    Row("SCHEDULER_FLUSH_ON_START", "honoured, unless other nodes are at work on the job"),
+    Row(
+        "SCHEDULER_QUEUE_CLASS",
+        "honoured: PriorityQueue, FifoQueue, LifoQueue, under scrapy_redis.queue too. Order holds "
+        "within a download slot; slots take turns",
+    ),
+    Row(
+        "SCHEDULER_QUEUE_KEY",
+        "honoured: names the job. Without it the job has the name of the spider",
+    ),
+    Row(
+        "SCHEDULER_DUPEFILTER_KEY",
+        "refused if it does not end in :dupefilter: queue and dupefilter are one job (SKITTER_JOB)",
+        _dupefilter_key,
+    ),
+    Row(
+        "SCHEDULER_DUPEFILTER_CLASS",
+        "refused, scrapy-redis never read it: use DUPEFILTER_CLASS",
+        _never("scrapy-redis never read it: use DUPEFILTER_CLASS"),
+    ),
+    Row(
+        "SCHEDULER_IDLE_BEFORE_CLOSE",
+        "honoured, for every kind of queue and without blocking: seconds an empty queue is watched",
+    ),
+    Row(
+        "SCHEDULER_SERIALIZER",
+        "refused: requests travel as msgpack, callbacks by name. Pass plain values in meta",
+        _never("requests travel as msgpack, callbacks by name: leave it out, pass plain values"),
+    ),
+    Row(
+        "DUPEFILTER_CLASS",
+        "honoured: ours, scrapy-redis's and Scrapy's own mean the frontier's; a subclass of ours "
+        "may override request_fingerprint; BaseDupeFilter filters nothing. Others are refused: use "
+        "REQUEST_FINGERPRINTER_CLASS",
+    ),
+    Row("DUPEFILTER_DEBUG", "honoured"),
+    Row("REDIS_START_URLS_KEY", "honoured"),
+    Row("REDIS_START_URLS_AS_SET", "honoured; the key's own type decides"),
+    Row("REDIS_START_URLS_AS_ZSET", "honoured; the key's own type decides"),
+    Row("REDIS_START_URLS_BATCH_SIZE", "honoured; redis_batch_size wins"),
+    Row("REDIS_KEY_CHECK_INTERVAL", "needless: every read begins with the first key"),
+    Row(
+        "MAX_IDLE_TIME_BEFORE_CLOSE",
+        "honoured: seconds without any activity of the whole cluster",
+    ),
+    Row("REDIS_ITEMS_KEY", "honoured"),
+    Row("REDIS_ITEMS_SERIALIZER", "honoured"),
+    Row("STATS_KEY", "honoured by skitter.scrapy.RedisStatsCollector"),
+)
+
+
+def check_settings(settings: BaseSettings, spider: str) -> None:
+    """Raise UsageError for the first one that cannot be honoured."""
+    for row in SETTINGS:
+        value = settings.get(row.name)
+        if value is None or value == "":
+            continue
+        if instead := row.refuse(value, spider):
+            raise UsageError(f"{row.name} = {value!r} cannot be honoured: {instead}.")
+
+
+#: Attributes and methods of scrapy-redis's spiders.
+ATTRIBUTES = (
+    Row("redis_key", "honoured; %(name)s is filled in; a list is read in its order"),
+    Row("redis_batch_size", "honoured: messages read at once"),
+    Row("redis_encoding", "honoured"),
+    Row("max_idle_time", "honoured: seconds without any activity of the whole cluster"),
+    Row(
+        "make_request_from_data",
+        "honoured: a request, several, or none; what raises is a dead letter",
+    ),
+    Row("server", "refused: open a client of your own with redis.Redis.from_url"),
+    Row(
+        "next_requests, fetch_data, pop_list_queue, pop_priority_queue, count_size",
+        "refused: the feed is read by the scheduler, all the time. Override make_request_from_data",
+    ),
+    Row(
+        "schedule_next_requests, spider_idle", "honoured when called; they have nothing left to do"
+    ),
+    Row("setup_redis", "honoured when called"),
+)

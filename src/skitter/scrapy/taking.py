@@ -1,0 +1,76 @@
+"""Taking: how many requests a node leases, and when it knows that the crawl is over."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from skitter.model import State
+
+if TYPE_CHECKING:
+    from skitter.frontier.frontier import Frontier
+    from skitter.model import Lease
+    from skitter.scrapy.exchange import Exchange
+    from skitter.scrapy.options import NodeOptions
+
+IDLE_S = 0.25
+
+
+class Taking:
+    """Keeps the engine supplied, and no more than that."""
+
+    def __init__(self, frontier: Frontier, options: NodeOptions, exchange: Exchange) -> None:
+        self.frontier, self.options, self.exchange = frontier, options, exchange
+        self.nodes = 1  # at work on this job, as far as is known
+        self.is_cancelled = False
+        self._moved_at, self._picture = time.monotonic(), (0, 0, 0)
+
+    async def take(self) -> tuple[bool, float]:
+        """Whether the engine should look, and how long to rest if nothing happens."""
+        room = self.room()
+        if room < 1 or (room < self.options.concurrency // 4 and self.exchange.held):
+            return False, IDLE_S
+        if self.exchange.ready and self.is_suspect(self.exchange.ready[0]):
+            return False, IDLE_S  # it is to be alone
+        version = self.exchange.version
+        leased = await self.frontier.lease(room, ttl_s=self.options.lease_s)
+        self.is_cancelled = leased.state is State.CANCEL
+        if leased.leases:
+            self.exchange.ready.extend(leased.leases)
+            self.note_life()
+        news = bool(leased.leases) or await self._see_whether_it_is_over(version)
+        again_in_s = IDLE_S if leased.again_in_s is None else max(0.01, leased.again_in_s)
+        return news, min(IDLE_S, again_in_s)
+
+    def room(self) -> int:
+        """How many more this node can use, without the share of the others."""
+        held = self.exchange.held
+        most = self.options.concurrency + self.options.prefetch
+        if self.nodes > 1:
+            # Of one host, each gets its part of what may be in flight; of many hosts, all it can.
+            slots = len({lease.host for lease in held})
+            share = -(-self.options.politeness.max_in_flight // self.nodes)
+            most = min(most, max(1, slots) * share)
+        return most - len(held)
+
+    def is_suspect(self, lease: Lease) -> bool:
+        """On its last chance: lua/lib/take.lua hands it out alone, and alone it is worked on."""
+        return 0 < lease.losses >= self.frontier.options.retries.max_losses - 1
+
+    def note_life(self) -> None:
+        self._moved_at, self.exchange.idle_s = time.monotonic(), 0.0
+
+    async def _see_whether_it_is_over(self, version: int) -> bool:
+        """Over for everybody: nothing pending, delayed or leased, here or on another node."""
+        exchange = self.exchange
+        if not exchange.is_quiet:
+            return False
+        stats = await self.frontier.stats()
+        picture = stats.seen, stats.done, stats.leased
+        if picture != self._picture or not stats.finished:
+            self._picture = picture
+            self.note_life()
+        exchange.idle_s = time.monotonic() - self._moved_at
+        over = stats.finished and exchange.idle_s >= self.options.linger_s and exchange.is_quiet
+        exchange.finished_at = version if over else -1
+        return over

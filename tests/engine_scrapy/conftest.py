@@ -1,0 +1,269 @@
+"""Real `scrapy` processes of the example project, on the demo shop and the shared server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skitter.demo.site import BookShop, Entry, read_log
+from skitter.frontier.audit import audit
+from skitter.frontier.connection import connect
+from skitter.frontier.control import set_state
+from skitter.frontier.dead import dead_letters
+from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import open_job
+from skitter.model import State, Stats
+
+PROJECT = Path(__file__).parents[2] / "examples" / "scrapy"
+ODD = Path(__file__).parent / "odd.py.txt"
+
+
+def until(condition: Callable[[], Any], *, deadline_s: float = 50) -> Any:
+    """Wait for a condition; what it answered."""
+    end = time.monotonic() + deadline_s
+    while not (answer := condition()):
+        assert time.monotonic() < end, "the condition did not come true in time"
+        time.sleep(0.02)
+    return answer
+
+
+@pytest.fixture(name="until")
+def until_fixture():
+    return until
+
+
+@dataclass
+class Shop:
+    """A shop in another process, and the same shop here to know what to expect."""
+
+    url: str
+    log_file: Path
+    expected: BookShop
+
+    def log(self) -> list[Entry]:
+        return [one for one in read_log(self.log_file) if one.page != "/robots.txt"]
+
+    def pages(self) -> list[str]:
+        return [one.page for one in self.log()]
+
+    def books(self, count: int) -> list[str]:
+        """Addresses of books that behave well."""
+        return [
+            self.url.rstrip("/") + book.path for book in self.expected.catalogue.books[50:][:count]
+        ]
+
+
+@dataclass
+class Node:
+    """One scrapy process."""
+
+    process: subprocess.Popen[str]
+    log_file: Path
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text()
+
+    def finish(self, *, code: int = 0) -> str:
+        """Wait for its end; why the spider was closed."""
+        assert self.wait() == code, self.log
+        assert "ScrapyDeprecationWarning" not in self.log, self.log
+        assert "Unhandled" not in self.log, self.log
+        assert "internal error" not in self.log, self.log
+        found = re.search(r"Spider closed \((\w+)\)", self.log)
+        return found[1] if found else "never opened"
+
+    def wait(self) -> int | None:
+        try:
+            return self.process.wait(timeout=50)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def interrupt(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+
+    def stat(self, name: str) -> int:
+        found = re.search(rf"'{re.escape(name)}': (\d+)", self.log)
+        return int(found[1]) if found else 0
+
+
+@dataclass
+class Cluster:
+    """Nodes of one job."""
+
+    job: str
+    server_url: str
+    folder: Path
+    shop: Shop
+    nodes: list[Node] = field(default_factory=list)
+
+    def start(self, *words: str, **settings: object) -> Node:
+        """`scrapy crawl books`, or whatever the words say."""
+        given = {
+            "SKITTER_JOB": self.job,
+            "REDIS_ITEMS_KEY": f"{self.job}:items",
+            "REDIS_START_URLS_KEY": f"{self.job}:start_urls",
+            "LOG_LEVEL": "INFO",
+            **settings,
+        }
+        options = [part for name, value in given.items() for part in ("-s", f"{name}={value}")]
+        log_file = self.folder / f"node-{len(self.nodes)}.log"
+        with log_file.open("w") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "scrapy", *(words or ("crawl", "books")), *options],
+                cwd=PROJECT,
+                env={
+                    **os.environ,
+                    "SKITTER_REDIS_URL": self.server_url,
+                    "SKITTER_DEMO_URL": self.shop.url,
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                text=True,
+            )
+        self.nodes.append(Node(process, log_file))
+        return self.nodes[-1]
+
+    def run_odd(self, spider: str, **settings: object) -> Node:
+        """A spider of odd.py.txt that does what spiders should not, or rarely do."""
+        file = self.folder / f"{spider}.py"
+        text = ODD.read_text()
+        file.write_text(text[: text.index("# --- ")] + _part(text, spider))
+        return self.start("runspider", str(file), **settings)
+
+    def command(self, *words: Any) -> Any:
+        async def send() -> Any:
+            async with connect(self.server_url) as server:
+                return await server.command(*words)
+
+        return asyncio.run(send())
+
+    def ask(self, work: Callable[[Frontier], Awaitable[Any]]) -> Any:
+        """Something of the frontier, as the commands of `skitter` ask it."""
+
+        async def open_and_ask() -> Any:
+            async with connect(self.server_url) as server:
+                return await work(await open_job(server, self.job))
+
+        return asyncio.run(open_and_ask())
+
+    def stats(self) -> Stats:
+        found: Stats = self.ask(lambda frontier: frontier.stats())
+        return found
+
+    def set_state(self, state: State) -> None:
+        self.ask(lambda frontier: set_state(frontier, state))
+
+    def skitter(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "skitter", *words, "--redis", self.server_url],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    def json(self, *words: str) -> Any:
+        done = self.skitter(*words, "--json")
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)
+
+    def push(self, *messages: str, kind: str = "list") -> None:
+        key = f"{self.job}:start_urls"
+        if kind == "list":
+            self.command("LPUSH", key, *messages)
+        elif kind == "set":
+            self.command("SADD", key, *messages)
+        else:
+            self.command(
+                "ZADD", key, *(part for i, one in enumerate(messages) for part in (i, one))
+            )
+
+    def items(self) -> list[dict[str, Any]]:
+        raw = self.command("LRANGE", f"{self.job}:items", 0, -1)
+        return sorted((json.loads(one) for one in raw), key=lambda item: item.get("upc", ""))
+
+    def dead(self) -> dict[str, str]:
+        """url -> reason"""
+
+        async def read(frontier: Frontier) -> dict[str, str]:
+            return {one.url: one.reason async for one in dead_letters(frontier)}
+
+        found: dict[str, str] = self.ask(read)
+        return found
+
+    def assert_complete(self) -> None:
+        """Every book once, every URL accounted for."""
+        expected = sorted(self.shop.expected.expected_items(), key=lambda item: item["upc"])
+        assert self.items() == expected
+        self.assert_accounted_for()
+
+    def assert_accounted_for(self) -> None:
+        report = self.ask(audit)
+        assert report.problems == set()
+
+
+def _part(text: str, spider: str) -> str:
+    start = text.index(f"# --- {spider} ")
+    end = text.find("# --- ", start + 5)
+    return text[start : end if end > 0 else len(text)]
+
+
+@pytest.fixture
+def open_shop(tmp_path) -> Iterator[Callable[..., Shop]]:
+    shops: list[subprocess.Popen[str]] = []
+
+    def open_one(*, books: int = 80, latency_s: float = 0.0) -> Shop:
+        number = len(shops)
+        log_file, ready = tmp_path / f"access-{number}.log", tmp_path / f"ready-{number}"
+        words = ["--port", "0", "--books", str(books), "--latency-s", str(latency_s)]
+        words += ["--log", str(log_file), "--ready-file", str(ready)]
+        shops.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "skitter.demo.site", *words],
+                stdout=subprocess.DEVNULL,
+                text=True,
+            )
+        )
+        until(ready.exists)
+        return Shop(ready.read_text().strip(), log_file, BookShop(books=books))
+
+    yield open_one
+    for shop in shops:
+        shop.terminate()
+        shop.wait()
+
+
+@pytest.fixture
+def make_cluster(server_url, job, tmp_path) -> Iterator[Callable[..., Cluster]]:
+    clusters: list[Cluster] = []
+
+    def make(shop: Shop, *, url: str | None = None) -> Cluster:
+        folder = tmp_path / f"cluster-{len(clusters)}"
+        folder.mkdir()
+        name = f"scrapy-{job}-{len(clusters)}"
+        clusters.append(Cluster(name, url or server_url, folder, shop))
+        return clusters[-1]
+
+    yield make
+    for cluster in clusters:
+        for node in cluster.nodes:
+            if node.process.poll() is None:
+                node.kill()

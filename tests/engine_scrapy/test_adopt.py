@@ -1,0 +1,168 @@
+"""Taking over from scrapy-redis: keys as it writes them, counts verified."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import tempfile
+from pathlib import Path
+
+import pytest
+from scrapy import Request, Spider
+
+from skitter.errors import UsageError
+from skitter.frontier.audit import audit
+from skitter.frontier.control import is_adopted
+from skitter.frontier.dead import dead_letters
+from skitter.frontier.jobs import list_jobs, open_job
+from skitter.scrapy.adopt import Adopted, Adoption, adopt, scrapy_redis_fingerprint
+from skitter.scrapy.codec import Codec
+
+
+class Books(Spider):
+    name = "books"
+
+    def parse_book(self, response):
+        """A callback."""
+
+
+SPIDER = Books()
+
+
+def entry(path: str, **about) -> bytes:
+    """As scrapy_redis.queue.Base writes it."""
+    request = Request(f"https://shop.test/{path}", SPIDER.parse_book, **about)
+    return pickle.dumps(request.to_dict(spider=SPIDER), protocol=-1)
+
+
+def theirs(path: str) -> str:
+    """As scrapy_redis.dupefilter.RFPDupeFilter computes it."""
+    about = {"method": "GET", "url": f"https://shop.test/{path}", "body": ""}
+    return hashlib.sha1(json.dumps(about, sort_keys=True).encode()).hexdigest()
+
+
+@pytest.fixture
+def adoption(job):
+    def adoption(**about) -> Adoption:
+        return Adoption(
+            spider="books",
+            job=job,
+            requests_key=f"{job}:requests",
+            dupefilter_key=f"{job}:dupefilter",
+            **about,
+        )
+
+    return adoption
+
+
+@pytest.fixture
+async def queue(server, job):
+    """Three in the queue, which the dupefilter knows, and two that were done."""
+    entries = {entry("b"): 0, entry("a", priority=5, meta={"depth": 2}): -5, entry("c"): 0}
+    for data, score in entries.items():
+        await server.command("ZADD", f"{job}:requests", score, data)
+    await server.command("SADD", f"{job}:dupefilter", *map(theirs, "abcde"))
+
+
+def test_the_fingerprint_is_that_of_scrapy_redis():
+    assert scrapy_redis_fingerprint("GET", "https://shop.test/a", b"") == theirs("a")
+
+
+async def test_queue_and_dupefilter_are_taken_over_and_the_counts_agree(server, queue, adoption):
+    result = await adopt(server, adoption(trust_pickle=True))
+
+    assert result == Adopted(
+        job=adoption().job,
+        entries=3,
+        queued=3,
+        fingerprints=5,
+        remembered=2,
+        remembered_before=3,
+    )
+    frontier = await open_job(server, adoption().job)
+    stats = await frontier.stats()
+    assert (stats.pending, stats.done, stats.seen) == (3, 2, 5)
+    assert (await audit(frontier)).problems == set()
+    assert await is_adopted(frontier)
+    [first] = (await frontier.lease(1)).leases
+    request = Codec(SPIDER, lambda _: "", ranked=True).unpack(first.request)
+    assert (request.url, request.priority) == ("https://shop.test/a", 5)
+    assert request.callback == SPIDER.parse_book
+    assert (request.meta, first.host) == ({"depth": 2}, "shop.test")
+
+
+async def test_the_old_keys_are_out_of_reach_and_doing_it_again_changes_nothing(
+    server, queue, adoption
+):
+    await adopt(server, adoption(trust_pickle=True))
+    assert not await server.command("EXISTS", adoption().requests_key)
+
+    again = await adopt(server, adoption(trust_pickle=True))
+
+    assert (again.entries, again.known, again.queued) == (3, 3, 0)
+    assert (again.fingerprints, again.remembered) == (5, 0)
+
+
+async def test_pickles_are_not_read_unless_they_are_trusted_and_nothing_is_changed(
+    server, queue, adoption
+):
+    with pytest.raises(UsageError, match=r"3 requests .* are pickled.*--trust-pickle"):
+        await adopt(server, adoption())
+
+    assert adoption().job not in await list_jobs(server)
+    assert await server.command("ZCARD", adoption().requests_key) == 3
+
+
+class Harmful:
+    MARK = Path(tempfile.gettempdir()) / f"skitter-harm-{os.getpid()}"
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.MARK),)
+
+    @classmethod
+    def has_run(cls) -> bool:
+        return cls.MARK.exists()
+
+
+async def test_a_trusted_pickle_that_is_more_than_data_is_a_dead_letter_and_never_runs(
+    server, adoption
+):
+    harmful = pickle.dumps({"url": "https://shop.test/", "meta": {"x": Harmful()}})
+    await server.command("ZADD", adoption().requests_key, 0, harmful)
+    await server.command("ZADD", adoption().requests_key, 0, b"\x80nonsense")
+
+    result = await adopt(server, adoption(trust_pickle=True))
+
+    assert (result.entries, result.dead, result.queued) == (2, 2, 0)
+    assert not Harmful.has_run()
+    frontier = await open_job(server, adoption().job)
+    reasons = {letter.reason async for letter in dead_letters(frontier)}
+    assert any("which is not plain data" in reason for reason in reasons)
+
+
+async def test_lists_keep_their_order_and_json_needs_no_trust(server, adoption):
+    for path in "abc":  # FifoQueue: LPUSH and RPOP
+        data = json.dumps({"url": f"https://shop.test/{path}", "callback": "parse_book"})
+        await server.command("LPUSH", adoption().requests_key, data)
+
+    await adopt(server, adoption())
+
+    frontier = await open_job(server, adoption().job)
+    taken = []
+    for _ in range(3):
+        [lease] = (await frontier.lease(1)).leases
+        taken.append(lease.url[-1])
+        await frontier.bury([])
+        await _done(frontier, lease)
+    assert taken == ["a", "b", "c"]
+
+
+async def _done(frontier, lease):
+    from skitter.frontier.control import configure
+    from skitter.model import Completion
+    from skitter.settings import JobOptions, Politeness
+
+    await frontier.complete([Completion(lease=lease)])
+    await configure(frontier, JobOptions(politeness=Politeness(delay_s=0)))

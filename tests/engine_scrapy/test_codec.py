@@ -1,0 +1,184 @@
+"""Requests travel as plain data and come back as they were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import StrEnum
+
+import msgspec
+import pytest
+from scrapy import Item, Request, Spider
+from scrapy.http import JsonRequest
+from scrapy.item import Field
+
+from skitter.errors import UsageError
+from skitter.frontier.wire import decode_request, encode, offer
+from skitter.scrapy.codec import Codec, clamp
+from skitter.scrapy.plain import NotPlain, find_class, pack, unpack
+from skitter.settings import Layout
+
+
+class Book(Item):
+    title = Field()
+    tags = Field()
+
+
+@dataclass
+class Author:
+    name: str
+    born: date | None = None
+
+
+class Color(StrEnum):
+    RED = "red"
+
+
+class Books(Spider):
+    name = "books"
+
+    def parse_book(self, response):
+        """A callback."""
+
+    parse_other = parse_book
+
+    def on_error(self, failure):
+        """An errback."""
+
+
+def host_of(request: Request) -> str:
+    return str(request.meta.get("download_slot", "shop.test"))
+
+
+@pytest.fixture
+def spider():
+    return Books()
+
+
+@pytest.fixture
+def travel(spider):
+    """There and back again, as through the frontier."""
+    codec = Codec(spider, host_of, ranked=True)
+
+    def travel(request: Request) -> Request:
+        sent = codec.pack(request, "identity", unique="")
+        offer(sent, Layout())  # which checks it
+        return codec.unpack(decode_request(encode(sent)))
+
+    return travel
+
+
+def plain(value):
+    return unpack(pack(value, "meta"), lambda name: find_class(name, home=__name__))
+
+
+def test_a_request_comes_back_with_all_that_it_had(spider, travel):
+    request = Request(
+        "https://shop.test/a#part",
+        callback=spider.parse_book,
+        errback=spider.on_error,
+        method="POST",
+        headers={"X-Two": ["1", "2"], "Accept": "text/html"},
+        body=b"\x00\xff",
+        cookies=[{"name": "a", "value": "b", "domain": "shop.test"}],
+        meta={"depth": 3, "item": Book(title="Tides", tags=["a"]), "pair": (1, {2})},
+        encoding="cp1252",
+        priority=-5,
+        dont_filter=True,
+        flags=["seen"],
+        cb_kwargs={"author": Author("Ada", date(1815, 12, 10))},
+    )
+
+    back = travel(request)
+
+    assert back.to_dict(spider=spider) == request.to_dict(spider=spider)
+    assert type(back) is Request
+
+
+def test_a_plain_request_is_small_and_a_subclass_stays_one(spider, travel):
+    codec = Codec(spider, host_of, ranked=True)
+
+    assert codec.pack(Request("https://shop.test/"), "x", unique="").meta == {}
+    back = travel(JsonRequest("https://shop.test/", data={"a": 1}))
+
+    assert isinstance(back, JsonRequest)
+    assert back.body == b'{"a": 1}'
+
+
+def test_what_the_frontier_needs_to_know_stands_in_fields_of_its_own(spider):
+    codec = Codec(spider, host_of, ranked=True)
+    headers = {"Referer": "https://shop.test/from"}
+    meta = {"depth": 2, "download_slot": "my slot"}
+
+    sent = codec.pack(
+        Request("https://shop.test/", headers=headers, meta=meta, priority=5000), "f00", unique="u"
+    )
+
+    assert (sent.depth, sent.parent, sent.priority) == (2, "https://shop.test/from", 1000)
+    assert (sent.identity, sent.unique, sent.slot) == ("f00", "u", "my%20slot")
+    assert codec.unpack(sent).priority == 5000
+
+
+def test_a_queue_without_priorities_has_none(spider):
+    codec = Codec(spider, host_of, ranked=False)
+
+    assert codec.pack(Request("https://shop.test/", priority=7), "x", unique="").priority == 0
+
+
+def test_priorities_without_end_are_clamped():
+    assert [clamp(n) for n in (-(10**9), -3, 10**9)] == [-1000, -3, 1000]
+
+
+@pytest.mark.parametrize("callback", [lambda response: None, print, Books.parse_book])
+def test_a_callback_that_is_no_method_of_the_spider_is_refused(travel, callback):
+    with pytest.raises(UsageError, match="not a method of the spider 'books'"):
+        travel(Request("https://shop.test/", callback=callback))
+
+
+def test_a_method_under_another_name_is_found(spider, travel):
+    assert travel(Request("https://shop.test/", callback=spider.parse_other)).callback in (
+        spider.parse_other,
+        spider.parse_book,
+    )
+
+
+def test_a_callback_that_is_gone_is_named(spider):
+    codec = Codec(spider, host_of, ranked=True)
+    sent = codec.pack(Request("https://shop.test/", spider.parse_book), "x", unique="")
+    sent = msgspec.structs.replace(sent, handler="parse_old")
+
+    with pytest.raises(UsageError, match="has no method 'parse_old': was it renamed"):
+        codec.unpack(sent)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, True, 1.5, "text", b"bytes", 2**80, -(2**63), [1, [2]], {"a": {"b": 1}},
+        (1, "two"), {1, 2}, frozenset({"a"}), {1: "one", "two": 2}, {"$set": [1]}, {("a", 1): None},
+        datetime(2026, 11, 15, 12, 30), datetime(2026, 11, 15, tzinfo=UTC), date(2026, 1, 2),
+        Decimal("1.10"), Author("Ada"), [Book(title="x")], {}, [],
+    ],
+)  # fmt: skip
+def test_values_keep_their_type(value):
+    back = plain(value)
+
+    assert back == value
+    assert type(back) is type(value)
+
+
+def test_an_enum_of_text_becomes_its_text():
+    assert plain(Color.RED) == "red"
+
+
+@pytest.mark.parametrize("value", [object(), lambda: None, [{"deep": object()}], 1j])
+def test_what_cannot_travel_is_refused_with_its_place(value):
+    with pytest.raises(NotPlain, match=r"^meta.* is a builtins\.(object|function|complex)"):
+        pack(value, "meta")
+
+
+@pytest.mark.parametrize("name", ["os:system", "not_there:Thing", "subprocess:Popen.x", "x"])
+def test_a_name_from_the_server_never_imports_anything_of_others(name):
+    with pytest.raises(UsageError, match="there is no class"):
+        find_class(name, home="bookshop")

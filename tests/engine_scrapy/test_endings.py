@@ -1,0 +1,90 @@
+"""How requests end: done, dead with a reason, or taken over by somebody else."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def shop(open_shop):
+    return open_shop(books=50)
+
+
+def test_every_way_in_which_a_request_can_end(shop, make_cluster):
+    cluster = make_cluster(shop)
+
+    node = cluster.run_odd("endings", SCHEDULER_PERSIST=True)
+
+    assert node.finish() == "finished"
+    items = cluster.items()
+    assert [one["upc"] for one in items] == [
+        *["again"] * 3, "before the failure", "caught", "data", "found before the failure", "gone",
+        "moved",
+    ]  # fmt: skip
+    by_name = {one["upc"]: one for one in items}
+    assert by_name["gone"]["status"] == 410
+    assert by_name["data"]["text"] == "hello"
+    assert by_name["moved"]["hops"] >= 2
+    dead = {url.rpartition("/")[2]: reason for url, reason in cluster.dead().items()}
+    assert dead["out-of-print-1"] == "404 Not Found"
+    assert dead["about"] == "ValueError: on purpose"
+    assert "refused" in dead["refused"].lower()
+    assert dead["raised"] == "RuntimeError: the errback failed too"
+    assert "not a method of the spider" in dead["?lambda"]
+    assert dead["?object"].startswith("meta['it'] is a builtins.object")
+    assert set(dead) == {"out-of-print-1", "about", "refused", "raised", "?lambda", "?object"}
+    assert node.stat("retry/count") == 3 * 2
+    cluster.assert_accounted_for()
+
+
+def test_a_callback_that_is_gone_after_a_deploy_makes_a_dead_letter(
+    shop, make_cluster, monkeypatch
+):
+    cluster = make_cluster(shop)
+    # Stopped before it begins: what start yields is queued, and nothing is fetched.
+    cluster.run_odd("renamed", SCHEDULER_PERSIST=True, CLOSESPIDER_TIMEOUT=0, DOWNLOAD_DELAY=0)
+    cluster.nodes[0].finish()
+    cluster.command("DEL", f"{cluster.job}:items")
+    monkeypatch.setenv("DEPLOYED", "1")
+    cluster.ask(_queue_for_old)
+
+    assert cluster.run_odd("renamed", SCHEDULER_PERSIST=True).finish() == "finished"
+
+    [reason] = cluster.dead().values()
+    assert "the spider 'renamed' has no method 'old'" in reason
+    assert cluster.items() == []
+    cluster.assert_accounted_for()
+
+
+async def _queue_for_old(frontier):
+    from skitter.model import Request
+
+    await frontier.add([Request(url="http://localhost:1/", handler="old", identity="x", slot="x")])
+
+
+def test_the_children_of_a_slow_page_do_not_wait_for_its_end(shop, make_cluster):
+    cluster = make_cluster(shop)
+
+    assert cluster.run_odd("slow", SCHEDULER_PERSIST=True).finish() == "finished"
+
+    assert cluster.items() == [{"upc": "the child came first"}]
+    assert cluster.dead() == {}
+
+
+@pytest.mark.chaos
+def test_a_page_that_kills_its_process_is_dead_in_the_end_and_takes_nobody_along(
+    shop, make_cluster
+):
+    cluster = make_cluster(shop)
+
+    for _ in range(10):
+        node = cluster.run_odd("killer", SCHEDULER_PERSIST=True, SKITTER_LEASE_S=1)
+        if node.wait() == 0:
+            break
+
+    [(url, reason)] = cluster.dead().items()
+    assert (url[-4:], reason) == ("?bad", "its worker vanished 3 times")
+    assert len(cluster.items()) == 12
+    cluster.assert_accounted_for()

@@ -1,0 +1,73 @@
+"""Spiders that are fed from outside: list, set and zset, URLs and JSON, and nonsense."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from skitter.demo.site import fetched_twice
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def shop(open_shop):
+    return open_shop(books=60)
+
+
+def test_messages_of_every_kind_become_requests_and_nonsense_dead_letters(
+    shop, make_cluster, until
+):
+    cluster = make_cluster(shop)
+    page = shop.url.rstrip("/")
+    node = cluster.run_odd("fed", SCHEDULER_PERSIST=True, MAX_IDLE_TIME_BEFORE_CLOSE=3)
+    until(lambda: "scrapy node started" in node.log)
+
+    cluster.push(page + "/?plain")
+    full = {
+        "url": page + "/?json", "method": "post", "headers": {"X-Test": "yes"}, "body": "text",
+        "cookies": {"a": "b"}, "meta": {"color": "red"}, "priority": 5, "dont_filter": False,
+    }  # fmt: skip
+    cluster.push(json.dumps(full), json.dumps(full))
+    cluster.push(json.dumps({"url": page + "/?form", "name": "Ada"}))
+    cluster.push(
+        json.dumps({"url": page + "/?cb", "callback": "other", "cb_kwargs": {"number": 7}})
+    )
+    until(lambda: len(cluster.items()) == 4)
+    cluster.push(page + "/?set", kind="set")
+    until(lambda: len(cluster.items()) == 5)
+    cluster.push(page + "/?zset-1", page + "/?zset-2", kind="zset")
+    until(lambda: len(cluster.items()) == 7)
+    nonsense = ["not a URL", "[1]", '{"url": 5}', '{"no": "url"}', '{"url": "x", "callback": "x"}']
+    cluster.push(*nonsense)
+    cluster.push(page + "/?plain", page + "/?plain")
+    until(lambda: len(cluster.items()) == 9)
+
+    assert node.finish() == "finished"
+    made = {one["upc"].rpartition("?")[2]: one for one in cluster.items()}
+    assert made["json"] == {
+        "upc": page + "/?json", "method": "POST", "header": "yes", "cookie": "a=b", "body": "text",
+        "meta": "red", "priority": 5,
+    }  # fmt: skip
+    assert "form&name=Ada" in made
+    assert made["other"]["number"] == 7
+    assert sorted(cluster.dead()) == sorted(f"feed:{one}" for one in nonsense)
+    assert shop.pages().count("/?plain") == 3, "what is fed is not filtered"
+    cluster.assert_accounted_for()
+
+
+def test_two_nodes_with_rules_are_fed_one_address_and_bring_every_book_once(
+    shop, make_cluster, until
+):
+    cluster = make_cluster(shop)
+    idle = {"MAX_IDLE_TIME_BEFORE_CLOSE": 2}
+    nodes = [cluster.start("crawl", "ruled", **idle) for _ in range(2)]
+    until(lambda: all("scrapy node started" in node.log for node in nodes))
+
+    cluster.push(shop.url)
+
+    assert [node.finish() for node in nodes] == ["finished", "finished"]
+    cluster.assert_complete()
+    # As in Scrapy: what is fed is not filtered, so a link back to it is another request.
+    assert fetched_twice(shop.log()) == ["/"]

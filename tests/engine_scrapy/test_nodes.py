@@ -1,0 +1,135 @@
+"""Nodes of one crawl: each page once, whatever happens to one of them."""
+
+from __future__ import annotations
+
+import signal
+from itertools import pairwise
+
+import pytest
+
+from skitter.demo.site import fetched_twice, trespasses
+from skitter.errors import JobMissing
+from skitter.frontier.crew import crew
+from skitter.model import State
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def test_two_nodes_bring_every_book_once_and_ask_for_no_page_twice(open_shop, make_cluster):
+    shop = open_shop(latency_s=0.02)
+    cluster = make_cluster(shop)
+
+    one = cluster.start()
+    two = cluster.start(TWISTED_REACTOR_ENABLED=False)
+
+    assert (one.finish(), two.finish()) == ("finished", "finished")
+    cluster.assert_complete()
+    assert fetched_twice(shop.log()) == []
+    assert trespasses(shop.log()) == []
+    done = [node.stat("scheduler/dequeued/redis") for node in (one, two)]
+    assert min(done) > 10, f"one of them had nothing to do: {done}"
+    missing = {url for url, reason in cluster.dead().items() if reason == "404 Not Found"}
+    assert len(missing) == 8
+
+
+def test_kill_9_of_a_node_loses_nothing_and_brings_nothing_twice(open_shop, make_cluster, until):
+    shop = open_shop(latency_s=0.05)
+    cluster = make_cluster(shop)
+    victim = cluster.start(SKITTER_LEASE_S=2, CONCURRENT_REQUESTS=4)
+    until(lambda: len(cluster.items()) > 5)
+
+    victim.kill()
+    heir = cluster.start(SKITTER_LEASE_S=2)
+
+    assert heir.finish() == "finished"
+    cluster.assert_complete()
+    assert cluster.stats().lost > 0
+
+
+@pytest.mark.chaos
+def test_a_node_that_is_interrupted_hands_back_and_a_new_one_goes_on(
+    open_shop, make_cluster, until
+):
+    shop = open_shop(latency_s=0.05)
+    cluster = make_cluster(shop)
+    first = cluster.start(CONCURRENT_REQUESTS=2)
+    until(lambda: len(cluster.items()) > 2)
+
+    first.interrupt()
+
+    assert first.finish() == "shutdown"
+    assert (cluster.stats().leased, cluster.stats().finished) == (0, False)
+    assert cluster.start().finish() == "finished"
+    cluster.assert_complete()
+    assert fetched_twice(shop.log()) == []
+
+
+def test_pause_restart_resume_and_cancel_from_outside(open_shop, make_cluster, until):
+    shop = open_shop(latency_s=0.05)
+    cluster = make_cluster(shop)
+    node = cluster.start(CONCURRENT_REQUESTS=1)
+    until(lambda: len(cluster.items()) > 2)
+
+    cluster.set_state(State.PAUSE)
+    until(lambda: cluster.stats().leased == 0)
+    node.process.send_signal(signal.SIGTERM)
+    assert node.finish() == "shutdown"
+    asked = len(shop.log())
+    node = cluster.start()
+    assert [one.kind for one in until(lambda: cluster.ask(crew))] == ["scrapy"]
+    assert len(shop.log()) == asked, "a paused job hands out nothing"
+
+    cluster.set_state(State.CANCEL)
+
+    assert node.finish() == "cancelled"
+    cluster.assert_accounted_for()
+    cluster.set_state(State.RUN)
+    assert cluster.start().finish() == "finished"
+    cluster.assert_complete()
+
+
+def test_a_delay_holds_over_all_nodes(open_shop, make_cluster):
+    shop = open_shop(books=50)
+    cluster = make_cluster(shop)
+    slow = {"DOWNLOAD_DELAY": 0.05, "CLOSESPIDER_ITEMCOUNT": 12}
+
+    nodes = [cluster.start(**slow) for _ in range(2)]
+
+    for node in nodes:
+        node.finish()
+    moments = sorted(entry.monotonic for entry in shop.log())
+    gaps = [later - earlier for earlier, later in pairwise(moments)]
+    # The frontier hands them out 50 ms apart; how long one then takes to the shop, Python decides.
+    early = [gap for gap in gaps if gap < 0.01]
+    assert len(early) <= len(gaps) // 20, sorted(gaps)[:20]
+    assert (moments[-1] - moments[0]) >= 0.05 * (len(moments) - 2)
+
+
+def test_a_finished_job_that_is_not_to_persist_is_gone_and_the_next_run_begins_anew(
+    open_shop, make_cluster
+):
+    shop = open_shop(books=50)
+    cluster = make_cluster(shop)
+
+    assert cluster.start(SCHEDULER_PERSIST=False).finish() == "finished"
+    with pytest.raises(JobMissing):
+        cluster.stats()
+    asked = len(shop.log())
+    assert cluster.start(SCHEDULER_PERSIST=True).finish() == "finished"
+
+    assert len(shop.log()) > 1.8 * asked
+    assert len(cluster.items()) == 2 * len(shop.expected.expected_items())
+
+
+def test_a_second_run_of_a_job_that_persists_asks_again_only_for_where_it_begins(
+    open_shop, make_cluster
+):
+    shop = open_shop(books=50)
+    cluster = make_cluster(shop)
+    cluster.start().finish()
+    asked = len(shop.log())
+
+    assert cluster.start().finish() == "finished"
+
+    assert shop.pages()[asked:] == ["/"]
+    cluster.assert_complete()

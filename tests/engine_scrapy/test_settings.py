@@ -1,0 +1,246 @@
+"""Every setting of scrapy-redis is honoured, or refused with a sentence."""
+
+from __future__ import annotations
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.dupefilters import RFPDupeFilter as ScrapyDupeFilter
+from scrapy.settings import Settings
+
+from skitter import scrapy as ours
+from skitter.errors import BadOption, UsageError
+from skitter.scrapy.address import server_settings
+from skitter.scrapy.dupefilter import NoDupeFilter, RFPDupeFilter, make_dupefilter
+from skitter.scrapy.message import request_fields
+from skitter.scrapy.options import job_name, queue_order, read_options
+from skitter.scrapy.table import ATTRIBUTES, SETTINGS
+
+
+class Books(Spider):
+    name = "books"
+
+
+@pytest.fixture(autouse=True)
+def nothing_from_outside(monkeypatch):
+    for name in ("SKITTER_REDIS_URL", "SKITTER_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def url_of(**settings):
+    return server_settings(Settings(settings)).redis_url
+
+
+@pytest.mark.parametrize(
+    ("settings", "url"),
+    [
+        ({}, "redis://localhost:6379/0"),
+        ({"REDIS_URL": "redis://a:1/2", "REDIS_HOST": "b"}, "redis://a:1/2"),
+        ({"REDIS_HOST": "b", "REDIS_PORT": 7, "REDIS_DB": 3}, "redis://b:7/3"),
+        ({"REDIS_HOST": "b", "REDIS_PASSWORD": "p@ss"}, "redis://:p%40ss@b:6379/0"),
+        ({"REDIS_PARAMS": {"db": 4, "socket_timeout": 3}}, "redis://localhost:6379/4"),
+        ({"REDIS_DB": 0, "REDIS_PARAMS": {"db": 4}}, "redis://localhost:6379/0"),
+        ({"REDIS_PARAMS": {"ssl": True, "ssl_ca_certs": "/c"}},
+         "rediss://localhost:6379/0?ssl_ca_certs=%2Fc"),
+        ({"REDIS_PARAMS": {"unix_socket_path": "/s", "username": "u"}}, "unix://u:@/s?db=0"),
+        ({"REDIS_URL": "redis://a", "REDIS_PARAMS": {"password": "x"}}, "redis://:x@a"),
+        ({"REDIS_URL": "redis://y@a", "REDIS_PARAMS": {"password": "x"}}, "redis://y@a"),
+    ],
+)  # fmt: skip
+def test_the_server_is_found_as_scrapy_redis_finds_it(settings, url):
+    assert url_of(**settings) == url
+
+
+def test_without_a_word_about_redis_the_environment_decides(monkeypatch, tmp_path):
+    assert server_settings(Settings({"SKITTER_DIR": str(tmp_path)})).directory == tmp_path
+    monkeypatch.setenv("SKITTER_REDIS_URL", "redis://elsewhere")
+    assert url_of() == "redis://elsewhere"
+
+
+def test_a_client_class_is_refused_with_what_to_use_instead():
+    with pytest.raises(UsageError, match=r"REDIS_PARAMS\['redis_cls'\].*redis\+cluster://"):
+        url_of(REDIS_PARAMS={"redis_cls": "my.Redis"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"SCHEDULER_SERIALIZER": "json"}, "requests travel as msgpack"),
+        ({"SCHEDULER_DUPEFILTER_CLASS": "x"}, "use DUPEFILTER_CLASS"),
+        ({"SCHEDULER_DUPEFILTER_KEY": "all:seen"}, "use SKITTER_JOB"),
+        ({"REDIS_DECODE_RESPONSES": True}, "leave it out"),
+        ({"SCHEDULER_QUEUE_CLASS": "my.Queue"}, "skitter.scrapy.PriorityQueue"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_with_a_sentence(settings, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        read_options(Settings(settings), Books())
+
+
+def test_every_row_of_the_table_says_what_becomes_of_it():
+    for row in (*SETTINGS, *ATTRIBUTES):
+        assert row.becomes.startswith(("honoured", "refused", "needless")), row
+
+
+def test_options_are_read_from_scrapys_settings():
+    settings = Settings(
+        {
+            "DOWNLOAD_DELAY": 2, "CONCURRENT_REQUESTS_PER_DOMAIN": 4, "CONCURRENT_REQUESTS": 32,
+            "DOWNLOAD_SLOTS": {"a.test": {"delay": 9, "concurrency": 1, "randomize_delay": False}},
+            "SCHEDULER_PERSIST": "1", "SCHEDULER_IDLE_BEFORE_CLOSE": 5,
+            "SCHEDULER_QUEUE_CLASS": "scrapy_redis.queue.LifoQueue",
+        }
+    )  # fmt: skip
+
+    options = read_options(settings, Books())
+
+    assert (options.politeness.delay_s, options.politeness.max_in_flight) == (2, 4)
+    assert options.slots == {"a.test": {"delay_s": 9, "max_in_flight": 1}}
+    assert (options.persist, options.linger_s, options.layout.order) == (True, 5, "lifo")
+    assert (options.concurrency, options.prefetch) == (32, 0)
+    assert read_options(Settings(), Books()).prefetch == 16
+
+
+def test_attributes_of_the_spider_win(monkeypatch):
+    monkeypatch.setattr(Books, "download_delay", 7, raising=False)
+    monkeypatch.setattr(Books, "max_concurrent_requests", 3, raising=False)
+
+    politeness = read_options(Settings(), Books()).politeness
+
+    assert (politeness.delay_s, politeness.max_in_flight) == (7, 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({}, "books"),
+        ({"SCHEDULER_QUEUE_KEY": "%(spider)s:requests"}, "books"),
+        ({"SCHEDULER_QUEUE_KEY": "shop:%(spider)s:queue"}, "shop-books-queue"),
+        ({"SKITTER_JOB": "%(spider)s-2"}, "books-2"),
+    ],
+)
+def test_the_job_is_named_by_the_queues_key(settings, name):
+    assert job_name(Settings(settings), "books") == name
+
+
+@pytest.mark.parametrize(
+    ("named", "order"),
+    [
+        ("scrapy_redis.queue.SpiderQueue", "fifo"),
+        ("skitter.scrapy.LifoQueue", "lifo"),
+        (ours.FifoQueue, "fifo"),
+        ("scrapy_redis.queue.PriorityQueue", "priority"),
+    ],
+)
+def test_queues_go_by_both_names(named, order):
+    assert queue_order(named) == order
+
+
+class Mine(RFPDupeFilter):
+    def request_fingerprint(self, request):
+        return "always the same"
+
+
+@pytest.mark.parametrize(
+    ("named", "kind"),
+    [
+        ("skitter.scrapy.RFPDupeFilter", RFPDupeFilter),
+        ("scrapy_redis.dupefilter.RFPDupeFilter", RFPDupeFilter),
+        (ScrapyDupeFilter, RFPDupeFilter),
+        ("scrapy.dupefilters.BaseDupeFilter", NoDupeFilter),
+        (Mine, Mine),
+    ],
+)
+def test_dupefilters_that_the_frontier_stands_in_for(named, kind):
+    crawler = Crawler(Books, {"DUPEFILTER_CLASS": named, "TELNETCONSOLE_ENABLED": False})
+    crawler.request_fingerprinter = ours.RequestFingerprinter()
+
+    assert type(make_dupefilter(crawler)) is kind
+
+
+def test_a_dupefilter_of_ones_own_is_refused():
+    crawler = Crawler(Books, {"DUPEFILTER_CLASS": "scrapy.Spider"})
+
+    with pytest.raises(UsageError, match="REQUEST_FINGERPRINTER_CLASS"):
+        make_dupefilter(crawler)
+
+
+class Fed(ours.RedisSpider):
+    name = "fed"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "settings", "keys"),
+    [
+        ({}, {}, ("fed:start_urls",)),
+        ({"redis_key": "%(name)s:x"}, {}, ("fed:x",)),
+        ({"redis_key": ["a", "b", "a"]}, {}, ("a", "b")),
+        ({}, {"REDIS_START_URLS_KEY": "all:%(name)s"}, ("all:fed",)),
+    ],
+)
+def test_the_key_of_the_feed(attributes, settings, keys):
+    spider = Fed.from_crawler(Crawler(Fed, settings), **attributes)
+
+    assert spider.feed.keys == keys
+
+
+def test_attributes_of_a_fed_spider_may_come_as_text_from_the_command_line():
+    crawler = Crawler(Fed, {"MAX_IDLE_TIME_BEFORE_CLOSE": 9})
+
+    spider = Fed.from_crawler(crawler, redis_batch_size="50", max_idle_time="7")
+
+    assert (spider.feed.batch_size, spider.max_idle_time, spider.redis_encoding) == (50, 7, "utf-8")
+    assert Fed.from_crawler(crawler).max_idle_time == 9
+
+
+def test_attributes_that_cannot_be_are_refused():
+    crawler = Crawler(Fed)
+
+    with pytest.raises(UsageError, match="is empty"):
+        Fed.from_crawler(crawler, redis_key=" ")
+    with pytest.raises(BadOption, match="redis_batch_size"):
+        Fed.from_crawler(crawler, redis_batch_size=10**6)
+    with pytest.raises(AttributeError, match="open a client of your own"):
+        _ = Fed.from_crawler(crawler).server
+
+
+def test_a_request_made_from_a_message_of_ones_own():
+    class Mine(Fed):
+        def make_request_from_data(self, data):
+            return [self._at(one) for one in data.decode().split()] if data else None
+
+        def _at(self, url):
+            return Request(url)
+
+    spider = Mine.from_crawler(Crawler(Mine))
+
+    assert [one.url for one in spider.requests_from(b"http://a.test/ http://b.test/")] == [
+        "http://a.test/",
+        "http://b.test/",
+    ]
+    assert list(spider.requests_from(b"")) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        ({}, "no url"),
+        ({"url": 5}, "url must be str"),
+        ({"url": "http://a", "priority": "high"}, "priority must be int"),
+        ({"url": "http://a", "priority": True}, "priority must be int"),
+        ({"url": "http://a", "meta": []}, "meta must be dict"),
+        ({"url": "http://a", "dont_filter": 1}, "dont_filter must be bool"),
+    ],
+)
+def test_a_message_with_a_field_that_cannot_be_is_refused(message, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        request_fields(message)
+
+
+def test_other_keys_of_a_message_are_form_data_as_in_scrapy_redis():
+    get = request_fields({"url": "http://a/?x=1#f", "name": "A B"})
+    post = request_fields({"url": "http://a/", "method": "post", "n": 1, "headers": {"X": "y"}})
+
+    assert get["url"] == "http://a/?x=1&name=A+B#f"
+    assert (post["method"], post["body"]) == ("POST", "n=1")
+    assert post["headers"] == {"Content-Type": "application/x-www-form-urlencoded", "X": "y"}

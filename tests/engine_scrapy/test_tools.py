@@ -1,0 +1,47 @@
+"""The commands of skitter on a Scrapy crawl, items for its loader, numbers for its watchers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from skitter.frontier.crew import read_log
+from skitter.frontier.items import read_items
+
+pytestmark = pytest.mark.timeout(120)
+
+
+async def stored(frontier):
+    return [result async for page in read_items(frontier) for result in page]
+
+
+def test_commands_know_a_scrapy_crawl_and_items_come_out_of_the_stream(open_shop, make_cluster):
+    shop = open_shop(books=50)
+    cluster = make_cluster(shop)
+    node = cluster.start(
+        ITEM_PIPELINES=json.dumps({"skitter.scrapy.ItemPipeline": 300}),
+        STATS_CLASS="skitter.scrapy.RedisStatsCollector",
+        STATS_KEY=f"{cluster.job}:stats",
+    )
+    assert node.finish() == "finished"
+
+    assert (cluster.stats().finished, cluster.stats().dead) == (True, 10)
+    cluster.assert_accounted_for()
+    page = shop.url.rstrip("/") + "/books/out-of-print-1"
+    why = cluster.json("why", cluster.job, page)
+    assert (why["state"], why["last_error"], why["host"]) == ("dead", "404 Not Found", "localhost")
+    assert why["found_on"].startswith(shop.url)
+    said = [event.text for event in cluster.ask(read_log)]
+    assert f"{page} is a dead letter: 404 Not Found" in said
+
+    upcs = sorted(result.item["upc"] for result in cluster.ask(stored))
+    assert upcs == sorted(one["upc"] for one in shop.expected.expected_items())
+
+    stats = cluster.command("HGETALL", f"{cluster.job}:stats")
+    assert int(stats[b"item_scraped_count"]) == len(upcs)
+
+    revived = cluster.json("dead", "retry", cluster.job, page)
+    assert revived["retried"] == 1
+    assert cluster.start().finish() == "finished"
+    assert cluster.dead()[page] == "404 Not Found"
