@@ -48,8 +48,8 @@ format: $(STAMP) ## Repair what ruff can repair
 docs: $(STAMP) ## Write the reference pages that are made from the code
 	@$(BIN)/python scripts/make_docs.py
 
-bench: $(STAMP) ## Measure against goals and peers: frontier, then crawl
-	@$(BIN)/skitter bench frontier; frontier=$$?; $(BIN)/skitter bench crawl && exit $$frontier
+bench: $(STAMP) ## Measure against goals and peers: frontier, crawl, scrapy
+	@met=0; for what in frontier crawl scrapy; do $(BIN)/skitter bench $$what || met=1; done; exit $$met
 
 chaos: $(STAMP) ## Run the slow proof: killed workers, killed servers, lost replies
 	@scripts/system-packages rabbitmq-server

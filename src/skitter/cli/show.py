@@ -19,6 +19,7 @@ import uvloop
 
 from skitter.bench import progress_on_stderr, report_table, run_frontier
 from skitter.bench.crawl import run_crawl
+from skitter.bench.scrapy_node import run_scrapy
 from skitter.cli.check import show_audit
 from skitter.cli.common import Json, on_job
 from skitter.cli.output import emit_json, grid, out, say
@@ -91,7 +92,7 @@ def _show_rows(database: Path) -> None:
 
 
 def bench(
-    what: Annotated[str, typer.Argument(metavar="frontier|crawl")] = "frontier",
+    what: Annotated[str, typer.Argument(metavar="frontier|crawl|scrapy")] = "frontier",
     quick: Annotated[bool, typer.Option("--quick", help="A twentieth of the size.")] = False,
     only: Annotated[
         list[str] | None,
@@ -107,8 +108,10 @@ def bench(
             report = run_frontier(quick=quick, only=parts, with_peer=peers, tell=tell_progress)
         elif what == "crawl":
             report = run_crawl(quick=quick, only=parts, with_peers=peers, tell=tell_progress)
+        elif what == "scrapy":
+            report = run_scrapy(quick=quick, with_peers=peers, tell=tell_progress)
         else:
-            raise BadOption("bench", what, "frontier or crawl")
+            raise BadOption("bench", what, "frontier, crawl or scrapy")
     if as_json:
         emit_json(msgspec.Raw(report.to_json().encode()))
     else:
