@@ -40,7 +40,7 @@ def test_four_nodes_of_which_many_are_killed(open_shop, make_cluster, until, see
     for _ in range(6):
         until(lambda: len(cluster.items()) > 20)
         asked = len(shop.log())
-        until(lambda asked=asked: len(shop.log()) > asked + 15 or cluster.stats().finished)
+        until(lambda asked=asked: len(shop.log()) > asked + 15 or cluster.stats().crawled)
         victim = nodes.pop(chance.randrange(len(nodes)))
         victim.kill()
         nodes.append(cluster.start(**settings))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from itertools import pairwise
 
 import pytest
 
@@ -58,7 +57,7 @@ def test_a_node_that_is_interrupted_hands_back_and_a_new_one_goes_on(
     first.interrupt()
 
     assert first.finish() == "shutdown"
-    assert (cluster.stats().leased, cluster.stats().finished) == (0, False)
+    assert (cluster.stats().leased, cluster.stats().crawled) == (0, False)
     assert cluster.start().finish() == "finished"
     cluster.assert_complete()
     assert fetched_twice(shop.log()) == []
@@ -91,18 +90,16 @@ def test_pause_restart_resume_and_cancel_from_outside(open_shop, make_cluster, u
 def test_a_delay_holds_over_all_nodes(open_shop, make_cluster):
     shop = open_shop(books=50)
     cluster = make_cluster(shop)
-    slow = {"DOWNLOAD_DELAY": 0.05, "CLOSESPIDER_ITEMCOUNT": 12}
+    slow = {"DOWNLOAD_DELAY": 0.08, "CLOSESPIDER_ITEMCOUNT": 15}
 
     nodes = [cluster.start(**slow) for _ in range(2)]
 
     for node in nodes:
         node.finish()
-    moments = sorted(entry.monotonic for entry in shop.log())
-    gaps = [later - earlier for earlier, later in pairwise(moments)]
-    # The frontier hands them out 50 ms apart; how long one then takes to the shop, Python decides.
-    early = [gap for gap in gaps if gap < 0.01]
-    assert len(early) <= len(gaps) // 20, sorted(gaps)[:20]
-    assert (moments[-1] - moments[0]) >= 0.05 * (len(moments) - 2)
+    moments = [entry.monotonic for entry in shop.log()]
+    assert len(moments) > 15
+    # Two that were polite each for itself would need half of it; a busy machine only needs more.
+    assert max(moments) - min(moments) > 0.75 * 0.08 * (len(moments) - 1)
 
 
 def test_a_finished_job_that_is_not_to_persist_is_gone_and_the_next_run_begins_anew(

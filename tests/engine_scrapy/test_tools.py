@@ -26,7 +26,7 @@ def test_commands_know_a_scrapy_crawl_and_items_come_out_of_the_stream(open_shop
     )
     assert node.finish() == "finished"
 
-    assert (cluster.stats().finished, cluster.stats().dead) == (True, 10)
+    assert (cluster.stats().crawled, cluster.stats().dead) == (True, 10)
     cluster.assert_accounted_for()
     page = shop.url.rstrip("/") + "/books/out-of-print-1"
     why = cluster.json("why", cluster.job, page)

@@ -11,6 +11,7 @@ from skitter.errors import JobMissing
 from skitter.frontier.control import set_slot
 from skitter.frontier.crew import crew
 from skitter.frontier.jobs import create_job, open_job, purge_job
+from skitter.scrapy.taking import is_done
 
 if TYPE_CHECKING:
     from skitter.frontier.connection import Server
@@ -37,7 +38,7 @@ async def join_run(frontier: Frontier) -> int:
     that come later join it: what `start` yields is asked for once per run."""
     server, key = frontier.shards[0].server, frontier.shards[0].keys.key("stats")
     stats = await frontier.stats()
-    if stats.finished:
+    if is_done(stats):
         await server.command("HSET", key, "run", stats.seen + 1)
         return stats.seen + 1
     return int(await server.command("HGET", key, "run") or 0)
@@ -46,7 +47,7 @@ async def join_run(frontier: Frontier) -> int:
 async def remove_if_last(frontier: Frontier) -> None:
     """SCHEDULER_PERSIST = False: never while anything is left, or anybody else is at work."""
     stats = await frontier.stats()
-    if not stats.finished or await others_at_work(frontier):
+    if not is_done(stats) or await others_at_work(frontier):
         return
     if stats.items:
         logger.warning("job %s is kept: %d items wait for `skitter load`", stats.job, stats.items)

@@ -21,6 +21,7 @@ from skitter.app import open_server
 from skitter.errors import JobMissing, SkitterError
 from skitter.frontier.control import is_adopted
 from skitter.frontier.crew import Vitals, crew
+from skitter.frontier.feed import take_feed
 from skitter.model import Ended
 from skitter.scrapy.feed import take_batch
 from skitter.scrapy.handin import HandIn
@@ -241,6 +242,7 @@ class Node:
                 self.engine.call(self.on_tick)
             with suppress(SkitterError):
                 self.taking.nodes = sum(one.kind == KIND for one in await crew(self.frontier))
+                await take_feed(self.frontier)  # the job's own: skitter:JOB:feed
                 await self._send_statistics()
                 if now - extended_at > self.options.lease_s / 4:
                     await self._extend()

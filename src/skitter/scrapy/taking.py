@@ -9,11 +9,16 @@ from skitter.model import State
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
-    from skitter.model import Lease
+    from skitter.model import Lease, Stats
     from skitter.scrapy.exchange import Exchange
     from skitter.scrapy.options import NodeOptions
 
 IDLE_S = 0.25
+
+
+def is_done(stats: Stats) -> bool:
+    """Nothing is left for anybody; also if there never was anything."""
+    return stats.crawled or not stats.seen
 
 
 class Taking:
@@ -67,10 +72,11 @@ class Taking:
             return False
         stats = await self.frontier.stats()
         picture = stats.seen, stats.done, stats.leased
-        if picture != self._picture or not stats.finished:
+        nothing_left = is_done(stats)
+        if picture != self._picture or not nothing_left:
             self._picture = picture
             self.note_life()
         exchange.idle_s = time.monotonic() - self._moved_at
-        over = stats.finished and exchange.idle_s >= self.options.linger_s and exchange.is_quiet
+        over = nothing_left and exchange.idle_s >= self.options.linger_s and exchange.is_quiet
         exchange.finished_at = version if over else -1
         return over
