@@ -17,6 +17,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import scrapy
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.utils.httpobj import urlparse_cached
 
 from skitter.errors import UsageError
 
@@ -133,10 +135,27 @@ class Engine:
         downloader = self._engine.downloader
         downloader.per_slot_settings = _Undelayed(downloader.per_slot_settings)
 
+    def share_robots(self) -> None:
+        """Scrapy, to 2.19, gives a robots.txt to the first of those who wait for it, and nothing,
+        which is leave to do anything, to the others. A node that joins begins with many at once."""
+        for middleware in self._engine.downloader.middleware.middlewares:
+            if isinstance(middleware, RobotsTxtMiddleware) and hasattr(middleware, "_parsers"):
+                _share_robots(middleware)
+
     @property
     def slot_of(self) -> Callable[[Any], str]:
         found: Callable[[Any], str] = self._engine.downloader.get_slot_key
         return found
+
+
+def _share_robots(middleware: Any) -> None:
+    ask = middleware.robot_parser
+
+    async def robot_parser(request: Any, *rest: Any) -> Any:
+        found = await ask(request, *rest)
+        return found or middleware._parsers.get(urlparse_cached(request).netloc)
+
+    middleware.robot_parser = robot_parser
 
 
 class _Undelayed(dict[str, dict[str, Any]]):

@@ -34,6 +34,7 @@ class Entry:
     lease: Lease
     since_s: float  # on the monotonic clock
     links: list[Link] = field(default_factory=list)
+    keys: set[bytes] = field(default_factory=set)  # of its links, those sent ahead too
     items: list[Any] = field(default_factory=list)  # for the job's item stream
     pushes: list[tuple[str, bytes]] = field(default_factory=list)  # for lists: key, item
     error: str | None = None  # it ended badly: a dead letter

@@ -47,7 +47,8 @@ async def join_run(frontier: Frontier) -> int:
 async def remove_if_last(frontier: Frontier) -> None:
     """SCHEDULER_PERSIST = False: never while anything is left, or anybody else is at work."""
     stats = await frontier.stats()
-    if not is_done(stats) or await others_at_work(frontier):
+    left = stats.pending + stats.delayed + stats.leased  # a job that was cancelled is done, too
+    if left or not is_done(stats) or await others_at_work(frontier):
         return
     if stats.items:
         logger.warning("job %s is kept: %d items wait for `skitter load`", stats.job, stats.items)

@@ -187,10 +187,10 @@ class Node:
                 news, rest_s = False, AWAY_S
             else:
                 self._note_back()
-            if news:
-                self.engine.wake()
             if self.taking.is_cancelled:
                 self.engine.close_spider("cancelled")
+            elif news:
+                self.engine.wake()
             await self._rest(rest_s)
 
     def _survives(self, error: SkitterError) -> bool:

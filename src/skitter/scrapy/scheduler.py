@@ -78,6 +78,7 @@ class Scheduler:
             self.node.statistics = partial(self.crawler.stats.commands, spider.name)
         self._few = self.options.concurrency * 3 // 4
         self.engine.leave_delays_to_the_frontier()
+        self.engine.share_robots()
         self.engine.on_output(self._in_context)
         self.engine.on_finished(self._finish)
         self.crawler.signals.connect(self._callback_failed, signals.spider_error)
@@ -133,7 +134,9 @@ class Scheduler:
 
     def _enqueue(self, request: Request) -> bool:
         key = self.df.key_of(request) if self._filters and not request.dont_filter else b""
-        if key and key in self.exchange.memory:
+        origin = ORIGIN.get()
+        page = origin if isinstance(origin, Entry) and not origin.is_over else None
+        if key and (key in self.exchange.memory or (page and key in page.keys)):
             self.df.log(request, self.spider)
             self._stats("dupefilter/filtered")
             return False
@@ -143,8 +146,10 @@ class Scheduler:
             self._reject(request, str(error))
             return True
         self._count("enqueued")
-        origin = ORIGIN.get()
-        if isinstance(origin, Batch) or (isinstance(origin, Entry) and not origin.is_over):
+        if page:
+            page.links.append(link)
+            page.keys.add(key)
+        elif isinstance(origin, Batch):
             origin.links.append(link)
         else:
             self._put(Loose([link]))
