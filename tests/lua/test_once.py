@@ -5,6 +5,7 @@ import pytest
 from skitter.errors import InfrastructureError
 from skitter.frontier.scripts import script, verbs
 
+MESSAGES = "once:messages"
 # What to send to a job in which 1, 2 and 3 are leased, 4 is dead and 5 and 6 are pending; `t` is
 # the token of the leases.
 CALLS: Any = {
@@ -37,6 +38,10 @@ CALLS: Any = {
     "robots": lambda t: ([], {"name": "a.test", "rules": b"", "ttl_ms": 9000}),
     "reject": lambda t: ([("9", "feed", b"x", "no URL"), ("5", "feed", b"x", "no URL")], {}),
 }
+CALLS |= {
+    "feed": lambda t: ([(MESSAGES,)], {"limit": 1, "ttl_ms": 1000}),
+    "adopt": lambda t: ([("9",), ("5",)], {}),
+}
 #: These set values, or let them only grow: the same again is the same again.
 IDEMPOTENT: Any = {
     "control": lambda t: ([("state", "pause"), ("max_pages", 3)], {"create": 0}),
@@ -54,6 +59,8 @@ IDEMPOTENT: Any = {
 
 async def prepare(raw, clock):
     """The job of CALLS; its leases have run out, and nobody took them back yet."""
+    await raw.shard.server.command("DEL", MESSAGES)
+    await raw.shard.server.command("RPUSH", MESSAGES, "one", "two")
     await raw.control(max_pages=50)
     await raw.shard.call("issue", ["t0"], wanted=1, ttl_ms=5000)
     await raw.shard.call("finale", claim="me", ttl_ms=5000)

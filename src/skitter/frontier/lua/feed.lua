@@ -33,8 +33,8 @@ local READ = {
   list = function(key) return redis.call('LPOP', key, limit) end,
   set = function(key) return redis.call('SPOP', key, limit) end,
   zset = function(key) -- the highest score first, as scrapy-redis does
-    local messages = redis.call('ZRANGE', key, 0, limit - 1, 'REV')
-    redis.call('ZREM', key, unpack(messages))
+    local pairs, messages = redis.call('ZPOPMAX', key, limit), {}
+    for i = 1, #pairs, 2 do messages[#messages + 1] = pairs[i] end
     return messages
   end,
 }
@@ -45,4 +45,4 @@ for at = EACH.start, #ARGV do
   local read = READ[redis.call('TYPE', ARGV[at]).ok]
   if read then return keep(token, read(ARGV[at])) end
 end
-return {}
+return remember({})
