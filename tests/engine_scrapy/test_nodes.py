@@ -46,6 +46,23 @@ def test_kill_9_of_a_node_loses_nothing_and_brings_nothing_twice(open_shop, make
 
 
 @pytest.mark.chaos
+def test_what_a_killed_node_held_is_taken_over_at_once_on_the_same_machine(
+    open_shop, make_cluster, until
+):
+    shop = open_shop(latency_s=0.05)
+    cluster = make_cluster(shop)
+    victim = cluster.start(SKITTER_LEASE_S=3600, CONCURRENT_REQUESTS=4)
+    until(lambda: len(cluster.items()) > 5)
+
+    victim.kill()
+    heir = cluster.start(SKITTER_LEASE_S=3600)
+
+    assert heir.finish() == "finished"
+    assert "of a node that died" in heir.log
+    cluster.assert_complete()
+
+
+@pytest.mark.chaos
 def test_a_node_that_is_interrupted_hands_back_and_a_new_one_goes_on(
     open_shop, make_cluster, until
 ):

@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING
 
 from skitter.errors import JobMissing
 from skitter.frontier.control import set_slot
-from skitter.frontier.crew import crew
+from skitter.frontier.crew import crew, leave, server_time
+from skitter.frontier.forfeit import forfeit
 from skitter.frontier.jobs import create_job, open_job, purge_job
 from skitter.scrapy.taking import is_done
 
 if TYPE_CHECKING:
     from skitter.frontier.connection import Server
+    from skitter.frontier.crew import Heartbeat
     from skitter.frontier.frontier import Frontier
     from skitter.scrapy.options import NodeOptions
 
 logger = logging.getLogger("skitter.scrapy")
+
+KIND = "scrapy"
+SILENT_S = 6.0  # three heartbeats
 
 
 async def open_shared(server: Server, options: NodeOptions) -> Frontier:
@@ -48,7 +53,10 @@ async def remove_if_last(frontier: Frontier) -> None:
     """SCHEDULER_PERSIST = False: never while anything is left, or anybody else is at work."""
     stats = await frontier.stats()
     left = stats.pending + stats.delayed + stats.leased  # a job that was cancelled is done, too
-    if left or not is_done(stats) or await others_at_work(frontier):
+    if left or not is_done(stats):
+        return
+    if others := await others_at_work(frontier):
+        logger.info("job %s is kept: %d others are at work on it", stats.job, others)
         return
     if stats.items:
         logger.warning("job %s is kept: %d items wait for `skitter load`", stats.job, stats.items)
@@ -63,12 +71,32 @@ async def remove_if_last(frontier: Frontier) -> None:
 
 
 async def others_at_work(frontier: Frontier) -> int:
-    """How many other processes. One of this machine that is gone does not count."""
+    """How many other processes are, or were a moment ago."""
     here, me = socket.gethostname(), os.getpid()
+    gone = {one.name for one in await the_dead(frontier)}
     return sum(
-        not (one.host == here and (one.pid == me or _is_gone(one.pid)))
-        for one in await crew(frontier)
+        one.name not in gone and (one.host, one.pid) != (here, me) for one in await crew(frontier)
     )
+
+
+async def the_dead(frontier: Frontier) -> list[Heartbeat]:
+    """Processes of this machine that are gone without a word. A number that is not here may be of
+    a container with the same host name: only who is silent as well is dead."""
+    here, now = socket.gethostname(), await server_time(frontier)
+    return [
+        one
+        for one in await crew(frontier)
+        if one.kind == KIND and one.host == here and now - one.at > SILENT_S and _is_gone(one.pid)
+    ]
+
+
+async def bury_the_dead(frontier: Frontier) -> int:
+    """What they held is handed out again at once, and not when their leases run out."""
+    taken = 0
+    for one in await the_dead(frontier):
+        taken += await forfeit(frontier, one.name)
+        await leave(frontier, one.name)
+    return taken
 
 
 async def _flush(server: Server, job: str) -> None:

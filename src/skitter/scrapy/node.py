@@ -25,7 +25,7 @@ from skitter.frontier.feed import take_feed
 from skitter.model import Ended
 from skitter.scrapy.feed import take_batch
 from skitter.scrapy.handin import HandIn
-from skitter.scrapy.job import join_run, open_shared, remove_if_last
+from skitter.scrapy.job import KIND, bury_the_dead, join_run, open_shared, remove_if_last
 from skitter.scrapy.taking import Taking
 from skitter.worker.pulse import Logbook, Pulse
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("skitter.scrapy")
 
-KIND = "scrapy"
 MANY = 50  # endings that are handed in without waiting for more
 LINGER_S, HURRY_S = 0.05, 0.005
 FEED_S, UNREADABLE_S = 0.2, 10.0
@@ -242,6 +241,8 @@ class Node:
                 self.engine.call(self.on_tick)
             with suppress(SkitterError):
                 self.taking.nodes = sum(one.kind == KIND for one in await crew(self.frontier))
+                if taken := await bury_the_dead(self.frontier):
+                    self.say("warning", f"took over {taken} requests of a node that died")
                 await take_feed(self.frontier)  # the job's own: skitter:JOB:feed
                 await self._send_statistics()
                 if now - extended_at > self.options.lease_s / 4:
