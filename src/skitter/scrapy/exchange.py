@@ -123,7 +123,7 @@ class Exchange:
     @property
     def held(self) -> list[Lease]:
         """Every lease that this node must keep."""
-        over = [one for one in list(self.outbox) if isinstance(one, Entry)]
+        over = [one for one in self.outbox.copy() if isinstance(one, Entry)]
         return [one.lease for one in over + self.entries] + list(self.ready)
 
     @property

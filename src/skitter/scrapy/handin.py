@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from skitter.frontier.feed import reject
@@ -32,7 +31,8 @@ class HandIn:
         """What is sent a second time, because the first answer was lost, changes nothing."""
         outbox = self.node.exchange.outbox
         while outbox:
-            batch = list(islice(outbox, AT_ONCE))
+            # By position: the other thread may append meanwhile, which an iterator does not like.
+            batch = [outbox[i] for i in range(min(len(outbox), AT_ONCE))]
             await self._add([one.links for one in batch if isinstance(one, Loose)])
             await self._reject([one for one in batch if isinstance(one, Rejected)])
             await self._push(
