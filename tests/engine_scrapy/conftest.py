@@ -23,7 +23,7 @@ from skitter.frontier.connection import connect
 from skitter.frontier.control import set_state
 from skitter.frontier.dead import dead_letters
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.jobs import open_job
+from skitter.frontier.jobs import create_job, open_job
 from skitter.model import State, Stats
 
 PROJECT = Path(__file__).parents[2] / "examples" / "scrapy"
@@ -163,6 +163,15 @@ class Cluster:
                 return await work(await open_job(server, self.job))
 
         return asyncio.run(open_and_ask())
+
+    def create_paused(self) -> None:
+        """A job in which nobody begins before all are there."""
+
+        async def create() -> None:
+            async with connect(self.server_url) as server:
+                await set_state(await create_job(server, self.job), State.PAUSE)
+
+        asyncio.run(create())
 
     def stats(self) -> Stats:
         found: Stats = self.ask(lambda frontier: frontier.stats())

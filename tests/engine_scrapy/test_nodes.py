@@ -14,12 +14,15 @@ from skitter.model import State
 pytestmark = pytest.mark.timeout(120)
 
 
-def test_two_nodes_bring_every_book_once_and_ask_for_no_page_twice(open_shop, make_cluster):
-    shop = open_shop(latency_s=0.02)
+def test_two_nodes_bring_every_book_once_and_ask_for_no_page_twice(open_shop, make_cluster, until):
+    shop = open_shop(latency_s=0.1)
     cluster = make_cluster(shop)
+    cluster.create_paused()
 
     one = cluster.start()
     two = cluster.start(TWISTED_REACTOR_ENABLED=False)
+    until(lambda: len(cluster.ask(crew)) == 2)
+    cluster.set_state(State.RUN)
 
     assert (one.finish(), two.finish()) == ("finished", "finished")
     cluster.assert_complete()

@@ -43,7 +43,7 @@ logger = logging.getLogger("skitter.scrapy")
 MANY = 50  # endings that are handed in without waiting for more
 LINGER_S, HURRY_S = 0.05, 0.005
 FEED_S, UNREADABLE_S = 0.2, 10.0
-TICK_S = 1.0
+TICK_S, SLOW_S = 0.5, 1.0
 AWAY_S = 1.0
 CLOSE_S = 30.0
 
@@ -231,12 +231,11 @@ class Node:
     # --- beside it --------------------------------------------------------------------------------
 
     async def _tick(self) -> None:
-        """Every second: who else is here, which pages take long; and every few, leases are kept."""
+        """Twice a second: who else is here, which pages take long; and every few, leases are kept."""
         extended_at = time.monotonic()
         while True:
-            await asyncio.sleep(TICK_S)
             now = time.monotonic()
-            slow = [one for one in self.exchange.entries if one.since_s < now - TICK_S]
+            slow = [one for one in self.exchange.entries if one.since_s < now - SLOW_S]
             if any(one.links for one in slow):
                 self.engine.call(self.on_tick)
             with suppress(SkitterError):
@@ -248,6 +247,7 @@ class Node:
                 if now - extended_at > self.options.lease_s / 4:
                     await self._extend()
                     extended_at = now
+            await asyncio.sleep(TICK_S)
 
     async def _extend(self) -> None:
         leases = self.exchange.held
