@@ -232,7 +232,7 @@ async def _find(frontier: Frontier, url: str, method: str = "GET", body: str = "
 async def _find_by_url(frontier: Frontier, url: str) -> DeadLetter | None:
     """One that an engine gave an identity of its own."""
     async for letter in dead_letters(frontier, Filter(url=url)):
-        if letter.url == url:
+        if letter.url == url and letter.request.identity:
             return letter
     return None
 
