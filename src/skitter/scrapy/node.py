@@ -231,7 +231,7 @@ class Node:
     # --- beside it --------------------------------------------------------------------------------
 
     async def _tick(self) -> None:
-        """Twice a second: who else is here, which pages take long; and every few, leases are kept."""
+        """Twice a second: who is here, which pages take long; now and then, leases are kept."""
         extended_at = time.monotonic()
         while True:
             now = time.monotonic()
