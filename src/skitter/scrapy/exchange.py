@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Iterable
 
     from scrapy import Request as ScrapyRequest
 
@@ -81,18 +81,27 @@ ORIGIN: ContextVar[Entry | Batch | None] = ContextVar("skitter_origin", default=
 class Memory:
     """Fingerprints that the frontier has for sure, so that a link on every page costs a look-up.
 
-    Two generations: when the young one is full, the old one is forgotten. What is forgotten is
-    offered again, and the frontier knows it.
+    Two generations: when the young one is full, the old one is forgotten; in another epoch of the
+    frontier, both. What is forgotten is offered again, and the frontier knows it.
     """
 
     size: int = 400_000
+    epoch: Hashable = None
     _young: set[bytes] = field(default_factory=set)
     _old: set[bytes] = field(default_factory=set)
 
     def __contains__(self, key: bytes) -> bool:
         return key in self._young or key in self._old
 
-    def add(self, links: Iterable[Link]) -> None:
+    def keep_to(self, epoch: Hashable) -> None:
+        """In another epoch, the frontier may not have what it had."""
+        if epoch != self.epoch:
+            self.epoch, self._young, self._old = epoch, set(), set()
+
+    def add(self, links: Iterable[Link], *, epoch: Hashable) -> None:
+        """Remember what went in, and was answered, in that epoch."""
+        if epoch != self.epoch:
+            return
         self._young.update(link.key for link in links if link.key)
         if len(self._young) > self.size // 2:
             self._old, self._young = self._young, set()

@@ -49,8 +49,10 @@ class HandIn:
         links = [link for group in groups for link in group]
         if not links:
             return
+        epoch = self.node.frontier.epoch
         answers = await self.node.frontier.add_offers([one.offer for one in links], links=True)
-        self.node.exchange.memory.add(links)
+        if epoch == self.node.frontier.epoch:
+            self.node.exchange.memory.add(links, epoch=epoch)
         if refused := sum(said is Added.CLOSED for said in answers):
             self.node.say(
                 "warning",
@@ -125,10 +127,11 @@ class HandIn:
             )
             for one in entries
         ]
+        epoch = frontier.epoch
         answers = await frontier.complete_sealed(sealed, items_to=items_to)
         done = [one for one, said in zip(entries, answers, strict=True) if said is Ended.DONE]
-        for one in done:
-            self.node.exchange.memory.add(one.links)
+        if epoch == frontier.epoch:
+            self.node.exchange.memory.add((link for one in done for link in one.links), epoch=epoch)
         self.pages += len(done)
         if late := len(entries) - len(done):
             self.node.say("warning", f"{late} pages came too late, somebody else has them")

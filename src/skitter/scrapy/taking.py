@@ -40,6 +40,7 @@ class Taking:
         version = self.exchange.version
         leased = await self.frontier.lease(room, ttl_s=self.options.lease_s)
         self.is_cancelled = leased.state is State.CANCEL
+        self.exchange.memory.keep_to(self.frontier.epoch)  # before the engine sees these leases
         if leased.leases:
             self.exchange.ready.extend(leased.leases)
             self.note_life()
