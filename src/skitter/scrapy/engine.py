@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 import scrapy
@@ -136,10 +137,13 @@ class Engine:
         downloader.per_slot_settings = _Undelayed(downloader.per_slot_settings)
 
     def share_robots(self) -> None:
-        """Scrapy, to 2.19, gives a robots.txt to the first of those who wait for it, and nothing,
+        """Scrapy (2.19 too) gives a robots.txt to the first of those who wait for it; nothing,
         which is leave to do anything, to the others. A node that joins begins with many at once."""
         for middleware in self._engine.downloader.middleware.middlewares:
-            if isinstance(middleware, RobotsTxtMiddleware) and hasattr(middleware, "_parsers"):
+            # Where it is no coroutine, as in 2.13, it is as it should be.
+            if isinstance(middleware, RobotsTxtMiddleware) and iscoroutinefunction(
+                middleware.robot_parser
+            ):
                 _share_robots(middleware)
 
     @property
@@ -153,7 +157,7 @@ def _share_robots(middleware: Any) -> None:
 
     async def robot_parser(request: Any, *rest: Any) -> Any:
         found = await ask(request, *rest)
-        return found or middleware._parsers.get(urlparse_cached(request).netloc)
+        return found or getattr(middleware, "_parsers", {}).get(urlparse_cached(request).netloc)
 
     middleware.robot_parser = robot_parser
 
