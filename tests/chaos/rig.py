@@ -247,7 +247,7 @@ OPENERS: dict[str, Callable[[bytes], Any]] = {"hosts": open_host, "trouble": dec
 
 
 async def snapshot(shard: Shard) -> dict[str, Any]:
-    """All keys of a shard and what they hold; not who asked last, and not when an item came."""
+    """All keys of a shard and what they hold; not who asked last, when an item came, or a job was made."""
     found = {}
     async for key in scan_keys(shard):
         name, member = shard.keys.name_of(key) or ("", key)
@@ -258,5 +258,7 @@ async def snapshot(shard: Shard) -> dict[str, Any]:
                 value = [fields for _, fields in value]
             if name in OPENERS:
                 value = {field: OPENERS[name](packed) for field, packed in value.items()}
+            if name == "control":
+                value = {field: held for field, held in value.items() if field != b"born"}
             found[f"{name} {member}"] = value
     return found

@@ -23,7 +23,7 @@ from skitter.model import Added, Completion, Ended, Failure, Request, State
 from skitter.settings import Layout, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from conftest import ManualClock
     from skitter.frontier.frontier import Frontier
@@ -78,7 +78,7 @@ async def story(frontier: Frontier, clock: ManualClock) -> list[Any]:
     third = (await tell(await frontier.lease(5, ttl_s=10))).leases
     claims = [part for one in third[:2] for part in (one.fingerprint, one.token)]
     await tell(await frontier.shards[0].call("forfeit", claims))
-    await tell(await frontier.shards[0].call("tally", ["blocked", 2, "skipped", 1]))
+    await _tell_of_engines(frontier, tell)
     if "reject" in VERBS:
         fp, host, *_, record = frontier.offer(Request(url="https://reject.test/")).arguments
         body = record.split(b" ", 2)[2]
@@ -90,6 +90,20 @@ async def story(frontier: Frontier, clock: ManualClock) -> list[Any]:
     await tell(await frontier.add([Request(url="https://late.test/")]))
     await tell(await frontier.lease(100, ttl_s=10))
     return told
+
+
+async def _tell_of_engines(frontier: Frontier, tell: Callable[[Any], Awaitable[Any]]) -> None:
+    """What Celery and Scrapy need beyond the others."""
+    shard, messages = frontier.shards[0], f"{frontier.job}:messages"
+    await tell(await shard.call("issue", ["t1", "t2", "t3"], wanted=2, ttl_ms=5000))
+    await tell(await shard.call("renew", ["t1", "t9"], ttl_ms=9000))
+    await tell(await shard.call("finale", claim="me", ttl_ms=5000))
+    await tell(await shard.call("conclude", claim="me", value="42"))
+    await tell(await shard.call("adopt", ["123456789", "987654321"]))
+    await shard.server.command("DEL", messages)
+    await shard.server.command("RPUSH", messages, "one", "two", "three")
+    await tell(await shard.call("feed", [messages], limit=2, ttl_ms=5000))
+    await tell(await shard.call("feed", [messages], limit=2, ttl_ms=5000))
 
 
 async def _tell_the_crew(frontier: Frontier) -> None:
