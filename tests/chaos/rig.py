@@ -247,7 +247,7 @@ OPENERS: dict[str, Callable[[bytes], Any]] = {"hosts": open_host, "trouble": dec
 
 
 async def snapshot(shard: Shard) -> dict[str, Any]:
-    """All keys of a shard and what they hold; not who asked last, when an item came, or a job was made."""
+    """All keys of a shard and what they hold; not who asked last, nor when things came to be."""
     found = {}
     async for key in scan_keys(shard):
         name, member = shard.keys.name_of(key) or ("", key)
