@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter, OrderedDict, defaultdict
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -9,12 +11,14 @@ from enum import StrEnum
 
 import msgspec
 import pytest
+from itemadapter import ItemAdapter
 from scrapy import Item, Request, Spider
 from scrapy.http import JsonRequest
 from scrapy.item import Field
 
 from skitter.errors import UsageError
 from skitter.frontier.wire import decode_request, encode, offer
+from skitter.model import Request as FrontierRequest
 from skitter.scrapy.codec import Codec, clamp
 from skitter.scrapy.plain import NotPlain, find_class, pack, unpack
 from skitter.settings import Layout
@@ -70,7 +74,8 @@ def travel(spider):
 
 
 def plain(value):
-    return unpack(pack(value, "meta"), lambda name: find_class(name, home=__name__))
+    is_fit = ItemAdapter.is_item_class
+    return unpack(pack(value, "meta"), lambda name: find_class(name, home=__name__, is_fit=is_fit))
 
 
 def test_a_request_comes_back_with_all_that_it_had(spider, travel):
@@ -159,6 +164,7 @@ def test_a_callback_that_is_gone_is_named(spider):
         (1, "two"), {1, 2}, frozenset({"a"}), {1: "one", "two": 2}, {"$set": [1]}, {("a", 1): None},
         datetime(2026, 11, 15, 12, 30), datetime(2026, 11, 15, tzinfo=UTC), date(2026, 1, 2),
         Decimal("1.10"), Author("Ada"), [Book(title="x")], {}, [],
+        Book(title="x", tags=[Author("Ada")]), OrderedDict(a=1),
     ],
 )  # fmt: skip
 def test_values_keep_their_type(value):
@@ -178,7 +184,29 @@ def test_what_cannot_travel_is_refused_with_its_place(value):
         pack(value, "meta")
 
 
+@pytest.mark.parametrize("value", [defaultdict(int), Counter("abc")])
+def test_a_dict_that_is_more_than_a_dict_is_refused(value):
+    with pytest.raises(NotPlain, match=r"^meta is a collections"):
+        pack(value, "meta")
+
+
 @pytest.mark.parametrize("name", ["os:system", "not_there:Thing", "subprocess:Popen.x", "x"])
 def test_a_name_from_the_server_never_imports_anything_of_others(name):
     with pytest.raises(UsageError, match="there is no class"):
-        find_class(name, home="bookshop")
+        find_class(name, home="bookshop", is_fit=lambda found: True)
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"fields": {"meta": {"x": {"$item": ["subprocess:Popen", {"args": ["true"]}]}}}},
+        {"class": "subprocess:Popen"},
+    ],
+)
+def test_nothing_but_items_and_requests_is_made_of_what_the_server_says(spider, meta):
+    """Whoever can write to the server must not run code on the nodes."""
+    assert "subprocess" in sys.modules
+    sent = FrontierRequest(url="https://shop.test/", meta=meta)
+
+    with pytest.raises(UsageError, match="there is no class subprocess:Popen of items or requests"):
+        Codec(spider, host_of, ranked=True).unpack(sent)

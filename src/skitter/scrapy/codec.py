@@ -7,9 +7,11 @@ identity, slot. The rest is Scrapy's business and travels in `meta`, without wha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from itemadapter import ItemAdapter
 from scrapy import Request as ScrapyRequest
 
 from skitter.errors import UsageError
@@ -59,11 +61,11 @@ class Codec:
     def unpack(self, stored: Request) -> ScrapyRequest:
         """Raises UsageError if this spider has no such callback, or no such class."""
         rest = stored.meta
-        made: type = self._class(rest["class"]) if "class" in rest else ScrapyRequest
+        made = self._class(rest["class"], _is_request) if "class" in rest else ScrapyRequest
         values = {
-            name: unpack(value, self._class)
+            name: unpack(value, partial(self._class, is_fit=ItemAdapter.is_item_class))
             for name, value in rest.get("fields", {}).items()
-            if name in made.attributes  # type: ignore[attr-defined]
+            if name in made.attributes
         }
         request: ScrapyRequest = made(
             url=stored.url,
@@ -129,8 +131,13 @@ class Codec:
             )
         return method
 
-    def _class(self, name: str) -> type:
-        return find_class(name, home=type(self.spider).__module__.partition(".")[0])
+    def _class(self, name: str, is_fit: Callable[[type], bool]) -> Any:
+        home = type(self.spider).__module__.partition(".")[0]
+        return find_class(name, home=home, is_fit=is_fit)
+
+
+def _is_request(found: type) -> bool:
+    return issubclass(found, ScrapyRequest)
 
 
 def clamp(priority: int) -> int:

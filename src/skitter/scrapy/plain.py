@@ -7,6 +7,7 @@ Anything else is refused with the place where it stands, rather than changed in 
 from __future__ import annotations
 
 import sys
+from collections import OrderedDict
 from datetime import date, datetime
 from decimal import Decimal
 from importlib import import_module
@@ -46,8 +47,10 @@ def pack(value: Any, where: str) -> Any:
         return _pack_dict(value, where)
     if kind in _PACKERS:
         return _PACKERS[kind](value, where)
+    if isinstance(value, dict) and kind is not OrderedDict:
+        raise NotPlain(where, value)  # a defaultdict or Counter is more than what it holds
     if is_item(value):
-        return {"$item": [name_of(kind), _pack_dict(ItemAdapter(value).asdict(), where)]}
+        return {"$item": [name_of(kind), _pack_dict(dict(ItemAdapter(value)), where)]}
     if isinstance(value, str):  # e.g. what Selector.get returns, or a StrEnum
         return str(value)
     raise NotPlain(where, value)
@@ -74,10 +77,11 @@ def name_of(kind: type) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def find_class(name: str, *, home: str) -> type:
+def find_class(name: str, *, home: str, is_fit: Callable[[type], bool]) -> type:
     """A class by its name: of a module that is loaded, or of the project's own package `home`.
 
-    A name that comes out of a database must not decide what is imported.
+    A name that comes out of a database must not decide what is imported, and still less what is
+    called: there are classes, such as Popen, that do things when they are made.
     """
     module_name, _, path = name.partition(":")
     module = sys.modules.get(module_name)
@@ -86,9 +90,10 @@ def find_class(name: str, *, home: str) -> type:
     found: Any = module
     for part in path.split("."):
         found = getattr(found, part, None)
-    if not isinstance(found, type):
+    if not isinstance(found, type) or not is_fit(found):
         raise UsageError(
-            f"there is no class {name} here: was it renamed, or is it another project?"
+            f"there is no class {name} of items or requests here: was it renamed, or is it another "
+            "project?"
         )
     return found
 
