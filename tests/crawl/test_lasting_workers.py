@@ -1,0 +1,71 @@
+"""A worker that outlives its crawl, or its server, skips no page by what it remembers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+
+import pytest
+
+from crawl.test_crawls import assert_complete
+from skitter.demo import SPIDER
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
+
+
+def test_a_worker_that_stays_over_a_fresh_crawl_brings_the_same_items_again(
+    open_shop, make_machine, until
+):
+    shop = open_shop()
+    machine = make_machine(shop)
+    machine.call("up")
+    worker = machine.start("worker", str(SPIDER), "--processes", "1", "--keep-alive")
+    pids = until(lambda: machine.children("work"))
+
+    first = machine.run()
+    assert first.returncode == 0, first.stderr
+    assert_complete(machine, shop)
+    (machine.folder / "books.db").unlink()
+    asked = len(shop.log())
+
+    second = machine.run("--fresh", "--yes", "--json")
+
+    assert second.returncode == 0, second.stderr
+    assert_complete(machine, shop)
+    assert len(shop.log()) > 1.5 * asked
+    assert set(pids) <= set(machine.children("work"))
+    worker.terminate()
+    worker.communicate(timeout=60)
+
+
+@pytest.mark.parametrize("kept", [0.4, 0.8])
+def test_a_server_that_forgot_its_last_seconds_is_told_again_by_living_workers(
+    open_shop, make_machine, until, kept
+):
+    shop = open_shop(latency_s=0.05)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    home = make_machine(shop)
+    home.call("up", "--port", str(port))
+    machine = make_machine(shop, SKITTER_REDIS_URL=f"redis://127.0.0.1:{port}")
+    worker = machine.start("worker", str(SPIDER), "--processes", "1", "-c", "4", "--keep-alive")
+    pids = until(lambda: machine.children("work"))
+    crawl = machine.start("run", str(SPIDER), "--workers", "1", "--concurrency", "4", "--json")
+    until(lambda: len(machine.rows()) > 30)
+
+    os.kill(home.server_pid(), signal.SIGKILL)
+    until(lambda: home.server_pid() is None)
+    [file] = (home.folder / ".skitter" / "appendonlydir").glob("*.incr.aof")
+    os.truncate(file, round(file.stat().st_size * kept))
+    home.call("up", "--port", str(port))
+    out, err = crawl.communicate(timeout=200)
+
+    assert crawl.returncode == 0, err
+    assert json.loads(out)["finished"]
+    assert_complete(machine, shop)
+    assert set(pids) <= set(machine.children("work"))
+    worker.terminate()
+    worker.communicate(timeout=60)
