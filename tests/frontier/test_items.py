@@ -50,6 +50,23 @@ async def test_what_a_dead_loader_held_is_taken_over(frontier):
     assert (results[0].index, results[0].url) == (0, results[0].item["url"])
 
 
+async def test_what_a_slow_loader_keeps_is_not_taken_over(frontier):
+    await fill(frontier, 30)
+    slow, eager = ItemStream(frontier, "slow"), ItemStream(frontier, "eager", take_over_s=60)
+    held = await slow.read(30, wait_s=0)
+    key = frontier.shards[0].keys.key("items")
+    ids = [one.id.partition("/")[2] for one in held]
+    words = ("XCLAIM", key, "load", "slow", 0, *ids, "IDLE", 60_000, "JUSTID")
+    await frontier.shards[0].server.command(*words, parse_justid=True)
+
+    await slow.keep(held)
+
+    assert await eager.read(100, wait_s=0) == []
+    await slow.acknowledge(held)
+    await slow.keep(held)  # too late, and no harm
+    assert (await frontier.stats()).items == 0
+
+
 async def test_pages_of_items_are_read_without_being_taken(frontier):
     await fill(frontier, 600)
 

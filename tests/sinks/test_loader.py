@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,8 @@ class ListSource:
     acknowledged: list[Result] = field(default_factory=list)
     limits: list[int] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)  # raised by the next calls
+    kept: list[list[Result]] = field(default_factory=list)
+    on_keep: Callable[[], None] = lambda: None
 
     async def read(self, limit: int, wait_s: float) -> list[Result]:
         self._fail()
@@ -52,6 +55,10 @@ class ListSource:
     async def acknowledge(self, results: Sequence[Result]) -> None:
         self._fail()
         self.acknowledged += results
+
+    async def keep(self, results: Sequence[Result]) -> None:
+        self.kept.append(list(results))
+        self.on_keep()
 
     def _fail(self) -> None:
         if self.errors:
@@ -154,6 +161,43 @@ async def test_a_transform_may_be_a_coroutine(stop: asyncio.Event):
     source = ListSource(results([1]), stop)
     await load(source, sink, stop=stop, hooks=Hooks(transform=transform), pace=QUICK)
     assert sink.rows == {row_id(0): 2}
+
+
+async def test_slow_transforms_are_written_bit_by_bit_and_the_rest_is_kept(stop: asyncio.Event):
+    rows = results([1, 2, 3])
+    source, sink = ListSource(list(rows), stop), MemorySink()
+    hurried = Pace(batch=3, linger_s=0, transform_s=0)
+    await load(source, sink, stop=stop, hooks=Hooks(transform=lambda item: item), pace=hurried)
+    assert sink.batches == [1, 1, 1]
+    assert source.acknowledged == rows
+    assert source.kept == [rows[1:], rows[2:]]
+
+
+async def test_told_to_stop_it_stores_what_it_has_transformed_and_leaves_the_rest(
+    stop: asyncio.Event,
+):
+    loop = asyncio.get_running_loop()
+
+    def transform(item: int) -> int:
+        loop.call_soon_threadsafe(stop.set)
+        return item
+
+    source, sink = ListSource(results([1, 2, 3]), stop), MemorySink()
+    hurried = Pace(batch=3, linger_s=0, transform_s=0)
+    await load(source, sink, stop=stop, hooks=Hooks(transform=transform), pace=hurried)
+    assert len(sink.rows) == len(source.acknowledged) == 1
+
+
+async def test_a_transform_that_blocks_keeps_its_items_and_not_the_loop(stop: asyncio.Event):
+    goes_on = threading.Event()
+    source, sink = ListSource(results([1, 2]), stop, on_keep=goes_on.set), MemorySink()
+
+    def transform(item: int) -> int:
+        assert goes_on.wait(60)  # until the loop has told the source that we are at it
+        return item
+
+    await load(source, sink, stop=stop, hooks=Hooks(transform=transform), pace=QUICK)
+    assert len(source.kept[0]) == len(sink.rows) == 2
 
 
 async def test_a_row_whose_transform_fails_is_kept_aside_and_the_rest_goes_on(stop: asyncio.Event):
@@ -265,9 +309,10 @@ async def test_a_cancelled_loader_acknowledges_nothing_and_its_sink_closes(
     path = tmp_path / "x.jsonl"
     reached = asyncio.Event()
     source = ListSource(results([1]), stop)
+    loop = asyncio.get_running_loop()
 
     def transform(item: Any) -> Any:
-        reached.set()
+        loop.call_soon_threadsafe(reached.set)
         return item
 
     async with open_sink(str(path), job=JOB) as sink:

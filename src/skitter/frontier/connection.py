@@ -91,9 +91,10 @@ class Server:
     patience_s: float = 10.0  # how long to repeat a call while the server is away
     on_away: Callable[[], Awaitable[object]] | None = None  # e.g. start it again
 
-    async def command(self, *words: Any) -> Any:
-        """One plain command. Only for those that may be run twice."""
-        return await self._answered(lambda: self.client.execute_command(*words))
+    async def command(self, *words: Any, **reading: Any) -> Any:
+        """One plain command. Only for those that may be run twice. `reading` is for the client's
+        reader of the answer."""
+        return await self._answered(lambda: self.client.execute_command(*words, **reading))
 
     async def call(self, script: Script, keys: Sequence[str], args: Sequence[object]) -> Any:
         """One script call. Those that change something recognise a repeat."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PAGE = 500
 GROUP = "load"
 REJECTED_KEPT = 100_000
-#: A loader that has not acknowledged for so long is taken for dead, and its items are taken over.
+#: A loader that was not heard of for so long is taken for dead, and its items are taken over.
 #: Loading is idempotent, so one that was only slow does no harm.
 TAKE_OVER_S = 5.0
 
@@ -118,6 +118,13 @@ class ItemStream:
             key = shard.keys.key("items")
             await shard.server.command("XACK", key, GROUP, *ids)
             await shard.server.command("XDEL", key, *ids)
+
+    async def keep(self, results: Sequence[Result]) -> None:
+        """They are being worked on: others do not take them over."""
+        for shard, ids in _by_shard(self.frontier, results):
+            key = shard.keys.key("items")
+            words = ("XCLAIM", key, GROUP, self.loader, 0, *ids, "JUSTID")
+            await shard.server.command(*words, parse_justid=True)
 
     async def _read_from(self, shard: Shard, limit: int) -> list[Result]:
         try:

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from skitter.errors import SkitterError
 from skitter.model import Result
 from skitter.sinks.base import RowsRefused
 from skitter.sinks.patience import LoadState, Pace, Patience, Stopped, ignore
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from skitter.sinks.base import Sink
 
 #: An item in; the item to store, None to drop it, or a list of several, out.
 Transform: TypeAlias = Callable[[Any], Any]
 OnRejected: TypeAlias = Callable[[Result, Exception], Awaitable[None] | None]
+
+#: While a transform takes its time: how often the source is told that somebody is at it.
+KEEP_S = 1.0
 
 
 class ItemSource(Protocol):
@@ -35,14 +40,18 @@ class ItemSource(Protocol):
     async def acknowledge(self, results: Sequence[Result]) -> None:
         """These are stored. Safe to repeat."""
 
+    async def keep(self, results: Sequence[Result]) -> None:
+        """These are being worked on: nobody else needs them yet."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
     """What the user and the operator have to say.
 
-    `transform` may be a coroutine function. A result whose transform raises, or that the sink can
-    never store, goes to `on_rejected` as it came, at least once, and is then acknowledged: the
-    hook must have put it aside when it returns. `on_state` hears of changes only.
+    `transform` may be a coroutine function; a plain one runs in a thread, and may block. A result
+    whose transform raises, or that the sink can never store, goes to `on_rejected` as it came, at
+    least once, and is then acknowledged: the hook must have put it aside when it returns.
+    `on_state` hears of changes only.
     """
 
     transform: Transform | None = None
@@ -71,8 +80,8 @@ async def load(
 ) -> Loaded:
     """Load until `stop` is set. Errors that may pass are waited out, for ever; others are raised.
 
-    Each batch ends wholly acknowledged or not at all: when `stop` comes while the sink is away,
-    the batch stays with the source.
+    What is written is acknowledged: when `stop` comes while the sink is away, or before slow
+    transforms are through, the rest stays with the source.
     """
     hooks, pace = hooks or Hooks(), pace or Pace()
     insist = Patience(stop, pace, hooks.on_state, sink.description)
@@ -88,10 +97,20 @@ async def load(
 class _Batch:
     """Rows on their way, each with the result that it came from."""
 
-    results: list[Result]
+    results: list[Result] = field(default_factory=list)
     rows: list[tuple[Result, Result]] = field(default_factory=list)  # (origin, row)
     rejected: dict[str, tuple[Result, Exception]] = field(default_factory=dict)  # by stream id
     dropped: int = 0
+
+    def take(self, origin: Result, made: Any) -> None:
+        """What a transform made of it, or the exception that it raised."""
+        self.results.append(origin)
+        if isinstance(made, Exception):
+            self.reject(origin, made)
+            return
+        rows = _rows(origin, made)
+        self.dropped += not rows
+        self.rows += [(origin, row) for row in rows]
 
     def reject(self, origin: Result, error: Exception) -> None:
         self.rejected.setdefault(_key(origin), (origin, error))
@@ -105,9 +124,12 @@ class _Loader:
     hooks: Hooks
     pace: Pace
     loaded: Loaded = field(default_factory=Loaded)
+    rest: list[Result] = field(default_factory=list)  # read, and not yet transformed
 
     async def gather(self) -> list[Result]:
-        """A full batch, or what came within the linger."""
+        """What is left of the last batch; else a full batch, or what came within the linger."""
+        if self.rest:
+            return self.rest
         results: list[Result] = []
         wait_s, deadline = self.pace.idle_s, 0.0
         try:
@@ -126,47 +148,57 @@ class _Loader:
         return results
 
     async def finish(self, results: list[Result]) -> None:
-        """Store and acknowledge a batch; told to stop in the middle, leave it as it came."""
-        batch = _Batch(results)
-        for result in results:
-            await self._transform(result, batch)
+        """Store and acknowledge as many as can be transformed in a while, and keep the rest; told
+        to stop in the middle, leave them as they came."""
+        batch = await self._transform(results)
+        self.rest = results[len(batch.results) :]
         try:
             await self._write(batch)
             for origin, error in batch.rejected.values():
                 await self.insist(self._reject, origin, error)
-            await self.insist(self.source.acknowledge, results)
+            await self.insist(self.source.acknowledge, batch.results)
         except Stopped:
             return
         self.loaded.written += len(batch.rows)
         self.loaded.dropped += batch.dropped
         self.loaded.rejected += len(batch.rejected)
-        self.loaded.acknowledged += len(results)
+        self.loaded.acknowledged += len(batch.results)
 
-    async def _transform(self, result: Result, batch: _Batch) -> None:
+    async def _transform(self, results: list[Result]) -> _Batch:
+        transform = self.hooks.transform
+        if transform is None:
+            return _Batch(results, [(result, result) for result in results])
+        batch, some = _Batch(), _in_time(results, self.pace.transform_s)
+        async with self._keeping(results):
+            if inspect.iscoroutinefunction(transform):
+                made = [(one, await _tried_async(transform, one.item)) for one in some]
+            else:
+                made = await asyncio.to_thread(
+                    lambda: [(one, _tried(transform, one.item)) for one in some]
+                )
+        for origin, one in made:
+            batch.take(origin, one)
+        return batch
+
+    @asynccontextmanager
+    async def _keeping(self, results: list[Result]) -> AsyncIterator[None]:
+        """One that is slow is not dead: other loaders leave its items alone."""
+        if results is self.rest:
+            await self._keep(results)
+        keeping = asyncio.create_task(self._keep_on(results))
         try:
-            items = await self._items_of(result)
-        except Exception as error:
-            batch.reject(result, error)
-            return
-        batch.dropped += not items
-        batch.rows += [(result, item) for item in items]
+            yield
+        finally:
+            keeping.cancel()
 
-    async def _items_of(self, result: Result) -> list[Result]:
-        if self.hooks.transform is None:
-            return [result]
-        made = self.hooks.transform(result.item)
-        if inspect.isawaitable(made):
-            made = await made
-        if made is None:
-            return []
-        if not isinstance(made, list):
-            return [replace(result, item=made)]
-        # Ids of their own, the same at each delivery: fingerprint-index-number.
-        parent = f"{result.fingerprint}-{result.index}"
-        return [
-            replace(result, fingerprint=parent, index=number, item=item)
-            for number, item in enumerate(made)
-        ]
+    async def _keep_on(self, results: list[Result]) -> None:
+        while True:
+            await asyncio.sleep(KEEP_S)
+            await self._keep(results)
+
+    async def _keep(self, results: list[Result]) -> None:
+        with suppress(SkitterError):  # then somebody does them twice, which does no harm
+            await self.source.keep(results)
 
     async def _write(self, batch: _Batch) -> None:
         while batch.rows:
@@ -187,6 +219,42 @@ class _Loader:
         kept = self.hooks.on_rejected(result, error)
         if inspect.isawaitable(kept):
             await kept
+
+
+def _in_time(results: Sequence[Result], seconds: float) -> Iterator[Result]:
+    """One at the least, and then until time is up."""
+    deadline = time.monotonic() + seconds
+    for result in results:
+        yield result
+        if time.monotonic() > deadline:
+            return
+
+
+def _tried(transform: Transform, item: Any) -> Any:
+    try:
+        return transform(item)
+    except Exception as error:
+        return error
+
+
+async def _tried_async(transform: Transform, item: Any) -> Any:
+    try:
+        return await transform(item)
+    except Exception as error:
+        return error
+
+
+def _rows(origin: Result, made: Any) -> list[Result]:
+    if made is None:
+        return []
+    if not isinstance(made, list):
+        return [replace(origin, item=made)]
+    # Ids of their own, the same at each delivery: fingerprint-index-number.
+    parent = f"{origin.fingerprint}-{origin.index}"
+    return [
+        replace(origin, fingerprint=parent, index=number, item=item)
+        for number, item in enumerate(made)
+    ]
 
 
 def _key(result: Result) -> str:

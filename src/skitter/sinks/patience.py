@@ -34,13 +34,14 @@ class Pace:
     batch: int = 500
     linger_s: float = 0.2  # how long the first row of a batch waits for others
     idle_s: float = 1.0  # how long one read waits; also how late `stop` may be noticed
+    transform_s: float = 1.0  # after so long, what transforms have made is written
     retry_base_s: float = 0.1
     retry_cap_s: float = 15.0
 
     def __post_init__(self) -> None:
         if self.batch < 1:
             raise BadOption("batch", self.batch, "at least 1")
-        for name in ("linger_s", "idle_s", "retry_base_s", "retry_cap_s"):
+        for name in ("linger_s", "idle_s", "transform_s", "retry_base_s", "retry_cap_s"):
             if getattr(self, name) < 0:
                 raise BadOption(name, getattr(self, name), "0 or more")
 

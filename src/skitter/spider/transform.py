@@ -1,13 +1,17 @@
 """Between the stream of items and the database: what the loader does to each item.
 
 A transform takes an item, a dict, and returns the item to store, None to leave it out, or a list of
-several. It may be a coroutine function. Several run one after the other.
+several. Several run one after the other. Plain ones run in a thread, and may block.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skitter.errors import SkitterError, SpiderError
@@ -25,7 +29,7 @@ class TransformFailed(SkitterError):
     """A transform of the user's raised, or returned what is no item."""
 
 
-def load_transform(target: str | Path) -> Callable[[Any], Awaitable[Any]]:
+def load_transform(target: str | Path) -> Transform:
     """The transforms of a spider, by its file; or one function, by `package.module:function`."""
     module, where, name = import_target(target)
     found = find_in(module, name)
@@ -42,25 +46,58 @@ def load_transform(target: str | Path) -> Callable[[Any], Awaitable[Any]]:
     return chain(spider.transforms)
 
 
-def chain(transforms: Sequence[Transform]) -> Callable[[Any], Awaitable[Any]]:
-    """All of them as one. An item that stays one keeps its id; of a list, each gets its own."""
-
-    async def transform(item: Any) -> Any:
-        items, is_list = [item], False
-        for step in transforms:
-            results = [await _apply(step, one) for one in items]
-            is_list = is_list or any(isinstance(result, list) for result in results)
-            items = [made for result in results for made in _each(step, result)]
-        return items if is_list else next(iter(items), None)
-
-    return transform
+def chain(transforms: Sequence[Transform]) -> Transform:
+    """All of them as one; a coroutine function if one of them is."""
+    return partial(_run_async if any(map(_is_async, transforms)) else _run, transforms)
 
 
-async def _apply(step: Transform, item: Any) -> Any:
+@dataclass(slots=True)
+class _Flow:
+    """What became of one item so far."""
+
+    items: list[Any]
+    is_list: bool = False
+
+    def take(self, step: Transform, results: list[Any]) -> None:
+        self.is_list = self.is_list or any(isinstance(result, list) for result in results)
+        self.items = [made for result in results for made in _each(step, result)]
+
+    def end(self) -> Any:
+        """An item that stays one keeps its id; of a list, each gets its own."""
+        return self.items if self.is_list else next(iter(self.items), None)
+
+
+def _run(transforms: Sequence[Transform], item: Any) -> Any:
+    flow = _Flow([item])
+    for step in transforms:
+        with _blaming(step):
+            results = [step(one) for one in flow.items]
+        flow.take(step, results)
+    return flow.end()
+
+
+async def _run_async(transforms: Sequence[Transform], item: Any) -> Any:
+    flow = _Flow([item])
+    for step in transforms:
+        with _blaming(step):
+            results = [await _call(step, one) for one in flow.items]
+        flow.take(step, results)
+    return flow.end()
+
+
+async def _call(step: Transform, item: Any) -> Any:
+    return await (step(item) if _is_async(step) else asyncio.to_thread(step, item))
+
+
+def _is_async(step: Transform) -> bool:
+    return any(map(inspect.iscoroutinefunction, (step, getattr(step, "__call__", None))))  # noqa: B004
+
+
+@contextmanager
+def _blaming(step: Transform) -> Iterator[None]:
     try:
-        result = step(item)
-        return await result if inspect.isawaitable(result) else result
-    except Exception as error:
+        yield
+    except (Exception, SystemExit) as error:  # one that calls exit() loses its item, not us
         place = blame(error, "")
         at = f" ({place})" if place else ""
         raise TransformFailed(f"transform {_name(step)} failed: {describe(error)}{at}") from error
