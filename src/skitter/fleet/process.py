@@ -29,13 +29,18 @@ class Death:
     """A process that ended badly: its name on the server, and what to tell people."""
 
     client: str
-    text: str
+    cause: str
+    again_in_s: float
+
+    def __str__(self) -> str:
+        return f"{self.cause}; it is started again in {self.again_in_s:.1f} s"
 
 
 @dataclass(slots=True)
 class Child:
     """A command that should be running. Exit code 0 means that it has nothing left to do."""
 
+    what: str  # for people
     command: list[str]
     environment: Mapping[str, str]
     output: Output | None = None  # None: what it prints goes where ours goes
@@ -55,7 +60,7 @@ class Child:
         """Start it if it should run and may. Returns how the one before died."""
         if self.running or self.finished:
             return None
-        death = self._bury() if self.process is not None else None
+        death = self.bury()
         if self.finished or time.monotonic() < self._not_before:
             return death
         mark = new_mark()
@@ -72,18 +77,17 @@ class Child:
         self._started_at = time.monotonic()
         return death
 
-    def _bury(self) -> Death | None:
-        """Note how it ended."""
-        assert self.process is not None
+    def bury(self) -> Death | None:
+        """Note how it ended, if it did. Answers how, if badly."""
+        if self.process is None or self.running:
+            return None
         code, pid = self.process.returncode, self.process.pid
         self.process = None
         if code == 0:
             self.finished = True
             return None
         if code == USAGE:
-            raise UsageError(
-                f"`{' '.join(self.command[3:5])}` cannot work as it was started: it says why above."
-            )
+            raise UsageError(f"the {self.what} cannot begin: it says why above.")
         lived_s = time.monotonic() - self._started_at
         self.deaths = 1 if lived_s > HEALTHY_S else self.deaths + 1
         self.restarts += 1
@@ -91,7 +95,8 @@ class Child:
         self._not_before = time.monotonic() + pause_s
         return Death(
             client=self._client,
-            text=f"process {pid} {_cause(code)}; it is started again in {pause_s:.1f} s",
+            cause=f"the {self.what}, process {pid}, {_cause(code)}",
+            again_in_s=pause_s,
         )
 
     def tell(self, number: signal.Signals) -> None:

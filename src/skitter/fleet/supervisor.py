@@ -51,7 +51,7 @@ class Supervisor:
     environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     on_tick: Callable[[Stats, int], Awaitable[None]] | None = None
     output: Output | None = None  # where the processes print
-    on_output: Callable[[str], None] = lambda _: None  # one line of that
+    on_output: Callable[[str], None] = lambda _: None  # one line of that, or of our own
     keep_alive: bool = False
     restarts: int = 0
     _crew: list[Child] = field(default_factory=list)
@@ -61,6 +61,7 @@ class Supervisor:
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
     _patience_ends: float = math.inf
     _looked_at: float = 0.0
+    _is_away: bool = False
 
     async def run(self) -> bool:
         """Until the crawl is over (True) or somebody stops us (False)."""
@@ -68,7 +69,7 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
         if self.loader_command:
-            self._loader = Child(self.loader_command, self.environment, self.output)
+            self._loader = Child("loader", self.loader_command, self.environment, self.output)
         try:
             while not self._signals:
                 if await self._tick():
@@ -99,11 +100,20 @@ class Supervisor:
         """One look at everything. True: it is over."""
         self._pass_on()
         try:
-            return await self._look()
+            over = await self._look()
         except SkitterError as error:
             if not error.retryable:
                 raise
+            self._tell_away(f"{error} Waiting.", away=True)
             return False  # the workers wait as well
+        self._tell_away("The server is back.", away=False)
+        return over
+
+    def _tell_away(self, text: str, *, away: bool) -> None:
+        """Once when it goes, once when it is back."""
+        if away != self._is_away:
+            self._is_away = away
+            self.on_output(text)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
         """What it answers; None when somebody stops us first. Only for work without effect."""
@@ -139,7 +149,7 @@ class Supervisor:
         load = Load(cores=os.cpu_count() or 1, waiting=waiting, cpu_share=_cpu_share())
         wanted = wanted_processes(wish, len(self._crew), load)
         while len(self._crew) < wanted:
-            self._crew.append(Child(self.worker_command, self.environment, self.output))
+            self._crew.append(Child("worker", self.worker_command, self.environment, self.output))
         while len(self._crew) > wanted:
             child = self._crew.pop()
             child.tell(signal.SIGTERM)
@@ -148,7 +158,15 @@ class Supervisor:
             if child.finished and not stats.crawled:
                 child.finished = False  # work came back after it went home
             await self._mourn(await child.ensure())
+        await self._take_leave()
+
+    async def _take_leave(self) -> None:
+        """Also who dies on the way home holds what others should get."""
+        gone = [child for child in self._leaving if not child.running]
         self._leaving = [child for child in self._leaving if child.running]
+        for child in gone:
+            if death := child.bury():
+                await self._take_back(death, death.cause)
 
     async def _kill_the_stuck(self) -> None:
         """Its leases come back; the page that did it is dead after a few of those."""
@@ -169,12 +187,16 @@ class Supervisor:
                 child.tell(signal.SIGKILL)
 
     async def _mourn(self, death: Death | None) -> None:
-        """What a dead worker held is handed out again at once, and not when its leases run out."""
         if death:
             self.restarts += 1
-            taken = await forfeit(self.frontier, death.client)
-            text = f"{death.text}; {taken} requests were taken back from it"
-            await log(self.frontier, "error", f"supervisor-{os.getpid()}", text)
+            self.on_output(f"{death}.")
+            await self._take_back(death, str(death))
+
+    async def _take_back(self, death: Death, text: str) -> None:
+        """What a dead worker held is handed out again at once, and not when its leases run out."""
+        taken = await forfeit(self.frontier, death.client)
+        text = f"{text}; {taken} requests were taken back from it"
+        await log(self.frontier, "error", f"supervisor-{os.getpid()}", text)
 
     @property
     def _children(self) -> list[Child]:

@@ -1,0 +1,96 @@
+"""The supervisor on real processes, however short their lives."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from chaos.rig import PrivateServer, until
+from skitter.errors import UsageError
+from skitter.fleet.supervisor import Supervisor
+from skitter.frontier.connection import connect
+from skitter.frontier.crew import read_log
+from skitter.frontier.jobs import create_job
+from skitter.model import Request
+
+STAYS = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+def exits(code: int) -> list[str]:
+    return [sys.executable, "-c", f"raise SystemExit({code})"]
+
+
+def make(frontier, said: list[str], **changes) -> Supervisor:
+    words = {"worker_command": STAYS, "loader_command": None, "workers": 1} | changes
+    return Supervisor(frontier, on_output=said.append, **words)
+
+
+@asynccontextmanager
+async def running(supervisor: Supervisor) -> AsyncIterator[None]:
+    task = asyncio.create_task(supervisor.run())
+    try:
+        yield
+    finally:
+        supervisor.stop()
+        await task
+
+
+@pytest.fixture
+async def busy(frontier):
+    await frontier.add([Request(url="https://a.test/")])
+    return frontier
+
+
+async def test_a_death_is_told_to_whoever_watches(busy):
+    said: list[str] = []
+    async with running(make(busy, said, worker_command=exits(3), loader_command=exits(4))):
+        await until(lambda: len(said) > 1, what="both have died")
+
+    assert {line.split(",")[0] for line in said} == {"the worker", "the loader"}
+    assert any("ended with exit code 4; it is started again in 1.0 s." in line for line in said)
+
+
+async def test_a_mistake_that_would_be_repeated_ends_it_in_plain_words(busy):
+    with pytest.raises(UsageError, match="the worker cannot begin: it says why above"):
+        await make(busy, [], worker_command=exits(2)).run()
+
+
+async def test_who_dies_on_the_way_home_is_mourned_too(busy):
+    said: list[str] = []
+    supervisor = make(busy, said, workers=2)
+    async with running(supervisor):
+        await until(lambda: sum(one.running for one in supervisor._children) == 2, what="both run")
+        await busy.shards[0].call("control", ["workers", 1], create=0)
+        await until(lambda: logged(busy), what="one has gone")
+
+    [event] = await read_log(busy)
+    assert "was killed by SIGTERM; 0 requests were taken back from it" in event.text
+
+
+async def logged(frontier) -> bool:
+    return bool(await read_log(frontier))
+
+
+@pytest.mark.timeout(60)
+async def test_an_outage_is_told_once_and_so_is_its_end():
+    server = PrivateServer()
+    said: list[str] = []
+    try:
+        server.start()
+        async with connect(server.url) as connected:
+            connected.patience_s = 0.05
+            frontier = await create_job(connected, "outage")
+            await frontier.add([Request(url="https://a.test/")])
+            async with running(make(frontier, said)):
+                server.kill()
+                await until(lambda: said and not server.alive, what="somebody noticed")
+                await asyncio.to_thread(server.start)
+                await until(lambda: len(said) > 1, what="it is back")
+    finally:
+        server.close()
+
+    assert [said[0].endswith(" Waiting."), *said[1:]] == [True, "The server is back."]
