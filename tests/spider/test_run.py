@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -404,3 +405,29 @@ async def test_a_hook_that_fails_fails_the_page():
         return item["absent"]
 
     assert "KeyError: 'absent'" in str(await failure(plain_generator, spider=spider))
+
+
+async def test_what_is_no_item_is_shown_at_the_line_that_yields_it():
+    spider = Spider("s", ["https://a.test/"])
+
+    @spider.page
+    def page(page):
+        yield {"fine": 1}
+        yield "text"
+
+    with pytest.raises(HandlerError) as caught:
+        await run_handler(spider, Page.of("x"))
+    assert str(caught.value.place).endswith('yield "text"')
+
+
+async def test_an_error_is_shown_at_the_deepest_line_of_the_users(tmp_path, monkeypatch):
+    (tmp_path / "deep_helper.py").write_text("import json\ndef parse(text): json.loads(text)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    spider = Spider("s", ["https://a.test/"])
+
+    @spider.page
+    def page(page):
+        importlib.import_module("deep_helper").parse(page.text)
+
+    with pytest.raises(HandlerError, match=r"deep_helper.py:2: def parse\(text\): json.loads"):
+        await run_handler(spider, Page.of("x"))

@@ -8,6 +8,7 @@ from skitter.errors import BadJobName, BadOption, BadURL, SpiderError
 from skitter.model import Request
 from skitter.settings import Limits, Politeness
 from skitter.spider import Refused, Spider
+from skitter.spider.seeding import offer_seeds
 from skitter.spider.spider import run_hooks
 
 URL = "https://shop.example/"
@@ -165,3 +166,14 @@ async def test_hooks_run_in_order_plain_and_async():
     assert spider.on_start(first) is first
     assert spider.on_finish(first) is first
     assert (spider.hooks.start, spider.hooks.finish) == ([first], [first])
+
+
+async def test_seeds_that_fail_show_the_users_line(frontier):
+    def seeds():
+        yield "https://a.test/"
+        raise ValueError("no more")
+
+    spider = Spider("s", seeds)
+    spider.page(first)
+    with pytest.raises(SpiderError, match=r'ValueError: no more \(.*: raise ValueError\("no more'):
+        await offer_seeds(frontier, spider)

@@ -33,7 +33,7 @@ from skitter.frontier.items import read_items
 from skitter.frontier.jobs import open_job, purge_job
 from skitter.model import Request
 from skitter.spider import load_spider
-from skitter.spider.blame import describe
+from skitter.spider.blame import describe, trace
 from skitter.spider.spider import run_hooks
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _run_hooks(office: Office, charge: Charge, frontier: Frontier) -> Reduced:
             hooks = load_spider(charge.target).hooks.finish
             await run_hooks(hooks, await frontier.stats())
         except Exception as error:
-            text = f"an on_finish hook failed: {describe(error)}"
+            text = f"an on_finish hook failed: {trace(error)}"
             await log(frontier, "error", f"celery-{os.getpid()}", text)
             return Reduced(error=text)
         return Reduced()

@@ -283,5 +283,5 @@ def _run(source: str, names: dict[str, Any]) -> None:
         raise
     except Exception as error:
         place = blame(error, "<stdin>")
-        line = f"standard input, line {place.line}: " if place else ""
+        line = f"{place}: ".replace("<stdin>:", "standard input, line ", 1) if place else ""
         raise SkitterError(f"{line}{describe(error)}") from error

@@ -13,7 +13,8 @@ from skitter.fetch.robots import robots_url
 from skitter.model import Request, Response
 from skitter.page import Page
 from skitter.spider import Outcome, Refused, Spider, run_handler
-from skitter.spider.blame import blame, describe
+from skitter.spider.blame import trace
+from skitter.spider.run import HandlerError
 from skitter.spider.spider import run_hooks
 from skitter.urls import identify
 from skitter.worker.attempt import out_of_scope
@@ -23,7 +24,6 @@ from skitter.worker.verdict import (
     Policy,
     Retry,
     Skip,
-    is_handler_error,
     judge_error,
     judge_response,
     redirected,
@@ -149,9 +149,7 @@ class _Journey:
         try:
             await run_hooks(spider.hooks.start)
         except Exception as error:
-            place = blame(error, "") or spider.name
-            what = f"a hook of on_start failed.\n  {place}\n  {describe(error)}"
-            raise SpiderError(what) from error
+            raise SpiderError(f"an on_start hook failed: {trace(error)}") from error
         outcome = await run_handler(spider, page)
         if self.robots is not None:
             forbidden = [one for one in outcome.requests if self.robots.forbids(one.url)]
@@ -161,7 +159,7 @@ class _Journey:
 
 
 def _tell_error(error: SkitterError) -> str:
-    if isinstance(error, SpiderError) or is_handler_error(error) or not error.retryable:
+    if isinstance(error, SpiderError | HandlerError) or not error.retryable:
         return str(error)
     verdict = judge_error(error, attempt=1, policy=Policy())
     return f"{_sentence(verdict.reason)} A worker would try again later."

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import linecache
+import sysconfig
 import traceback
 from pathlib import Path
 from typing import Final
@@ -10,10 +12,12 @@ from typing import Final
 import msgspec
 
 _NOT_THEIRS: Final = (
-    str(Path(__file__).parents[1]),  # this package
-    str(Path(importlib.__file__).parent),
+    f"{Path(__file__).parents[1]}/",  # this package
+    f"{Path(importlib.__file__).parent}/",
     "<frozen importlib",
+    "<string>",  # what dataclasses generate
 )
+_INSTALLED: Final = tuple(f"{sysconfig.get_path(kind)}/" for kind in ("stdlib", "platstdlib"))
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -28,16 +32,30 @@ class Place(msgspec.Struct, frozen=True):
         return f"{where}: {self.text}" if self.text else where
 
 
-def blame(error: BaseException, file: str) -> Place | None:
-    """The last line of `file` that led to the error; else the last line that is not ours."""
+def blame(error: BaseException, file: str = "") -> Place | None:
+    """The last line of the user's that led to the error; if all of it is installed, the last line
+    of `file`, or else the last that is not ours."""
     if isinstance(error, SyntaxError) and error.filename:
         return Place(error.filename, error.lineno or 1, (error.text or "").strip())
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if _is_theirs(frame.filename)]
-    chosen = [frame for frame in theirs if frame.filename == file] or theirs
+    theirs = [frame for frame in frames if not frame.filename.startswith(_NOT_THEIRS)]
+    chosen = (
+        [frame for frame in theirs if not _is_installed(frame.filename)]
+        or [frame for frame in theirs if frame.filename == file]
+        or theirs
+    )
     if not chosen:
         return None
     return Place(chosen[-1].filename, chosen[-1].lineno or 1, (chosen[-1].line or "").strip())
+
+
+def line_of(generator: object) -> Place | None:
+    """Where a plain generator stands."""
+    frame = getattr(generator, "gi_frame", None)
+    if frame is None:
+        return None
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    return Place(file, line, linecache.getline(file, line).strip())
 
 
 def describe(error: BaseException) -> str:
@@ -47,8 +65,14 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
-def _is_theirs(filename: str) -> bool:
-    return not filename.startswith(_NOT_THEIRS)
+def trace(error: BaseException) -> str:
+    """`ValueError: text (shop.py:3: line)`: what went wrong, and where the user can see it."""
+    place = blame(error)
+    return f"{describe(error)} ({place})" if place else describe(error)
+
+
+def _is_installed(filename: str) -> bool:
+    return filename.startswith(_INSTALLED) or "-packages/" in filename
 
 
 def _short(file: str) -> str:

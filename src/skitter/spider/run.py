@@ -13,7 +13,7 @@ import msgspec
 from skitter.errors import SkitterError, SpiderError, UsageError, shorten
 from skitter.model import Request
 from skitter.settings import check_priority
-from skitter.spider.blame import Place, blame, describe
+from skitter.spider.blame import Place, blame, describe, line_of
 from skitter.spider.items import Item, NotAnItem, Rejected, fit, is_item, to_plain
 from skitter.spider.scope import Refused
 
@@ -58,7 +58,8 @@ async def run_handler(spider: Spider, page: Page, *, known: Container[str] = ())
     name, handler = spider.handler_of(page.request)
     run = _Run(spider, page, name)
     try:
-        run.sort(await _outputs(handler, page), known)
+        run.outputs = await _outputs(handler, page)
+        run.sort(known)
         await run.settle_items()
     except (Exception, SystemExit) as error:  # a handler that calls exit() ends its page, not us
         if isinstance(error, HandlerError):
@@ -86,10 +87,11 @@ class _Run:
     def __init__(self, spider: Spider, page: Page, name: str) -> None:
         self._spider, self._page, self._name = spider, page, name
         self._found: list[Any] = []  # items, before their hooks
+        self.outputs: Iterable[Any] = ()
         self.outcome = Outcome()
 
-    def sort(self, outputs: Iterable[Any], known: Container[str]) -> None:
-        for output in outputs:
+    def sort(self, known: Container[str]) -> None:
+        for output in self.outputs:
             if isinstance(output, Request):
                 if output.url in known and output.method == "GET" and not output.unique:
                     continue
@@ -168,7 +170,8 @@ class _Run:
             raise self._error(f"it yielded {error}") from error
 
     def _error(self, reason: str) -> HandlerError:
-        return HandlerError(self._name, self._page, reason)
+        """With the line at which a plain generator stands: there it yielded what is wrong."""
+        return HandlerError(self._name, self._page, reason, line_of(self.outputs))
 
 
 def _place(error: BaseException, handler: Callable[..., Any]) -> Place | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skitter.errors import SkitterError, SpiderError
 from skitter.fetch.guard import authority_of, refusal_of_name
 from skitter.frontier.feed import feed
-from skitter.spider.blame import describe
+from skitter.spider.blame import trace
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
@@ -32,7 +32,7 @@ async def offer_seeds(frontier: Frontier, spider: Spider) -> set[str]:
     except SkitterError:
         raise
     except Exception as error:
-        raise SpiderError(f"the seeds of {spider.name!r} failed: {describe(error)}") from error
+        raise SpiderError(f"the seeds of {spider.name!r} failed: {trace(error)}") from error
     await feed(frontier, batch, wait=True)
     return private
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skitter.errors import SkitterError, SpiderError
-from skitter.spider.blame import blame, describe
+from skitter.spider.blame import trace
 from skitter.spider.items import is_item, to_plain
 from skitter.spider.load import find_in, find_spider, import_target
 
@@ -98,9 +98,7 @@ def _blaming(step: Transform) -> Iterator[None]:
     try:
         yield
     except (Exception, SystemExit) as error:  # one that calls exit() loses its item, not us
-        place = blame(error, "")
-        at = f" ({place})" if place else ""
-        raise TransformFailed(f"transform {_name(step)} failed: {describe(error)}{at}") from error
+        raise TransformFailed(f"transform {_name(step)} failed: {trace(error)}") from error
 
 
 def _each(step: Transform, result: Any) -> list[Any]:

@@ -12,6 +12,7 @@ from skitter.errors import SkitterError
 from skitter.frontier.items import Aside
 from skitter.model import Completion, Failure, Lease, Request
 from skitter.page import Page
+from skitter.spider.blame import trace
 from skitter.spider.run import run_handler
 from skitter.spider.scope import Refused
 from skitter.spider.spider import run_hooks
@@ -72,7 +73,7 @@ class Attempts:
         try:
             await run_hooks(self.spider.hooks.error, request, error)
         except Exception as failure:
-            self.log("error", f"an on_error hook failed: {failure!r}")
+            self.log("error", f"an on_error hook failed: {trace(failure)}")
 
     async def _make(self, lease: Lease) -> Ending:
         request = lease.request

@@ -13,7 +13,7 @@ from skitter.errors import ServerUnreachable, SkitterError, SpiderError
 from skitter.frontier.crew import Vitals
 from skitter.frontier.feed import take_feed
 from skitter.model import Ended, State
-from skitter.spider.blame import describe
+from skitter.spider.blame import trace
 from skitter.spider.spider import run_hooks
 from skitter.worker.pulse import Logbook, Pulse, cancel_all
 from skitter.worker.watchdog import watch
@@ -110,7 +110,7 @@ class Worker:
         try:
             await run_hooks(self.attempts.spider.hooks.start)
         except Exception as error:
-            raise SpiderError(f"an on_start hook failed: {describe(error)}") from error
+            raise SpiderError(f"an on_start hook failed: {trace(error)}") from error
 
     def stop(self) -> None:
         """Lease nothing more; a second call does not wait for what is under way.

@@ -12,6 +12,7 @@ import msgspec
 
 from skitter.errors import shorten
 from skitter.fetch.retry_after import retry_after_s
+from skitter.spider.run import HandlerError
 from skitter.urls import join
 from skitter.worker.blocks import blocker_of
 
@@ -24,9 +25,9 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 PASSING = frozenset({408, 421, 423, 425, 429, 500, 502, 503, 504, 507, 520, 521, 522, 523, 524})
 #: Of these, the ones by which a host asks for a rest.
 OVERLOAD = frozenset({429, 503})
-
-
 SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
+#: Key of `Request.meta`.
+REDIRECTED_FROM = "_redirected_from"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +129,7 @@ def judge_error(error: SkitterError, *, attempt: int, policy: Policy) -> Retry |
     """Judge a fetch that failed, or a handler that did."""
     if error.retryable:
         return Retry(_reason(error))
-    if is_handler_error(error) and attempt < policy.handler_tries:
+    if isinstance(error, HandlerError) and attempt < policy.handler_tries:
         return Retry(_reason(error))
     return Bury(_reason(error))
 
@@ -141,10 +142,6 @@ def _reason(error: SkitterError) -> str:
     ):
         text = text.replace(spelled, left, 1)
     return text
-
-
-def is_handler_error(error: SkitterError) -> bool:
-    return hasattr(error, "handler")
 
 
 def way_to(request: Request) -> list[str]:
@@ -168,10 +165,6 @@ def redirected(request: Request, url: str, *, status: int) -> Request:
         kept = {k: v for k, v in request.headers.items() if k.lower() not in SECRET_HEADERS}
         changes["headers"] = kept
     return msgspec.structs.replace(request, **changes)
-
-
-#: Key of `Request.meta`.
-REDIRECTED_FROM = "_redirected_from"
 
 
 def _phrase(status: int) -> str:
