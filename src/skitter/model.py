@@ -178,6 +178,7 @@ class Stats:
     retried: int = 0
     lost: int = 0  # leases that ran out
     late: int = 0  # ends that came after that, and had no effect
+    stored: int = 0  # items that a loader has stored
     rejected: int = 0  # items that were set aside
     blocked: int = 0  # answers that were a block page
     skipped: int = 0  # pages of a type that the spider does not want

@@ -115,6 +115,7 @@ async def _tell_the_crew(frontier: Frontier) -> None:
     assert await claim_robots(frontier, "h1.test")
     await store_robots(frontier, "h1.test", b"rules", ttl_s=3600)
     await frontier.shards[0].call("group", name="load")
+    await frontier.shards[0].call("unload", ["1-1"], name="load", stored=1)
 
 
 async def run(server, job: str, clock: ManualClock) -> tuple[list[Any], dict[Any, Any]]:

@@ -23,11 +23,39 @@ def page(page):
 """
 
 
+GOES_WRONG = """
+import sys
+from skitter import Limits, Politeness, Spider
+spider = Spider("wrong", ["%URL%"], politeness=Politeness(delay_s=0, max_in_flight=4),
+                limits=Limits(max_pages=3))
+@spider.page
+def page(page):
+    yield {"url": page.url}
+    yield from page.follow_all()
+@spider.transform
+def leave(item):
+    sys.exit(1)
+@spider.on_finish
+def boast(stats):
+    raise ValueError("no postcard")
+"""
+
+MOSTLY_DEAD = """
+from skitter import Politeness, Spider
+spider = Spider("dead", ["%URL%", "%URL%/missing", "%URL%/gone"],
+                politeness=Politeness(delay_s=0, max_in_flight=4))
+@spider.page
+def page(page):
+    yield {"url": page.url}
+"""
+
+
 @pytest.fixture
 def machine(open_shop, make_machine):
     shop = open_shop(books=50)
     machine = make_machine(shop)
-    (machine.folder / "talk.py").write_text(TALKING.replace("%URL%", shop.url))
+    for name, text in (("talk", TALKING), ("wrong", GOES_WRONG), ("dead", MOSTLY_DEAD)):
+        (machine.folder / f"{name}.py").write_text(text.replace("%URL%", shop.url))
     return machine
 
 
@@ -37,6 +65,27 @@ def test_when_nothing_was_fetched_it_is_no_success(machine):
     assert done.returncode == 1, done.stderr
     assert "nothing was fetched" in done.stdout
     assert "missing: 404 Not Found" in done.stdout  # it says why
+
+
+def test_when_every_item_was_set_aside_it_is_no_success_and_hooks_fail_after_the_report(machine):
+    done = machine.call("run", "wrong.py", "--workers", "1")
+
+    assert done.returncode == 1, done.stderr
+    assert "no item was stored: every one was set aside. 3 pages in" in done.stdout
+    assert "items  0 in wrong.db\naside  3 items: `skitter rejected wrong`" in done.stdout
+    assert "an on_finish hook failed: ValueError: no postcard (wrong.py:15: raise" in done.stderr
+    aside = json.loads(machine.call("rejected", "wrong", "--json").stdout)
+    assert "transform leave failed: SystemExit: 1 (wrong.py:12: sys.exit(1))" in aside[0]["reason"]
+
+
+def test_when_most_urls_are_dead_it_is_no_success_unless_so_many_may(machine):
+    done = machine.call("run", "dead.py", "--workers", "1")
+    again = machine.call("run", "dead.py", "--workers", "1", "--max-dead", "2", "--json")
+
+    assert done.returncode == 1, done.stderr
+    assert "finished, but most URLs are dead. 1 page in" in done.stdout
+    report = json.loads(again.stdout)
+    assert (again.returncode, report["dead"], report["items"], report["rejected"]) == (0, 2, 1, 0)
 
 
 def test_a_crawl_that_ends_at_max_pages_says_so_and_its_processes_may_print(machine):

@@ -39,6 +39,7 @@ class ListSource:
     left: list[Result]
     stop: asyncio.Event
     acknowledged: list[Result] = field(default_factory=list)
+    stored: list[Result] = field(default_factory=list)
     limits: list[int] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)  # raised by the next calls
     kept: list[list[Result]] = field(default_factory=list)
@@ -52,9 +53,10 @@ class ListSource:
             self.stop.set()
         return taken
 
-    async def acknowledge(self, results: Sequence[Result]) -> None:
+    async def acknowledge(self, stored: Sequence[Result], others: Sequence[Result]) -> None:
         self._fail()
-        self.acknowledged += results
+        self.acknowledged += [*stored, *others]
+        self.stored += stored
 
     async def keep(self, results: Sequence[Result]) -> None:
         self.kept.append(list(results))
@@ -210,6 +212,7 @@ async def test_a_row_whose_transform_fails_is_kept_aside_and_the_rest_goes_on(st
     sink = MemorySink()
     loaded = await load(source, sink, stop=stop, hooks=hooks, pace=QUICK)
     assert kept == [(0, "ZeroDivisionError")]
+    assert [one.item for one in source.stored] == [1, 2]
     assert list(sink.rows.values()) == [10, 5]
     assert len(source.acknowledged) == 3
     assert loaded.rejected == 1

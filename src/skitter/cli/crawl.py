@@ -65,7 +65,10 @@ def run(
     ignore_robots: RobotsOff = False,
     allow_host: Allow = None,
     max_dead: Annotated[
-        int | None, typer.Option(help="Exit code 1 with more dead letters than this.")
+        int | None,
+        typer.Option(
+            help="Exit code 1 with more dead letters than this; default: half of what ended."
+        ),
     ] = None,
     redis: Redis = None,
     directory: Directory = None,

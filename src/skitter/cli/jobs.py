@@ -236,7 +236,7 @@ def _status_rows(report: JobReport) -> Iterator[tuple[str, object]]:
     yield "crew", ", ".join(kinds) or "nobody"
     if stats.fed:
         yield "fed", f"{stats.fed:,} messages that no worker has taken"
-    yield "items", f"{stats.items:,} waiting for a loader"
+    yield "items", f"{stats.items:,} waiting for a loader, {stats.stored:,} stored"
     yield "so far", f"{stats.duplicates:,} duplicates, {stats.retried:,} retries"
     yield "", f"{stats.lost:,} leases ran out, {stats.late:,} late ends refused"
     if stats.refused:

@@ -51,6 +51,11 @@ def emit_line(value: Any) -> None:
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
 
 
+def some(number: int, what: str) -> str:
+    """1 page, 2 pages."""
+    return f"{number:,} {what}" + "s" * (number != 1)
+
+
 def say(text: str) -> None:
     """One line of an answer."""
     out.print(_safe(text))

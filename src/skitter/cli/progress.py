@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from skitter.cli.output import clean
+from skitter.cli.output import clean, some
 from skitter.frontier.eta import Bound, eta_s
 from skitter.model import Stats
 
@@ -96,10 +96,12 @@ class CrawlDisplay:
 def line(moment: Moment) -> str:
     stats = moment.stats
     return (
-        f"{stats.done:,} pages, {moment.rate:,.0f}/s, {stats.pending:,} pending, "
+        f"{some(stats.done, 'page')}, {moment.rate:,.0f}/s, {stats.pending:,} pending, "
         f"{stats.leased:,} in flight, {stats.dead:,} dead, "
         + (f"{stats.blocked:,} blocked, " if stats.blocked else "")
-        + f"{moment.workers} workers, "
+        + (f"{stats.stored:,} stored, " if stats.stored else "")
+        + (f"{stats.rejected:,} set aside, " if stats.rejected else "")
+        + f"{some(moment.workers, 'worker')}, "
         f"ETA {moment.eta}" + "".join(f"; {clean(note)}" for note in moment.notes)
     )
 
@@ -134,6 +136,8 @@ def block(moment: Moment) -> Table:
     if moment.bound and moment.bound.delay_s > 0 and moment.bound.queued > 1:
         bound = moment.bound
         foot += f"; bound by {bound.host}: {bound.queued:,} URLs at {bound.delay_s:g} s"
+    if stats.rejected:
+        foot += f"; {some(stats.rejected, 'item')} set aside"
     if stats.blocked:
         foot += f"; {stats.blocked:,} answers were block pages"
     title = Text(f"{stats.job}", style="bold")

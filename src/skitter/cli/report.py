@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
-from skitter.cli.output import say
+from skitter.cli.output import say, some
 from skitter.cli.progress import duration
 from skitter.frontier.connection import redact
 
@@ -40,6 +40,8 @@ class Report:
     pages_per_second: float
     dead: int
     blocked: int
+    items: int  # stored
+    rejected: int  # items that were set aside
     pending: int
     items_waiting: int
     out: str
@@ -59,6 +61,8 @@ def report_of(plan: Plan, went: Went) -> Report:
         pages_per_second=round(pages / went.seconds, 1),
         dead=stats.dead,
         blocked=stats.blocked,
+        items=stats.stored,
+        rejected=stats.rejected,
         pending=_left(stats),
         items_waiting=stats.items,
         out=redact(plan.out),
@@ -70,8 +74,19 @@ def _exit_code(went: Went, max_dead: int | None) -> int:
     """A crawl that fetched nothing is no success, whatever was allowed to die."""
     if not went.over:
         return 130
-    too_many = max_dead is not None and went.after.dead > max_dead
-    return 1 if too_many or not went.after.done else 0
+    bad = not went.after.done or _stored_nothing(went) or _is_mostly_dead(went, max_dead)
+    return int(bad)
+
+
+def _stored_nothing(went: Went) -> bool:
+    """Of the items that there were."""
+    stats = went.after
+    return bool(stats.rejected) and not stats.stored + stats.items
+
+
+def _is_mostly_dead(went: Went, max_dead: int | None) -> bool:
+    """More dead than allowed; if nobody said how many, more than half of all that ended."""
+    return went.after.dead > (went.after.done if max_dead is None else max_dead)
 
 
 def _end(went: Went) -> str:
@@ -80,8 +95,12 @@ def _end(went: Went) -> str:
         return "stopped; run it again to go on"
     if not stats.done:
         return f"nothing was fetched. {went.why_dead}".rstrip(". ")
+    if _stored_nothing(went):
+        return "finished, but no item was stored: every one was set aside"
     if went.max_pages is not None and stats.done >= went.max_pages and left:
         return f"stopped at max_pages={went.max_pages:,}; {left:,} URLs left"
+    if _is_mostly_dead(went, None):
+        return "finished, but most URLs are dead"
     if stats.shelved:
         return f"finished, but for {stats.shelved:,} URLs beyond max_pages_per_host"
     return "finished"
@@ -93,14 +112,16 @@ def _left(stats: Stats) -> int:
 
 def show_report(report: Report, *, hints: bool) -> None:
     say(
-        f"{report.job}: {report.end}. {report.pages_now:,} pages in {duration(report.seconds)} "
-        f"({report.pages_per_second:,.0f}/s), {report.pages:,} in all."
+        f"{report.job}: {report.end}. {some(report.pages_now, 'page')} in "
+        f"{duration(report.seconds)} ({report.pages_per_second:,.0f}/s), {report.pages:,} in all."
     )
-    if hints:
-        say(f"items  {report.out}")
+    say(f"items  {report.items:,}" + f" in {report.out}" * hints)
+    if report.rejected:
+        hint = f": `skitter rejected {report.job}`" * hints
+        say(f"aside  {some(report.rejected, 'item')}{hint}")
     if report.pending:
-        say(f"left   {report.pending:,} URLs")
+        say(f"left   {some(report.pending, 'URL')}")
     if report.blocked:
         say(f"block  {report.blocked:,} answers were block pages")
     if report.dead:
-        say(f"dead   {report.dead:,} URLs" + f": `skitter dead list {report.job}`" * hints)
+        say(f"dead   {some(report.dead, 'URL')}" + f": `skitter dead list {report.job}`" * hints)

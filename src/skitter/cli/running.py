@@ -13,10 +13,10 @@ from enum import StrEnum
 from skitter.app import open_server
 from skitter.cli.celery import with_pumps
 from skitter.cli.load import LOAD_TO
-from skitter.cli.output import emit_json, err, tell
+from skitter.cli.output import complain, emit_json, err, tell
 from skitter.cli.progress import CrawlDisplay, Moment, Rate
 from skitter.cli.report import Went, report_of, show_report
-from skitter.errors import JobMissing, ServerUnreachable, SpiderError
+from skitter.errors import JobMissing, ServerUnreachable
 from skitter.fleet.output import Output
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.connection import Server
@@ -29,7 +29,7 @@ from skitter.model import State, Stats
 from skitter.settings import Layout, Settings
 from skitter.sinks import open_sink
 from skitter.spider import Spider
-from skitter.spider.blame import describe
+from skitter.spider.blame import trace
 from skitter.spider.seeding import offer_seeds
 from skitter.spider.spider import run_hooks
 
@@ -80,23 +80,21 @@ async def run_plan(plan: Plan) -> int:
             supervisor.on_tick = _Painter(frontier, display, began).paint
             over = await supervisor.run()
         stats = await _last_look(frontier)
-        over = over and stats.state is not State.CANCEL
-        if over:
-            await _run_finish_hooks(plan.spider, stats)
         went = Went(
             before,
             stats,
             time.monotonic() - began,
-            over=over,
+            over=over and stats.state is not State.CANCEL,
             max_pages=frontier.options.limits.max_pages,
             why_dead="" if stats.done else await _first_dead(frontier),
         )
-    report = report_of(plan, went)
-    if plan.as_json:
-        emit_json(report)
-    else:
-        show_report(report, hints=not plan.is_demo)
-    return report.exit_code
+        report = report_of(plan, went)
+        if plan.as_json:
+            emit_json(report)
+        else:
+            show_report(report, hints=not plan.is_demo)
+        hooks_failed = went.over and not await _run_finish_hooks(plan.spider, stats)
+    return report.exit_code or int(hooks_failed)
 
 
 async def _last_look(frontier: Frontier) -> Stats:
@@ -134,11 +132,14 @@ async def create_for(server: Server, spider: Spider, *, job: str | None = None) 
     return await create_job(server, job or spider.name, options=options, layout=layout)
 
 
-async def _run_finish_hooks(spider: Spider, stats: Stats) -> None:
+async def _run_finish_hooks(spider: Spider, stats: Stats) -> bool:
+    """After the report: what is crawled is crawled."""
     try:
         await run_hooks(spider.hooks.finish, stats)
-    except Exception as error:
-        raise SpiderError(f"an on_finish hook failed: {describe(error)}") from error
+    except (Exception, SystemExit) as error:
+        complain(f"an on_finish hook failed: {trace(error)}")
+        return False
+    return True
 
 
 def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:

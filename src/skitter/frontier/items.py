@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from skitter.errors import InfrastructureError
+from skitter.errors import InfrastructureError, JobMissing
 from skitter.frontier.wire import decode, encode, encode_item
 from skitter.model import Result
 from skitter.urls import shard_of
@@ -112,12 +113,12 @@ class ItemStream:
         await asyncio.sleep(wait_s)
         return []
 
-    async def acknowledge(self, results: Sequence[Result]) -> None:
-        """They are stored: nobody gets them again."""
-        for shard, ids in _by_shard(self.frontier, results):
-            key = shard.keys.key("items")
-            await shard.server.command("XACK", key, GROUP, *ids)
-            await shard.server.command("XDEL", key, *ids)
+    async def acknowledge(self, stored: Sequence[Result], others: Sequence[Result] = ()) -> None:
+        """They are stored; the others are not to be. Nobody gets them again."""
+        with suppress(JobMissing):  # purged meanwhile, and the items with it
+            for results, counts in ((stored, 1), (others, 0)):
+                for shard, ids in _by_shard(self.frontier, results):
+                    await shard.call("unload", ids, name=GROUP, stored=counts)
 
     async def keep(self, results: Sequence[Result]) -> None:
         """They are being worked on: others do not take them over."""

@@ -37,8 +37,8 @@ class ItemSource(Protocol):
         A result that is not acknowledged comes again, to this loader or another.
         """
 
-    async def acknowledge(self, results: Sequence[Result]) -> None:
-        """These are stored. Safe to repeat."""
+    async def acknowledge(self, stored: Sequence[Result], others: Sequence[Result]) -> None:
+        """These are stored; the others were left out, or set aside. Safe to repeat."""
 
     async def keep(self, results: Sequence[Result]) -> None:
         """These are being worked on: nobody else needs them yet."""
@@ -112,6 +112,14 @@ class _Batch:
         self.dropped += not rows
         self.rows += [(origin, row) for row in rows]
 
+    def sorted(self) -> tuple[list[Result], list[Result]]:
+        """Those that have rows, and the others."""
+        stored = {_key(origin) for origin, _ in self.rows} - self.rejected.keys()
+        return (
+            [one for one in self.results if _key(one) in stored],
+            [one for one in self.results if _key(one) not in stored],
+        )
+
     def reject(self, origin: Result, error: Exception) -> None:
         self.rejected.setdefault(_key(origin), (origin, error))
 
@@ -156,7 +164,7 @@ class _Loader:
             await self._write(batch)
             for origin, error in batch.rejected.values():
                 await self.insist(self._reject, origin, error)
-            await self.insist(self.source.acknowledge, batch.results)
+            await self.insist(self.source.acknowledge, *batch.sorted())
         except Stopped:
             return
         self.loaded.written += len(batch.rows)
