@@ -7,6 +7,7 @@ errors below; a link that leads nowhere becomes a request that the scope refuses
     PageError (SkitterError)
     ├── NoMatch          css_first found nothing, and no default was given
     ├── NoLink           a node without href, or nothing that could be a link
+    ├── TooDeep          elements inside each other, too many for the parser
     └── NotJSON          the body is not JSON
     BadSelector (UsageError)
     LibraryMissing (UsageError)
@@ -25,6 +26,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from skitter.errors import SkitterError, UsageError, shorten
 from skitter.fetch.encoding import decode
+from skitter.fetch.nesting import is_too_deep
 from skitter.model import Request, Response
 from skitter.urls import fingerprint, join, join_all
 
@@ -59,6 +61,10 @@ class NoMatch(PageError):
 
 class NoLink(PageError):
     """A node without href, or a value that cannot be a link."""
+
+
+class TooDeep(PageError):
+    """Elements inside each other, too many for the parser."""
 
 
 class NotJSON(PageError):
@@ -184,8 +190,13 @@ class Page:
 
     @property
     def tree(self) -> LexborHTMLParser:
-        """The parsed document. Shared by all that look at this page: do not change it."""
+        """The parsed document. Shared by all that look at this page: do not change it.
+
+        Raises TooDeep.
+        """
         if self._tree is None:
+            if is_too_deep(self.text):
+                raise TooDeep(self, "the page is nested too deeply")
             self._tree = LexborHTMLParser(self.text)
         return self._tree
 

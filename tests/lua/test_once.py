@@ -41,6 +41,7 @@ CALLS: Any = {
 CALLS |= {
     "feed": lambda t: ([(MESSAGES,)], {"limit": 1, "ttl_ms": 1000}),
     "adopt": lambda t: ([("9",), ("5",)], {}),
+    "unload": lambda t: ([("1-1",), ("1-2",)], {"name": "load", "stored": 1}),
 }
 #: These set values, or let them only grow: the same again is the same again.
 IDEMPOTENT: Any = {
@@ -57,10 +58,12 @@ IDEMPOTENT: Any = {
 }
 
 
-async def prepare(raw, clock):
+async def prepare(raw, clock, verb):
     """The job of CALLS; its leases have run out, and nobody took them back yet."""
     await raw.shard.server.command("DEL", MESSAGES)
     await raw.shard.server.command("RPUSH", MESSAGES, "one", "two")
+    if verb == "unload":  # not for `group`, which makes the stream
+        await raw.shard.server.command("XADD", raw.shard.keys.key("items"), "1-1", "item", "x")
     await raw.control(max_pages=50)
     await raw.shard.call("issue", ["t0"], wanted=1, ttl_ms=5000)
     await raw.shard.call("finale", claim="me", ttl_ms=5000)
@@ -85,7 +88,7 @@ def test_every_verb_that_changes_something_is_tested_here():
 
 @pytest.mark.parametrize("verb", CALLS | IDEMPOTENT)
 async def test_a_repeat_gets_the_same_answer_and_changes_nothing(raw, clock, verb):
-    each, values = (CALLS | IDEMPOTENT)[verb](await prepare(raw, clock))
+    each, values = (CALLS | IDEMPOTENT)[verb](await prepare(raw, clock, verb))
     before = await raw.dump()
     first = await send(raw, 100, verb, each, values)
     after = await raw.dump()
@@ -98,7 +101,7 @@ async def test_a_repeat_gets_the_same_answer_and_changes_nothing(raw, clock, ver
 
 @pytest.mark.parametrize("verb", CALLS)
 async def test_a_repeat_is_recognised_after_other_verbs_of_the_same_client(raw, clock, verb):
-    token = await prepare(raw, clock)
+    token = await prepare(raw, clock, verb)
     each, values = CALLS[verb](token)
     first = await send(raw, 100, verb, each, values)
     for number, other in enumerate(CALLS.keys() - {verb}, start=101):
@@ -114,7 +117,7 @@ async def test_a_repeat_is_recognised_after_other_verbs_of_the_same_client(raw, 
 
 @pytest.mark.parametrize("verb", CALLS)
 async def test_a_call_that_was_overtaken_is_refused(raw, clock, verb):
-    each, values = CALLS[verb](await prepare(raw, clock))
+    each, values = CALLS[verb](await prepare(raw, clock, verb))
     await send(raw, 100, verb, [], {name: 0 for name in values})
     before = await raw.dump()
 
@@ -127,7 +130,7 @@ async def test_a_call_that_was_overtaken_is_refused(raw, clock, verb):
 @pytest.mark.parametrize("verb", CALLS)
 async def test_the_same_number_of_another_client_is_no_repeat(raw, make_raw, clock, verb):
     other = await make_raw()
-    each, values = CALLS[verb](await prepare(raw, clock))
+    each, values = CALLS[verb](await prepare(raw, clock, verb))
     await send(other, 100, verb, [], {name: 0 for name in values})
     before = await raw.dump_without_traces()
 

@@ -1,8 +1,8 @@
 """The watchdog: a process that stands still ends itself, and says where it stood.
 
-A page may keep the parser busy for hours: 100,000 nested <div>, 500 KB, take lexbor a minute, and
-it holds the interpreter's lock all the while, so no Python code of ours can step in. Nor can it
-when a handler blocks. faulthandler's timer is a thread in C: it prints where every thread stands
+A page may keep the parser busy for hours, and it holds the interpreter's lock all the while, so no
+Python code of ours can step in; fetch/nesting.py sees the plain cases before. Nor can it when a
+handler blocks. faulthandler's timer is a thread in C: it prints where every thread stands
 and leaves. The leases come back with a loss noted, and the page that did it is dead after a few.
 """
 
