@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skitter.errors import ServerUnreachable
+from skitter.frontier.items import Aside
 from skitter.frontier.jobs import create_job, purge_job
 from skitter.model import Completion, Failure, Request
 from skitter.worker.attempt import Ending
@@ -120,6 +121,43 @@ async def test_while_the_server_is_away_results_are_kept(frontier, monkeypatch):
 
     assert (await frontier.stats()).done == 1
     assert said == ["gone fishing. Results are kept; trying again."] * 2
+
+
+async def test_what_was_handed_in_before_an_error_is_not_handed_in_again(frontier, monkeypatch):
+    one, two = await leases(frontier, 2)
+    said: list[str] = []
+    endings = Endings(frontier, LinkMemory(), lambda level, text: said.append(text))
+    endings.add(Ending(done=Completion(lease=one)))
+    endings.add(Ending(bury=Failure(lease=two, error="404")))
+    real, failures = frontier.bury, [ServerUnreachable("away.")]
+
+    async def bury(graves):
+        if failures:
+            raise failures.pop()
+        return await real(graves)
+
+    monkeypatch.setattr(type(frontier), "bury", lambda self, graves: bury(graves))
+
+    await endings.flush()
+
+    assert (endings.tally.pages, endings.tally.errors, endings.tally.late) == (1, 1, 0)
+    assert said == ["away. Results are kept; trying again.", f"{two.url}: 404"]
+    assert (await frontier.stats()).dead == 1
+
+
+async def test_an_item_that_a_hook_dropped_is_no_warning(frontier):
+    [lease] = await leases(frontier, 1)
+    said: list[tuple[str, str]] = []
+    endings = Endings(frontier, LinkMemory(), lambda *line: said.append(line))
+    aside = [Aside(url="u", field=field, reason="no thanks", item={}) for field in ("", "price")]
+    endings.add(Ending(done=Completion(lease=lease), aside=tuple(aside)))
+
+    await endings.flush()
+
+    assert said == [
+        ("info", "an item of u was set aside: no thanks"),
+        ("warning", "an item of u was set aside: price: no thanks"),
+    ]
 
 
 def test_the_memory_of_links_is_bounded():

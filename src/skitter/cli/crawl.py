@@ -25,7 +25,7 @@ from skitter.worker.loop import WorkerOptions
 
 PANEL = "Crawl"
 #: Half a lease: what is longer without a word loses its leases anyway.
-STUCK_S = 30.0
+ENDS_ITSELF_S = 30.0
 
 Target = Annotated[
     str, typer.Argument(metavar="SPIDER", help="A file, file.py:name, or package.module:name.")
@@ -208,7 +208,7 @@ def work(
     spider = spider_of(target)
     manners = Manners(obey_robots=not ignore_robots, allowed_hosts=frozenset(allow_host or ()))
     options = WorkerOptions(
-        concurrency=concurrency, keep_alive=keep_alive, parent=parent, stuck_s=STUCK_S
+        concurrency=concurrency, keep_alive=keep_alive, parent=parent, stuck_s=ENDS_ITSELF_S
     )
 
     async def main() -> None:

@@ -127,7 +127,7 @@ def _content_rows(page: Page) -> Iterator[tuple[str, object]]:
 def _outcome_rows(outcome: Outcome) -> Iterator[tuple[str, object]]:
     items = [_json(item) for item in outcome.items]
     yield from _list_rows("items", items)
-    yield from _list_rows("set aside", [f"{r.field}: {r.reason}" for r in outcome.rejected])
+    yield from _list_rows("set aside", [r.why for r in outcome.rejected])
     follow = [f"{one.url}  {_details(one.handler, one.priority)}" for one in outcome.requests]
     yield from _list_rows("would follow", follow)
     yield from _list_rows("would not", [f"{url}  {why.reason}" for url, why in outcome.refused])

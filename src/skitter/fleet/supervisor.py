@@ -35,8 +35,8 @@ STOP_TICK_S = 0.1
 FORFEIT_S = 1.0
 LET_LOAD_S = 3.0
 #: A worker that is alive and has not been heard of for so long stands still. It should have ended
-#: itself (worker/watchdog.py), but it may be stopped, or not be one of ours.
-STUCK_S = 120.0
+#: itself long ago (worker/watchdog.py), but it may be stopped, or not be one of ours.
+IS_KILLED_S = 120.0
 LOOK_FOR_STUCK_S = 10.0
 
 
@@ -180,7 +180,7 @@ class Supervisor:
         silent = {
             one.pid
             for one in await heartbeats(self.frontier)
-            if one.host == here and at - one.at > STUCK_S
+            if one.host == here and at - one.at > IS_KILLED_S
         }
         for child in self._crew:
             if child.process and child.running and child.process.pid in silent:

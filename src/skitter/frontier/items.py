@@ -67,6 +67,10 @@ class Aside(msgspec.Struct, frozen=True, kw_only=True):
     item: Any
     at: float = 0.0
 
+    @property
+    def why(self) -> str:
+        return f"{self.field}: {self.reason}" if self.field else self.reason
+
 
 async def set_aside(frontier: Frontier, one: Aside) -> None:
     """Keep an item that cannot be stored, and count it by field; too many: the oldest go."""

@@ -34,6 +34,10 @@ class Rejected(msgspec.Struct, frozen=True):
     field: str
     reason: str
 
+    @property
+    def why(self) -> str:
+        return f"{self.field}: {self.reason}" if self.field else self.reason
+
 
 def is_item(value: object) -> bool:
     return (

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
     from skitter.frontier.frontier import Frontier
-    from skitter.model import Completion, Request
+    from skitter.frontier.items import Aside
+    from skitter.model import Completion, Failure, Request
     from skitter.worker.attempt import Ending
 
 BATCH = 50
@@ -69,6 +70,33 @@ class Tally:
 
 
 @dataclass(slots=True)
+class _Batch:
+    """Endings on their way to the server, sorted by verb; what is handed in leaves it."""
+
+    size: int
+    done: list[Completion]
+    retries: list[Failure]
+    graves: list[Failure]
+    counts: dict[str, int]
+    aside: list[Aside]
+
+    @classmethod
+    def of(cls, waiting: Iterable[Ending]) -> _Batch:
+        endings = list(islice(waiting, 4 * BATCH))
+        return cls(
+            size=len(endings),
+            done=[one.done for one in endings if one.done],
+            retries=[one.retry for one in endings if one.retry],
+            graves=[one.bury for one in endings if one.bury],
+            counts={
+                "blocked": sum(one.blocked for one in endings),
+                "skipped": sum(bool(one.skipped) for one in endings),
+            },
+            aside=[aside for one in endings for aside in one.aside],
+        )
+
+
+@dataclass(slots=True)
 class Endings:
     """A buffer of endings. Nothing leaves it before the server has it."""
 
@@ -78,6 +106,7 @@ class Endings:
     on_handed_in: Callable[[], None] = lambda: None
     tally: Tally = field(default_factory=Tally)
     _waiting: deque[Ending] = field(default_factory=deque)
+    _batch: _Batch | None = None  # the first of those that wait, handed in in part
     _handing_in: asyncio.Lock = field(default_factory=asyncio.Lock)
     _some: asyncio.Event = field(default_factory=asyncio.Event)
     _many: asyncio.Event = field(default_factory=asyncio.Event)
@@ -110,7 +139,7 @@ class Endings:
     async def _flush(self) -> None:
         pause_s = 0.1
         while self._waiting:
-            batch = [self._waiting[i] for i in range(min(len(self._waiting), 4 * BATCH))]
+            batch = self._batch = self._batch or _Batch.of(self._waiting)
             try:
                 await self._hand_in(batch)
             except SkitterError as error:
@@ -120,36 +149,42 @@ class Endings:
                 await asyncio.sleep(pause_s)
                 pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
                 continue
-            for _ in batch:
+            for _ in range(batch.size):
                 self._waiting.popleft()
+            self._batch = None
             self.on_handed_in()
         self._some.clear()
         self._many.clear()
 
-    async def _hand_in(self, batch: list[Ending]) -> None:
-        """A call that was answered and is sent again is LOST then: no harm, and counted."""
-        done = [ending.done for ending in batch if ending.done]
-        retries = [ending.retry for ending in batch if ending.retry]
-        graves = [ending.bury for ending in batch if ending.bury]
-        if done:
+    async def _hand_in(self, batch: _Batch) -> None:
+        """Part by part; what was answered leaves the batch, and is not handed in again."""
+        if batch.done:
             epoch = self.frontier.epoch
-            self._note(done, await self.frontier.complete(done), epoch)
-        if retries:
-            await self.frontier.retry(retries)
-        if graves:
-            await self.frontier.bury(graves)
-        self.tally.errors += len(retries) + len(graves)
-        for failure in retries + graves:
+            self._note(batch.done, await self.frontier.complete(batch.done), epoch)
+            batch.done = []
+        if batch.retries:
+            await self.frontier.retry(batch.retries)
+            batch.retries = self._note_failures(batch.retries)
+        if batch.graves:
+            await self.frontier.bury(batch.graves)
+            batch.graves = self._note_failures(batch.graves)
+        await count(self.frontier, **batch.counts)
+        batch.counts = {}
+        while batch.aside:
+            await set_aside(self.frontier, batch.aside[0])
+            self._note_aside(batch.aside.pop(0))
+
+    def _note_failures(self, failures: list[Failure]) -> list[Failure]:
+        """Those that are left: none."""
+        self.tally.errors += len(failures)
+        for failure in failures:
             self.log("warning", f"{failure.lease.url}: {failure.error}")
-        await count(
-            self.frontier,
-            blocked=sum(ending.blocked for ending in batch),
-            skipped=sum(bool(ending.skipped) for ending in batch),
-        )
-        for one in (one for ending in batch for one in ending.aside):
-            await set_aside(self.frontier, one)
-            self.tally.rejected += 1
-            self.log("warning", f"an item of {one.url} was set aside: {one.field}: {one.reason}")
+        return []
+
+    def _note_aside(self, one: Aside) -> None:
+        self.tally.rejected += 1
+        level = "warning" if one.field else "info"  # a hook of the user's dropped it
+        self.log(level, f"an item of {one.url} was set aside: {one.why}")
 
     def _note(self, done: list[Completion], answers: list[Ended], epoch: Hashable) -> None:
         for completion, answer in zip(done, answers, strict=True):
