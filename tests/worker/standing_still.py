@@ -1,9 +1,11 @@
-"""A worker whose handler never returns; run as a script with the server's URL, a job and a name."""
+"""A worker whose handler never returns; run as a script with the server's URL, a job, a name
+and a file."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 
 from skitter.fetch.static import StaticFetcher
 from skitter.frontier.connection import connect
@@ -26,13 +28,13 @@ def reading_a_hostile_page(page):
     yield {"links": len(page.links())}
 
 
-async def main(url: str, job: str, name: str) -> None:
+async def main(url: str, job: str, name: str, log: str) -> None:
     async with connect(url) as server:
         frontier = await open_job(server, job, client=name)
         memory, logbook = LinkMemory(), Logbook()
         attempts = Attempts(spider, StaticFetcher({URL: HOSTILE}), None, memory, logbook)
         endings = Endings(frontier, memory, logbook)
-        options = WorkerOptions(stuck_s=1.5)
+        options = WorkerOptions(stuck_s=1.5, stuck_log=Path(log))
         await Worker(frontier, attempts, endings, logbook, options).run()
 
 

@@ -13,6 +13,7 @@ import pytest
 from conftest import rude
 from skitter.errors import ServerUnreachable
 from skitter.fetch.static import StaticFetcher
+from skitter.fleet.output import Output
 from skitter.frontier.connection import connect
 from skitter.frontier.forfeit import forfeit
 from skitter.frontier.jobs import create_job
@@ -121,19 +122,23 @@ async def test_a_server_that_died_holds_nobody_back_who_wants_to_leave(short_dir
 
 
 async def test_a_page_that_stalls_the_parser_ends_the_process_and_is_dead_after_a_few(
-    frontier, server_url
+    frontier, server_url, tmp_path
 ):
     """Each time the lease is taken back with a loss, as a supervisor does, and the page dies."""
+    output = Output(tmp_path / "job.log")
     await frontier.add([Request(url="https://a.test/")])
     losses = frontier.options.retries.max_losses
     for name in [f"still-{n}" for n in range(losses)]:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, STANDING_STILL, server_url, frontier.job, name,
+            sys.executable, STANDING_STILL, server_url, frontier.job, name, output.stuck,
             stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
         _, said = await process.communicate()
         assert process.returncode == 1
-        assert b"reading_a_hostile_page" in said
+        assert said == b""  # the place is in a file, and not on anybody's terminal
+        assert "reading_a_hostile_page" in output.stuck.read_text()
+        assert "stood still" in output.tell_stuck()
+        assert output.tell_stuck() == ""
         assert await forfeit(frontier, name) == 1
 
     stats = await frontier.stats()

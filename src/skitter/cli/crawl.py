@@ -14,7 +14,7 @@ from skitter.app import Manners, open_server, open_worker
 from skitter.cli.common import Directory, Json, Parent, Redis, settings
 from skitter.cli.output import tell
 from skitter.cli.plain import PLAIN, Plain, job_name_of, politeness_of, spider_of
-from skitter.cli.running import Engine, Plan, create_for, run_plan, supervisor_of
+from skitter.cli.running import Engine, Plan, create_for, output_of, run_plan, supervisor_of
 from skitter.errors import BadOption, JobMissing, UsageError
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
@@ -178,6 +178,8 @@ def worker(
         async with open_server(plan.where, progress=tell) as server:
             frontier = await _join(server, spider, job or spider.name)
             tell(f"At work on {frontier.job}: `skitter logs {frontier.job} -f` shows how.")
+            if not (await frontier.stats()).seen:
+                tell(f"Nobody gave it a URL yet: `skitter run {target}` does, anywhere. Waiting.")
             over = await supervisor_of(frontier, plan, "").run()
             tell(f"{frontier.job}: {'nothing is left to fetch' if over else 'stopped'}.")
             return over
@@ -208,7 +210,11 @@ def work(
     spider = spider_of(target)
     manners = Manners(obey_robots=not ignore_robots, allowed_hosts=frozenset(allow_host or ()))
     options = WorkerOptions(
-        concurrency=concurrency, keep_alive=keep_alive, parent=parent, stuck_s=ENDS_ITSELF_S
+        concurrency=concurrency,
+        keep_alive=keep_alive,
+        parent=parent,
+        stuck_s=ENDS_ITSELF_S,
+        stuck_log=output_of(settings(redis, directory), job).stuck,
     )
 
     async def main() -> None:

@@ -163,11 +163,16 @@ def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
         loader_command=load_words if out else None,
         workers=plan.workers,
         environment=environment,
-        output=Output(plan.where.directory / "logs" / f"{frontier.job}.log"),
+        output=output_of(plan.where, frontier.job),
         on_output=tell,
         keep_alive=plan.keep_alive,
     )
     return supervisor if plan.engine is Engine.PROCESSES else with_pumps(supervisor, plan)
+
+
+def output_of(where: Settings, job: str) -> Output:
+    """What the processes of a job print on this machine."""
+    return Output(where.directory / "logs" / f"{job}.log")
 
 
 @dataclass(slots=True)

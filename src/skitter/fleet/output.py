@@ -23,6 +23,7 @@ class Output:
 
     path: Path
     _at: int = 0
+    _stood_still: int = 0  # bytes of what watchdogs wrote
     _half: bytes = b""
 
     def __post_init__(self) -> None:
@@ -30,6 +31,20 @@ class Output:
         if self.path.exists() and self.path.stat().st_size > TOO_BIG:
             self.path.replace(self.path.with_suffix(".old.log"))
         self._at = self.path.stat().st_size if self.path.exists() else 0
+        self._stood_still = self._dumped()
+
+    @property
+    def stuck(self) -> Path:
+        """Where watchdogs write, which is for nobody's terminal."""
+        return self.path.with_suffix(".stuck.log")
+
+    def tell_stuck(self) -> str:
+        """What to say of a death, if a watchdog wrote since the last time."""
+        before, self._stood_still = self._stood_still, self._dumped()
+        return f"; it stood still, where is in {self.stuck}" if self._stood_still > before else ""
+
+    def _dumped(self) -> int:
+        return self.stuck.stat().st_size if self.stuck.exists() else 0
 
     def open(self) -> BinaryIO:
         """For a child: others append to the same file."""

@@ -189,8 +189,9 @@ class Supervisor:
     async def _mourn(self, death: Death | None) -> None:
         if death:
             self.restarts += 1
-            self.on_output(f"{death}.")
-            await self._take_back(death, str(death))
+            text = f"{death}{self.output.tell_stuck() if self.output else ''}"
+            self.on_output(f"{text}.")
+            await self._take_back(death, text)
 
     async def _take_back(self, death: Death, text: str) -> None:
         """What a dead worker held is handed out again at once, and not when its leases run out."""

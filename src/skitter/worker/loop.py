@@ -20,6 +20,7 @@ from skitter.worker.watchdog import watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from pathlib import Path
 
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease
@@ -42,6 +43,7 @@ class WorkerOptions:
     parent: int | None = None  # the supervisor's process: without it, we go home
     keep_alive: bool = False  # stay when the crawl has finished, for what is pushed later
     stuck_s: float | None = None  # end the process when one page holds up all others for so long
+    stuck_log: Path | None = None  # where it says then where it stood; None: stderr
     for_s: float | None = None  # lease for so long, and then finish up; None: until it is over
     kind: str = "worker"  # how heartbeats call it
     watch_signals: bool = True  # not in a thread, nor where somebody else minds them
@@ -79,8 +81,8 @@ class Worker:
                 await self._greet()
                 self.logbook("info", "worker started")
                 helpers += map(self._start, (self.endings.run, pulse.run, self._extend, self._feed))
-                if self.options.stuck_s:
-                    helpers.append(self._start(partial(watch, self.options.stuck_s)))
+                if stuck_s := self.options.stuck_s:
+                    helpers.append(self._start(partial(watch, stuck_s, self.options.stuck_log)))
                 await self._pump_or_break()
                 await self._wind_down()
                 self.logbook("info", "worker stopped")

@@ -10,15 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import sys
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LOOK_S = 1.0
 
 
-async def watch(stuck_s: float) -> None:
-    """For ever: as long as this runs now and then, nothing happens."""
-    try:
-        while True:
-            faulthandler.dump_traceback_later(stuck_s, exit=True)
-            await asyncio.sleep(LOOK_S)
-    finally:
-        faulthandler.cancel_dump_traceback_later()
+async def watch(stuck_s: float, file: Path | None = None) -> None:
+    """For ever: as long as this runs now and then, nothing happens. `file`: in place of stderr."""
+    with file.open("ab") if file else nullcontext(sys.stderr) as there:
+        try:
+            while True:
+                faulthandler.dump_traceback_later(stuck_s, exit=True, file=there)
+                await asyncio.sleep(LOOK_S)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
