@@ -13,10 +13,13 @@ from typing import Any
 import msgspec
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _Address(msgspec.Struct, frozen=True, omit_defaults=True):
+    url: str  # the one field that may be given without its name
+
+
+class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
     """A page somebody wants. Its msgpack form is what the frontier stores."""
 
-    url: str
     method: str = "GET"
     headers: dict[str, str] = {}
     body: bytes = b""

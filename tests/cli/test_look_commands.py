@@ -280,7 +280,7 @@ def test_a_hook_that_fails_is_told_by_its_own_line(skitter, shop, spider):
     answer = skitter("fetch", f"{shop}/", "--spider", spider)
 
     assert answer.exit_code == 1
-    assert "a hook of on_start failed." in answer.err
+    assert "an on_start hook failed: ValueError: no key (" in answer.err
     assert "ValueError: no key" in answer.err
 
 

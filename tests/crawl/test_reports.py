@@ -84,6 +84,8 @@ def test_when_most_urls_are_dead_it_is_no_success_unless_so_many_may(machine):
 
     assert done.returncode == 1, done.stderr
     assert "finished, but most URLs are dead. 1 page in" in done.stdout
+    rows = machine.call("export", "dead", "--to", "-").stdout
+    assert [json.loads(line)["url"] for line in rows.splitlines()] == [machine.shop.url]
     report = json.loads(again.stdout)
     assert (again.returncode, report["dead"], report["items"], report["rejected"]) == (0, 2, 1, 0)
 
@@ -117,4 +119,4 @@ def test_a_worker_that_comes_first_makes_the_job_as_its_spider_wants_it(machine,
     assert options["politeness"]["delay_s"] == 0
     assert options["limits"]["max_items"] == 50_000
     helper.terminate()
-    helper.communicate()
+    assert "Nobody gave it a URL yet" in helper.communicate()[1]

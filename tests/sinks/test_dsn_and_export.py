@@ -119,6 +119,13 @@ async def test_a_table_is_copied_to_json_lines(database: str, tmp_path: Path):
     assert [row["_id"] for row in found] == [row_id(n) for n in range(3)]
 
 
+async def test_columns_come_in_the_order_of_the_table(database: str, tmp_path: Path):
+    write(database, results([{"title": "A", "price": 1, "author": "B"}]))
+    await export(database, job=JOB, to=tmp_path / "o.csv")
+    header = (tmp_path / "o.csv").read_text().splitlines()[0]
+    assert header == "_id,_url,_fetched_at,title,price,author"
+
+
 async def test_a_table_is_copied_to_csv_and_to_one_parquet_file(database: str, tmp_path: Path):
     write(database, results(ITEMS))
     await export(database, job=JOB, to=tmp_path / "o.csv")

@@ -177,3 +177,7 @@ async def test_seeds_that_fail_show_the_users_line(frontier):
     spider.page(first)
     with pytest.raises(SpiderError, match=r'ValueError: no more \(.*: raise ValueError\("no more'):
         await offer_seeds(frontier, spider)
+
+
+def test_a_request_takes_its_url_without_a_name():
+    assert Request("https://a.test/", depth=1) == Request(url="https://a.test/", depth=1)

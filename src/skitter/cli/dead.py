@@ -28,6 +28,7 @@ Match = Annotated[
     str | None, typer.Option("--match", help="Only URLs like this: a part, or a pattern with *.")
 ]
 Reason = Annotated[str | None, typer.Option("--reason", help="Only those whose reason says this.")]
+LONGEST_REASON = 300
 All = Annotated[bool, typer.Option("--all", help="All of them.")]
 
 
@@ -75,7 +76,9 @@ def list_letters(
 
 
 def _cells(one: DeadLetter) -> list[object]:
-    return [_name(one), one.reason, one.failures + one.losses, _when(one.at)]
+    name = _name(one) if one.can_be_fetched else shorten(_name(one))  # a message of any length
+    tries = one.failures + one.losses
+    return [name, shorten(one.reason, LONGEST_REASON), tries, _when(one.at)]
 
 
 def show(

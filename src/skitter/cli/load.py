@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
+import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -93,15 +96,29 @@ async def _load(source: ItemStream, to: str, *, stop: asyncio.Event, hooks: Hook
 
 def export_items(
     job: Job,
-    to: Annotated[Path, typer.Option("--to", help="A .jsonl, .csv or .parquet file.")],
+    to: Annotated[
+        Path,
+        typer.Option("--to", help="A .jsonl, .csv or .parquet file; -: JSON lines, to stdout."),
+    ],
     source: Annotated[
         str | None, typer.Option("--from", help="The database; default: JOB.db.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Copy a job's rows from its database into a file."""
+    if str(to) == "-":
+        _print_rows(source or f"{job}.db", job)
+        return
     rows = uvloop.run(export(source or f"{job}.db", job=job, to=to))
     if as_json:
         emit_json({"job": job, "rows": rows, "to": str(to)})
     else:
         say(f"{job}: {rows:,} rows to {to}")
+
+
+def _print_rows(source: str, job: str) -> None:
+    with TemporaryDirectory() as directory:
+        draft = Path(directory) / "rows.jsonl"
+        uvloop.run(export(source, job=job, to=draft))
+        with draft.open("rb") as rows:
+            shutil.copyfileobj(rows, sys.stdout.buffer)

@@ -283,5 +283,6 @@ def _run(source: str, names: dict[str, Any]) -> None:
         raise
     except Exception as error:
         place = blame(error, "<stdin>")
-        line = f"{place}: ".replace("<stdin>:", "standard input, line ", 1) if place else ""
-        raise SkitterError(f"{line}{describe(error)}") from error
+        is_here = place and place.file == "<stdin>"
+        line = f"standard input, line {place.line}" if place and is_here else place
+        raise SkitterError(f"{line}: {describe(error)}" if line else describe(error)) from error

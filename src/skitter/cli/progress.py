@@ -20,6 +20,7 @@ from skitter.frontier.eta import Bound, eta_s
 from skitter.model import Stats
 
 PLAIN_EVERY_S = 2.0
+SAME_EVERY_S = 60.0  # a service that has nothing to do
 WINDOW_S = 5.0
 
 
@@ -68,7 +69,8 @@ class CrawlDisplay:
     console: Console
     quiet: bool = False
     _live: Live | None = None
-    _last_line: float = 0.0
+    _text: str = ""
+    _printed_at: float = 0.0
 
     def __enter__(self) -> Self:
         if self.console.is_terminal and not self.quiet:
@@ -88,9 +90,13 @@ class CrawlDisplay:
     def show(self, moment: Moment) -> None:
         if self._live:
             self._live.update(block(moment))
-        elif not self.quiet and time.monotonic() - self._last_line > PLAIN_EVERY_S:
-            self._last_line = time.monotonic()
-            self.console.print(line(moment))
+        elif not self.quiet:
+            self._print(line(moment), time.monotonic())
+
+    def _print(self, text: str, now: float) -> None:
+        if now - self._printed_at > (SAME_EVERY_S if text == self._text else PLAIN_EVERY_S):
+            self._text, self._printed_at = text, now
+            self.console.print(text)
 
 
 def line(moment: Moment) -> str:

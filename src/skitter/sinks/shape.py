@@ -102,7 +102,7 @@ def find_shape(connection: Connection, table: str, *, exists: bool) -> Shape:
         connection.execute(delete(CATALOG).where(CATALOG.c.table_name == table))
         return Shape(table)
     names = _column_names(connection, table)
-    if not set(OWN) <= names:
+    if not set(OWN) <= set(names):
         raise BadSink(
             f"the table {table!r} is there already and was not made by Skitter: "
             "name another one with --table."
@@ -135,15 +135,19 @@ def check_table(name: str) -> str:
     return name
 
 
-def _shape(connection: Connection, table: str, names: frozenset[str]) -> Shape:
+def _shape(connection: Connection, table: str, names: list[str]) -> Shape:
+    """Its fields in the order of the table's columns."""
     query = select(CATALOG.c.field, CATALOG.c.column_name, CATALOG.c.kind)
     found = connection.execute(query.where(CATALOG.c.table_name == table))
+    known = {column: (name, Kind(kind)) for name, column, kind in found}
     columns = {
-        name: FieldColumn(column, Kind(kind)) for name, column, kind in found if column in names
+        known[column][0]: FieldColumn(column, known[column][1])
+        for column in names
+        if column in known
     }
-    return Shape(table, columns, names)
+    return Shape(table, columns, frozenset(names))
 
 
-def _column_names(connection: Connection, table: str) -> frozenset[str]:
+def _column_names(connection: Connection, table: str) -> list[str]:
     quoted = connection.dialect.identifier_preparer.quote_identifier(table)
-    return frozenset(connection.execute(text(f"SELECT * FROM {quoted} LIMIT 0")).keys())
+    return list(connection.execute(text(f"SELECT * FROM {quoted} LIMIT 0")).keys())
