@@ -14,6 +14,9 @@ comes back if this process dies before `complete` or `fail`.
 from __future__ import annotations
 
 import asyncio
+import os
+import select
+import selectors
 import threading
 import time
 import uuid
@@ -23,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from skitter.app import open_frontier
 from skitter.errors import LeaseLost, QueueFull, UsageError
+from skitter.frontier.connection import check_process
 from skitter.frontier.feed import FULL_PAUSE_S, feed
 from skitter.frontier.frontier import ADD_BATCH, DEFAULT_LEASE_S, Frontier
 from skitter.frontier.items import read_items, remove_items
@@ -56,9 +60,17 @@ class URLQueue:
         self._runner: asyncio.Runner | None = None
         self._stack = AsyncExitStack()
         self._frontier: Frontier | None = None
+        self._pid = 0  # of the process that opened it
 
     def __enter__(self) -> Self:
-        self._runner = asyncio.Runner()
+        if self._runner is not None:
+            check_process(self._pid)
+            raise UsageError(f"the queue {self.job!r} is open already: make another URLQueue.")
+        self._selector = selectors.DefaultSelector()
+        self._runner = asyncio.Runner(
+            loop_factory=lambda: asyncio.SelectorEventLoop(self._selector)
+        )
+        self._pid = os.getpid()
         try:
             self._frontier = self._run(self._stack.enter_async_context(self._opening()))
         except BaseException:
@@ -73,6 +85,9 @@ class URLQueue:
         """Disconnect. Leases that are still out come back when they run out. Twice does no harm."""
         self._frontier = None
         if self._runner is None:
+            return
+        if self._pid != os.getpid():
+            _part_from_parent(self._selector)
             return
         try:
             self._run(self._stack.aclose())
@@ -174,6 +189,7 @@ class URLQueue:
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         try:
+            check_process(self._pid or os.getpid())  # not the lock: a thread may have held it
             with self._lock:
                 if self._runner is None:  # another thread has closed it meanwhile
                     raise _not_open()
@@ -187,6 +203,14 @@ class URLQueue:
             ) from None
         finally:
             work.close()  # does nothing to work that has run
+
+
+def _part_from_parent(selector: selectors.BaseSelector) -> None:
+    """A fork has the loop of its parent, which the kernel holds once for both: sockets that are
+    closed while the child ends would be taken from the parent's poll. It gets an empty one."""
+    if isinstance(selector, selectors.EpollSelector):
+        with select.epoll() as own:
+            os.dup2(own.fileno(), selector.fileno(), inheritable=False)
 
 
 def _not_open() -> UsageError:

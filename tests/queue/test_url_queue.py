@@ -234,6 +234,12 @@ def test_closing_twice_does_no_harm_and_a_queue_may_be_opened_again(job, server_
         assert queue.stats().pending == 1
 
 
+def test_entering_an_open_queue_is_refused_and_leaves_it_open(queue):
+    with pytest.raises(UsageError, match="is open already"):
+        queue.__enter__()
+    assert queue.push("https://a.test/") is True
+
+
 @pytest.fixture
 def own_server(short_dir, monkeypatch):
     """The embedded server of one test."""

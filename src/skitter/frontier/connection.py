@@ -7,6 +7,7 @@ that changes something recognises the repeat by its number (lua/lib/once.lua).
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
 import time
@@ -30,6 +31,7 @@ from skitter.errors import (
     ServerRefused,
     ServerUnfit,
     ServerUnreachable,
+    UsageError,
 )
 
 if TYPE_CHECKING:
@@ -90,6 +92,7 @@ class Server:
     links: Links = field(default_factory=Links)
     patience_s: float = 10.0  # how long to repeat a call while the server is away
     on_away: Callable[[], Awaitable[object]] | None = None  # e.g. start it again
+    pid: int = field(default_factory=os.getpid)
 
     async def command(self, *words: Any, **reading: Any) -> Any:
         """One plain command. Only for those that may be run twice. `reading` is for the client's
@@ -102,6 +105,7 @@ class Server:
 
     async def _answered(self, send: Callable[[], Awaitable[Any]]) -> Any:
         """Repeat until it is answered, or until patience ends."""
+        check_process(self.pid)
         give_up_at = time.monotonic() + self.patience_s
         pause_s = 0.02
         with our_errors(self.where):
@@ -127,6 +131,13 @@ class Server:
             # The server restarted, or never met this release. Nothing ran, so this is no repeat.
             await self.client.script_load(script.source)
             return await self.client.evalsha(script.sha, len(keys), *keys, *args)
+
+
+def check_process(opened_in: int) -> None:
+    """A fork has our socket, our name and our numbers: the server would take its calls for repeats
+    of ours, and answer them with what it answered us."""
+    if os.getpid() != opened_in:
+        raise UsageError("this queue was opened in another process: open one in each.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
