@@ -97,7 +97,7 @@ def fingerprint(canonical: str, *, method: str = "GET", body: bytes = b"", uniqu
     """
     method = method.upper()
     if method == "GET" and not body and not unique:
-        digest = blake2b(canonical.encode(), digest_size=8)
+        digest = blake2b(canonical.encode(errors="surrogatepass"), digest_size=8)
     else:
         digest = blake2b(digest_size=8, person=b"skitter request")
         for text in (canonical, method, unique):

@@ -65,6 +65,12 @@ async def test_a_slot_has_values_of_its_own(make_frontier):
     assert len(await taken(frontier)) == 2
 
 
+async def test_a_slot_may_be_in_any_script(frontier):
+    await frontier.add([Request(url="https://a.test/", slot="Bücher")])
+
+    assert (await audit(frontier)).clean
+
+
 @pytest.mark.parametrize("slot", ["two words", "line\nbreak", "x" * 256, 5])
 async def test_a_slot_that_cannot_be_part_of_a_key_is_refused(frontier, slot):
     with pytest.raises(BadOption, match="slot"):

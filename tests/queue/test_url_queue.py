@@ -157,6 +157,57 @@ def test_bad_input_is_named_and_nothing_is_written(queue, url, fields, error):
     assert queue.stats().seen == 0
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("headers", {"X": 1}),
+        ("headers", {"X": None}),
+        ("headers", {b"X": b"1"}),
+        ("headers", None),
+        ("headers", [("X", "1")]),
+        ("headers", {"X": "\ud800"}),
+        ("meta", {1: "a"}),
+        ("meta", []),
+        ("meta", {"x": 2**70}),
+        ("parent", 5),
+        ("parent", 0),
+        ("handler", 5),
+        ("handler", "\ud800"),
+        ("identity", 3),
+        ("identity", "\ud800"),
+        ("unique", 3),
+        ("unique", None),
+        ("slot", 3),
+        ("slot", None),
+    ],
+)
+def test_what_nobody_could_read_again_is_refused_by_the_name_of_its_field(queue, field, value):
+    with pytest.raises(BadOption) as refused:
+        queue.push_many([Request(url="https://a.test/", **{field: value})])
+
+    assert refused.value.option == field
+    assert queue.stats().seen == 0
+
+
+def test_what_cannot_be_read_does_not_hide_what_can(queue, server_url):
+    queue.push_many(f"https://a.test/{n}" for n in range(3))
+    damage(queue, "https://a.test/0", "https://a.test/1")
+
+    task = queue.pop()
+
+    assert task.url == "https://a.test/2"
+    assert (queue.stats().dead, queue.stats().leased) == (2, 1)
+
+
+def damage(queue: URLQueue, *urls: str) -> None:
+    """Write nonsense in place of the body of each, as another release might."""
+    shard = queue._opened.shards[0]
+    for url in urls:
+        fp = queue._opened.offer(Request(url=url)).arguments[0]
+        record = b"0 a.test no msgpack"
+        queue._run(shard.server.command("HSET", shard.keys.key("task"), fp, record))
+
+
 @pytest.mark.parametrize("name", ["", "a b", "{a}", "a:b", "-a", "x" * 101, "ä", "a\n"])
 def test_a_bad_job_name_is_refused(name):
     with pytest.raises(BadJobName):

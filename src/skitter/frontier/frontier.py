@@ -128,13 +128,13 @@ class Frontier:
             open_lease(fp, record, trouble, token.decode())
             for fp, record, trouble in zip(rows[::3], rows[1::3], rows[2::3], strict=True)
         ]
-        if unreadable := [lease for lease in leases if not lease.url]:
-            await self.bury([Failure(lease=one, error=UNREADABLE) for one in unreadable])
-        leased = Leased(
-            [lease for lease in leases if lease.url],
-            State(state.decode()),
-            None if again_ms < 0 else again_ms / 1000,
-        )
+        again_in_s = None if again_ms < 0 else again_ms / 1000
+        leased = Leased([one for one in leases if one.url], State(state.decode()), again_in_s)
+        if unreadable := [Failure(lease=one, error=UNREADABLE) for one in leases if not one.url]:
+            await self.bury(unreadable)
+            # Others may be fetched in their place; who gets none would take it that there are none.
+            more, missing = await self._lease_part(shard, len(unreadable), ttl_s)
+            return Leased(leased.leases + more.leases, more.state, more.again_in_s), missing
         return leased, limit - len(leases) if is_short else 0
 
     async def extend(

@@ -198,4 +198,5 @@ def is_fingerprint(name: str) -> bool:
 
 
 def is_host(name: str) -> bool:
-    return bool(name) and name.isascii() and not any(c.isspace() for c in name)
+    """Or any slot: as wire.py takes them. What is no UTF-8 was read with replacements."""
+    return bool(name) and name.isprintable() and not {" ", "\ufffd"} & set(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -24,6 +25,8 @@ MAX_LINKS = 2000
 
 #: What encoding raises for objects, numbers beyond 64 bits, half characters and circles.
 NOT_PLAIN = (TypeError, ValueError, OverflowError, RecursionError)
+
+NOTHING: dict[str, Any] = {}
 
 T = TypeVar("T")
 
@@ -82,8 +85,25 @@ def _check_fields(request: Request) -> None:
         raise BadOption("method", request.method, "a word such as GET")
     if not isinstance(request.body, bytes):
         raise BadOption("body", request.body, "bytes")
-    if not isinstance(request.headers, dict) or not isinstance(request.meta, dict):
-        raise BadOption("headers and meta", (request.headers, request.meta), "dicts")
+    for name, value in (
+        ("unique", request.unique),
+        ("identity", request.identity),
+        ("slot", request.slot),
+        ("parent", "" if request.parent is None else request.parent),
+        ("handler", "" if request.handler is None else request.handler),
+    ):
+        if not isinstance(value, str):
+            raise BadOption(name, value, "text")
+    if request.headers != NOTHING and not _is_table(request.headers, str):
+        raise BadOption("headers", request.headers, "a dict of text to text")
+    if request.meta != NOTHING and not _is_table(request.meta, object):
+        raise BadOption("meta", request.meta, "a dict whose keys are text")
+
+
+def _is_table(value: object, kind: type) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(key, str) and isinstance(one, kind) for key, one in value.items()
+    )
 
 
 def _encode_request(request: Request, url: str) -> bytes:
@@ -93,7 +113,17 @@ def _encode_request(request: Request, url: str) -> bytes:
     try:
         return encode(request)
     except NOT_PLAIN as error:
-        raise BadOption("meta", request.meta, f"made of plain values ({error})") from None
+        name = next(filter(partial(_is_not_plain, request), request.__struct_fields__), "meta")
+        expected = f"made of plain values ({error})"
+        raise BadOption(name, getattr(request, name), expected) from None
+
+
+def _is_not_plain(request: Request, name: str) -> bool:
+    try:
+        encode(getattr(request, name))
+    except NOT_PLAIN:
+        return True
+    return False
 
 
 class Sealed(msgspec.Struct, frozen=True, kw_only=True):
