@@ -79,7 +79,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bloom:
-    """Opt-in, lossy dedup: about one new URL in 1/error_rate is taken for seen, and skipped."""
+    """Opt-in, lossy dedup: about one new URL in 1/error_rate is taken for seen, and skipped. That
+    holds up to the capacity, which each shard has; `status`, `doctor` and `audit` tell when it is
+    passed."""
 
     capacity: int
     error_rate: float = 1e-4
@@ -100,6 +102,11 @@ class Bloom:
     def blocks(self) -> int:
         bits = -self.capacity * math.log(self.error_rate) / math.log(2) ** 2
         return max(1, math.ceil(bits / self.BLOCK_BITS))
+
+    def errors_at(self, urls: int) -> float:
+        """The share of new URLs that it skips once it has met so many."""
+        filled = -math.expm1(-self.hashes * urls / (self.blocks * self.BLOCK_BITS))
+        return float(filled**self.hashes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

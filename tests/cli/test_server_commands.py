@@ -31,6 +31,24 @@ def embedded(skitter, own_dir, monkeypatch):
     skitter("down")
 
 
+def test_a_bloom_filter_past_its_capacity_is_told_wherever_one_looks(skitter, job):
+    skitter("create", job, "--bloom", "10", "--shards", "2")
+    skitter("push", job, *(f"https://a.test/{n}" for n in range(10)))
+    said = "the Bloom filter was made for 10 URLs and has met 11"
+
+    assert said not in skitter("doctor").out
+    skitter("push", job, "https://a.test/10")
+
+    doctor, audit = skitter("doctor", "--json"), skitter("audit", job)
+    assert f"{job}: {said}: it takes about 0.00% of new ones for seen" in "".join(
+        doctor.json["problems"]
+    )
+    assert (doctor.exit_code, audit.exit_code) == (1, 1)
+    assert said in audit.out
+    assert said in skitter("status", job).out
+    assert said in skitter("status", job, "--json").json["notes"][0]
+
+
 def test_up_and_down_and_doctor_in_between(embedded):
     before = embedded("doctor")
     up = embedded("up", "--json").json

@@ -22,11 +22,12 @@ from skitter.errors import (
     shorten,
 )
 from skitter.frontier.connection import Server
-from skitter.frontier.crew import crew, notes
+from skitter.frontier.crew import crew
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.items import Aside, read_aside
 from skitter.frontier.jobs import create_job, list_jobs, open_job
+from skitter.frontier.notes import notes
 from skitter.model import Request, Stats
 from skitter.settings import check_priority
 from skitter.urls import identify

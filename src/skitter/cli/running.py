@@ -20,11 +20,11 @@ from skitter.errors import JobMissing, ServerUnreachable
 from skitter.fleet.output import Output
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.connection import Server
-from skitter.frontier.crew import notes
 from skitter.frontier.dead import dead_letters
 from skitter.frontier.eta import Bound, slowest_host
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import create_job, open_job, purge_job
+from skitter.frontier.notes import notes
 from skitter.model import State, Stats
 from skitter.settings import Layout, Settings
 from skitter.sinks import open_sink

@@ -11,8 +11,10 @@ import uvloop
 
 from skitter.cli.common import Directory, Json, Redis, settings
 from skitter.cli.output import emit_json, out, pairs, say, tell
-from skitter.frontier.connection import ServerFacts, connect, inspect, redact
-from skitter.frontier.jobs import list_jobs
+from skitter.errors import JobMissing, SkitterError
+from skitter.frontier.connection import Server, ServerFacts, connect, inspect, redact
+from skitter.frontier.jobs import list_jobs, open_job
+from skitter.frontier.notes import filter_notes
 from skitter.settings import Settings
 from skitter.valkey import EmbeddedServer, ServerOptions, check, hold, running, start, stop
 
@@ -101,13 +103,23 @@ def diagnose(where: Settings) -> Diagnosis:
 async def _examine(url: str, password: str | None, name: str) -> Diagnosis:
     async with connect(url, password=password) as server:
         nodes = await inspect(server)
-        return Diagnosis(
-            name,
-            running=True,
-            facts=nodes[0],
-            jobs=await list_jobs(server),
-            problems=sorted({problem for facts in nodes for problem in problems_of(facts)}),
-        )
+        jobs = await list_jobs(server)
+        problems = sorted({problem for facts in nodes for problem in problems_of(facts)})
+        for job in jobs:
+            problems += await _problems_in(server, job)
+        return Diagnosis(name, running=True, facts=nodes[0], jobs=jobs, problems=problems)
+
+
+async def _problems_in(server: Server, job: str) -> list[str]:
+    """What is wrong with a job as far as it can be told at a glance; `audit` looks closely."""
+    try:
+        return [f"{job}: {note}" for note in await filter_notes(await open_job(server, job))]
+    except JobMissing:  # purged meanwhile
+        return []
+    except SkitterError as error:
+        if error.retryable:
+            raise
+        return [str(error)]
 
 
 def problems_of(facts: ServerFacts) -> list[str]:

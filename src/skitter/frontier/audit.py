@@ -20,6 +20,7 @@ from skitter.frontier.report import AuditReport
 from skitter.frontier.rules import (
     SUMS,
     equation_problems,
+    filter_problems,
     host_problems,
     is_fingerprint,
     is_host,
@@ -83,6 +84,8 @@ class _ShardAudit:
         counts = await self._counts()
         self.report.counts.update(counts)
         self.report.note("counters", equation_problems(counts))
+        full = filter_problems(self.frontier.layout.bloom, counts.get("seen", 0))
+        self.report.note("the Bloom filter", full)
         if len(self.frontier.shards) > 1:
             number = self.shard.keys.shard
             taken_back = self.pot.get(f"ceded:{number}", "0")

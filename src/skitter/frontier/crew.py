@@ -84,11 +84,6 @@ async def crew(frontier: Frontier) -> list[Heartbeat]:
     return sorted(alive, key=lambda one: (one.kind, one.host, one.pid))
 
 
-async def notes(frontier: Frontier) -> list[str]:
-    """What stands in the way of those at work, each said once."""
-    return sorted({f"{one.kind}: {one.note}" for one in await crew(frontier) if one.note})
-
-
 async def server_time(frontier: Frontier) -> float:
     """Seconds since the epoch, by the clock that all workers share."""
     shard = frontier.shards[0]
