@@ -118,6 +118,7 @@ DAMAGE: dict[str, tuple[list[Any], str]] = {
     "shelved counter": (["HINCRBY", "stats", "shelved", 1], "counts 1, the hosts say 0"),
     "ticket counter": (["HINCRBY", "stats", "ticket", -20], "was drawn"),
     "ticket lost": (["HDEL", "stats", "ticket"], "counts 0, and"),
+    "damage that was met": (["HSET", "stats", "damaged", 2], "2 damaged records were met"),
     "negative counter": (["HSET", "stats", "late", -1], "late is negative: -1"),
     "counter of words": (
         ["HSET", "stats", "pending", "many"],

@@ -157,11 +157,11 @@ async def test_a_bloom_filter_recognises_a_fingerprint_twice_in_a_batch(make_raw
 
 
 async def test_a_bloom_filter_past_its_capacity_errs_as_often_as_it_says(make_raw):
-    promise = Bloom(capacity=1000, error_rate=0.01)
+    promise = Bloom(capacity=1000, error_rate=0.5)
     raw = await make_raw(layout=Layout(bloom=promise))
-    await add_all(raw, fingerprints(120_000))
+    await add_all(raw, fingerprints(50_000))
     met = await raw.counter("seen")
 
     wrong = (await add_all(raw, fingerprints(1000, seed=2))).count(Code.SEEN)
 
-    assert 0.8 < wrong / 1000 / promise.errors_at(met) < 1.2
+    assert 0.7 < wrong / 1000 / promise.errors_at(met) < 1.3

@@ -240,18 +240,22 @@ def _status_rows(report: JobReport) -> Iterator[tuple[str, object]]:
     yield "items", f"{stats.items:,} waiting for a loader, {stats.stored:,} stored"
     yield "so far", f"{stats.duplicates:,} duplicates, {stats.retried:,} retries"
     yield "", f"{stats.lost:,} leases ran out, {stats.late:,} late ends refused"
-    if stats.refused:
-        yield "", f"{stats.refused:,} URLs refused: too deep, or found while draining"
-    if stats.rejected:
-        yield "set aside", f"{stats.rejected:,} items: `skitter rejected {stats.job}`"
-    if stats.blocked:
-        yield "blocked", f"{stats.blocked:,} answers were block pages: their hosts get a rest"
-    if stats.skipped:
-        yield "skipped", f"{stats.skipped:,} pages of a type that the spider does not accept"
-    if stats.shelved:
-        yield "shelved", f"{stats.shelved:,} pending whose host's budget is spent"
-    if stats.dropped:
-        yield "dropped", f"{stats.dropped:,} dead letters that were removed"
+    yield from _rare_rows(stats)
+
+
+def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
+    """What most jobs have none of."""
+    job = stats.job
+    rows = (
+        (stats.refused, "", "URLs refused: too deep, or found while draining"),
+        (stats.rejected, "set aside", f"items: `skitter rejected {job}`"),
+        (stats.blocked, "blocked", "answers were block pages: their hosts get a rest"),
+        (stats.skipped, "skipped", "pages of a type that the spider does not accept"),
+        (stats.shelved, "shelved", "pending whose host's budget is spent"),
+        (stats.dropped, "dropped", "dead letters that were removed"),
+        (stats.damaged, "damaged", f"records made no sense: `skitter audit {job}`"),
+    )
+    yield from ((name, f"{count:,} {says}") for count, name, says in rows if count)
 
 
 def rejected(

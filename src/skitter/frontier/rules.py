@@ -122,6 +122,8 @@ def equation_problems(counts: Mapping[str, int]) -> Iterator[str]:
         yield f"{known['bodies']} bodies for {alive} requests that are not done"
     if known["holders"] != known["leased"]:
         yield f"{known['holders']} holders for {known['leased']} leases"
+    if known["damaged"]:
+        yield f"{known['damaged']} damaged records were met, and begun anew or given up"
     yield from (f"{name} is negative: {value}" for name, value in counts.items() if value < 0)
 
 

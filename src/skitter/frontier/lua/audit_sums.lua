@@ -3,7 +3,8 @@ audit_sums: what must add up over all hosts, leases and buckets, at one moment. 
 if there are too many for that.
 
 FLAGS  no-writes
-KEYS   queue    zset   one per host
+KEYS   hosts    hash   host -> packed
+       queue    zset   one per host
        lease    zset   fingerprint -> ms
        task     hash   fingerprint -> record
        seen     set    one per bucket
@@ -12,7 +13,7 @@ REPLY  empty, or: requests in all queues, shelved and pages of all hosts, finger
        buckets, each followed by its counter; then host, in flight, leases where the two differ
 COST   O(most)
 ]]
---@include bulk counters host record
+--@include bulk counters host_record record
 local buckets = math.max(1, read_counter('buckets'))
 local largest = math.max(buckets, redis.call('HLEN', hosts), redis.call('ZCARD', lease))
 if largest > most then return {} end
@@ -27,8 +28,7 @@ end
 local queued, shelved, pages, uneven = 0, 0, 0, {}
 local names = redis.call('HGETALL', hosts)
 for i = 1, #names, 2 do
-  local readable, known = pcall(unpack_host, names[i + 1])
-  if not readable then known = unpack_host(NEW_HOST) end
+  local known = unpack_host(names[i + 1]) or unpack_host(NEW_HOST)
   queued = queued + redis.call('ZCARD', queue .. names[i])
   shelved, pages = shelved + known.shelved, pages + known.pages
   local in_flight, out = known.in_flight, leases[names[i]] or 0

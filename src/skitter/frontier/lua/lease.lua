@@ -14,7 +14,7 @@ REPLY  state, ms until something may change (-1: nothing will), token, short (1:
        not), then per request: fingerprint, record, trouble or empty
 COST   O(limit * log N), whatever the number of hosts and URLs
 ]]
---@include once handing_out reap wake take commit budget
+--@include once handing_out reap wake take sift commit budget
 local function hand_out(fps)
   local expiries, holders = {}, {}
   for i, fp in ipairs(fps) do
@@ -40,13 +40,13 @@ local function pages_left()
 end
 
 local first = answered()
-local fps = first and still_ours(first)
+local fps, records = first and still_ours(first), nil
 if not fps then
   reap(limit)
   fps = {}
   if handing_out then
     wake(limit)
-    fps = take(math.min(limit, pages_left()))
+    fps, records = sift(take(math.min(limit, pages_left())))
     hand_out(fps)
   end
   commit()
@@ -58,7 +58,7 @@ local short = handing_out and limits.shared and #fps < limit and pages_left() <=
 local reply = {
   limits.state, next_change(handing_out), token, short and 1 or 0, limits.born or '',
 }
-local records = bulk_read('HMGET', task, fps)
+records = records or bulk_read('HMGET', task, fps)
 local troubles = redis.call('EXISTS', trouble) == 1 and bulk_read('HMGET', trouble, fps) or {}
 for i, fp in ipairs(fps) do
   local at = 3 * i + 2

@@ -6,14 +6,15 @@ EACH   fp       text
 REPLY  how many came back
 COST   O(requests * log N)
 ]]
---@include once exhume record commit
+--@include once exhume record trouble commit
 local answer = answered()
 if answer then return answer end
 
 local fps, troubles = exhume()
 for i, record in ipairs(bulk_read('HMGET', task, fps)) do
   local priority, name, body = unpack_record(record)
-  local first = troubles[i] and cmsgpack.unpack(troubles[i]).priority
+  local entry = unpack_trouble(troubles[i])
+  local first = entry and entry.priority
   if first and first ~= priority then
     priority = first
     redis.call('HSET', task, fps[i], pack_record(priority, name, body))

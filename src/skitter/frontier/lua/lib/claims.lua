@@ -18,7 +18,10 @@ local function read_claims(how_many)
   local taken = {}
   for i, claim in ipairs(claims) do
     -- The same lease twice in one call: the first one counts.
-    claim.record = tokens[i] == ARGV[claim.at + 1] and not taken[claim.fp] and records[i]
+    local held = tokens[i] == ARGV[claim.at + 1] and not taken[claim.fp]
+    -- A record that was damaged meanwhile says no host: it is left to `reap`.
+    claim.host = held and records[i] and host_of(records[i])
+    claim.record = claim.host and records[i]
     if claim.record then taken[claim.fp] = true else count('late', 1) end
   end
   return claims
@@ -29,14 +32,13 @@ local function end_leases(claims)
   local fps, names = {}, {}
   for _, claim in ipairs(claims) do
     if claim.record then
-      claim.host = host_of(claim.record)
       fps[#fps + 1], names[#names + 1] = claim.fp, claim.host
     end
   end
   load_hosts(names)
   for _, name in ipairs(names) do
     local known = touch(name)
-    known.in_flight = known.in_flight - 1
+    if known.in_flight > 0 then known.in_flight = known.in_flight - 1 end -- or it was begun anew
     -- Room for one more: that moves a host which stood nowhere. One in line keeps its place.
     if known.place == NOWHERE then host(name) end
   end

@@ -22,8 +22,18 @@ local function enqueue(fp, name, priority)
   count('pending', 1)
 end
 
+-- What stands in place of a queue, and is none, is of no use to anybody.
+local function make_way(name, list)
+  redis.call('DEL', queue .. name)
+  bulk('ZADD', queue .. name, list)
+  host(name).tied = 0
+  count('damaged', 1)
+end
+
 local function settle_all()
-  for name, list in pairs(arrivals) do bulk('ZADD', queue .. name, list) end
+  for name, list in pairs(arrivals) do
+    if not pcall(bulk, 'ZADD', queue .. name, list) then make_way(name, list) end
+  end
   arrivals = {}
   settle_hosts()
 end

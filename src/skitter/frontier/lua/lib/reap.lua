@@ -11,7 +11,7 @@ local function lose(fp)
   local priority, name = unpack_record(redis.call('HGET', task, fp) or '')
   if not name then return count('damaged', 1) end -- the audit tells; others must not wait for it
   local entry, known = trouble_of(fp), host(name)
-  known.in_flight = known.in_flight - 1
+  if known.in_flight > 0 then known.in_flight = known.in_flight - 1 end -- or it was begun anew
   entry.losses = entry.losses + 1
   count('lost', 1)
   if entry.losses >= limits.max_losses then

@@ -14,7 +14,7 @@ local PLACES = { [DUE] = due, [WAIT] = wait }
 
 local function best_of(name, known)
   if known.tied == 0 then
-    local head = redis.call('ZRANGE', queue .. name, 0, 0, 'WITHSCORES')
+    local head = redis.pcall('ZRANGE', queue .. name, 0, 0, 'WITHSCORES') -- an error has no head
     known.best = head[2] and priority_of(tonumber(head[2])) or NEVER
     known.tied = head[2] and redis.call('ZCOUNT', queue .. name, '-inf', last_score(known.best)) or 1
   end
@@ -22,7 +22,7 @@ local function best_of(name, known)
 end
 
 local function shelve(name, known, budget)
-  local shelved = known.pages >= budget and redis.call('ZCARD', queue .. name) or 0
+  local shelved = known.pages >= budget and tonumber(redis.pcall('ZCARD', queue .. name)) or 0
   count('shelved', shelved - known.shelved)
   known.shelved = shelved
 end
@@ -54,7 +54,8 @@ local function push(list, one, two)
 end
 
 local function settle_hosts()
-  local coming, going = { [DUE] = {}, [WAIT] = {} }, { [DUE] = {}, [WAIT] = {}, [NOWHERE] = {} }
+  local coming, going = { [DUE] = {}, [WAIT] = {} }, {}
+  for place = NOWHERE, UNKNOWN do going[place] = {} end
   for name in pairs(unsettled) do
     local known = loaded[name]
     local place, rank = known.next_place, known.next_rank
@@ -66,6 +67,7 @@ local function settle_hosts()
   unsettled = {}
   for place, key in pairs(PLACES) do
     bulk('ZREM', key, going[place])
+    bulk('ZREM', key, going[UNKNOWN])
     bulk('ZADD', key, coming[place])
   end
 end

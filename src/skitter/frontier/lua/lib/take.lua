@@ -10,8 +10,8 @@ kills workers, it does not take the others of its batch along.
 ]]
 --@include settle trouble
 local function is_suspect(name)
-  local head = redis.call('ZRANGE', queue .. name, 0, 0)[1]
-  local losses = trouble_of(head).losses
+  local head = redis.pcall('ZRANGE', queue .. name, 0, 0)[1]
+  local losses = head and trouble_of(head).losses or 0
   return losses > 0 and losses + 1 >= limits.max_losses
 end
 
@@ -29,7 +29,12 @@ end
 
 local function take_from(name)
   local known = host(name)
-  local fp = redis.call('ZPOPMIN', queue .. name)[1]
+  local fp = redis.pcall('ZPOPMIN', queue .. name)[1]
+  if not fp then -- its queue is gone, or is none
+    count('damaged', 1)
+    known.tied = 0
+    return nil, decide_place(name, known)
+  end
   known.tied = known.tied - 1
   known.in_flight = known.in_flight + 1
   known.asked_at = now_ms
@@ -43,8 +48,7 @@ local function form_line(most)
   for i = 1, #best, 2 do names[#names + 1] = best[i] end
   load_hosts(names)
   for i, name in ipairs(names) do
-    local known = host(name)
-    known.place = NOWHERE
+    local known = host_in_line(name, NOWHERE)
     -- A limit may have been lowered since the host was put there.
     if decide_place(name, known) == DUE then
       local length = #line.names + 1
@@ -53,8 +57,9 @@ local function form_line(most)
   end
 end
 
+-- Up to `most` fingerprints, and the host of each beside it.
 local function take(most)
-  local fps, wary = {}, read_counter('lost') > 0
+  local fps, from, wary = {}, {}, read_counter('lost') > 0
   if most > 0 then form_line(most) end
   while line.names[line.first] and #fps < most do
     local name = line.names[line.first]
@@ -62,10 +67,10 @@ local function take(most)
     if suspect and #fps > 0 then break end -- it will be the first of the next call
     line.first = line.first + 1
     local fp, place, rank = take_from(name)
-    fps[#fps + 1] = fp
+    if fp then fps[#fps + 1], from[#from + 1] = fp, name end
     if suspect then break end
     if place == DUE then line_up(name, rank, most - #fps) end
   end
   count('pending', -#fps)
-  return fps
+  return fps, from
 end

@@ -1,13 +1,27 @@
 --[[
 trouble: what went wrong with a request so far. Only requests that had trouble have an entry.
 
+A record of it that makes no sense counts as none.
+
 KEYS   trouble  hash   fingerprint -> msgpack of { failures, losses, error, at, priority }
        dead     zset   fingerprint -> ms
 ]]
 --@include clock counters
+local function is_number_or_nil(value)
+  return value == nil or type(value) == 'number'
+end
+
+-- Nil: there is none, or none that makes sense.
+local function unpack_trouble(packed)
+  if not packed then return nil end
+  local readable, entry = pcall(cmsgpack.unpack, packed)
+  if readable and type(entry) == 'table' and type(entry.failures) == 'number'
+    and type(entry.losses) == 'number' and is_number_or_nil(entry.priority) then return entry end
+  count('damaged', 1)
+end
+
 local function trouble_of(fp)
-  local packed = redis.call('HGET', trouble, fp)
-  return packed and cmsgpack.unpack(packed) or { failures = 0, losses = 0 }
+  return unpack_trouble(redis.call('HGET', trouble, fp)) or { failures = 0, losses = 0 }
 end
 
 local function note_trouble(fp, entry, reason)

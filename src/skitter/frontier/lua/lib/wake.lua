@@ -21,7 +21,7 @@ local function wake(at_most)
   bulk('ZREM', delayed, ready)
   local open = redis.call('ZRANGE', wait, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 2 * at_most)
   load_hosts(open)
-  for _, name in ipairs(open) do host(name) end
+  for _, name in ipairs(open) do host_in_line(name, WAIT) end
   settle_all()
 end
 
