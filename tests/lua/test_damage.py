@@ -145,6 +145,7 @@ async def test_a_record_that_names_no_host_is_given_up_and_its_host_goes_on(make
 
     assert len(first.fps) == 5
     assert set(await raw.read("dead")) == {"30"}
+    assert (await raw.read("task"))["30"] == b"0 h3.test " + (record or b"")
     assert (await raw.lease(50)).fps == ["31"]
 
 

@@ -4,13 +4,15 @@ host is known still. A record that names a host is for others to read.
 
 KEYS   task     hash   fingerprint -> record
 ]]
---@include bulk host trouble
+--@include bulk host record trouble
 local SOUND = '^%-?%d+ %S' -- as far as costs next to nothing
 local find = string.find
 
-local function give_up(fp, name)
+-- It keeps what it had for a body, behind the name of its host: it can be seen and dropped.
+local function give_up(fp, name, record)
   local known = host(name)
   known.in_flight = known.in_flight - 1
+  redis.call('HSET', task, fp, pack_record(0, name, record or ''))
   bury(fp, trouble_of(fp), 'its record is gone, or damaged')
   count('damaged', 1)
 end
@@ -21,7 +23,7 @@ local function without_damaged(fps, from, records)
     if record and find(record, SOUND) then
       sound[#sound + 1], kept[#kept + 1] = fps[i], record
     else
-      give_up(fps[i], from[i])
+      give_up(fps[i], from[i], record)
     end
   end
   return sound, kept
