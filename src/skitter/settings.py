@@ -59,8 +59,8 @@ class Limits:
     """Where the crawl ends, and how much may wait. None: no limit.
 
     `max_pages` is exact, over all workers and shards; lowered, or set late, it takes nothing away
-    from pages that are done or under way. In a job of several shards `max_pending` and `max_items`
-    are counted per shard.
+    from pages that are done or under way. In a job of several shards each has an even part of
+    `max_pending` and `max_items`, so that one may be full while others have room.
     """
 
     max_pages: int | None = None

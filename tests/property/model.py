@@ -12,6 +12,7 @@ come; so "may be asked now" is what was true at that moment. Times are server mi
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -88,8 +89,9 @@ class Claim:
 class Shard:
     """The pages and hosts of one shard."""
 
-    def __init__(self, options: JobOptions, *, lifo: bool = False) -> None:
+    def __init__(self, options: JobOptions, *, lifo: bool = False, of_shards: int = 1) -> None:
         self.now = 0
+        self.of_shards = of_shards
         self.lifo = lifo
         self.share: float | None = None  # of max_pages, for the next lease; None: it has all of it
         self.state = State.RUN
@@ -272,7 +274,7 @@ class Shard:
     def is_held_back(self) -> bool:
         """Loaders do not keep up: nothing is handed out until they do."""
         limit = self.options.limits.max_items
-        return limit is not None and len(self.items) >= limit
+        return limit is not None and len(self.items) >= self.part_of(limit)
 
     @property
     def max_pages(self) -> float:
@@ -306,7 +308,11 @@ class Shard:
     def room(self) -> float:
         """How many more may wait. What a spent host has pending will never be asked for."""
         limit = self.options.limits.max_pending
-        return UNLIMITED if limit is None else limit - self.left()
+        return UNLIMITED if limit is None else self.part_of(limit) - self.left()
+
+    def part_of(self, limit: int) -> int:
+        """What may wait is shared out evenly among all shards."""
+        return math.ceil(limit / self.of_shards)
 
     def left(self) -> int:
         return len(self.in_state("pending")) - self.shelved() + len(self.in_state("delayed"))
@@ -454,7 +460,7 @@ class Model:
     """A job: its shards, each with the hosts that belong there."""
 
     def __init__(self, options: JobOptions, *, shards: int, lifo: bool = False) -> None:
-        self.shards = [Shard(options, lifo=lifo) for _ in range(shards)]
+        self.shards = [Shard(options, lifo=lifo, of_shards=shards) for _ in range(shards)]
         self.leases_given = 0
         self.ceiling = self.shards[0].max_pages  # what is done or leased is never more than this
 

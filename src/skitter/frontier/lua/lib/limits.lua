@@ -1,6 +1,7 @@
 --[[
 limits: the desired state and the limits of the job, as a table. A job without a state does not
 exist: it was purged, or never made, and a worker that comes late must not bring keys of it back.
+What may wait is shared out evenly among the shards; how max_pages is, budget.lua tells.
 
 KEYS   control  hash   state and limits; an absent limit is none
 ]]
@@ -16,6 +17,9 @@ local function read_limits()
   local limits = { state = values[1], blocks = tonumber(values[2]), hashes = tonumber(values[3]) }
   limits.lifo, limits.shared, limits.born = values[4] == '1', values[5] and true, values[6]
   for i, name in ipairs(LIMITS) do limits[name] = tonumber(values[i + 6]) or math.huge end
+  for _, name in ipairs({ 'max_pending', 'max_items' }) do
+    limits[name] = math.ceil(limits[name] / (tonumber(values[5]) or 1))
+  end
   if limits.delay_ms == math.huge then limits.delay_ms = 0 end
   limits.running = limits.state == 'run' or limits.state == 'drain'
   limits.open = limits.state == 'run' or limits.state == 'pause'
