@@ -23,7 +23,7 @@
         ├── ServerUnreachable      nothing answers there
         ├── ServerRefused          it answers, and wants other credentials
         ├── ServerUnfit            too old, or it evicts keys
-        ├── ServerFull             maxmemory reached; nothing was written
+        ├── ServerFull             maxmemory reached; the call was refused
         ├── JobDamaged             what the server holds of a job makes no sense
         ├── ServerFailed           the embedded server did not start
         └── DirectoryUnusable      the data directory cannot hold the server
@@ -126,16 +126,19 @@ class LeaseLost(FrontierError):
 
 
 class QueueFull(FrontierError):
-    """The queue is over max_pending. Nothing of the rest was added."""
+    """The queue is over max_pending. `added` went in, nothing of the rest."""
 
     retryable = True
 
     def __init__(self, job: str, *, max_pending: int, added: int) -> None:
-        super().__init__(
-            f"job {job!r} has {max_pending:,} URLs waiting (max_pending), {added:,} more went in: "
-            "push again later, or wait for room (wait=True, --wait)."
-        )
+        super().__init__(job)
         self.job, self.max_pending, self.added = job, max_pending, added
+
+    def __str__(self) -> str:
+        return (
+            f"job {self.job!r} is full (max_pending is {self.max_pending:,}): {self.added:,} of "
+            "these went in. Push again later, or wait for room (wait=True, --wait)."
+        )
 
 
 class JobClosed(FrontierError):
@@ -202,9 +205,20 @@ class ServerUnfit(InfrastructureError):
 
 
 class ServerFull(InfrastructureError):
-    """maxmemory is reached. The call was refused as a whole."""
+    """maxmemory is reached. The call was refused; of many URLs, `added` had gone in before it."""
 
     retryable = True
+
+    def __init__(self, where: str, *, added: int = 0) -> None:
+        super().__init__(where)
+        self.where, self.added = where, added
+
+    def __str__(self) -> str:
+        written = f"only {self.added:,} URLs went in" if self.added else "nothing was written"
+        return (
+            f"{self.where} has no memory left (maxmemory), so {written}: let workers drain the "
+            "queue, load the items, or raise maxmemory."
+        )
 
 
 class JobDamaged(InfrastructureError):

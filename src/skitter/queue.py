@@ -22,10 +22,11 @@ import time
 import uuid
 from contextlib import AsyncExitStack
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from skitter.app import open_frontier
-from skitter.errors import LeaseLost, QueueFull, UsageError
+from skitter.errors import LeaseLost, QueueFull, ServerFull, UsageError
 from skitter.frontier.connection import check_process
 from skitter.frontier.feed import FULL_PAUSE_S, feed
 from skitter.frontier.frontier import ADD_BATCH, DEFAULT_LEASE_S, Frontier
@@ -109,13 +110,16 @@ class URLQueue:
     ) -> int:
         """Offer many, in batches. Returns how many were new. A bad URL stops its own batch."""
         new = 0
-        batch: list[Request] = []
-        for url in urls:
-            batch.append(_request(url, priority=priority) if isinstance(url, str) else url)
-            if len(batch) >= 4 * ADD_BATCH:
+        requests = (
+            _request(url, priority=priority) if isinstance(url, str) else url for url in urls
+        )
+        try:
+            while batch := list(islice(requests, 4 * ADD_BATCH)):
                 new += self._push(batch, wait=wait)
-                batch = []
-        return new + (self._push(batch, wait=wait) if batch else 0)
+        except (QueueFull, ServerFull) as full:
+            full.added += new  # of the batches before
+            raise
+        return new
 
     def pop(self) -> Lease | None:
         """The best URL that may be fetched now, leased to us; None if there is none now."""

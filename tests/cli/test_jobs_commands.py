@@ -93,7 +93,7 @@ def test_a_full_queue_refuses_and_a_drained_job_takes_nothing(skitter, job):
     closed = skitter("push", job, "https://a.test/4")
 
     assert (full.exit_code, closed.exit_code) == (1, 1)
-    assert "has 2 URLs waiting (max_pending)" in full.err
+    assert "is full (max_pending is 2): 2 of these went in." in full.err
     assert f"run `skitter resume {job}` first" in closed.err
     assert skitter("status", job, "--json").json["seen"] == 2
 

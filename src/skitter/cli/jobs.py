@@ -17,6 +17,8 @@ from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, s
 from skitter.cli.output import emit_json, emit_line, grid, pairs, say, tell, tell_state
 from skitter.errors import (
     BadURL,
+    QueueFull,
+    ServerFull,
     SkitterError,
     UsageError,
     shorten,
@@ -118,7 +120,11 @@ async def _push(
                     raise _explained(error, place, total) from None
                 tell(f"skipped {place}: {error.reason}")
                 total["bad"] += 1
-        fed = await feed(frontier, offers, wait=wait)
+        try:
+            fed = await feed(frontier, offers, wait=wait)
+        except (QueueFull, ServerFull) as full:
+            full.added += total["new"]  # of the batches before
+            raise
         total.update({str(answer): count for answer, count in fed.items()})
         batch = list(islice(lines, BATCH))
     return total

@@ -213,10 +213,7 @@ def our_errors(where: str) -> Iterator[None]:
     try:
         yield
     except problems.OutOfMemoryError as error:
-        raise ServerFull(
-            f"{where} has no memory left (maxmemory), so nothing was written: "
-            "let workers drain the queue, load the items, or raise maxmemory."
-        ) from error
+        raise ServerFull(where) from error
     except (problems.AuthenticationError, problems.NoPermissionError) as error:
         raise _refused(where, error) from error
     except problems.BusyLoadingError as error:

@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
+from skitter.errors import ServerFull
 from skitter.frontier.budget import refill
 from skitter.frontier.control import read_options
 from skitter.frontier.keys import feed_key
@@ -76,13 +77,20 @@ class Frontier:
 
     async def add_offers(self, offers: Sequence[Offer], *, links: bool = False) -> list[Added]:
         """The second half of `add`, for those who check their requests one by one."""
+        new = 0
 
         async def send(shard: int, part: list[int]) -> list[Added]:
             each = [value for i in part for value in offers[i].arguments]
             codes = await self.shards[shard].call("add", each, links=int(links))
+            nonlocal new
+            new += codes.count(Code.NEW)
             return [_ADDED[code] for code in codes]
 
-        return await scatter([one.shard for one in offers], send, batch=ADD_BATCH)
+        try:
+            return await scatter([one.shard for one in offers], send, batch=ADD_BATCH)
+        except ServerFull as full:
+            full.added += new
+            raise
 
     async def lease(self, limit: int, *, ttl_s: float = DEFAULT_LEASE_S) -> Leased:
         """Take up to `limit` requests that may be fetched now, for `ttl_s` seconds.
