@@ -31,11 +31,12 @@ from skitter.errors import (
     BadOption,
     BadURL,
     JobMismatch,
+    ServerFull,
     ServerUnreachable,
     TooBig,
     UsageError,
 )
-from skitter.valkey import running, stop
+from skitter.valkey import ServerOptions, hold, running, stop
 
 QUICK = JobOptions(politeness=Politeness(delay_s=0, max_in_flight=100))
 
@@ -134,6 +135,54 @@ def test_a_full_queue_raises_or_waits_as_asked(job, server_url):
         assert queue.push_many((f"https://a.test/{n}" for n in range(5)), wait=True) == 3
         consumer.join()
         assert queue.stats().done == 5
+
+
+def test_what_may_wait_is_shared_out_among_the_shards(job, server_url):
+    limits = Limits(max_pending=100, max_items=16)
+    options = JobOptions(politeness=QUICK.politeness, limits=limits)
+    urls = [f"https://h{n}.test/" for n in range(3000)]
+    with URLQueue(job, redis=server_url, options=options, layout=Layout(shards=8)) as queue:
+        with pytest.raises(
+            QueueFull, match=r"is full \(max_pending is 100\): 104 of these"
+        ) as full:
+            queue.push_many(urls)
+        assert full.value.added == queue.stats().pending == 8 * 13  # each its part, rounded up
+        assert queue._opened.options.limits == limits
+
+        while tasks := queue.pop_many(8):
+            for task in tasks:
+                queue.complete(task, "an item")
+        assert 16 <= queue.stats().items < 16 + 8 * 8  # no shard hands out any more
+
+
+def test_a_full_queue_counts_what_went_in_with_earlier_batches(job, server_url):
+    options = JobOptions(politeness=QUICK.politeness, limits=Limits(max_pending=4100))
+    with (
+        URLQueue(job, redis=server_url, options=options) as queue,
+        pytest.raises(QueueFull, match="4,100 of these went in") as full,
+    ):
+        queue.push_many(f"https://a.test/{n}" for n in range(5000))
+    assert full.value.added == 4100
+
+
+@pytest.fixture
+def full_server(short_dir):
+    with hold(short_dir / "small", ServerOptions(max_memory_mb=64)) as small:
+        yield small
+
+
+def test_a_full_server_tells_how_many_went_in_and_can_still_be_steered(job, full_server):
+    heavy = {"padding": "x" * 20_000}
+    with URLQueue(job, redis=full_server.url, options=QUICK) as queue:
+        with pytest.raises(ServerFull, match="no memory left") as full:
+            queue.push_many(Request(url=f"https://a.test/{n}", meta=heavy) for n in range(10_000))
+        assert full.value.added == queue.stats().seen > 1000
+        assert f"only {full.value.added:,} URLs went in" in str(full.value)
+
+    other = JobOptions(politeness=Politeness(delay_s=3))
+    with URLQueue(job, redis=full_server.url, options=other) as queue:
+        assert queue._opened.options == other
+        assert queue.pop() is not None
 
 
 @pytest.mark.parametrize(

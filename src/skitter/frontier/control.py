@@ -71,6 +71,11 @@ async def read_control(shard: Shard) -> dict[str, str]:
     return {name.decode(): value.decode("utf-8", "replace") for name, value in raw.items()}
 
 
+async def read_controls(frontier: Frontier) -> list[dict[str, str]]:
+    """The same of every shard."""
+    return await side_by_side(read_control(shard) for shard in frontier.shards)
+
+
 async def set_adopted(frontier: Frontier) -> None:
     """What the job has seen was numbered by scrapy-redis: its nodes go on like that."""
     await _write(frontier, {"adopted": 1})
@@ -81,22 +86,27 @@ async def is_adopted(frontier: Frontier) -> bool:
     return bool(await shard.server.command("HGET", shard.keys.key("control"), "adopted"))
 
 
-async def read_states(frontier: Frontier) -> list[str | None]:
-    """The state of each shard; None: it was never made."""
-    return [(await read_control(shard)).get("state") for shard in frontier.shards]
-
-
 async def read_options(frontier: Frontier, *, lenient: bool = False) -> JobOptions:
     """The options as the server has them. Lenient: a limit that is no number counts as none."""
+    control = await read_control(frontier.shards[0])
+    return options_of(frontier.job, control, lenient=lenient)
+
+
+def options_of(job: str, control: Mapping[str, str], *, lenient: bool = False) -> JobOptions:
     stored: dict[str, float] = {}
-    for name, value in (await read_control(frontier.shards[0])).items():
+    for name, value in control.items():
         try:
             stored[name] = float(value)
         except ValueError:
             if name != "state" and not lenient:
                 what = f"{name} is {value!r}, which is no number"
-                raise JobDamaged(frontier.job, what) from None
+                raise JobDamaged(job, what) from None
     return _from_fields(stored)
+
+
+def has_options(control: Mapping[str, str], options: JobOptions) -> bool:
+    """Whether a shard has just these."""
+    return all(control.get(name, "") == str(value) for name, value in _to_fields(options).items())
 
 
 async def _write(frontier: Frontier, values: dict[str, object], *, create: bool = False) -> None:
@@ -108,9 +118,12 @@ async def _write(frontier: Frontier, values: dict[str, object], *, create: bool 
 
 async def settle_hosts(frontier: Frontier) -> None:
     """Put every host where the new limits want it: a raised limit frees hosts that stood still."""
-    for shard in frontier.shards:
+
+    async def settle(shard: Shard) -> None:
         async for names in scan_names(shard, "hosts"):
             await shard.call("host", names, field="", value="")
+
+    await side_by_side(settle(shard) for shard in frontier.shards)
 
 
 class HostOptions(TypedDict, total=False):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from skitter.errors import JobClosed, JobDamaged, JobMismatch, JobMissing
-from skitter.frontier.control import PURGE, configure, read_options, read_states
+from skitter.frontier.control import PURGE, configure, has_options, options_of, read_controls
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.keys import JOBS, ShardKeys, feed_key
 from skitter.frontier.scan import STEP, scan_keys
@@ -38,17 +38,19 @@ async def create_job(
 ) -> Frontier:
     """Open a job, and create it if need be. Options that are given are set, also on an old job."""
     check_job_name(job)
-    await server.command("HSETNX", JOBS, job, msgspec.json.encode(layout or Layout()))
+    if await server.command("HGET", JOBS, job) is None:  # a full server only lets us read
+        await server.command("HSETNX", JOBS, job, msgspec.json.encode(layout or Layout()))
     frontier = await _frontier(server, job, clock)
     if layout is not None:
         _check_layout(job, stored=frontier.layout, asked=layout)
-    states = await read_states(frontier)
-    _check_states(job, states)
+    controls = await read_controls(frontier)
+    states = _check_states(job, controls)
     if None in states:  # new, or its creator died here
         await configure(frontier, options or JobOptions(), create=True)
         return frontier
-    frontier.options = await read_options(frontier)
-    if options is not None:
+    frontier.options = options_of(job, controls[0], lenient=options is not None)
+    # To set them means to look at every host again: not for what is set already.
+    if options is not None and not all(has_options(one, options) for one in controls):
         await configure(frontier, options)
     return frontier
 
@@ -68,19 +70,19 @@ async def open_job(
     frontier = await _frontier(server, check_job_name(job), clock, client)
     if as_found:
         return frontier
-    states = await read_states(frontier)
-    _check_states(job, states)
-    if None in states:
+    controls = await read_controls(frontier)
+    if None in _check_states(job, controls):
         raise JobMissing(job, await list_jobs(server))
-    frontier.options = await read_options(frontier)
+    frontier.options = options_of(job, controls[0])
     return frontier
 
 
 async def purge_job(frontier: Frontier) -> int:
     """Remove a job and all it knows, in small steps. Returns how many keys that were.
 
-    The state changes first, on every shard, so that late workers are refused; the name goes last,
-    so that a purge that was interrupted can be run again.
+    The state changes first, on every shard, so that late workers are refused. The name goes before
+    the states: a purge that was interrupted can be run again until there is nothing left of the
+    job but those, and whoever makes the job anew meanwhile is not left without a name.
     """
     server = frontier.shards[0].server
     for shard in frontier.shards:
@@ -97,9 +99,9 @@ async def purge_job(frontier: Frontier) -> int:
                 batch = []
         if batch:
             removed += await server.command("UNLINK", *batch)
+    await server.command("HDEL", JOBS, frontier.job)
     for shard in frontier.shards:
         removed += await server.command("UNLINK", shard.keys.key("control"))
-    await server.command("HDEL", JOBS, frontier.job)
     return removed
 
 
@@ -118,12 +120,15 @@ async def _frontier(
     return Frontier(job, layout, JobOptions(), shards)
 
 
-def _check_states(job: str, states: list[str | None]) -> None:
+def _check_states(job: str, controls: list[dict[str, str]]) -> list[str | None]:
+    """The state of each shard; None: it was never made."""
+    states = [control.get("state") for control in controls]
     if PURGE in states:
         raise JobClosed(job, "half purged", hint=f"run `skitter purge {job}` to finish that.")
     for state in states:
         if state is not None and state not in list(State):
             raise JobDamaged(job, f"its state is {state!r}, which this release does not know")
+    return states
 
 
 def _check_layout(job: str, *, stored: Layout, asked: Layout) -> None:
