@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from skitter.errors import BadOption
 from skitter.fetch.client import HttpFetcher
 from skitter.fetch.guard import Guard
 from skitter.fetch.options import FetchOptions
 from skitter.frontier.connection import Server, connect
 from skitter.frontier.jobs import create_job
-from skitter.settings import Settings, check_job_name
+from skitter.settings import JobOptions, Layout, Settings, check_job_name
 from skitter.valkey import Progress, hold, revive
 from skitter.worker.attempt import Attempts
 from skitter.worker.endings import Endings, LinkMemory
@@ -24,9 +25,9 @@ from skitter.worker.verdict import Policy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from skitter.frontier.frontier import Frontier
-    from skitter.settings import JobOptions, Layout
     from skitter.spider.spider import Spider
 
 
@@ -56,14 +57,21 @@ async def open_frontier(
     redis: str | None = None,
     options: JobOptions | None = None,
     layout: Layout | None = None,
+    directory: Path | None = None,
 ) -> AsyncIterator[Frontier]:
     """A job in your own event loop; created if need be.
 
-    `redis`: a server's URL; None: SKITTER_REDIS_URL, or the embedded server. Options that are given
+    `redis`: a server's URL; None: SKITTER_REDIS_URL, or the embedded server, which lives in
+    `directory` (None: SKITTER_DIR, or .skitter). Options that are given
     are set, also on a job that exists; the layout is fixed when it is created.
     """
     check_job_name(job)
-    async with open_server(Settings.from_environment(redis_url=redis)) as server:
+    if not isinstance(options, JobOptions | None):
+        raise BadOption("options", options, "a skitter.JobOptions")
+    if not isinstance(layout, Layout | None):
+        raise BadOption("layout", layout, "a skitter.Layout")
+    where = Settings.from_environment(redis_url=redis, directory=directory)
+    async with open_server(where) as server:
         yield await create_job(server, job, options=options, layout=layout)
 
 

@@ -20,13 +20,14 @@ import selectors
 import threading
 import time
 import uuid
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from skitter.app import open_frontier
-from skitter.errors import LeaseLost, QueueFull, ServerFull, UsageError
+from skitter.errors import BadOption, LeaseLost, QueueFull, ServerFull, UsageError
 from skitter.frontier.connection import check_process
 from skitter.frontier.feed import FULL_PAUSE_S, feed
 from skitter.frontier.frontier import ADD_BATCH, DEFAULT_LEASE_S, Frontier
@@ -35,7 +36,7 @@ from skitter.model import Added, Completion, Ended, Failure, Lease, Request, Res
 from skitter.settings import JobOptions, Layout, check_job_name, check_number
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Iterator
+    from collections.abc import Coroutine, Iterator
 
 T = TypeVar("T")
 
@@ -103,6 +104,9 @@ class URLQueue:
         fields of `Request`: method, headers, body, meta, depth, ... and `dont_filter=True`, which
         adds the URL although it is known.
         """
+        strange = request.keys() - {*Request.__struct_fields__, "dont_filter"}
+        if strange:
+            raise UsageError(f"a request has no {', '.join(sorted(strange))}: see skitter.Request.")
         return self.push_many([_request(url, priority=priority, **request)], wait=wait) == 1
 
     def push_many(
@@ -110,9 +114,7 @@ class URLQueue:
     ) -> int:
         """Offer many, in batches. Returns how many were new. A bad URL stops its own batch."""
         new = 0
-        requests = (
-            _request(url, priority=priority) if isinstance(url, str) else url for url in urls
-        )
+        requests = (_as_request(url, priority=priority) for url in _several(urls))
         try:
             while batch := list(islice(requests, 4 * ADD_BATCH)):
                 new += self._push(batch, wait=wait)
@@ -132,11 +134,14 @@ class URLQueue:
 
     def extend(self, task: Lease) -> None:
         """Keep it for as long again. Raises LeaseLost if it is not ours any more."""
+        _check_task(task)
         self._expect(task, self._run(self._opened.extend([task], ttl_s=self._lease_s)))
 
     def complete(self, task: Lease, result: Any = None, *, links: Iterable[str] = ()) -> None:
         """Finish it, with its result and the links it led to. LeaseLost: nothing was changed."""
-        found = [_request(url, depth=task.request.depth + 1, parent=task.url) for url in links]
+        _check_task(task)
+        about = {"depth": task.request.depth + 1, "parent": task.url}
+        found = [_as_request(url, **about) for url in _several(links)]
         completion = Completion(lease=task, items=() if result is None else (result,), links=found)
         self._expect(task, self._run(self._opened.complete([completion])))
 
@@ -146,6 +151,9 @@ class URLQueue:
         It is retried with backoff, at a lower priority, until max_retries; `retry=False` gives it
         up at once. Raises LeaseLost.
         """
+        _check_task(task)
+        if not isinstance(error, str | BaseException):
+            raise BadOption("error", error, "text or an exception: it is what `dead` shows")
         text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
         verb = self._opened.retry if retry else self._opened.bury
         [ended] = self._expect(task, self._run(verb([Failure(lease=task, error=text)])))
@@ -153,6 +161,7 @@ class URLQueue:
 
     def release(self, task: Lease, *, after_s: float = 0.0) -> None:
         """Hand it back, for somebody else to try. Raises LeaseLost."""
+        _check_task(task)
         self._expect(task, self._run(self._opened.release([task], after_s=after_s)))
 
     def stats(self) -> Stats:
@@ -221,5 +230,29 @@ def _not_open() -> UsageError:
     return UsageError("the queue is not open: use it as `with URLQueue(...) as queue:`.")
 
 
+def _check_task(task: Lease) -> None:
+    if not isinstance(task, Lease):
+        raise BadOption("task", task, "what `pop` answered, unless that was None")
+
+
+def _several(urls: Iterable[str | Request]) -> Iterable[str | Request]:
+    """A text is a sequence of letters, and no list of URLs."""
+    if isinstance(urls, str | bytes) or not isinstance(urls, Iterable):
+        raise BadOption("urls", urls, "a list of URLs, or anything else to go through")
+    return urls
+
+
+def _as_request(url: str | Request, **fields: Any) -> Request:
+    if isinstance(url, Request):
+        return url
+    if not isinstance(url, str):
+        raise BadOption("url", url, "text, or a skitter.Request")
+    return _request(url, **fields)
+
+
 def _request(url: str, *, dont_filter: bool = False, **fields: Any) -> Request:
-    return Request(url=url, unique=uuid.uuid4().hex if dont_filter else "", **fields)
+    if not dont_filter:
+        return Request(url=url, **fields)
+    if fields.get("unique"):
+        raise UsageError("dont_filter gives a request its own `unique`: leave one of them out.")
+    return Request(url=url, **{**fields, "unique": uuid.uuid4().hex})

@@ -145,9 +145,11 @@ class Settings:
         cls, *, redis_url: str | None = None, directory: Path | None = None
     ) -> Self:
         """The arguments win; then SKITTER_REDIS_URL and SKITTER_DIR; then the embedded server."""
+        if redis_url is not None and not (isinstance(redis_url, str) and redis_url):
+            raise BadOption("redis", redis_url, "a server's URL, such as redis://localhost:6379")
         return cls(
             redis_url=redis_url or os.environ.get("SKITTER_REDIS_URL") or None,
-            directory=directory or Path(os.environ.get("SKITTER_DIR") or ".skitter"),
+            directory=Path(directory or os.environ.get("SKITTER_DIR") or ".skitter"),
         )
 
 

@@ -8,6 +8,7 @@ from conftest import rude
 from skitter.errors import BadOption, JobClosed, JobMissing
 from skitter.frontier import frontier as frontier_module
 from skitter.frontier.audit import audit
+from skitter.frontier.connection import Server, connect
 from skitter.frontier.control import change_options, read_options, set_host, set_state
 from skitter.frontier.crew import Heartbeat, beat, log
 from skitter.frontier.dead import dead_letters, drop, revive
@@ -181,3 +182,42 @@ async def test_high_priority_is_found_among_many_hosts_after_an_idle_time(make_f
     [first] = (await frontier.lease(1)).leases
 
     assert first.url == "https://h39.test/best"
+
+
+async def test_opening_a_job_with_the_options_it_has_looks_at_no_host(server, job):
+    frontier = await create_job(server, job, options=rude(max_pages=5), layout=SHARDED)
+    await frontier.add(PAGES)
+    places = [shard.keys.key("due") for shard in frontier.shards]
+    for place in places:
+        await server.command("UNLINK", place)
+
+    await create_job(server, job, options=rude(max_pages=5))
+    assert sum([await server.command("ZCARD", place) for place in places]) == 0
+
+    # One shard differs: whoever set its options last was interrupted.
+    await server.command("HSET", frontier.shards[2].keys.key("control"), "max_pages", 4)
+    await create_job(server, job, options=rude(max_pages=5))
+    assert sum([await server.command("ZCARD", place) for place in places]) == len(PAGES)
+
+
+async def test_whoever_makes_a_job_while_it_is_purged_is_not_left_without_its_name(
+    server, server_url, job, monkeypatch
+):
+    frontier = await create_job(server, job, options=rude())
+    command = Server.command
+
+    async def slow(self, *words):
+        answer = await command(self, *words)
+        if words[0] == "HDEL":
+            with pytest.raises(JobClosed, match="half purged"):
+                await create_job(other, job)
+        return answer
+
+    async with connect(server_url) as other:
+        monkeypatch.setattr(Server, "command", slow)
+        await purge_job(frontier)
+        monkeypatch.undo()
+
+        assert job in await list_jobs(server)
+        await create_job(other, job)
+        assert (await open_job(server, job)).options is not None

@@ -284,6 +284,48 @@ def test_an_item_that_is_too_big_or_not_plain_is_refused_and_can_be_mended(queue
     assert [result.item for result in queue.results()] == ["small"]
 
 
+def test_a_mistake_of_the_caller_is_answered_in_a_sentence(queue):
+    queue.push("https://a.test/")
+    task = queue.pop()
+    mistakes = {
+        "urls must be a list": lambda: queue.push_many("https://b.test/"),
+        "urls must be a list of URLs": lambda: queue.push_many(None),
+        "url must be text": lambda: queue.push_many(["https://b.test/", None]),
+        "urls must be a list of": lambda: queue.complete(task, links="https://b.test/"),
+        "task must be what `pop` answered": lambda: queue.complete(None),
+        "error must be text or an exception": lambda: queue.fail(task, None),
+        "leave one of them out": lambda: queue.push(
+            "https://b.test/", unique="x", dont_filter=True
+        ),
+        "a request has no foo": lambda: queue.push("https://b.test/", foo=1),
+    }
+    for sentence, mistake in mistakes.items():
+        with pytest.raises(UsageError, match=sentence):
+            mistake()
+    assert (queue.stats().seen, queue.stats().leased) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"redis": 6379}, "redis must be a server's URL"),
+        ({"redis": ""}, "redis must be a server's URL"),
+        ({"options": {"delay_s": 0}}, "options must be a skitter.JobOptions"),
+        ({"layout": 8}, "layout must be a skitter.Layout"),
+    ],
+)
+def test_a_queue_that_cannot_be_opened_so_says_why(job, server_url, given, sentence):
+    with pytest.raises(UsageError, match=sentence), URLQueue(job, **{"redis": server_url, **given}):
+        pass
+
+
+async def test_a_frontier_has_a_directory_of_its_own_if_asked(job, short_dir, monkeypatch):
+    monkeypatch.delenv("SKITTER_REDIS_URL", raising=False)
+    async with open_frontier(job, directory=short_dir / "mine") as frontier:
+        await frontier.add([Request(url="https://a.test/")])
+        assert running(short_dir / "mine") is not None
+
+
 def test_a_queue_that_is_not_open_says_how_to_open_it():
     with pytest.raises(UsageError, match="with URLQueue"):
         URLQueue("x").stats()
