@@ -6,6 +6,8 @@ import subprocess
 import sys
 import types
 
+import pytest
+
 import skitter as package
 
 
@@ -32,3 +34,23 @@ def test_what_we_promise_is_what_we_export():
     }
 
     assert sorted(exported) == list(package.__all__)
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_standard_stream_does_no_harm(server_url, job, closed):
+    command = f"{sys.executable} -m skitter push {job} https://a.test/ --redis {server_url}"
+
+    assert subprocess.run(f"{command} {closed}", shell=True).returncode == 0
+
+
+def test_a_disk_that_is_full_is_told_in_a_sentence(server_url, job):
+    command = f"{sys.executable} -m skitter push {job} https://a.test/ --redis {server_url}"
+    done = subprocess.run(
+        f"{command} --json > /dev/full", shell=True, stderr=subprocess.PIPE, text=True
+    )
+
+    assert done.returncode == 3
+    assert done.stderr == (
+        "skitter: cannot write all of the answer: No space left on device. "
+        "Make room, and ask again.\n"
+    )

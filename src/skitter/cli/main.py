@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 a check found something or the frontier said no, 2 usage, 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import Any
@@ -30,6 +31,8 @@ from skitter.cli import (
 )
 from skitter.cli.output import complain
 from skitter.errors import SkitterError
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class ReaderGone(BaseException):
@@ -64,6 +67,7 @@ for group in (crawl, celery, load, new, look, jobs, steer, crew, dead, check, ad
 
 def run() -> None:
     """The entry point."""
+    _open_what_is_closed()
     try:
         try:
             app()
@@ -75,7 +79,27 @@ def run() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except (ReaderGone, BrokenPipeError) as gone:
-        # Python would complain once more when it flushes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         ended = gone.__context__
         sys.exit(ended.code if isinstance(ended, SystemExit) else 0)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        _drop_output()
+        complain(f"cannot write all of the answer: {error.strerror}. Make room, and ask again.")
+        sys.exit(3)
+
+
+def _open_what_is_closed() -> None:
+    """`>&-` leaves a number free that the next socket gets, and uvloop dies of that."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
+
+
+def _drop_output() -> None:
+    """Or Python would complain once more when it flushes stdout."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
