@@ -299,7 +299,7 @@ _NO_HOST: Final = re.compile(r"https?:[/\\]*+(?:[^/\\?#]*@)?(?::\d*)?(?:[/\\?#]|
 def _refuse_unfit_text(url: str) -> None:
     """Refuse what the parser would repair in silence, crash on, or explain badly."""
     if not isinstance(url, str):
-        raise _bad(repr(url), f"it is a {type(url).__name__}: pass a str.")
+        raise _bad(repr(url), f"it is of type {type(url).__name__}: pass a str.")
     if not url.isprintable():  # one fast pass; what it finds is rarely ours to refuse
         _refuse_characters(url)
     if not url.startswith(("https://", "http://")):

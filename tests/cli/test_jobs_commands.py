@@ -6,6 +6,8 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -72,7 +74,14 @@ def test_bad_lines_can_be_skipped(skitter, job):
         (["push", "{x}", "https://a.test/"], "'{x}' is not a job name"),
         (["status", "no-such-job"], "there is no job 'no-such-job'"),
         (["audit", "no-such-job"], "there is no job 'no-such-job'"),
-        (["status", "--redis", "http://a.test"], "--redis must be a URL that begins with redis"),
+        (["status", "--redis", ""], "redis must be a server's URL"),
+        (["status", "--redis", "redis://a.test/abc"], "comes the number of a database"),
+        (["set", "{job}", "--max-pages", "0"], "max_pages must be a whole number from 1"),
+        (["set", "{job}", "--max-pages", "few"], "'few' is neither a whole number nor none"),
+        (
+            ["status", "--redis", "http://a.test"],
+            "must be a URL that begins with redis",
+        ),
         (["set", "{job}", "--delay", "-1"], "delay_s must be a number from 0"),
         (["pause"], "Missing argument"),
     ],
@@ -114,7 +123,7 @@ def test_limits_are_shown_changed_and_removed(skitter, job):
         "set", job, "--delay", "0.5", "--in-flight", "4", "--max-pages", "10", "--max-depth", "0"
     )
     shown = skitter("set", job, "--json").json
-    removed = skitter("set", job, "--max-pages", "0", "--max-depth", "-1", "--json").json
+    removed = skitter("set", job, "--max-pages", "none", "--max-depth", "none", "--json").json
 
     assert shown["politeness"] == {"delay_s": 0.5, "max_in_flight": 4}
     assert (shown["limits"]["max_pages"], shown["limits"]["max_depth"]) == (10, 0)
@@ -268,7 +277,7 @@ def test_a_job_that_cannot_be_is_not_created(skitter, job, words, says):
 def test_one_option_is_set_and_the_others_stay(skitter, job):
     skitter("set", job, "--retry-base", "7", "--retry-cap", "70", "--max-losses", "9")
     skitter("set", job, "--max-items", "5")
-    shown = skitter("set", job, "--max-items", "0", "--json").json
+    shown = skitter("set", job, "--max-items", "none", "--json").json
 
     assert shown["retries"] == {"max_retries": 3, "max_losses": 9, "base_s": 7.0, "cap_s": 70.0}
     assert shown["limits"]["max_items"] is None
@@ -408,3 +417,36 @@ async def _log_a_lot(server_url: str, job: str) -> None:
         frontier = await open_job(server, job)
         for number in range(50):
             await log(frontier, "info", "w", f"{number} " * 1000)
+
+
+def test_pushing_tells_that_it_waits_for_room(skitter, server_url, job):
+    skitter("set", job, "--max-pending", "2", "--delay", "0")
+
+    def consume() -> None:
+        with URLQueue(job, redis=server_url) as queue:
+            while queue.stats().seen < 2:
+                time.sleep(0.01)
+            while queue.stats().done < 5:
+                for task in queue.pop_many(2):
+                    queue.complete(task)
+
+    consumer = threading.Thread(target=consume)
+    consumer.start()
+    urls = [f"https://h{n}.test/" for n in range(5)]
+    answer = skitter("push", job, *urls, urls[0], "--wait")
+    consumer.join()
+
+    assert f"{job} is full: 2 went in, the rest waits for room." in answer.err
+    assert answer.out == f"{job}: 5 new, 1 already seen\n"
+
+
+def test_a_reason_of_several_lines_stands_below_itself(skitter, server_url, job):
+    with URLQueue(job, redis=server_url) as queue:
+        queue.push("https://a.test/")
+        task = queue.pop()
+        assert task is not None
+        queue.fail(task, "first line\nsecond line", retry=False)
+
+    shown = skitter("dead", "show", job, "https://a.test/").out
+
+    assert "reason        first line\n              second line\n" in shown

@@ -8,9 +8,11 @@ import subprocess
 import sys
 
 import pytest
+from redis.exceptions import ResponseError
 
 from skitter.cli.server import problems_of
-from skitter.frontier.connection import ServerFacts
+from skitter.errors import ServerUnfit
+from skitter.frontier.connection import ServerFacts, our_errors
 from skitter.valkey import ServerOptions, hold
 
 NOBODY = 65534
@@ -47,6 +49,18 @@ def test_a_bloom_filter_past_its_capacity_is_told_wherever_one_looks(skitter, jo
     assert said in audit.out
     assert said in skitter("status", job).out
     assert said in skitter("status", job, "--json").json["notes"][0]
+
+
+def test_a_database_that_the_server_does_not_have_is_told(skitter, server_url):
+    answer = skitter("status", "--redis", f"{server_url}?db=77")
+
+    assert answer.exit_code == 3
+    assert "has no database of that number: most servers have 0 to 15." in answer.err
+
+
+def test_a_server_that_is_taken_for_a_sentinel_is_told():
+    with pytest.raises(ServerUnfit, match="is no sentinel: use redis://"), our_errors("it"):
+        raise ResponseError("unknown command 'SENTINEL', with args beginning with: 'MASTERS'")
 
 
 def test_up_and_down_and_doctor_in_between(embedded):
@@ -128,7 +142,7 @@ def test_sentinels_that_cannot_be_reached_are_told_in_one_short_sentence(skitter
     answer = skitter("status", "--redis", "redis+sentinel://:secret@127.0.0.1:1,127.0.0.1:2/main")
 
     assert answer.exit_code == 3
-    assert "no sentinel there knows a master of that name" in answer.err
+    assert "(no sentinel answers)" in answer.err
     assert len(answer.err) < 250
     assert "secret" not in answer.err
 

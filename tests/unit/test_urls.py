@@ -186,9 +186,9 @@ def test_only_unreserved_characters_are_decoded_and_the_other_escapes_upper_case
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        (None, "it is a NoneType: pass a str"),
-        (b"http://e.com/", "it is a bytes: pass a str"),
-        (7, "it is a int: pass a str"),
+        (None, "it is of type NoneType: pass a str"),
+        (b"http://e.com/", "it is of type bytes: pass a str"),
+        (7, "it is of type int: pass a str"),
         ("", "it is empty: pass an absolute URL"),
         (" ", "it begins with a space: strip it"),
         (" http://e.com/", "it begins with a space: strip it"),

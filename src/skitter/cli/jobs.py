@@ -30,7 +30,7 @@ from skitter.frontier.frontier import Frontier
 from skitter.frontier.items import Aside, read_aside
 from skitter.frontier.jobs import create_job, list_jobs, open_job
 from skitter.frontier.notes import notes
-from skitter.model import Request, Stats
+from skitter.model import Added, Request, Stats
 from skitter.settings import check_priority
 from skitter.urls import identify
 
@@ -121,10 +121,15 @@ async def _push(
                 tell(f"skipped {place}: {error.reason}")
                 total["bad"] += 1
         try:
-            fed = await feed(frontier, offers, wait=wait)
+            fed = await feed(frontier, offers, wait=False)
         except (QueueFull, ServerFull) as full:
             full.added += total["new"]  # of the batches before
-            raise
+            if not wait or isinstance(full, ServerFull):
+                raise
+            tell(f"{full.job} is full: {full.added:,} went in, the rest waits for room.")
+            fed = await feed(frontier, offers, wait=True)
+            fed[Added.NEW] += full.added - total["new"]
+            fed[Added.SEEN] -= full.added - total["new"]
         total.update({str(answer): count for answer, count in fed.items()})
         batch = list(islice(lines, BATCH))
     return total

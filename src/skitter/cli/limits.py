@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import math
+from typing import Annotated, Any
 
 import typer
 
 from skitter.cli.output import pairs
 from skitter.settings import JobOptions
+
+NO_LIMIT = math.inf
+
+
+def _number_or_none(text: str) -> float:
+    """`none` is no limit: 0 would be one."""
+    if text.lower() == "none":
+        return NO_LIMIT
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is neither a whole number nor none") from None
+
+
+def _limit(what: str) -> Any:
+    return typer.Option(parser=_number_or_none, metavar="NUMBER", help=f"{what}; none: no limit.")
+
 
 Delay = Annotated[float | None, typer.Option(help="Seconds between requests to a host.")]
 InFlight = Annotated[int | None, typer.Option(help="Requests to a host at a time.")]
@@ -15,33 +33,28 @@ MaxRetries = Annotated[int | None, typer.Option(help="Tries after the first.")]
 MaxLosses = Annotated[int | None, typer.Option(help="Workers that may vanish with a URL.")]
 RetryBase = Annotated[float | None, typer.Option(help="Seconds to the first retry, at the most.")]
 RetryCap = Annotated[float | None, typer.Option(help="Seconds to any retry, at the most.")]
-MaxPages = Annotated[int | None, typer.Option(help="Pages of the crawl; 0: no limit.")]
-MaxPagesPerHost = Annotated[int | None, typer.Option(help="Pages of each host; 0: no limit.")]
-MaxDepth = Annotated[int | None, typer.Option(help="Links from a seed; -1: no limit.")]
-MaxPending = Annotated[int | None, typer.Option(help="URLs waiting; 0: no limit.")]
-MaxItems = Annotated[int | None, typer.Option(help="Results waiting for a loader; 0: no limit.")]
+MaxPages = Annotated[float | None, _limit("Pages of the crawl")]
+MaxPagesPerHost = Annotated[float | None, _limit("Pages of each host")]
+MaxDepth = Annotated[float | None, _limit("Links from a seed")]
+MaxPending = Annotated[float | None, _limit("URLs waiting")]
+MaxItems = Annotated[float | None, _limit("Results waiting for a loader")]
 
-#: The job's option for each of the command's, and the value that stands for no limit.
-_LIMITS: dict[str, tuple[str, int | None]] = {
-    "delay": ("delay_s", None),
-    "in_flight": ("max_in_flight", None),
-    "max_retries": ("max_retries", None),
-    "max_losses": ("max_losses", None),
-    "retry_base": ("base_s", None),
-    "retry_cap": ("cap_s", None),
-    "max_pages": ("max_pages", 0),
-    "max_pages_per_host": ("max_pages_per_host", 0),
-    "max_depth": ("max_depth", -1),
-    "max_pending": ("max_pending", 0),
-    "max_items": ("max_items", 0),
+#: The job's option for each of the command's, where it has another name.
+_NAMES = {
+    "delay": "delay_s",
+    "in_flight": "max_in_flight",
+    "retry_base": "base_s",
+    "retry_cap": "cap_s",
 }
+_LIMITS = ("max_pages", "max_pages_per_host", "max_depth", "max_pending", "max_items")
+_OPTIONS = (*_NAMES, "max_retries", "max_losses", *_LIMITS)
 
 
 def changes_of(command: typer.Context) -> dict[str, float | None]:
     """The limits that were given, by the names of the job's options; None: no limit."""
-    given = {name: command.params[name] for name in _LIMITS}
+    given = {name: command.params[name] for name in _OPTIONS}
     return {
-        _LIMITS[name][0]: None if value == _LIMITS[name][1] else value
+        _NAMES.get(name, name): None if value == NO_LIMIT else value
         for name, value in given.items()
         if value is not None
     }

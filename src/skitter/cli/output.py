@@ -76,7 +76,8 @@ def pairs(rows: Iterable[tuple[str, object]]) -> None:
     lines = [(name, str(value)) for name, value in rows]
     width = max((len(name) for name, _ in lines), default=0)
     for name, value in lines:
-        out.print(f"[dim]{escape(name.ljust(width))}[/]  {_safe(value)}".rstrip())
+        shown = _safe(value).replace("\n", "\n" + " " * (width + 2))
+        out.print(f"[dim]{escape(name.ljust(width))}[/]  {shown}".rstrip())
 
 
 def tell_state(stats: Stats) -> str:

@@ -31,6 +31,7 @@ from skitter.errors import (
     ServerRefused,
     ServerUnfit,
     ServerUnreachable,
+    SkitterError,
     UsageError,
 )
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from skitter.frontier.scripts import Script
 
 SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster")
+GIVEN = "--redis (or SKITTER_REDIS_URL)"
 CONNECT_S, REPLY_S = 5.0, 30.0
 #: The server is away, or busy becoming another one: failover, loading, a cluster that votes.
 AWAY = (
@@ -50,6 +52,15 @@ AWAY = (
     problems.ReadOnlyError,
     problems.TryAgainError,
 )
+NO_CLUSTER = "is no cluster: use redis:// for a single server, or name a node."
+#: What a server answers to those who took it for another.
+MISTAKEN = {
+    "cluster support disabled": NO_CLUSTER,
+    "Cluster mode is not": NO_CLUSTER,
+    "DB index is out of range": "has no database of that number: most servers have 0 to 15.",
+    "unknown command 'SENTINEL'": "is no sentinel: use redis:// for a server, "
+    "or the port of a sentinel, which is usually 26379.",
+}
 OLDEST = {"redis": (7, 0), "valkey": (7, 2)}  # script flags; a Valkey below 7.2 never existed
 
 
@@ -223,22 +234,31 @@ def our_errors(where: str) -> Iterator[None]:
     except (*AWAY, problems.RedisClusterException, OSError) as error:
         if _is_refusal(error):
             raise _refused(where, error) from error
-        if "cluster support disabled" in _whole(error) or "Cluster mode is not" in _whole(error):
-            raise ServerUnfit(
-                f"{where} is no cluster: use redis:// for a single server, or name a node."
-            ) from error
+        if mistaken := _mistaken(where, _whole(error)):
+            raise mistaken from error
         raise ServerUnreachable(
             f"{where} does not answer ({_reason(error)}): check that it runs and that this machine "
-            "may reach it."
+            f"may reach it{_tls_hint(where)}."
         ) from error
     except problems.ResponseError as error:
-        if gone := re.match(r"GONE .*\{(.+):\d+\}", str(error)):  # lua/lib/limits.lua
-            raise JobMissing(gone.group(1), known=[]) from error
-        raise InfrastructureError(f"{where} answered with an error: {error}") from error
+        raise _answer(where, str(error)) from error
     except problems.RedisError as error:
         raise ServerUnreachable(
             f"{where} does not speak like a Redis server ({error}): check host and port."
         ) from error
+
+
+def _answer(where: str, error: str) -> SkitterError:
+    if gone := re.match(r"GONE .*\{(.+):\d+\}", error):  # lua/lib/limits.lua
+        return JobMissing(gone.group(1), known=[])
+    return _mistaken(where, error) or InfrastructureError(
+        f"{where} answered with an error: {error}"
+    )
+
+
+def _mistaken(where: str, error: str) -> ServerUnfit | None:
+    found = (says for words, says in MISTAKEN.items() if words in error)
+    return next((ServerUnfit(f"{where} {says}") for says in found), None)
 
 
 def _is_refusal(error: BaseException) -> bool:
@@ -251,8 +271,15 @@ def _is_refusal(error: BaseException) -> bool:
 def _reason(error: BaseException) -> str:
     """The client lists every sentinel with all its settings."""
     if isinstance(error, MasterNotFoundError):
-        return "no sentinel there knows a master of that name"
+        away = "ConnectionError" in str(error) or "TimeoutError" in str(error)
+        return "no sentinel answers" if away else "no sentinel there knows a master of that name"
     return str(error)
+
+
+def _tls_hint(where: str) -> str:
+    return ", and that it speaks TLS there: redis:// is for one that does not" * (
+        where.startswith("rediss:")
+    )
 
 
 def _whole(error: BaseException | None) -> str:
@@ -279,6 +306,8 @@ def _client(url: str, password: str | None, links: Links) -> Redis | RedisCluste
     once = Retry(NoBackoff(), 0)
     try:
         if scheme in ("redis", "rediss", "unix"):
+            if scheme != "unix" and not re.fullmatch(r"/?\d*", urlsplit(url).path):
+                raise ValueError("behind the host comes the number of a database")
             pool = ConnectionPool.from_url(url, retry=once, **options)
             pool.connection_class = _ours(pool.connection_class, links)
             return Redis.from_pool(pool)
@@ -291,8 +320,8 @@ def _client(url: str, password: str | None, links: Links) -> Redis | RedisCluste
             pool.connection_class = _ours(pool.connection_class, links)
             return client
     except ValueError as error:
-        raise BadOption("--redis", redact(url), f"a server's URL ({error})") from error
-    raise BadOption("--redis", redact(url), "a URL that begins with " + ", ".join(SCHEMES))
+        raise BadOption(GIVEN, redact(url), f"a server's URL ({error})") from error
+    raise BadOption(GIVEN, redact(url), "a URL that begins with " + ", ".join(SCHEMES))
 
 
 def _ours(connection: type[Any], links: Links) -> type[Any]:
