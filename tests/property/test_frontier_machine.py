@@ -537,7 +537,8 @@ class FrontierMachine(RuleBasedStateMachine):
             "state": self.model.shards[0].state,
             "crawled": self.model.is_crawled(),
             "finished": self.model.is_crawled() and not self.model.stats()["items"],
-            **dict.fromkeys(("fed", "blocked", "skipped", "damaged"), 0),  # not of this machine
+            # Not of this machine:
+            **dict.fromkeys(("fed", "blocked", "skipped", "stored", "damaged"), 0),
             **self.model.stats(),
         }
         over = ("pending", "delayed", "leased", "done", "dead", "dropped")
