@@ -54,6 +54,7 @@ def kill_everywhere(name: str, directory: Path, which: str, every: int) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.timeout(300)  # a hundred processes, one after the other
 @pytest.mark.parametrize(
     ("name", "every"), [("x.jsonl", 2), ("x.csv", 3), ("x.parquet", 29), ("x.db", 29)]
 )
