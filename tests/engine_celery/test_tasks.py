@@ -9,7 +9,7 @@ from contextlib import closing
 from itertools import pairwise
 
 import pytest
-from celery import chord, group
+from celery import chain, chord, group
 from celery.signals import after_task_publish as task_sent
 
 from crawl.conftest import until
@@ -96,11 +96,32 @@ def test_a_message_that_comes_twice_fetches_once(busy):
 
 def test_chains_links_and_groups_go_on_with_the_page(busy):
     page = busy.scrape.si(busy.page("/about"), errors="record")
-    chain = (page | busy.app.tasks["skitter.summarize"].s()).apply_async()
+    two = (page | busy.app.tasks["skitter.summarize"].s()).apply_async()
     pages = group(busy.scrape.s(url) for url in busy.pages(5, "group")).apply_async()
 
-    assert chain.get(timeout=WAIT_S)["failed"] == 0
+    assert two.get(timeout=WAIT_S)["failed"] == 0
     assert [record["status"] for record in pages.get(timeout=WAIT_S)] == [200] * 5
+
+
+def test_an_error_callback_hears_of_a_page_that_failed(busy):
+    told = busy.summarize.s().set(task_id="told")
+    busy.scrape.apply_async((busy.page("/nothing?told"),), link_error=told)
+
+    assert busy.app.AsyncResult("told").get(timeout=WAIT_S)["total"] > 0  # it gets the task's id
+
+
+def test_callbacks_that_cannot_be_sent_are_failures_of_their_own_task_alone(busy):
+    refused = busy.scrape.s(5)
+    following = chain(busy.scrape.s(busy.page("/about?chain")), busy.scrape.s())()
+    dead = busy.scrape.apply_async((busy.page("/nothing?refused"),), link_error=refused)
+    linked = busy.scrape.apply_async((busy.page("/about?refused"),), link=refused)
+
+    for result in (following, following.parent, linked):
+        with pytest.raises(ScrapeFailed, match="its callback could not be sent: "):
+            result.get(timeout=WAIT_S)
+    with pytest.raises(ScrapeFailed, match="404 Not Found"):
+        dead.get(timeout=WAIT_S)
+    assert busy.scrape.delay(busy.page("/about?others")).get(timeout=WAIT_S)["status"] == 200
 
 
 def test_two_pages_that_fail_do_not_break_a_chord_of_a_hundred(busy):

@@ -22,7 +22,7 @@ from kombu.utils.json import dumps
 
 from skitter.celery.care import look_after
 from skitter.celery.charges import Charge, drop_charge, let_go, read_charge, take_charge
-from skitter.celery.deliver import fail, succeed
+from skitter.celery.deliver import end
 from skitter.celery.intake import open_pages
 from skitter.errors import JobMissing, SkitterError, UsageError
 from skitter.frontier.crew import log
@@ -209,11 +209,8 @@ async def _keep(frontier: Frontier, claim: str, over: threading.Event) -> None:
 
 
 def _deliver(office: Office, charge: Charge, reduced: Reduced) -> None:
-    context = charge.context or {}
-    if reduced.error:
-        fail(office.app, context, ReducerFailed(reduced.error))
-    else:
-        succeed(office.app, context, reduced.value)
+    outcome = ReducerFailed(reduced.error) if reduced.error else reduced.value
+    end(office.app, charge.context or {}, outcome)
 
 
 async def _clean_up(office: Office, frontier: Frontier) -> None:
