@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kombu.exceptions import OperationalError
 
-from skitter.celery.charges import drop_charge, has_finale, is_over, let_go, read_charges
+from skitter.celery.charges import drop_charge, has_finale, is_over, let_go, read_charge, read_charges
 from skitter.errors import JobClosed, JobMissing
 from skitter.fleet.plan import REQUESTS_PER_WORKER
 from skitter.frontier.crew import heartbeats, leave, log, server_time, wanted_workers
@@ -56,10 +56,17 @@ async def look_after(office: Office, charge: Charge) -> None:
         await let_go(frontier, charge)
 
 
+async def look_again(office: Office, job: str) -> None:
+    """The same for whoever read its charge a while ago: it may be another by now, or gone."""
+    if charge := await read_charge(await office.server(), job):
+        with suppress(JobClosed):  # half purged
+            await look_after(office, charge)
+
+
 async def look_after_all(office: Office) -> None:
     """One job that is in trouble does not keep the others waiting; `skitter doctor` tells."""
     for charge in await read_charges(await office.server()):
-        with suppress(JobClosed):  # half purged
+        with suppress(JobClosed):
             await look_after(office, charge)
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
-from skitter.celery.care import confirm_room, look_after, send_pumps
+from skitter.celery.care import confirm_room, look_again, send_pumps
 from skitter.celery.charges import read_charge
 from skitter.celery.config import GRACE_S, PUMP_S
-from skitter.celery.unload import unloading
-from skitter.errors import JobMissing, SkitterError
+from skitter.celery.unload import GONE, unloading
+from skitter.errors import SkitterError
 from skitter.frontier.crew import log
+from skitter.frontier.jobs import open_job
 from skitter.frontier.tickets import renew_ticket, return_ticket
+from skitter.spider.blame import describe
 from skitter.worker.loop import WorkerOptions
 from skitter.worker.pulse import cancel_all
 
@@ -49,29 +52,50 @@ class Message:
 
 
 async def pump(office: Office, message: Message) -> Pumped:
-    """Work on a job for PUMP_S, if the ticket is good; then see to the next pump."""
+    """Work on a job for PUMP_S, if the ticket is good; then see to the next pump.
+
+    A pump that fails keeps its ticket until it runs out: whatever it is, it will not be tried
+    again at once.
+    """
+    done = Pumped(job=message.job, pages=0, errors=0, seconds=0.0)
     charge = await read_charge(await office.server(), message.job)
     if charge is None:  # over, or a message from long ago
-        return Pumped(job=message.job, pages=0, errors=0, seconds=0.0)
-    async with office.desk(charge) as desk:
-        began, before = time.monotonic(), (desk.tally.pages, desk.tally.errors)
-        if await renew_ticket(desk.frontier, message.ticket, ttl_s=ALIVE_S):
-            await _work(office, desk, message)
-            await return_ticket(desk.frontier, message.ticket)
-        done = Pumped(
-            job=message.job,
-            pages=desk.tally.pages - before[0],
-            errors=desk.tally.errors - before[1],
-            seconds=round(time.monotonic() - began, 3),
-        )
+        return done
+    try:
+        async with office.desk(charge) as desk:
+            done = await _counted(office, desk, message)
+    except GONE:
+        pass  # it was purged
+    except Exception as error:
+        await _tell(office, message, error)
+        raise
     if not office.closing:
-        await look_after(office, charge)
+        await look_again(office, message.job)
     return done
 
 
+async def _counted(office: Office, desk: Desk, message: Message) -> Pumped:
+    began, before = time.monotonic(), (desk.tally.pages, desk.tally.errors)
+    if await renew_ticket(desk.frontier, message.ticket, ttl_s=ALIVE_S):
+        await _work(office, desk, message)
+        await return_ticket(desk.frontier, message.ticket)
+    return Pumped(
+        job=message.job,
+        pages=desk.tally.pages - before[0],
+        errors=desk.tally.errors - before[1],
+        seconds=round(time.monotonic() - began, 3),
+    )
+
+
+async def _tell(office: Office, message: Message, error: Exception) -> None:
+    """Whoever runs `skitter logs` hears of it; the trace is in Celery's log."""
+    text = str(error) if isinstance(error, SkitterError) else describe(error)
+    with suppress(SkitterError):
+        frontier = await open_job(await office.server(), message.job)
+        await log(frontier, "error", f"celery-{os.getpid()}", text)
+
+
 async def _work(office: Office, desk: Desk, message: Message) -> None:
-    """A pump that fails keeps its ticket until it runs out: whatever it is, it will not be tried
-    again at once."""
     lingers = desk.charge.kind == "scrape"
     worker = desk.worker(
         WorkerOptions(
@@ -84,20 +108,14 @@ async def _work(office: Office, desk: Desk, message: Message) -> None:
             watch_signals=False,  # Celery minds them
         )
     )
-    try:
-        async with unloading(office, desk):
-            beside = [asyncio.create_task(_mind(office, desk, worker, message))]
-            if lingers:
-                beside.append(asyncio.create_task(_go_home_when_idle(desk, worker)))
-            try:
-                await worker.run()
-            finally:
-                await cancel_all(beside)
-    except JobMissing:
-        return  # it was purged, perhaps by a map_reduce that is done: nobody wants it any more
-    except SkitterError as error:
-        await log(desk.frontier, "error", f"celery-{os.getpid()}", str(error))
-        raise
+    async with unloading(office, desk):
+        beside = [asyncio.create_task(_mind(office, desk, worker, message))]
+        if lingers:
+            beside.append(asyncio.create_task(_go_home_when_idle(desk, worker)))
+        try:
+            await worker.run()
+        finally:
+            await cancel_all(beside)
 
 
 async def _mind(office: Office, desk: Desk, worker: Worker, message: Message) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from skitter.celery.deliver import ResultSink, deliver_dead
 from skitter.celery.envelope import known_spider
+from skitter.errors import JobClosed, JobMissing
 from skitter.frontier.items import Aside, ItemStream, set_aside
 from skitter.frontier.wire import cut
 from skitter.sinks import Hooks, Pace, Patience, Stopped, load, open_sink
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from skitter.model import Result, Stats
     from skitter.sinks import LoadState, Sink
 
+#: A job that was purged, perhaps by a map_reduce that is done: nobody wants it any more.
+GONE = (JobMissing, JobClosed)
 #: At the end of a pump: how long items may take. What a dead process had read comes back later.
 UNLOAD_S = 10.0
 QUICK = Pace(batch=100, linger_s=0.01, idle_s=0.05)  # somebody waits for it
@@ -28,7 +31,17 @@ QUICK = Pace(batch=100, linger_s=0.01, idle_s=0.05)  # somebody waits for it
 
 @asynccontextmanager
 async def unloading(office: Office, desk: Desk) -> AsyncIterator[None]:
-    """While this lasts, and then until nothing is left."""
+    """While this lasts, and then until nothing is left. Raises what went wrong first."""
+    try:
+        async with _unloading(office, desk):
+            yield
+    except BaseExceptionGroup as errors:  # of the task group
+        gone = [one for one in errors.exceptions if isinstance(one, GONE)]
+        raise (gone or errors.exceptions)[0] from errors
+
+
+@asynccontextmanager
+async def _unloading(office: Office, desk: Desk) -> AsyncIterator[None]:
     for_callers = desk.charge.kind == "scrape"
     if not for_callers and not desk.charge.out:
         yield

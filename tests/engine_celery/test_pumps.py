@@ -1,0 +1,104 @@
+"""One pump at a time, run by the test itself: what it does when something is wrong."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from crawl.conftest import until
+from engine_celery.conftest import Station, open_station
+from skitter.celery.charges import Charge, drop_charge, read_charge, take_charge
+from skitter.celery.office import office_of
+from skitter.celery.pump import Message, pump
+from skitter.errors import JobMissing, SpiderError
+from skitter.frontier.crew import crew, read_log
+from skitter.frontier.frontier import Frontier
+from skitter.frontier.jobs import purge_job
+from skitter.frontier.tickets import issue_tickets
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def quiet(short_dir) -> Iterator[Station]:
+    """A station without workers: nobody else sends or takes messages."""
+    yield from open_station(short_dir / "quiet")
+
+
+@pytest.fixture
+def job(quiet) -> Iterator[str]:
+    name = f"j{secrets.token_hex(3)}"
+    quiet.make_job(name)
+    yield name
+    quiet.run(drop_charge(server_of(quiet), name))
+
+
+def server_of(station: Station) -> Any:
+    return station.run(office_of(station.app).server())
+
+
+def charged(station: Station, job: str, **options: Any) -> Charge:
+    charge = Charge(job=job, **options)
+    station.run(take_charge(server_of(station), charge))
+    return charge
+
+
+def message(station: Station, job: str) -> Message:
+    [ticket] = station.on_job(job, lambda frontier: issue_tickets(frontier, 1, ttl_s=30))
+    return Message(job, ticket, machine="here")
+
+
+def tickets(station: Station, job: str) -> int:
+    async def count(frontier: Frontier) -> int:
+        shard = frontier.shards[0]
+        return int(await shard.server.command("ZCARD", shard.keys.key("tickets")))
+
+    return station.on_job(job, count)
+
+
+def start(station: Station, job: str) -> Any:
+    """A pump in the office of this process, when it is at work."""
+    office = office_of(station.app)
+    begun = office.start(pump(office, message(station, job)))
+    until(lambda: begun.done() or station.on_job(job, crew))
+    return begun
+
+
+def said(station: Station, job: str) -> str:
+    return "\n".join(one.text for one in station.on_job(job, read_log))
+
+
+def test_a_pump_whose_job_is_purged_ends_quietly_and_nobody_is_in_charge(quiet, job):
+    charged(quiet, job, kind="scrape")
+    running = start(quiet, job)
+
+    quiet.on_job(job, purge_job)
+
+    assert running.result(timeout=60)["pages"] == 0
+    assert quiet.run(read_charge(server_of(quiet), job)) is None
+    with pytest.raises(JobMissing):
+        quiet.stats(job)
+
+
+def test_why_a_pump_failed_is_told_in_the_log(quiet, job):
+    charged(quiet, job, kind="pages", target="nowhere.py")
+    office = office_of(quiet.app)
+
+    with pytest.raises(SpiderError):
+        quiet.run(pump(office, message(quiet, job)))
+
+    assert "nowhere.py" in said(quiet, job)
+
+
+def test_what_breaks_beside_the_worker_is_told_in_the_log_too(quiet, job):
+    charged(quiet, job, kind="pages", out="nosuch://place")
+    office = office_of(quiet.app)
+
+    with pytest.raises(Exception, match="nosuch") as caught:
+        quiet.run(pump(office, message(quiet, job)))
+
+    assert not isinstance(caught.value, ExceptionGroup)
+    assert "nosuch" in said(quiet, job)
