@@ -14,10 +14,12 @@ from skitter.celery.charges import Charge, drop_charge, read_charge, take_charge
 from skitter.celery.office import office_of
 from skitter.celery.pump import Message, pump
 from skitter.errors import JobMissing, SpiderError
+from skitter.frontier.control import set_state
 from skitter.frontier.crew import crew, read_log
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import purge_job
-from skitter.frontier.tickets import issue_tickets
+from skitter.frontier.tickets import issue_tickets, void_tickets
+from skitter.model import Request, State
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -102,3 +104,25 @@ def test_what_breaks_beside_the_worker_is_told_in_the_log_too(quiet, job):
 
     assert not isinstance(caught.value, ExceptionGroup)
     assert "nosuch" in said(quiet, job)
+
+
+def test_a_pump_whose_crawl_was_stopped_leaves_no_ticket_behind(quiet, job):
+    """A ticket that nobody works with would keep the next `skitter run` waiting."""
+    charged(quiet, job, kind="pages")
+    quiet.on_job(job, lambda frontier: frontier.add([Request(url="http://a.test/")]))
+    quiet.on_job(job, lambda frontier: set_state(frontier, State.PAUSE))
+    running = start(quiet, job)
+
+    quiet.run(drop_charge(server_of(quiet), job))
+    quiet.on_job(job, void_tickets)
+
+    running.result(timeout=60)
+    assert tickets(quiet, job) == 0
+
+
+def test_a_message_that_finds_nobody_in_charge_gives_its_ticket_back(quiet, job):
+    late = message(quiet, job)
+
+    quiet.run(pump(office_of(quiet.app), late))
+
+    assert tickets(quiet, job) == 0

@@ -60,5 +60,6 @@ class Pumping(Supervisor):
         await void_tickets(self.frontier)
         for _ in range(round(STOP_GRACE_S / TICK_S)):
             if not await self._at_work():
-                return
+                break
             await asyncio.sleep(TICK_S)
+        await void_tickets(self.frontier)  # of whoever was about to send one

@@ -60,6 +60,7 @@ async def pump(office: Office, message: Message) -> Pumped:
     done = Pumped(job=message.job, pages=0, errors=0, seconds=0.0)
     charge = await read_charge(await office.server(), message.job)
     if charge is None:  # over, or a message from long ago
+        await _give_back(office, message)
         return done
     try:
         async with office.desk(charge) as desk:
@@ -85,6 +86,13 @@ async def _counted(office: Office, desk: Desk, message: Message) -> Pumped:
         errors=desk.tally.errors - before[1],
         seconds=round(time.monotonic() - began, 3),
     )
+
+
+async def _give_back(office: Office, message: Message) -> None:
+    """Whoever takes charge next need not wait until the ticket has run out."""
+    with suppress(*GONE):
+        frontier = await open_job(await office.server(), message.job)
+        await return_ticket(frontier, message.ticket)
 
 
 async def _tell(office: Office, message: Message, error: Exception) -> None:
@@ -132,10 +140,13 @@ async def _mind(office: Office, desk: Desk, worker: Worker, message: Message) ->
 
 async def _goes_on(office: Office, desk: Desk, message: Message) -> bool:
     """Keep the ticket, and see to the other pumps: if all places of all workers are taken by
-    pumps, nobody else does."""
-    frontier = desk.frontier
+    pumps, nobody else does. Not if the charge is gone: somebody stopped the crawl."""
+    frontier, server = desk.frontier, desk.frontier.shards[0].server
     try:
-        await confirm_room(frontier.shards[0].server, message.machine)
+        await confirm_room(server, message.machine)
+        charge = await read_charge(server, message.job)
+        if charge is None or charge.mark != desk.charge.mark:
+            return False
         stats = await frontier.stats()
         if not stats.crawled:
             await send_pumps(office, frontier, desk.charge, stats)
