@@ -17,6 +17,15 @@ def title(page: Page):
     yield from page.follow_all()
 
 
+#: For a job that is purged.
+purged = Spider("purged")
+
+
+@purged.page
+def forget(page: Page):
+    yield {"url": page.url}
+
+
 #: For pages that fail: tried four times, without a pause.
 stubborn = Spider(
     "stubborn",

@@ -17,6 +17,7 @@ from skitter.celery import map_reduce, status
 from skitter.celery.deliver import ScrapeFailed
 from skitter.celery.reduce import ReducerFailed
 from skitter.errors import BadOption, BadURL, SpiderError, UsageError
+from skitter.frontier.jobs import purge_job
 
 pytestmark = pytest.mark.timeout(120)
 WAIT_S = 40
@@ -92,6 +93,39 @@ def test_a_message_that_comes_twice_fetches_once(busy):
     assert busy.app.AsyncResult("the-same").get(timeout=WAIT_S)["url"] == url
     until(lambda: busy.stats("scrape").leased == 0)
     assert [entry.target for entry in busy.shop.log()].count("/about?twice") == 1
+
+
+def test_a_message_that_comes_again_after_the_end_leaves_the_result_alone(busy):
+    dead = busy.scrape.delay(busy.page("/nothing?again"))
+    with pytest.raises(ScrapeFailed):
+        dead.get(timeout=WAIT_S)
+    found = busy.scrape.delay(busy.page("/about?again"))
+    found.get(timeout=WAIT_S)
+
+    for result, path in ((dead, "/nothing?again"), (found, "/about?again")):
+        busy.scrape.apply_async((busy.page(path),), task_id=result.id)
+    after = [busy.scrape.delay(url) for url in busy.pages(3, "after")]  # sent after those
+    for one in after:
+        one.get(timeout=WAIT_S)
+
+    assert status(dead.id, app=busy.app).state == "FAILURE"
+    assert status(found.id, app=busy.app).state == "SUCCESS"
+
+
+def test_status_of_a_page_whose_job_was_purged_says_so(busy):
+    spider = "engine_celery.helper_spiders:purged"
+    busy.make_job("scrape-purged")
+    busy.skitter("pause", "scrape-purged")
+    result = busy.scrape.delay(busy.page("/about"), spider=spider)
+    until(lambda: status(result.id, app=busy.app).pending == 1)
+
+    busy.on_job("scrape-purged", purge_job)
+    gone = status(result.id, app=busy.app)
+    busy.make_job("scrape-purged")  # as the next caller would
+
+    assert (gone.state, gone.ready) == ("PURGED", True)
+    assert "scrape-purged was purged" in (gone.error or "")
+    assert status(result.id, app=busy.app).state == "PURGED"
 
 
 def test_chains_links_and_groups_go_on_with_the_page(busy):

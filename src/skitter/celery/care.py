@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 
 from kombu.exceptions import OperationalError
 
-from skitter.celery.charges import drop_charge, has_finale, is_over, let_go, read_charge, read_charges
+from skitter.celery.charges import (
+    drop_charge,
+    has_finale,
+    is_over,
+    let_go,
+    read_charge,
+    read_charges,
+)
 from skitter.errors import JobClosed, JobMissing
 from skitter.fleet.plan import REQUESTS_PER_WORKER
 from skitter.frontier.crew import heartbeats, leave, log, server_time, wanted_workers

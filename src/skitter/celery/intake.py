@@ -69,19 +69,21 @@ def service_charge(options: ScrapeOptions) -> Charge:
     )
 
 
-async def hand_over_one(
-    office: Office, charge: Charge, url: str, options: ScrapeOptions, context: dict[str, Any]
-) -> None:
+def request_of(url: str, options: ScrapeOptions, context: dict[str, Any]) -> Request:
     """One page for the task that waits for it."""
     record = options.errors == "record" or (not options.errors and "chord" in context)
-    request = Request(
+    return Request(
         url=url,
         priority=options.priority,
         headers=options.headers,
         meta={TASK: context | {"record_errors": record}},
         unique=context["id"],
     )
-    frontier = await open_pages(office, charge)
+
+
+async def hand_over_one(
+    office: Office, frontier: Frontier, charge: Charge, request: Request
+) -> None:
     await feed(frontier, [frontier.offer(request)], wait=False)
     charge = await take_charge_once(frontier.shards[0].server, charge)
     await look_after(office, charge)

@@ -23,7 +23,6 @@ from kombu.utils.json import dumps
 from skitter.celery.care import look_after
 from skitter.celery.charges import Charge, drop_charge, let_go, read_charge, take_charge
 from skitter.celery.deliver import end
-from skitter.celery.intake import open_pages
 from skitter.errors import JobMissing, SkitterError, UsageError
 from skitter.frontier.crew import log
 from skitter.frontier.dead import dead_letters
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
     from skitter.celery.office import Office
-    from skitter.celery.options import MapOptions, Pace
+    from skitter.celery.options import MapOptions
     from skitter.frontier.frontier import Frontier
 
 #: A reducer that was not heard of for so long is run again by another process.
@@ -98,9 +97,8 @@ def charge_of(context: dict[str, Any], reducer: dict[str, Any], options: MapOpti
     )
 
 
-async def begin(office: Office, charge: Charge, urls: Sequence[str], pace: Pace) -> None:
+async def begin(office: Office, frontier: Frontier, charge: Charge, urls: Sequence[str]) -> None:
     """Put the pages into a job of their own. A message that comes again changes nothing."""
-    frontier = await open_pages(office, charge, pace)
     await feed(frontier, [frontier.offer(Request(url=url)) for url in urls], wait=False)
     await take_charge(frontier.shards[0].server, charge)
     await look_after(office, charge)

@@ -6,20 +6,28 @@ from typing import Any
 
 import msgspec
 
+from skitter.celery.backend import QUEUED, has_backend, known_of
 from skitter.celery.charges import read_charge
 from skitter.celery.factory import default_app
 from skitter.celery.office import office_of
-from skitter.celery.tasks import QUEUED
 from skitter.errors import JobMissing
+from skitter.frontier.control import read_birth
 from skitter.frontier.crew import FETCHING, crew
 from skitter.frontier.jobs import open_job
+
+PURGED = "PURGED"
+NO_BACKEND = (
+    "this app has no result backend, so nobody knows what became of its tasks: give it one, or ask "
+    "for a job by its name."
+)
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about an id."""
 
     id: str
-    state: str  # of Celery, or QUEUED; of a job: run, pause, drain, cancel, finished
+    #: Of Celery, or QUEUED, PURGED or UNKNOWN; of a job: run, pause, drain, cancel, finished.
+    state: str
     url: str | None = None
     error: str | None = None
     job: str | None = None
@@ -32,7 +40,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ready(self) -> bool:
-        return self.state in ("SUCCESS", "FAILURE", "REVOKED", "finished")
+        return self.state in ("SUCCESS", "FAILURE", "REVOKED", PURGED, "finished")
 
 
 def status(id: str, *, app: Any = None) -> Status:
@@ -46,22 +54,26 @@ def status(id: str, *, app: Any = None) -> Status:
 
 
 def _of_task(app: Any, id: str) -> Status:
-    result = app.AsyncResult(id)
-    state, info = result.state, result.info
-    if state != QUEUED or not isinstance(info, dict):
+    if not has_backend(app):
+        return Status(id=id, state="UNKNOWN", error=NO_BACKEND)
+    state, info = known_of(app, id)
+    if state != QUEUED:
         error = str(info) if isinstance(info, BaseException) else None
         return Status(id=id, state=state, error=error)
-    office = office_of(app)
+    office, url = office_of(app), info.get("url")
     try:
-        found = office.run(_of_job(office, id, info["job"]))
+        found = office.run(_of_job(office, id, info["job"], born=info["born"]))
     except JobMissing:
-        found = Status(id=id, state=state)
-    return msgspec.structs.replace(found, state=state, url=info.get("url"))
+        error = f"its job {info['job']} was purged, and it with that: send it again."
+        return Status(id=id, state=PURGED, job=info["job"], url=url, error=error)
+    return msgspec.structs.replace(found, state=state, url=url)
 
 
-async def _of_job(office: Any, id: str, job: str) -> Status:
+async def _of_job(office: Any, id: str, job: str, *, born: str = "") -> Status:
     server = await office.server()
     frontier = await open_job(server, job)
+    if born and born != await read_birth(frontier):
+        raise JobMissing(job, [])  # another job has its name now
     stats = await frontier.stats()
     over = stats.crawled and await read_charge(server, job) is None  # loaded and delivered too
     return Status(

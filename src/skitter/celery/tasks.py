@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from celery import Task
 from celery.exceptions import Ignore
+from celery.states import READY_STATES
 from kombu.exceptions import EncodeError, OperationalError
 
 from skitter.celery import intake, pump, reduce
+from skitter.celery.backend import QUEUED, known_of
 from skitter.celery.care import look_after_all, note_room
 from skitter.celery.config import HARD_LIMIT_S, SOFT_LIMIT_S
 from skitter.celery.lifecycle import minding_sigterm
@@ -21,12 +23,12 @@ from skitter.celery.options import (
     check_pages,
 )
 from skitter.errors import ServerUnreachable, UsageError
+from skitter.frontier.control import read_birth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-#: The state of a task whose pages wait in the frontier for their turn, or are being fetched.
-QUEUED = "QUEUED"
+    from skitter.frontier.frontier import Frontier
 
 
 class Checked(Task):  # type: ignore[misc]  # Celery has no types
@@ -71,10 +73,23 @@ def scrape(self: Any, url: str, **options: Any) -> None:
     """
     wanted = ScrapeOptions.of(options)
     office, charge = office_of(self.app), intake.service_charge(wanted)
-    self.update_state(state=QUEUED, meta={"url": url, "job": charge.job})
-    context = intake.context_of(self.request)
-    office.run(intake.hand_over_one(office, charge, url, wanted, context))
+    frontier = office.run(intake.open_pages(office, charge))
+    _queue(self, frontier, {"url": url})
+    request = intake.request_of(url, wanted, intake.context_of(self.request))
+    office.run(intake.hand_over_one(office, frontier, charge, request))
     raise Ignore  # its end comes with the page: see deliver.py
+
+
+def _queue(task: Any, frontier: Frontier, facts: dict[str, Any]) -> None:
+    """Note that a task waits in the frontier, before it does: its end must not be overwritten, nor
+    by a message that comes again."""
+    office, id = office_of(task.app), task.request.id
+    state, noted = known_of(task.app, id)
+    if state in READY_STATES:
+        raise Ignore  # the message came again
+    facts |= {"job": frontier.job, "born": office.run(read_birth(frontier))}
+    if (state, noted) != (QUEUED, facts):
+        task.update_state(state=QUEUED, meta=facts)
 
 
 class ScrapeMany(Checked):
@@ -122,15 +137,14 @@ class MapReduce(Checked):
 
 def map_reduce(self: Any, urls: list[str], reducer: dict[str, Any], **options: Any) -> None:
     """Begin a map_reduce; its end comes with the reducer's."""
-    if self.AsyncResult(self.request.id).ready():
-        raise Ignore  # the message came again
     context = intake.context_of(self.request)
     context.pop("args")  # all those URLs
     wanted = MapOptions.of(options)
     charge = reduce.charge_of(context, reducer, wanted)
-    self.update_state(state=QUEUED, meta={"job": charge.job})
     office = office_of(self.app)
-    office.run(reduce.begin(office, charge, urls, wanted))
+    frontier = office.run(intake.open_pages(office, charge, wanted))
+    _queue(self, frontier, {})
+    office.run(reduce.begin(office, frontier, charge, urls))
     raise Ignore
 
 

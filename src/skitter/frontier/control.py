@@ -76,6 +76,12 @@ async def read_controls(frontier: Frontier) -> list[dict[str, str]]:
     return await side_by_side(read_control(shard) for shard in frontier.shards)
 
 
+async def read_birth(frontier: Frontier) -> str:
+    """Sets a job apart from one of the same name that was purged."""
+    shard = frontier.shards[0]
+    return (await shard.server.command("HGET", shard.keys.key("control"), "born") or b"").decode()
+
+
 async def set_adopted(frontier: Frontier) -> None:
     """What the job has seen was numbered by scrapy-redis: its nodes go on like that."""
     await _write(frontier, {"adopted": 1})
