@@ -10,6 +10,7 @@ import pytest
 
 from crawl.conftest import until
 from engine_celery.conftest import Station, open_station
+from skitter.celery import make_app, status
 from skitter.celery.charges import Charge, drop_charge, read_charge, take_charge
 from skitter.celery.office import office_of
 from skitter.celery.pump import Message, pump
@@ -126,3 +127,16 @@ def test_a_message_that_finds_nobody_in_charge_gives_its_ticket_back(quiet, job)
     quiet.run(pump(office_of(quiet.app), late))
 
     assert tickets(quiet, job) == 0
+
+
+def test_an_app_without_a_result_backend_maps_and_says_what_it_cannot_know(quiet):
+    app = make_app(quiet.settings, result_backend=None)
+    reducer = dict(app.tasks["skitter.summarize"].s())
+
+    begun = app.tasks["skitter.map_reduce"].apply((["http://a.test/"], reducer), throw=True)
+    asked = status("some-id", app=app)
+    office_of(app).close()
+
+    assert quiet.stats(f"map-{begun.id}").seen == 1
+    assert asked.state == "UNKNOWN"
+    assert "no result backend" in (asked.error or "")
