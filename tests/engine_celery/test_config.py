@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from celery import Celery
 
-from skitter.celery import CelerySettings, Queues, make_app, register
+from skitter.celery import CelerySettings, Queues, make_app, register, scrape, summarize
 from skitter.celery.care import wanted_pumps
 from skitter.celery.charges import Charge
 from skitter.celery.config import HARD_LIMIT_S, beside
@@ -83,6 +83,15 @@ def test_an_app_of_a_team_keeps_its_configuration_and_gets_our_tasks():
     assert app.tasks["skitter.pump"].acks_late is True
     assert app.tasks["skitter.pump"].time_limit == HARD_LIMIT_S
     assert "skitter.pump" not in Celery("another", set_as_current=False).tasks
+
+
+def test_tasks_that_were_imported_first_are_those_of_the_app_that_is_registered_later():
+    for name in ("one", "two"):
+        app = register(Celery(name, broker="redis://h/5", backend="redis://h/6"))
+
+        assert scrape.app is app
+        assert scrape.s("http://a.test/").type.app is app
+        assert summarize.name == "skitter.summarize"
 
 
 def stats(pending: int, state: State = State.RUN) -> Stats:

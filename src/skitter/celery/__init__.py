@@ -31,6 +31,8 @@ try:
 except ModuleNotFoundError:
     raise UsageError("Celery is not installed: pip install 'skitter[celery]'") from None
 
+from celery.local import Proxy
+
 from skitter.celery.config import CelerySettings, Queues
 from skitter.celery.factory import default_app, make_app, register
 from skitter.celery.reduce import map_reduce
@@ -38,20 +40,23 @@ from skitter.celery.status import Status, status
 
 if TYPE_CHECKING:
     app: Any
-    crawl: Any
-    scrape: Any
-    scrape_many: Any
-    summarize: Any
 
-_TASKS = ("crawl", "scrape", "scrape_many", "summarize")
+
+def _task(name: str) -> Any:
+    """Looked up at each use: whoever imports it before `register(app)` still gets that app's."""
+    return Proxy(lambda: default_app().tasks[f"skitter.{name}"])
+
+
+crawl = _task("crawl")
+scrape = _task("scrape")
+scrape_many = _task("scrape_many")
+summarize = _task("summarize")
 
 
 def __getattr__(name: str) -> Any:
-    """`app` and its tasks are made when somebody asks for them: an import connects to nothing."""
+    """`app` is made when somebody asks for it: an import connects to nothing."""
     if name == "app":
         return default_app()
-    if name in _TASKS:
-        return default_app().tasks[f"skitter.{name}"]
     raise AttributeError(f"module 'skitter.celery' has no attribute {name!r}")
 
 
