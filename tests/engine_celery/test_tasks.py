@@ -14,7 +14,9 @@ from celery.signals import after_task_publish as task_sent
 
 from crawl.conftest import until
 from skitter.celery import map_reduce, status
+from skitter.celery.charges import read_charges
 from skitter.celery.deliver import ScrapeFailed
+from skitter.celery.office import office_of
 from skitter.celery.reduce import ReducerFailed
 from skitter.errors import BadOption, BadURL, SpiderError, UsageError
 from skitter.frontier.jobs import purge_job
@@ -180,6 +182,16 @@ def test_a_thousand_urls_are_one_message_and_all_stored_once(busy):
     assert not busy.audit("many").problems
     again = busy.scrape_many(urls, job="many", out="many.db")
     assert again.get(timeout=WAIT_S) == {"job": "many", "new": 0, "known": 1000}
+
+
+def test_no_urls_and_no_seeds_take_no_place(busy):
+    none = busy.scrape_many([], job="none")
+    seedless = busy.crawl.delay("engine_celery.helper_spiders:titles")
+
+    assert none.get(timeout=WAIT_S) == {"job": "none", "new": 0, "known": 0}
+    assert seedless.get(timeout=WAIT_S) == {"job": "titles", "new": 0, "known": 0}
+    charges = busy.run(read_charges(busy.run(office_of(busy.app).server())))
+    assert {"none", "titles"}.isdisjoint(charge.job for charge in charges)
 
 
 def test_map_reduce_runs_the_reducer_over_all_pages_and_leaves_nothing(busy):

@@ -91,6 +91,8 @@ async def hand_over_one(
 
 async def hand_over_many(office: Office, urls: Sequence[str], options: ManyOptions) -> HandedOver:
     """Pages for a job; those it knows are left alone."""
+    if not urls:
+        return HandedOver(job=options.job, new=0, known=0)
     charge = Charge(
         job=options.job,
         kind="pages",
@@ -120,6 +122,8 @@ async def begin_crawl(office: Office, options: CrawlOptions) -> HandedOver:
     before = await frontier.stats()
     private = await offer_seeds(frontier, spider)
     after = await frontier.stats()
+    if not (after.seen or after.fed):  # a job that never had a URL never ends
+        return HandedOver(job=frontier.job, new=0, known=0)
     charge = Charge(
         job=frontier.job,
         target=options.spider,
