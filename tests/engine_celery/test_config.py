@@ -11,7 +11,7 @@ import pytest
 from celery import Celery
 
 from skitter.celery import CelerySettings, Queues, make_app, register, scrape, summarize
-from skitter.celery.care import wanted_pumps
+from skitter.celery.care import Room, wanted_pumps
 from skitter.celery.charges import Charge
 from skitter.celery.config import HARD_LIMIT_S, beside
 from skitter.errors import BadOption
@@ -116,13 +116,31 @@ def stats(pending: int, state: State = State.RUN) -> Stats:
 def test_the_number_of_pumps_follows_wish_room_and_work(asked, wish, room, waiting, wanted):
     charge = Charge(job="j", pumps=asked)
 
-    assert wanted_pumps(charge, stats(waiting), wish=wish, room=room) == wanted
+    assert wanted_pumps(charge, stats(waiting), wish=wish, room=Room(places=room)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("places", "others", "jobs", "free", "crowded"),
+    [
+        (8, 0, 1, 7, False),
+        (8, 2, 2, 5, False),  # what another job leaves
+        (8, 7, 2, 3, True),  # it has more than its share
+        (4, 2, 3, 1, False),
+        (2, 1, 2, 0, True),  # two jobs, and one place for other tasks
+        (1, 0, 1, 0, False),  # alone it need not hurry
+        (1, 2, 3, 0, True),
+    ],
+)
+def test_jobs_share_all_places_but_one(places, others, jobs, free, crowded):
+    room = Room(places=places, others=others, jobs=jobs)
+
+    assert (room.free, room.is_crowded) == (free, crowded)
 
 
 def test_one_pump_waits_while_a_job_is_paused():
     charge = Charge(job="j", pumps=5)
 
-    assert wanted_pumps(charge, stats(900, State.PAUSE), wish=None, room=9) == 1
+    assert wanted_pumps(charge, stats(900, State.PAUSE), wish=None, room=Room(places=9)) == 1
 
 
 def test_without_the_extra_its_install_command_is_told(tmp_path):

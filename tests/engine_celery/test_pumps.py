@@ -11,7 +11,10 @@ import pytest
 from crawl.conftest import until
 from engine_celery.conftest import Station, open_station
 from skitter.celery import make_app, status
+from skitter.celery import pump as pumping
+from skitter.celery.care import note_room
 from skitter.celery.charges import Charge, drop_charge, read_charge, take_charge
+from skitter.celery.config import PUMP_S
 from skitter.celery.office import office_of
 from skitter.celery.pump import Message, pump
 from skitter.errors import JobMissing, SpiderError
@@ -140,3 +143,20 @@ def test_an_app_without_a_result_backend_maps_and_says_what_it_cannot_know(quiet
     assert quiet.stats(f"map-{begun.id}").seen == 1
     assert asked.state == "UNKNOWN"
     assert "no result backend" in (asked.error or "")
+
+
+def test_a_pump_goes_home_early_when_others_wait_for_its_place(quiet, job, monkeypatch):
+    monkeypatch.setattr(pumping, "TURN_S", 0.2)
+    monkeypatch.setattr(pumping, "RENEW_S", 0.1)
+    quiet.run(note_room(server_of(quiet), "here", 2))
+    quiet.on_job(job, lambda frontier: set_state(frontier, State.PAUSE))
+    charged(quiet, job, kind="pages")
+    quiet.make_job("waiting")
+    charged(quiet, "waiting", kind="pages")
+    message(quiet, "waiting")
+
+    done = start(quiet, job).result(timeout=60)
+    quiet.run(drop_charge(server_of(quiet), "waiting"))
+
+    assert done["seconds"] < PUMP_S
+    assert tickets(quiet, job) == 1  # of its next turn

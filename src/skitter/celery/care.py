@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kombu.exceptions import OperationalError
 
 from skitter.celery.charges import (
+    count_pumps,
     drop_charge,
     has_finale,
     is_over,
@@ -80,7 +82,7 @@ async def look_after_all(office: Office) -> None:
 async def send_pumps(office: Office, frontier: Frontier, charge: Charge, stats: Stats) -> None:
     """Those that are missing; those too many lose their tickets."""
     await take_back(frontier)
-    room = await read_room(frontier.shards[0].server)
+    room = await look_for_room(frontier.shards[0].server, charge.job)
     wish = await wanted_workers(frontier)
     wanted = wanted_pumps(charge, stats, wish=wish, room=room)
     for ticket in await issue_tickets(frontier, wanted, ttl_s=SENT_S):
@@ -110,17 +112,44 @@ async def send(office: Office, frontier: Frontier, charge: Charge, task: str, *w
         await log(frontier, "warning", f"celery-{os.getpid()}", f"the broker is away: {error}")
 
 
-def wanted_pumps(charge: Charge, stats: Stats, *, wish: int | None, room: int) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """How many tasks all workers run at a time, and which of those are pumps of other jobs."""
+
+    places: int
+    others: int = 0  # pumps
+    jobs: int = 1  # with pumps, this one among them
+
+    @property
+    def free(self) -> int:
+        """For the pumps of this job: what the others leave, or its share if they have more than
+        theirs; they give it back. One place is for other tasks."""
+        return max(self.places - 1 - self.others, (self.places - 1) // self.jobs)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Jobs take turns, and other tasks wait as well."""
+        return self.jobs > 1 and self.others + 1 > max(1, self.places - 1)
+
+
+def wanted_pumps(charge: Charge, stats: Stats, *, wish: int | None, room: Room) -> int:
     """What the operator wished (`skitter scale`), or the caller; otherwise as many as the work is
-    worth, leaving one place free for other tasks. Never more than there is room for. Pure."""
+    worth and as there is room for. Pure."""
     if stats.state is State.PAUSE:
         return 1  # it waits for the job to be resumed
     asked = charge.pumps if wish is None else wish
     if asked:
-        return min(asked, room) if room else asked
+        return min(asked, room.places) if room.places else asked
     waiting = stats.pending - stats.shelved + stats.delayed + stats.leased
     worth = -(-waiting // REQUESTS_PER_WORKER)
-    return max(1, min(room - 1, worth))
+    return max(1, min(room.free, worth))
+
+
+async def look_for_room(server: Server, job: str) -> Room:
+    """As a job sees it."""
+    pumps = {name: number for name, number in (await count_pumps(server)).items() if number}
+    pumps.pop(job, None)
+    return Room(places=await read_room(server), others=sum(pumps.values()), jobs=len(pumps) + 1)
 
 
 async def note_room(server: Server, machine: str, places: int) -> None:

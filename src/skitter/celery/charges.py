@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from skitter.frontier.keys import PUMPED
+from skitter.frontier.tickets import count_tickets
 
 if TYPE_CHECKING:
     from skitter.frontier.connection import Server
@@ -70,6 +71,12 @@ async def read_charge(server: Server, job: str) -> Charge | None:
 async def read_charges(server: Server) -> list[Charge]:
     raw = await server.command("HGETALL", PUMPED)
     return [msgspec.json.decode(value, type=Charge) for value in raw.values()]
+
+
+async def count_pumps(server: Server) -> dict[str, int]:
+    """How many pumps each job has, at work or on their way."""
+    jobs = await server.command("HKEYS", PUMPED)
+    return await count_tickets(server, [job.decode() for job in jobs])
 
 
 async def drop_charge(server: Server, job: str) -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
-from skitter.celery.care import confirm_room, look_again, send_pumps
+from skitter.celery.care import confirm_room, look_again, look_for_room, send_pumps
 from skitter.celery.charges import read_charge
 from skitter.celery.config import GRACE_S, PUMP_S
 from skitter.celery.unload import GONE, unloading
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 ALIVE_S = 12.0
 RENEW_S = 3.0
 LOOK_S = 0.2
+#: A pump works at least so long, also when others wait for its place.
+TURN_S = 5.0
 #: How long a pump of `scrape` waits for more work: the next caller finds it running.
 LINGER_S = 2.0
 
@@ -127,13 +129,15 @@ async def _work(office: Office, desk: Desk, message: Message) -> None:
 
 
 async def _mind(office: Office, desk: Desk, worker: Worker, message: Message) -> None:
-    """Stop when Celery shuts down, or when there are pumps too many."""
-    looked_at = time.monotonic()
+    """Stop when Celery shuts down, when there are pumps too many, or when others wait."""
+    looked_at = began = time.monotonic()
     while not office.closing:
         await asyncio.sleep(LOOK_S)
         if time.monotonic() - looked_at > RENEW_S:
             looked_at = time.monotonic()
             if not await _goes_on(office, desk, message):
+                break
+            if looked_at - began > TURN_S and await _is_waited_for(desk):
                 break
     worker.stop()
 
@@ -153,6 +157,14 @@ async def _goes_on(office: Office, desk: Desk, message: Message) -> bool:
         return await renew_ticket(frontier, message.ticket, ttl_s=ALIVE_S)
     except SkitterError as error:
         return error.retryable  # the server is away: the worker waits for it
+
+
+async def _is_waited_for(desk: Desk) -> bool:
+    """There are more jobs than places: the next message of this one goes behind theirs."""
+    try:
+        return (await look_for_room(desk.frontier.shards[0].server, desk.charge.job)).is_crowded
+    except SkitterError:
+        return False
 
 
 async def _go_home_when_idle(desk: Desk, worker: Worker) -> None:

@@ -10,9 +10,13 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
+from skitter.frontier.keys import ShardKeys
 from skitter.frontier.wire import ms
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
 
 
@@ -34,6 +38,14 @@ async def return_ticket(frontier: Frontier, ticket: str) -> None:
     """Its pump has ended."""
     shard = frontier.shards[0]
     await shard.server.command("ZREM", shard.keys.key("tickets"), ticket)
+
+
+async def count_tickets(server: Server, jobs: Iterable[str]) -> dict[str, int]:
+    """How many tickets of each job are good."""
+    seconds, micros = await server.command("TIME")
+    now_ms = int(seconds) * 1000 + int(micros) // 1000
+    keys = {job: ShardKeys(job, 0).key("tickets") for job in jobs}
+    return {job: await server.command("ZCOUNT", key, now_ms, "+inf") for job, key in keys.items()}
 
 
 async def void_tickets(frontier: Frontier) -> None:
