@@ -15,6 +15,7 @@ from skitter.celery import pump as pumping
 from skitter.celery.care import note_room
 from skitter.celery.charges import Charge, drop_charge, read_charge, take_charge
 from skitter.celery.config import PUMP_S
+from skitter.celery.lifecycle import Watch
 from skitter.celery.office import office_of
 from skitter.celery.pump import Message, pump
 from skitter.errors import JobMissing, SpiderError
@@ -143,6 +144,34 @@ def test_an_app_without_a_result_backend_maps_and_says_what_it_cannot_know(quiet
     assert quiet.stats(f"map-{begun.id}").seen == 1
     assert asked.state == "UNKNOWN"
     assert "no result backend" in (asked.error or "")
+
+
+def waiting(app: Any, queue: str) -> int:
+    """Messages in a queue of the broker."""
+    with app.connection_for_read() as connection:
+        return int(connection.default_channel.queue_declare(queue).message_count)
+
+
+def test_a_watch_that_nobody_took_is_not_sent_again_at_once(quiet):
+    before = waiting(quiet.app, "http")
+    watch = Watch(quiet.app, "here", 2)
+
+    for _ in range(3):
+        watch.send()
+
+    assert waiting(quiet.app, "http") == before + 1
+
+
+def test_the_routes_of_a_team_come_before_our_queues(quiet):
+    routes = {"skitter.*": {"queue": "crawl"}}
+    app = make_app(quiet.settings, task_routes=routes)
+
+    app.tasks["skitter.scrape"].delay("http://a.test/")
+    Watch(app, "here", 2).send()
+    app.tasks["skitter.scrape"].apply_async(("http://a.test/",), queue="now")
+
+    assert (waiting(app, "crawl"), waiting(app, "now")) == (2, 1)
+    app.close()
 
 
 def test_a_pump_goes_home_early_when_others_wait_for_its_place(quiet, job, monkeypatch):

@@ -20,6 +20,7 @@ from skitter.celery.office import office_of
 from skitter.celery.reduce import ReducerFailed
 from skitter.errors import BadOption, BadURL, SpiderError, UsageError
 from skitter.frontier.jobs import purge_job
+from skitter.frontier.keys import ROOMS
 
 pytestmark = pytest.mark.timeout(120)
 WAIT_S = 40
@@ -278,6 +279,17 @@ def test_status_of_a_page_that_waits_says_where(busy):
 
     assert (seen.state, seen.job, seen.url) == ("QUEUED", "scrape", busy.page("/about?paused"))
     assert result.get(timeout=WAIT_S)["status"] == 200
+
+
+def test_a_worker_of_other_queues_is_no_room_for_pumps(busy):
+    server = busy.run(office_of(busy.app).server())
+    before = busy.run(server.command("HKEYS", ROOMS))
+
+    emails = busy.worker("-c", "1", "-Q", "emails")
+    busy.scrape.delay(busy.page("/about?emails")).get(timeout=WAIT_S)
+
+    assert busy.run(server.command("HKEYS", ROOMS)) == before
+    busy.end(emails)
 
 
 def test_pumps_are_seen_in_status_beside_our_own_workers(busy):

@@ -7,6 +7,8 @@ scrape.delay("https://example.com/").get()
 
 config     where broker and results live, and every setting we ship, each with its reason
 factory    make_app, and register for the app that a team already has
+routing    which queue a task goes to
+backend    what Celery's result backend knows of a task
 tasks      all tasks in one list, with their options
 office     what one process keeps open: an event loop in a thread, the server, desks for jobs
 charges    which jobs Celery works on, and what its pumps have to know about each

@@ -24,6 +24,7 @@ from skitter.celery.charges import (
     read_charge,
     read_charges,
 )
+from skitter.celery.routing import destination
 from skitter.errors import JobClosed, JobMissing
 from skitter.fleet.plan import REQUESTS_PER_WORKER
 from skitter.frontier.crew import heartbeats, leave, log, server_time, wanted_workers
@@ -104,7 +105,8 @@ async def send(office: Office, frontier: Frontier, charge: Charge, task: str, *w
     queue = queues.browser if charge.browser else queues.http
 
     def publish() -> None:
-        office.app.tasks[task].apply_async((charge.job, *words), queue=queue)
+        where = destination(office.app, task, queue)
+        office.app.tasks[task].apply_async((charge.job, *words), **where)
 
     try:
         await asyncio.to_thread(publish)  # it blocks

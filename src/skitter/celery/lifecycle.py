@@ -5,19 +5,24 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from celery import signals
 
-from skitter.celery.care import WATCH_S
+from skitter.celery.care import SILENCE_S, WATCH_S
 from skitter.celery.office import office_of
+from skitter.celery.routing import destination, is_consumed
 from skitter.valkey import hold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from skitter.celery.office import Office
+
+WATCH = "skitter.watch"
+AGAIN_S = SILENCE_S - WATCH_S
 
 
 class Lifecycle:
@@ -45,18 +50,13 @@ class Lifecycle:
             self._held.enter_context(hold(where.directory))
 
     def begin_watch(self, sender: Any, **_: Any) -> None:
-        """Now, and every few seconds. It is a message and no thread: a process that forks children
-        should have none."""
-        if sender.app is not self._app:
-            return
-        words = (sender.hostname, sender.controller.concurrency)
+        """Now, and every few seconds. A worker that takes other queues keeps none, and is no room
+        for pumps: its messages would pile up where nobody takes them."""
         queue = self._office.settings.queues.http
-
-        def watch() -> None:
-            self._app.tasks["skitter.watch"].apply_async(words, queue=queue, expires=10 * WATCH_S)
-
-        watch()
-        sender.timer.call_repeatedly(WATCH_S, watch)
+        if sender.app is self._app and is_consumed(self._app, WATCH, queue):
+            watch = Watch(self._app, sender.hostname, sender.controller.concurrency)
+            watch.send()
+            sender.timer.call_repeatedly(WATCH_S, watch.send)
 
     def announce(self, **_: Any) -> None:
         self._office.announce_close()
@@ -68,6 +68,24 @@ class Lifecycle:
         if sender.app is self._app:
             self._office.close()
             self._held.close()
+
+
+class Watch:
+    """A worker's messages to itself. They are messages and no thread: a process that forks children
+    should have none."""
+
+    def __init__(self, app: Any, machine: str, places: int) -> None:
+        self._app, self._office, self._words = app, office_of(app), (machine, places)
+        self._sent_at = -AGAIN_S
+
+    def send(self) -> None:
+        """Unless the last one still waits. Another worker may have run it, so not for ever."""
+        if self._office.watch_waits and time.monotonic() - self._sent_at < AGAIN_S:
+            return
+        self._sent_at = time.monotonic()
+        self._office.watch_waits = True
+        where = destination(self._app, WATCH, self._office.settings.queues.http)
+        self._app.tasks[WATCH].apply_async(self._words, expires=10 * WATCH_S, **where)
 
 
 @contextmanager

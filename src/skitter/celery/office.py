@@ -36,6 +36,7 @@ T = TypeVar("T")
 CLOSE_S = 5.0
 #: Jobs that a process keeps warm; a service sees few, a stream of small map_reduces many.
 MOST_DESKS = 8
+CLOSING, WATCHING = 0, 1  # flags
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class Office:
         self._stack = AsyncExitStack()
         self._server: Server | None = None
         self._desks: dict[str, list[Desk]] = {}
-        self._closing = mmap.mmap(-1, 1)  # shared with the children that Celery forks
+        self._flags = mmap.mmap(-1, 2)  # shared with the children that Celery forks
         self._leaving = False
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
@@ -90,11 +91,11 @@ class Office:
     @property
     def closing(self) -> bool:
         """We were told to stop: hand back, finish up."""
-        return self._leaving or self._closing[:1] == b"\1"
+        return self._leaving or bool(self._flags[CLOSING])
 
     def announce_close(self) -> None:
         """The worker stops, with all its processes."""
-        self._closing[:1] = b"\1"
+        self._flags[CLOSING] = 1
 
     def leave(self) -> None:
         """This process alone is to end; see `go_if_told`."""
@@ -102,8 +103,17 @@ class Office:
 
     def go_if_told(self) -> None:
         """End this process, if it alone was told to; otherwise its parent sees to it."""
-        if self._leaving and self._closing[:1] != b"\1":
+        if self._leaving and not self._flags[CLOSING]:
             raise SystemExit(0)
+
+    @property
+    def watch_waits(self) -> bool:
+        """The worker's last watch has not run in one of its processes."""
+        return bool(self._flags[WATCHING])
+
+    @watch_waits.setter
+    def watch_waits(self, waits: bool) -> None:
+        self._flags[WATCHING] = waits
 
     def close(self) -> None:
         """Close everything and end the thread. Afterwards it may be used again."""

@@ -22,6 +22,7 @@ from skitter.celery.options import (
     ScrapeOptions,
     check_pages,
 )
+from skitter.celery.routing import destination
 from skitter.errors import ServerUnreachable, UsageError
 from skitter.frontier.control import read_birth
 
@@ -42,7 +43,8 @@ class Checked(Task):  # type: ignore[misc]  # Celery has no types
         if "priority" in options:  # the frontier's: brokers disagree on which end comes first
             given["priority"] = options.pop("priority")
         self.check(*(args or ()), **given)
-        options.setdefault("queue", office_of(self.app).settings.queues.http)
+        queue = office_of(self.app).settings.queues.http
+        options = destination(self.app, self.name, queue) | options
         try:
             return super().apply_async(args, given, *rest, **options)
         except EncodeError as error:
@@ -182,6 +184,7 @@ def run_pump(self: Any, job: str, ticket: str) -> pump.Pumped:
 def watch(self: Any, machine: str, places: int) -> None:
     """A worker's message to itself, every few seconds: are there pumps where there is work?"""
     office = office_of(self.app)
+    office.watch_waits = False
 
     async def look() -> None:
         await note_room(await office.server(), machine, places)
