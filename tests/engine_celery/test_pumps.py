@@ -23,6 +23,7 @@ from skitter.frontier.control import set_state
 from skitter.frontier.crew import crew, read_log
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import purge_job
+from skitter.frontier.scan import scan_keys
 from skitter.frontier.tickets import issue_tickets, void_tickets
 from skitter.model import Request, State
 
@@ -144,6 +145,19 @@ def test_an_app_without_a_result_backend_maps_and_says_what_it_cannot_know(quiet
     assert quiet.stats(f"map-{begun.id}").seen == 1
     assert asked.state == "UNKNOWN"
     assert "no result backend" in (asked.error or "")
+
+
+@pytest.mark.filterwarnings("ignore:Call to deprecated setex")  # by Celery's backend
+def test_pages_that_are_handed_over_one_by_one_are_one_client_to_the_server(quiet):
+    async def clients(frontier: Frontier) -> int:
+        keys = {key async for key in scan_keys(frontier.shards[0])}
+        return sum(":recent" in key for key in keys)
+
+    for number in range(5):
+        quiet.scrape.apply((f"http://a.test/{number}",), throw=True)
+
+    assert quiet.stats("scrape").seen == 5
+    assert quiet.on_job("scrape", clients) == 1
 
 
 def waiting(app: Any, queue: str) -> int:

@@ -29,7 +29,6 @@ from skitter.errors import JobClosed, JobMissing
 from skitter.fleet.plan import REQUESTS_PER_WORKER
 from skitter.frontier.crew import heartbeats, leave, log, server_time, wanted_workers
 from skitter.frontier.forfeit import forfeit
-from skitter.frontier.jobs import open_job
 from skitter.frontier.keys import ROOMS
 from skitter.frontier.tickets import issue_tickets
 from skitter.model import State
@@ -53,7 +52,7 @@ SILENT_S = 30.0
 async def look_after(office: Office, charge: Charge) -> None:
     """Send the pumps that are missing; let go of a job that is over."""
     try:
-        frontier = await open_job(await office.server(), charge.job)
+        frontier = await office.frontier(charge.job)
     except JobMissing:  # purged
         await drop_charge(await office.server(), charge.job)
         return

@@ -19,7 +19,7 @@ from skitter.celery.envelope import ALONE, TASK, known_spider
 from skitter.errors import JobMissing
 from skitter.frontier.feed import feed
 from skitter.frontier.finale import reopen_finale
-from skitter.frontier.jobs import create_job, open_job
+from skitter.frontier.jobs import create_job
 from skitter.model import Added, Request
 from skitter.settings import JobOptions, Layout
 from skitter.spider import load_spider
@@ -148,9 +148,8 @@ async def begin_crawl(office: Office, options: CrawlOptions) -> HandedOver:
 async def open_pages(office: Office, charge: Charge, pace: Pace | None = None) -> Frontier:
     """The job of a charge without links. A new one is as polite as the call says, or the spider, or
     the app; what an operator changed since stays."""
-    server = await office.server()
     try:
-        return await open_job(server, charge.job)
+        return await office.frontier(charge.job)
     except JobMissing:
         spider = known_spider(charge.target)
         usual = spider.politeness if charge.target else office.settings.politeness
@@ -158,7 +157,8 @@ async def open_pages(office: Office, charge: Charge, pace: Pace | None = None) -
         options = JobOptions(politeness=polite, retries=spider.retries, limits=ALONE)
         options = _bounded(options) if charge.kind == "pages" else options
         layout = Layout(canonical=spider.canonical)
-        return await create_job(server, charge.job, options=options, layout=layout)
+        await create_job(await office.server(), charge.job, options=options, layout=layout)
+        return await office.frontier(charge.job)
 
 
 def _bounded(options: JobOptions) -> JobOptions:

@@ -36,6 +36,7 @@ T = TypeVar("T")
 CLOSE_S = 5.0
 #: Jobs that a process keeps warm; a service sees few, a stream of small map_reduces many.
 MOST_DESKS = 8
+MOST_FRONTIERS = 64
 CLOSING, WATCHING = 0, 1  # flags
 
 
@@ -72,6 +73,7 @@ class Office:
         self._stack = AsyncExitStack()
         self._server: Server | None = None
         self._desks: dict[str, list[Desk]] = {}
+        self._frontiers: dict[str, Frontier] = {}
         self._flags = mmap.mmap(-1, 2)  # shared with the children that Celery forks
         self._leaving = False
 
@@ -137,6 +139,19 @@ class Office:
                 )
         return self._server
 
+    async def frontier(self, job: str) -> Frontier:
+        """A job that exists. Each client leaves a trace on the server, so a process is the same
+        one at each call. Raises JobMissing."""
+        found = await open_job(await self.server(), job)
+        known = self._frontiers.pop(job, found)
+        if known.layout != found.layout:  # purged, and made anew
+            known = found
+        known.options = found.options
+        self._frontiers[job] = known
+        while len(self._frontiers) > MOST_FRONTIERS:
+            self._frontiers.pop(next(iter(self._frontiers)))
+        return known
+
     @asynccontextmanager
     async def desk(self, charge: Charge) -> AsyncIterator[Desk]:
         """A desk for one pump, of its own; it stays for the next one, unless that one failed."""
@@ -182,6 +197,7 @@ class Office:
         for desk in [desk for desks in self._desks.values() for desk in desks]:
             await desk.stack.aclose()
         self._desks.clear()
+        self._frontiers.clear()
         self._server = None
         await self._stack.aclose()
 
@@ -197,7 +213,8 @@ class Office:
     def _begin(self) -> None:
         """Also after a fork: what the parent had open is left to the parent."""
         self._pid = os.getpid()
-        self._opening, self._server, self._desks = asyncio.Lock(), None, {}
+        self._opening, self._server = asyncio.Lock(), None
+        self._desks, self._frontiers = {}, {}
         self._stack = AsyncExitStack()
         self._loop = uvloop.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="skitter", daemon=True).start()

@@ -15,7 +15,6 @@ from skitter.celery.config import GRACE_S, PUMP_S
 from skitter.celery.unload import GONE, unloading
 from skitter.errors import SkitterError
 from skitter.frontier.crew import log
-from skitter.frontier.jobs import open_job
 from skitter.frontier.tickets import renew_ticket, return_ticket
 from skitter.spider.blame import describe
 from skitter.worker.loop import WorkerOptions
@@ -93,7 +92,7 @@ async def _counted(office: Office, desk: Desk, message: Message) -> Pumped:
 async def _give_back(office: Office, message: Message) -> None:
     """Whoever takes charge next need not wait until the ticket has run out."""
     with suppress(*GONE):
-        frontier = await open_job(await office.server(), message.job)
+        frontier = await office.frontier(message.job)
         await return_ticket(frontier, message.ticket)
 
 
@@ -101,7 +100,7 @@ async def _tell(office: Office, message: Message, error: Exception) -> None:
     """Whoever runs `skitter logs` hears of it; the trace is in Celery's log."""
     text = str(error) if isinstance(error, SkitterError) else describe(error)
     with suppress(SkitterError):
-        frontier = await open_job(await office.server(), message.job)
+        frontier = await office.frontier(message.job)
         await log(frontier, "error", f"celery-{os.getpid()}", text)
 
 

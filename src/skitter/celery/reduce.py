@@ -29,7 +29,7 @@ from skitter.frontier.dead import dead_letters
 from skitter.frontier.feed import feed
 from skitter.frontier.finale import Turn, claim_finale, conclude
 from skitter.frontier.items import read_items
-from skitter.frontier.jobs import open_job, purge_job
+from skitter.frontier.jobs import purge_job
 from skitter.model import Request
 from skitter.spider import load_spider
 from skitter.spider.blame import describe, trace
@@ -132,7 +132,7 @@ async def _claim(
     if charge is None:
         return None
     try:
-        frontier = await open_job(server, job)
+        frontier = await office.frontier(job)
         turn, value = await claim_finale(frontier, claim, ttl_s=HOLD_S)
     except JobMissing:  # cleaned up
         await drop_charge(server, job)

@@ -13,7 +13,6 @@ from skitter.celery.office import office_of
 from skitter.errors import JobMissing
 from skitter.frontier.control import read_birth
 from skitter.frontier.crew import FETCHING, crew
-from skitter.frontier.jobs import open_job
 
 PURGED = "PURGED"
 NO_BACKEND = (
@@ -70,12 +69,13 @@ def _of_task(app: Any, id: str) -> Status:
 
 
 async def _of_job(office: Any, id: str, job: str, *, born: str = "") -> Status:
-    server = await office.server()
-    frontier = await open_job(server, job)
+    frontier = await office.frontier(job)
     if born and born != await read_birth(frontier):
         raise JobMissing(job, [])  # another job has its name now
     stats = await frontier.stats()
-    over = stats.crawled and await read_charge(server, job) is None  # loaded and delivered too
+    over = (
+        stats.crawled and await read_charge(frontier.shards[0].server, job) is None
+    )  # loaded and delivered too
     return Status(
         id=id,
         state="finished" if over else stats.state.value,
