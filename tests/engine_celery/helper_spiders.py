@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 
 from skitter import Page, Politeness, Retries, Spider
@@ -46,6 +47,16 @@ slow = Spider("slow", politeness=Politeness(delay_s=0, max_in_flight=100))
 @slow.page
 async def render(page: Page):
     await asyncio.sleep(float(os.environ.get("SLOW_S", "30")))
+    yield {"url": page.url}
+
+
+#: Holds up all other pages of its process.
+blocking = Spider("blocking", politeness=Politeness(delay_s=0, max_in_flight=100))
+
+
+@blocking.page
+async def block(page: Page):
+    time.sleep(float(os.environ.get("BLOCK_S", "1")))  # noqa: ASYNC251
     yield {"url": page.url}
 
 

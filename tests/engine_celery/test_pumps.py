@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +16,7 @@ from crawl.conftest import until
 from engine_celery.conftest import Station, open_station
 from skitter.celery import make_app, status
 from skitter.celery import pump as pumping
-from skitter.celery.care import note_room
+from skitter.celery.care import note_room, take_back
 from skitter.celery.charges import Charge, drop_charge, read_charge, take_charge
 from skitter.celery.config import PUMP_S
 from skitter.celery.lifecycle import Watch
@@ -20,7 +24,7 @@ from skitter.celery.office import office_of
 from skitter.celery.pump import Message, pump
 from skitter.errors import JobMissing, SpiderError
 from skitter.frontier.control import set_state
-from skitter.frontier.crew import crew, read_log
+from skitter.frontier.crew import Heartbeat, beat, crew, read_log
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import purge_job
 from skitter.frontier.scan import scan_keys
@@ -145,6 +149,43 @@ def test_an_app_without_a_result_backend_maps_and_says_what_it_cannot_know(quiet
     assert quiet.stats(f"map-{begun.id}").seen == 1
     assert asked.state == "UNKNOWN"
     assert "no result backend" in (asked.error or "")
+
+
+def test_a_silent_pump_keeps_its_page_while_its_process_lives(quiet, job):
+    """A handler that blocks looks like a process that was killed."""
+
+    async def left_by(frontier: Frontier, pid: int) -> int:
+        name = frontier.shards[0].client
+        host, long_ago = socket.gethostname(), 5.0
+        await beat(
+            frontier,
+            Heartbeat(name=name, host=host, pid=pid, kind="celery", started_at=0, at=long_ago),
+        )
+        await frontier.lease(1, ttl_s=60)
+        await take_back(frontier)
+        return (await frontier.stats()).leased
+
+    pages = [Request(url="http://a.test/"), Request(url="http://b.test/")]
+    quiet.on_job(job, lambda frontier: frontier.add(pages))
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+
+    assert quiet.on_job(job, lambda frontier: left_by(frontier, os.getpid())) == 1
+    assert quiet.on_job(job, lambda frontier: left_by(frontier, gone.pid)) == 1  # the first one's
+
+
+def test_a_handler_that_blocks_is_blamed_in_the_log(quiet, monkeypatch):
+    monkeypatch.setattr(pumping, "STANDSTILL_S", 0.5)
+    monkeypatch.setenv("BLOCK_S", "1")
+    quiet.make_job("blocked")
+    charged(quiet, "blocked", kind="pages", target="engine_celery.helper_spiders:blocking")
+    page = Request(url=quiet.page("/about"))
+    quiet.on_job("blocked", lambda frontier: frontier.add([page]))
+
+    start(quiet, "blocked").result(timeout=60)
+
+    assert quiet.stats("blocked").done == 1
+    assert "a handler blocked all other pages" in said(quiet, "blocked")
 
 
 @pytest.mark.filterwarnings("ignore:Call to deprecated setex")  # by Celery's backend

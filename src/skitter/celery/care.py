@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from skitter.celery.charges import Charge
     from skitter.celery.office import Office
     from skitter.frontier.connection import Server
+    from skitter.frontier.crew import Heartbeat
     from skitter.frontier.frontier import Frontier
     from skitter.model import Stats
 
@@ -90,12 +92,26 @@ async def send_pumps(office: Office, frontier: Frontier, charge: Charge, stats: 
 
 
 async def take_back(frontier: Frontier) -> None:
-    """What pumps held that were killed is handed out again before their leases run out."""
+    """What pumps held that were killed is handed out again before their leases run out. Not while
+    the process lives: a handler blocks it, and has until its lease runs out."""
     now = await server_time(frontier)
     for one in await heartbeats(frontier):
-        if one.kind == "celery" and now - one.at > SILENT_S:
+        if one.kind == "celery" and now - one.at > SILENT_S and not _lives_here(one):
             await forfeit(frontier, one.name)
             await leave(frontier, one.name)
+
+
+def _lives_here(one: Heartbeat) -> bool:
+    """On this machine, where we can see it."""
+    if one.host != socket.gethostname():
+        return False
+    try:
+        os.kill(one.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's
+    return True
 
 
 async def send(office: Office, frontier: Frontier, charge: Charge, task: str, *words: str) -> None:

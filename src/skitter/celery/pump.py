@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 ALIVE_S = 12.0
 RENEW_S = 3.0
 LOOK_S = 0.2
+#: So long no page of a process went on: that was no busy moment, somebody blocked it.
+STANDSTILL_S = 5.0
 #: A pump works at least so long, also when others wait for its place.
 TURN_S = 5.0
 #: How long a pump of `scrape` waits for more work: the next caller finds it running.
@@ -131,7 +133,7 @@ async def _mind(office: Office, desk: Desk, worker: Worker, message: Message) ->
     """Stop when Celery shuts down, when there are pumps too many, or when others wait."""
     looked_at = began = time.monotonic()
     while not office.closing:
-        await asyncio.sleep(LOOK_S)
+        await _notice_standstill(desk)
         if time.monotonic() - looked_at > RENEW_S:
             looked_at = time.monotonic()
             if not await _goes_on(office, desk, message):
@@ -139,6 +141,16 @@ async def _mind(office: Office, desk: Desk, worker: Worker, message: Message) ->
             if looked_at - began > TURN_S and await _is_waited_for(desk):
                 break
     worker.stop()
+
+
+async def _notice_standstill(desk: Desk) -> None:
+    """Nothing of ours runs while a handler blocks; afterwards there is somebody to blame."""
+    before = time.monotonic()
+    await asyncio.sleep(LOOK_S)
+    stood_s = time.monotonic() - before
+    if stood_s > STANDSTILL_S:
+        text = f"a handler blocked all other pages of its process for {stood_s:.0f} s"
+        desk.first.logbook("warning", f"{text}: let it await, or use asyncio.to_thread")
 
 
 async def _goes_on(office: Office, desk: Desk, message: Message) -> bool:
