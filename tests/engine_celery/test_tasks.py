@@ -13,7 +13,7 @@ from celery import chain, chord, group
 from celery.signals import after_task_publish as task_sent
 
 from crawl.conftest import until
-from skitter.celery import map_reduce, status
+from skitter.celery import make_app, map_reduce, status
 from skitter.celery.charges import read_charges
 from skitter.celery.deliver import ScrapeFailed
 from skitter.celery.office import office_of
@@ -185,6 +185,19 @@ def test_a_thousand_urls_are_one_message_and_all_stored_once(busy):
     assert again.get(timeout=WAIT_S) == {"job": "many", "new": 0, "known": 1000}
 
 
+def test_urls_may_come_from_a_generator(busy):
+    sent = busy.scrape_many((url for url in busy.pages(3, "lazy")), job="lazy", delay_s=0)
+
+    assert sent.get(timeout=WAIT_S)["new"] == 3
+
+
+def test_an_eager_app_is_told_that_workers_fetch(busy):
+    app = make_app(busy.settings, task_always_eager=True)
+
+    with pytest.raises(UsageError, match="task_always_eager"):
+        app.tasks["skitter.scrape"].delay("http://a.test/")
+
+
 def test_no_urls_and_no_seeds_take_no_place(busy):
     none = busy.scrape_many([], job="none")
     seedless = busy.crawl.delay("engine_celery.helper_spiders:titles")
@@ -234,7 +247,17 @@ def test_a_countdown_is_waited_for_and_priority_goes_to_the_frontier(busy):
         (lambda s: s.scrape.delay("http://a.test/", colour="red"), UsageError, "colour"),
         (lambda s: s.scrape.delay("http://a.test/", headers={"a": object()}), UsageError, "str"),
         (lambda s: s.scrape.apply_async(("http://a.test/",), priority=5000), BadOption, "5000"),
+        (lambda s: s.scrape("http://a.test/"), UsageError, r"\.delay"),
+        (lambda s: s.scrape.delay(), UsageError, "'url'"),
+        (lambda s: s.scrape.delay("http://a.test/", "b"), UsageError, "too many"),
+        (
+            lambda s: s.scrape.apply_async(("http://a.test/",), countdown="x"),
+            BadOption,
+            "countdown",
+        ),
+        (lambda s: s.scrape.apply_async(("http://a.test/",), eta="x"), BadOption, "eta"),
         (lambda s: s.scrape_many(["http://a.test/", ""]), BadURL, "URL"),
+        (lambda s: s.scrape_many("http://a.test/"), BadOption, "list"),
         (lambda s: s.scrape_many(["http://a.test/"], job="no name"), UsageError, "no name"),
         (lambda s: s.crawl.delay("no_such_module"), SpiderError, "no_such_module"),
         (

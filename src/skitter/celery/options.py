@@ -3,6 +3,8 @@ sentence and nothing reaches the queue, and in the worker, which trusts no messa
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Set
+from datetime import datetime
 from typing import Any, Literal, Self
 
 import msgspec
@@ -123,3 +125,17 @@ def check_pages(urls: Any) -> None:
         if not isinstance(url, str):
             raise BadOption("url", url, "text")
         identify(url)
+
+
+def check_times(options: dict[str, Any]) -> None:
+    """Celery's own options: it would say something about `timedelta`, or `isoformat`."""
+    countdown, eta = options.get("countdown"), options.get("eta")
+    if not isinstance(countdown, int | float | None):
+        raise BadOption("countdown", countdown, "a number of seconds")
+    if not isinstance(eta, datetime | None):
+        raise BadOption("eta", eta, "a datetime")
+
+
+def listed(urls: Any) -> Any:
+    """A generator or a set as a list; whatever else as it came."""
+    return list(urls) if isinstance(urls, Iterator | Set) else urls

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from celery import Task
@@ -21,6 +22,8 @@ from skitter.celery.options import (
     MapOptions,
     ScrapeOptions,
     check_pages,
+    check_times,
+    listed,
 )
 from skitter.celery.routing import destination
 from skitter.errors import ServerUnreachable, UsageError
@@ -42,7 +45,7 @@ class Checked(Task):  # type: ignore[misc]  # Celery has no types
         given = dict(kwargs or {})
         if "priority" in options:  # the frontier's: brokers disagree on which end comes first
             given["priority"] = options.pop("priority")
-        self.check(*(args or ()), **given)
+        self._check_all(args or (), given, options)
         queue = office_of(self.app).settings.queues.http
         options = destination(self.app, self.name, queue) | options
         try:
@@ -55,8 +58,32 @@ class Checked(Task):  # type: ignore[misc]  # Celery has no types
                 "`skitter celery worker`, or check SKITTER_REDIS_URL and SKITTER_BROKER_URL."
             ) from error
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """In a worker it is run; called like a function, it does nothing useful."""
+        if is_call(self):
+            raise UsageError(f"{self.name} is a task: send it with .delay(...), then .get().")
+        return super().__call__(*args, **kwargs)
+
+    def _check_all(self, args: Any, kwargs: dict[str, Any], options: dict[str, Any]) -> None:
+        if self.app.conf.task_always_eager:
+            raise UsageError(
+                f"{self.name} cannot run eagerly, because workers fetch its pages: leave "
+                "task_always_eager out, and start a worker."
+            )
+        check_times(options)
+        try:
+            signature(self.check).bind(*args, **kwargs)
+        except TypeError as error:
+            raise UsageError(f"{self.name}: {error}.") from None
+        self.check(*args, **kwargs)
+
     def check(self, *args: Any, **kwargs: Any) -> None:
         """Raise UsageError for what the task could not work on."""
+
+
+def is_call(task: Any) -> bool:
+    """Whether it is called like a function, and not run by a worker."""
+    return bool(task.request.called_directly and not task.request.id)
 
 
 class Scrape(Checked):
@@ -98,10 +125,18 @@ class ScrapeMany(Checked):
     abstract = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Called like a function it sends its message; in a worker, it is run."""
-        if self.request.called_directly and not self.request.id:
+        """Called like a function it sends its message."""
+        if is_call(self):
             return self.apply_async(args, kwargs)
         return super().__call__(*args, **kwargs)
+
+    def apply_async(self, args: Any = None, kwargs: Any = None, *rest: Any, **options: Any) -> Any:
+        """The URLs may come from anything that can be gone through."""
+        if args:
+            args = (listed(args[0]), *args[1:])
+        elif kwargs and "urls" in kwargs:
+            kwargs = kwargs | {"urls": listed(kwargs["urls"])}
+        return super().apply_async(args, kwargs, *rest, **options)
 
     def check(self, urls: Any, **options: Any) -> None:
         check_pages(urls)
