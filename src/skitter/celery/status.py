@@ -13,6 +13,7 @@ from skitter.celery.office import office_of
 from skitter.errors import JobMissing
 from skitter.frontier.control import read_birth
 from skitter.frontier.crew import FETCHING, crew
+from skitter.model import State
 
 PURGED = "PURGED"
 NO_BACKEND = (
@@ -39,7 +40,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ready(self) -> bool:
-        return self.state in ("SUCCESS", "FAILURE", "REVOKED", PURGED, "finished")
+        return self.state in ("SUCCESS", "FAILURE", "REVOKED", PURGED, "cancel", "finished")
 
 
 def status(id: str, *, app: Any = None) -> Status:
@@ -73,12 +74,12 @@ async def _of_job(office: Any, id: str, job: str, *, born: str = "") -> Status:
     if born and born != await read_birth(frontier):
         raise JobMissing(job, [])  # another job has its name now
     stats = await frontier.stats()
-    over = (
-        stats.crawled and await read_charge(frontier.shards[0].server, job) is None
-    )  # loaded and delivered too
+    charge = await read_charge(frontier.shards[0].server, job)
+    over = stats.crawled and charge is None  # loaded and delivered too
+    state = "finished" if over and stats.state is not State.CANCEL else stats.state.value
     return Status(
         id=id,
-        state="finished" if over else stats.state.value,
+        state=state,
         job=job,
         pending=stats.pending,
         delayed=stats.delayed,

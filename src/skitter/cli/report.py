@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from skitter.cli.output import say, some
 from skitter.cli.progress import duration
 from skitter.frontier.connection import redact
+from skitter.model import State
 
 if TYPE_CHECKING:
     from skitter.cli.running import Plan
@@ -54,7 +55,7 @@ def report_of(plan: Plan, went: Went) -> Report:
     return Report(
         job=stats.job,
         finished=went.over,
-        end=_end(went),
+        end=end_of(went),
         pages=stats.done,
         pages_now=pages,
         seconds=round(went.seconds, 2),
@@ -89,8 +90,10 @@ def _is_mostly_dead(went: Went, max_dead: int | None) -> bool:
     return went.after.dead > (went.after.done if max_dead is None else max_dead)
 
 
-def _end(went: Went) -> str:
+def end_of(went: Went) -> str:
     stats, left = went.after, _left(went.after)
+    if stats.state is State.CANCEL:
+        return f"cancelled; to go on, `skitter resume {stats.job}` and run it again"
     if not went.over:
         return "stopped; run it again to go on"
     if not stats.done:
