@@ -69,6 +69,7 @@ class Office:
         self._lock = threading.Lock()
         self._pid = 0
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         self._opening: asyncio.Lock | None = None
         self._stack = AsyncExitStack()
         self._server: Server | None = None
@@ -126,6 +127,8 @@ class Office:
             asyncio.run_coroutine_threadsafe(self._close(), loop).result(CLOSE_S)
         loop.call_soon_threadsafe(loop.stop)
         self._loop = None
+        if self._thread:
+            self._thread.join(CLOSE_S)
 
     # --- in the loop ------------------------------------------------------------------------------
 
@@ -217,7 +220,17 @@ class Office:
         self._desks, self._frontiers = {}, {}
         self._stack = AsyncExitStack()
         self._loop = uvloop.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, name="skitter", daemon=True).start()
+        self._thread = threading.Thread(
+            target=_live, args=(self._loop,), name="skitter", daemon=True
+        )
+        self._thread.start()
+
+
+def _live(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
 
 
 def office_of(app: Any) -> Office:
