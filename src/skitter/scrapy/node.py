@@ -27,7 +27,7 @@ from skitter.scrapy.feed import take_batch
 from skitter.scrapy.handin import HandIn
 from skitter.scrapy.job import KIND, bury_the_dead, join_run, open_shared, remove_if_last
 from skitter.scrapy.taking import Taking
-from skitter.worker.pulse import Logbook, Pulse
+from skitter.worker.pulse import Logbook, Pulse, cancel_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +46,7 @@ FEED_S, UNREADABLE_S = 0.2, 10.0
 TICK_S, SLOW_S = 0.5, 1.0
 AWAY_S = 1.0
 CLOSE_S = 30.0
+GIVE_UP_S = CLOSE_S + 5  # from then on, Scrapy does not wait for this thread
 
 
 class Node:
@@ -97,6 +98,7 @@ class Node:
     def stop(self, reason: str, on_closed: Callable[[], None]) -> None:
         """Hand in what there is, hand back the rest; then the engine's thread is told."""
         self._reason, self._on_closed = reason, on_closed
+        _in_time(GIVE_UP_S, self.engine.call, on_closed)
         loop = self._loop
         try:
             if loop is not None:
@@ -152,9 +154,7 @@ class Node:
         try:
             await self._pump()
         finally:
-            for helper in helpers:
-                helper.cancel()
-            await asyncio.gather(*helpers, return_exceptions=True)
+            await cancel_all(helpers)
         with suppress(SkitterError, TimeoutError):
             async with asyncio.timeout(CLOSE_S):
                 await self._wind_down(pulse)
@@ -302,3 +302,10 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
+
+
+def _in_time(seconds: float, tell: Callable[..., object], *args: object) -> None:
+    """Whatever hangs, the process must be able to end."""
+    timer = threading.Timer(seconds, tell, args)
+    timer.daemon = True
+    timer.start()
