@@ -30,7 +30,7 @@ from skitter.scrapy.taking import Taking
 from skitter.worker.pulse import Logbook, Pulse, cancel_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from skitter.frontier.frontier import Frontier
     from skitter.scrapy.engine import Engine
@@ -66,10 +66,11 @@ class Node:
         #: What the engine's thread does for us: read messages, send ahead; and its numbers.
         self.on_feed: Callable[[str, list[bytes]], None] = lambda name, messages: None
         self.on_tick: Callable[[], None] = lambda: None
-        self.statistics: Callable[[], list[tuple[Any, ...]]] = list
+        self.statistics: Callable[[], Iterable[tuple[Any, ...]]] = list
         self.logbook = Logbook()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._nudged = self._hurried = self._away = False
+        self._ailing: dict[str, str] = {}  # what fails beside the pump, and why
         self._some, self._many, self._stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._was_read = asyncio.Event()  # the batch of the feed
         self._reason = ""
@@ -148,7 +149,8 @@ class Node:
             vitals=self._vitals,
         )
         self.say("info", f"scrapy node started, job {self.options.job}")
-        helpers = [asyncio.create_task(run()) for run in (pulse.run, self._tick, self._read_feed)]
+        jobs = (pulse.run, self._keep_leases, self._tick, self._read_feed)
+        helpers = [asyncio.create_task(run()) for run in jobs]
         for helper in helpers:
             helper.add_done_callback(self._mourn)
         try:
@@ -230,24 +232,46 @@ class Node:
 
     # --- beside it --------------------------------------------------------------------------------
 
-    async def _tick(self) -> None:
-        """Twice a second: who is here, which pages take long; now and then, leases are kept."""
-        extended_at = time.monotonic()
+    async def _keep_leases(self) -> None:
+        """In a task of its own: whatever else fails or waits, no page under way is taken away."""
         while True:
-            now = time.monotonic()
-            slow = [one for one in self.exchange.entries if one.since_s < now - SLOW_S]
-            if any(one.links for one in slow):
+            done = await self._attempt(self._extend)
+            await asyncio.sleep(self.options.lease_s / 4 if done else TICK_S)
+
+    async def _tick(self) -> None:
+        """Twice a second: who is here, which pages take long, what there is to tell."""
+        steps = (self._count_nodes, self._take_over, self._take_own_feed, self._send_statistics)
+        while True:
+            slow_since = time.monotonic() - SLOW_S
+            if any(one.links for one in self.exchange.entries if one.since_s < slow_since):
                 self.engine.call(self.on_tick)
-            with suppress(SkitterError):
-                self.taking.nodes = sum(one.kind == KIND for one in await crew(self.frontier))
-                if taken := await bury_the_dead(self.frontier):
-                    self.say("warning", f"took over {taken} requests of a node that died")
-                await take_feed(self.frontier)  # the job's own: skitter:JOB:feed
-                await self._send_statistics()
-                if now - extended_at > self.options.lease_s / 4:
-                    await self._extend()
-                    extended_at = now
+            for step in steps:
+                await self._attempt(step)
             await asyncio.sleep(TICK_S)
+
+    async def _attempt(self, step: Callable[[], Awaitable[None]]) -> bool:
+        """One that fails stops no other. A lasting error is said once, until it is over."""
+        try:
+            await step()
+        except SkitterError as error:
+            # If the server is away, or the job is, whoever leases says so.
+            known = error.retryable or isinstance(error, JobMissing)
+            if not known and self._ailing.get(step.__name__) != str(error):
+                self._ailing[step.__name__] = str(error)
+                self.say("error", f"{step.__name__.strip('_').replace('_', ' ')}: {error}")
+            return False
+        self._ailing.pop(step.__name__, None)
+        return True
+
+    async def _count_nodes(self) -> None:
+        self.taking.nodes = sum(one.kind == KIND for one in await crew(self.frontier))
+
+    async def _take_over(self) -> None:
+        if taken := await bury_the_dead(self.frontier):
+            self.say("warning", f"took over {taken} requests of a node that died")
+
+    async def _take_own_feed(self) -> None:
+        await take_feed(self.frontier)  # the job's own: skitter:JOB:feed
 
     async def _extend(self) -> None:
         leases = self.exchange.held
@@ -292,7 +316,7 @@ class Node:
             await self.frontier.release(left)
             self.say("info", f"handed back {len(left)} requests")
         self.say("info", f"scrapy node stopped ({self._reason})")
-        await self._send_statistics()
+        await self._attempt(self._send_statistics)
         await pulse.end()
         if not self.options.persist and self._reason == "finished":
             await remove_if_last(self.frontier)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy.statscollectors import MemoryStatsCollector
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from scrapy.crawler import Crawler
 
 DEFAULT_KEY = "%(spider)s:stats"
@@ -23,17 +25,15 @@ class RedisStatsCollector(MemoryStatsCollector):
         self.key: str = crawler.settings.get("STATS_KEY") or DEFAULT_KEY
         self._sent: dict[str, Any] = {}
 
-    def commands(self, spider: str) -> list[tuple[Any, ...]]:
-        """What brings the hash up to date. Whole numbers are added, the rest is written."""
+    def commands(self, spider: str) -> Iterator[tuple[Any, ...]]:
+        """What brings the hash up to date, one at a time: whoever asks for the next one has had
+        the answer to the last. Whole numbers are added, the rest is written."""
         key = self.key % {"spider": spider}
-        now = dict(self._stats)
-        found: list[tuple[Any, ...]] = []
-        for name, value in now.items():
+        for name, value in dict(self._stats).items():
             before = self._sent.get(name)
             if isinstance(value, int) and not isinstance(value, bool):
                 if by := value - (before if isinstance(before, int) else 0):
-                    found.append(("HINCRBY", key, name, by))
+                    yield "HINCRBY", key, name, by
             elif value != before:
-                found.append(("HSET", key, name, str(value)))
-        self._sent = now
-        return found
+                yield "HSET", key, name, str(value)
+            self._sent[name] = value

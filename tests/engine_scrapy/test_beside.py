@@ -1,0 +1,74 @@
+"""What a node does beside the pump, without an engine: the real frontier, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from scrapy import Spider
+from scrapy.crawler import Crawler
+from scrapy.settings import Settings
+
+from skitter.model import Request
+from skitter.scrapy.exchange import Exchange
+from skitter.scrapy.node import Node
+from skitter.scrapy.options import read_options
+from skitter.scrapy.stats import RedisStatsCollector
+from skitter.scrapy.taking import Taking
+
+
+class Books(Spider):
+    name = "books"
+
+
+@pytest.fixture
+def node(frontier, job) -> Node:
+    """At work on a job, with an engine that is told nothing."""
+    engine: Any = SimpleNamespace(call=lambda *args: None, is_closing=False)
+    options = read_options(Settings({"SKITTER_LEASE_S": 0.2, "SKITTER_JOB": job}), Books())
+    node = Node(options, Exchange(), engine, None)
+    node.frontier = frontier
+    node.taking = Taking(frontier, options, node.exchange)
+    return node
+
+
+async def a_lease(node: Node) -> Any:
+    await node.frontier.add([Request(url="http://a.test/")])
+    [lease] = (await node.frontier.lease(1, ttl_s=0.2)).leases
+    node.exchange.ready.append(lease)
+    return lease
+
+
+async def test_leases_are_kept_while_a_step_beside_them_fails_and_that_is_said_once(
+    node, server, job, clock, caplog
+):
+    await a_lease(node)
+    await server.command("SET", f"{job}:stats", "no hash")
+    node.statistics = lambda: [("HSET", f"{job}:stats", "a", 1)]
+
+    with caplog.at_level(logging.ERROR):
+        for _ in range(6):  # each a part of the lease: together more than it lasts
+            clock.now_ms += 100
+            assert await node._attempt(node._extend)
+            assert not await node._attempt(node._send_statistics)
+            await node.frontier.reap()
+
+    assert len(node.exchange.held) == 1
+    assert (await node.frontier.stats()).leased == 1
+    assert [one.message.partition(":")[0] for one in caplog.records] == ["send statistics"]
+
+
+def test_a_number_counts_as_sent_when_its_command_was_answered():
+    stats = RedisStatsCollector(Crawler(Books))
+    stats.inc_value("pages", 2)
+    stats.inc_value("errors", 3)
+
+    first = next(stats.commands("books"))  # and no answer came
+    again = stats.commands("books")
+    assert next(again) == first == ("HINCRBY", "books:stats", "pages", 2)
+    assert next(again) == ("HINCRBY", "books:stats", "errors", 3)  # the first was answered
+
+    assert list(stats.commands("books")) == [("HINCRBY", "books:stats", "errors", 3)]
+    assert list(stats.commands("books")) == []
