@@ -16,7 +16,7 @@ from skitter.scrapy.exchange import Exchange
 from skitter.scrapy.node import Node
 from skitter.scrapy.options import read_options
 from skitter.scrapy.stats import RedisStatsCollector
-from skitter.scrapy.taking import Taking
+from skitter.scrapy.taking import IDLE_S, Taking
 
 
 class Books(Spider):
@@ -58,6 +58,18 @@ async def test_leases_are_kept_while_a_step_beside_them_fails_and_that_is_said_o
     assert len(node.exchange.held) == 1
     assert (await node.frontier.stats()).leased == 1
     assert [one.message.partition(":")[0] for one in caplog.records] == ["send statistics"]
+
+
+async def test_a_node_that_closes_takes_nothing_and_hands_back_what_it_has_not_begun(node):
+    await a_lease(node)
+    await node.frontier.add([Request(url="http://b.test/")])
+    node.engine.is_closing = True
+
+    assert await node._supply() == (False, IDLE_S)
+
+    stats = await node.frontier.stats()
+    assert (stats.leased, stats.pending) == (0, 2)
+    assert not node.exchange.ready
 
 
 def test_a_number_counts_as_sent_when_its_command_was_answered():

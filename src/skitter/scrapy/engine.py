@@ -2,10 +2,11 @@
 
 Scrapy tells a scheduler neither when a request is through (callback, children and pipelines) nor
 which request a child came from, and it asks for the next request only when something happened. All
-three can be had from four private names that have been the same from Scrapy 2.13 to 2.19:
+three can be had from five private names that have been the same from Scrapy 2.13 to 2.19:
 
     engine._slot.remove_request            called with a request when all of it is through
     engine._handle_downloader_output       called with what came of it, before anything is done
+    engine._slot.closing                   not None: nothing is begun any more
     engine._slot.nextcall.schedule         asks the scheduler again
     engine.downloader.per_slot_settings    delays of this process alone
 """
@@ -113,8 +114,14 @@ class Engine:
         """From any thread: there may be a next request, or nothing left to wait for."""
         self.call(self._wake)
 
+    @property
+    def is_closing(self) -> bool:
+        """From any thread: what is under way is finished, and nothing is begun any more."""
+        slot = self._engine._slot
+        return slot is None or slot.closing is not None
+
     def _wake(self) -> None:
-        if self._engine._slot is not None and self._engine._slot.closing is None:
+        if not self.is_closing:
             self._engine._slot.nextcall.schedule()
 
     def close_spider(self, reason: str) -> None:

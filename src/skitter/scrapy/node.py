@@ -26,7 +26,7 @@ from skitter.model import Ended
 from skitter.scrapy.feed import take_batch
 from skitter.scrapy.handin import HandIn
 from skitter.scrapy.job import KIND, bury_the_dead, join_run, open_shared, remove_if_last
-from skitter.scrapy.taking import Taking
+from skitter.scrapy.taking import IDLE_S, Taking
 from skitter.worker.pulse import Logbook, Pulse, cancel_all
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class Node:
         while not self._stop.is_set():
             try:
                 await self.hand_in.all()
-                news, rest_s = await self.taking.take()
+                news, rest_s = await self._supply()
             except SkitterError as error:
                 if not self._survives(error):
                     await self._stop.wait()
@@ -193,6 +193,13 @@ class Node:
             elif news:
                 self.engine.wake()
             await self._rest(rest_s)
+
+    async def _supply(self) -> tuple[bool, float]:
+        """More for the engine; if it is closing, what it will not take is for others at once."""
+        if not self.engine.is_closing:
+            return await self.taking.take()
+        await self.taking.hand_back()
+        return False, IDLE_S
 
     def _survives(self, error: SkitterError) -> bool:
         if error.retryable:
@@ -294,7 +301,8 @@ class Node:
         while self.feed is not None:
             batch = None
             try:
-                batch = await take_batch(self.frontier, self.feed)
+                if not self.engine.is_closing:
+                    batch = await take_batch(self.frontier, self.feed)
             except SkitterError as error:
                 if not error.retryable:  # else the server is away: whoever leases says so
                     self.say("error", f"the feed cannot be read: {error}")

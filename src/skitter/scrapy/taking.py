@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from skitter.model import State
@@ -47,6 +48,14 @@ class Taking:
         news = bool(leased.leases) or await self._see_whether_it_is_over(version)
         again_in_s = IDLE_S if leased.again_in_s is None else max(0.01, leased.again_in_s)
         return news, min(IDLE_S, again_in_s)
+
+    async def hand_back(self) -> None:
+        """What the engine has not begun and never will, to whoever has the time."""
+        if leases := list(self.exchange.ready):
+            await self.frontier.release(leases)
+            for lease in leases:
+                with suppress(ValueError):  # lost meanwhile
+                    self.exchange.ready.remove(lease)
 
     def room(self) -> int:
         """How many more this node can use, without the share of the others."""
