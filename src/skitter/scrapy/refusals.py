@@ -1,4 +1,5 @@
-"""Answers that Scrapy drops without a word: statuses that no callback asked for."""
+"""What Scrapy drops without a word: statuses that no callback asked for, and failures without an
+errback."""
 
 from __future__ import annotations
 
@@ -6,8 +7,10 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from scrapy.spidermiddlewares.httperror import HttpError, HttpErrorMiddleware
+from scrapy.spiders import CrawlSpider
 
 if TYPE_CHECKING:
+    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
@@ -20,6 +23,18 @@ def refused_status(crawler: Crawler, response: Response) -> str | None:
         if isinstance(middleware, HttpErrorMiddleware):
             return _phrase(response.status) if _refuses(middleware, response, crawler) else None
     return None
+
+
+def has_errback(request: Request, spider: Spider) -> bool:
+    """Whether anybody asked for its failures. A CrawlSpider's own errback only passes them on to
+    that of the rule, which most rules do not have."""
+    if getattr(request.errback, "__func__", None) is not CrawlSpider._errback:
+        return request.errback is not None
+    try:
+        rule = spider._rules[request.meta["rule"]]  # type: ignore[attr-defined]
+    except (AttributeError, LookupError, TypeError):
+        return True  # it fails when it is called, and Scrapy says so
+    return rule.errback is not None
 
 
 def _refuses(middleware: HttpErrorMiddleware, response: Response, crawler: Crawler) -> bool:

@@ -25,7 +25,7 @@ from skitter.scrapy.exchange import ORIGIN, Batch, Entry, Exchange, Link, Loose,
 from skitter.scrapy.feed import FeedOptions
 from skitter.scrapy.node import Node
 from skitter.scrapy.options import read_options
-from skitter.scrapy.refusals import refused_status
+from skitter.scrapy.refusals import has_errback, refused_status
 from skitter.scrapy.stats import RedisStatsCollector
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class Scheduler:
     def _in_context(self, result: Any, request: Request) -> Iterator[None]:
         """All that Scrapy does with a result belongs to the lease of its request."""
         entry = self.exchange.active.get(request)
-        if entry is not None and request.errback is None:
+        if entry is not None and not has_errback(request, self.spider):
             entry.error = self._judge(result)
         token = ORIGIN.set(entry)
         try:
