@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+
+from skitter.frontier.items import read_aside
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -37,6 +41,28 @@ def test_every_way_in_which_a_request_can_end(shop, make_cluster):
     assert set(dead) == {"out-of-print-1", "about", "refused", "raised", "?lambda", "?object"}
     assert node.stat("retry/count") == 3 * 2
     cluster.assert_accounted_for()
+
+
+@pytest.mark.parametrize("pipeline", ["RedisPipeline", "ItemPipeline"])
+def test_items_that_cannot_be_written_are_set_aside_with_the_reason(shop, make_cluster, pipeline):
+    cluster = make_cluster(shop)
+
+    node = cluster.run_odd(
+        "unstored",
+        SCHEDULER_PERSIST=True,
+        ITEM_PIPELINES=json.dumps({f"skitter.scrapy.{pipeline}": 300}),
+    )
+
+    assert node.finish() == "finished"
+    aside = {one.item["upc"]: one for one in cluster.ask(lambda frontier: read_aside(frontier, 9))}
+    assert set(aside) == {"no data", "big"}
+    assert "object" in aside["no data"].reason
+    assert aside["no data"].item["it"].startswith("<object object")
+    assert aside["big"].reason.startswith("TooBig")
+    assert aside["big"].url == shop.url
+    stats = cluster.stats()
+    assert (stats.rejected, stats.done, stats.dead) == (2, 1, 0), "the page itself is done"
+    assert len(cluster.items()) + stats.items == 1
 
 
 def test_a_callback_that_is_gone_after_a_deploy_makes_a_dead_letter(

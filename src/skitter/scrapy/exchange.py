@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request as ScrapyRequest
 
+    from skitter.frontier.items import Aside
     from skitter.frontier.wire import Offer
     from skitter.model import Lease
 
@@ -73,6 +74,15 @@ class Pushes:
     pushes: list[tuple[str, bytes]]
 
 
+@dataclass(frozen=True, slots=True)
+class Unstored:
+    """An item that a pipeline failed on."""
+
+    aside: Aside
+
+
+Parcel = Entry | Batch | Loose | Rejected | Pushes | Unstored
+
 #: Whose children and items come now: everything that Scrapy does for a page happens in its context.
 ORIGIN: ContextVar[Entry | Batch | None] = ContextVar("skitter_origin", default=None)
 
@@ -112,7 +122,7 @@ class Exchange:
     """Between the two threads."""
 
     ready: deque[Lease] = field(default_factory=deque)  # to the engine
-    outbox: deque[Entry | Batch | Loose | Rejected | Pushes] = field(default_factory=deque)
+    outbox: deque[Parcel] = field(default_factory=deque)
     active: dict[ScrapyRequest, Entry] = field(default_factory=dict)  # the engine's alone
     memory: Memory = field(default_factory=Memory)
     #: Counts what the engine put in or took out; `finished_at` is the count at which the frontier

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skitter.frontier.feed import reject
-from skitter.frontier.items import put_items
+from skitter.frontier.items import put_items, set_aside
 from skitter.frontier.wire import seal_offers
 from skitter.model import Added, Completion, Ended, Failure
-from skitter.scrapy.exchange import Batch, Entry, Link, Loose, Pushes, Rejected
+from skitter.scrapy.exchange import Batch, Entry, Link, Loose, Pushes, Rejected, Unstored
 from skitter.scrapy.feed import done_with
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from skitter.frontier.items import Aside
     from skitter.scrapy.node import Node
 
 AT_ONCE = 200
@@ -42,6 +43,8 @@ class HandIn:
             entries = [one for one in batch if isinstance(one, Entry)]
             await self._bury([one for one in entries if one.error])
             await self._complete([one for one in entries if not one.error])
+            # Last, as it is the one thing that would be there twice if it were sent twice.
+            await self._set_aside([one.aside for one in batch if isinstance(one, Unstored)])
             for _ in batch:
                 outbox.popleft()
 
@@ -66,6 +69,12 @@ class HandIn:
                 [(one.text.encode("utf-8", "replace"), one.reason) for one in refused],
             )
             self.errors += len(refused)
+
+    async def _set_aside(self, asides: Sequence[Aside]) -> None:
+        for one in asides:
+            await set_aside(self.node.frontier, one)
+            self.node.say("warning", f"an item of {one.url} was set aside: {one.reason}")
+        self.errors += len(asides)
 
     async def _push(self, pushes: Sequence[tuple[str, bytes]]) -> None:
         server = self.node.frontier.shards[0].server

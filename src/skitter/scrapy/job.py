@@ -61,11 +61,13 @@ async def remove_if_last(frontier: Frontier) -> None:
     if stats.items:
         logger.warning("job %s is kept: %d items wait for `skitter load`", stats.job, stats.items)
         return
-    if stats.dead:
+    if stats.dead or stats.rejected:
         logger.warning(
-            "job %s had %d dead letters, which go with it: SCHEDULER_PERSIST = True keeps them",
+            "job %s had %d dead letters and %d items that were set aside, which go with it: "
+            "SCHEDULER_PERSIST = True keeps them",
             stats.job,
             stats.dead,
+            stats.rejected,
         )
     await purge_job(frontier)
 

@@ -16,6 +16,7 @@ from scrapy.utils.serialize import ScrapyJSONEncoder
 from skitter.errors import TooBig, UsageError
 from skitter.frontier.wire import MAX_ITEM_BYTES, NOT_PLAIN, encode
 from skitter.scrapy.engine import scheduler_of
+from skitter.scrapy.reading import fill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,10 +52,12 @@ class RedisPipeline(_Pipeline):
         super().__init__(crawler)
         settings = crawler.settings
         self.key: str = settings.get("REDIS_ITEMS_KEY") or DEFAULT_KEY
-        named = settings.get("REDIS_ITEMS_SERIALIZER")
-        self.serialize: Callable[[Any], str | bytes] = (
-            load_object(named) if named else ScrapyJSONEncoder().encode
-        )
+        self.serialize = _serializer(settings.get("REDIS_ITEMS_SERIALIZER"))
+
+    def open_spider(self, spider: Spider | None = None) -> None:
+        super().open_spider(spider)
+        if type(self).item_key is RedisPipeline.item_key:
+            fill("REDIS_ITEMS_KEY", self.key, spider=self.scheduler.spider.name)
 
     def process_item(self, item: Any, spider: Spider | None = None) -> Any:
         data = self.serialize(item)
@@ -80,6 +83,18 @@ class ItemPipeline(_Pipeline):
         if not self.scheduler.put_item(plain):
             logger.warning("an item of no page is not stored: yield it from a callback.")
         return item
+
+
+def _serializer(named: Any) -> Callable[[Any], str | bytes]:
+    if not named:
+        return ScrapyJSONEncoder().encode
+    try:
+        found = load_object(named)
+    except (ImportError, NameError, ValueError, TypeError) as error:
+        raise UsageError(f"REDIS_ITEMS_SERIALIZER = {named!r} cannot be loaded: {error}.") from None
+    if not callable(found):
+        raise UsageError(f"REDIS_ITEMS_SERIALIZER = {named!r} is no function: name one.")
+    return found  # type: ignore[no-any-return]
 
 
 def _check_size(data: bytes) -> None:

@@ -21,12 +21,23 @@ from skitter.frontier.wire import NOT_PLAIN, Offer, offer
 from skitter.scrapy.codec import Codec
 from skitter.scrapy.dupefilter import NoDupeFilter, make_dupefilter
 from skitter.scrapy.engine import Engine
-from skitter.scrapy.exchange import ORIGIN, Batch, Entry, Exchange, Link, Loose, Pushes, Rejected
+from skitter.scrapy.exchange import (
+    ORIGIN,
+    Batch,
+    Entry,
+    Exchange,
+    Link,
+    Loose,
+    Pushes,
+    Rejected,
+    Unstored,
+)
 from skitter.scrapy.feed import FeedOptions
 from skitter.scrapy.node import Node
 from skitter.scrapy.options import read_options
 from skitter.scrapy.refusals import has_errback, refused_status
 from skitter.scrapy.stats import RedisStatsCollector
+from skitter.scrapy.unstored import unstored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +46,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from skitter.model import Lease
+    from skitter.scrapy.exchange import Parcel
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +94,7 @@ class Scheduler:
         self.engine.on_output(self._in_context)
         self.engine.on_finished(self._finish)
         self.crawler.signals.connect(self._callback_failed, signals.spider_error)
+        self.crawler.signals.connect(self._pipeline_failed, signals.item_error)
         opened: Deferred[None] = Deferred()
         self.node.start(partial(self._on_opened, opened))
         return opened
@@ -232,6 +245,13 @@ class Scheduler:
         if entry is not None:
             entry.error = f"{type(failure.value).__name__}: {failure.getErrorMessage()}"
 
+    def _pipeline_failed(self, item: Any, response: Any, failure: Failure) -> None:
+        """The page is done, and fetching it again would not help: the item is kept aside."""
+        origin = ORIGIN.get()
+        url = origin.lease.url if isinstance(origin, Entry) else getattr(response, "url", "")
+        self._stats("skitter/items_set_aside")
+        self._put(Unstored(unstored(item, url=url, error=failure.value)))
+
     def _finish(self, request: Request) -> None:
         """Callback, children and pipelines are through."""
         if entry := self.exchange.active.pop(request, None):
@@ -244,7 +264,7 @@ class Scheduler:
         if len(exchange.ready) + len(exchange.active) <= self._few:
             self.node.nudge(hurry=True)
 
-    def _put(self, something: Entry | Batch | Loose | Rejected | Pushes) -> None:
+    def _put(self, something: Parcel) -> None:
         self.exchange.version += 1
         self.exchange.outbox.append(something)
         self.node.nudge()

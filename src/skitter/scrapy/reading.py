@@ -1,0 +1,48 @@
+"""Scrapy's settings come from files and command lines as text: read them, or say which is wrong."""
+
+from __future__ import annotations
+
+import codecs
+import math
+from typing import Any
+
+from skitter.errors import BadOption, UsageError
+
+
+def number(name: str, value: Any, *, low: float, high: float) -> float:
+    """Raises BadOption, naming the setting."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        found = math.nan
+    if not low <= found <= high:
+        raise BadOption(name, value, f"a number from {low:,} to {high:,}")
+    return found
+
+
+def whole(name: str, value: Any, *, low: int, high: int) -> int:
+    """Raises BadOption, naming the setting."""
+    found = number(name, value, low=low, high=high)
+    if not found.is_integer():
+        raise BadOption(name, value, f"a whole number from {low:,} to {high:,}")
+    return int(found)
+
+
+def fill(name: str, template: str, **values: str) -> str:
+    """A key with its %(...)s filled in. Raises UsageError, naming the setting."""
+    try:
+        return template % values
+    except (KeyError, TypeError, ValueError):
+        known = " and ".join(f"%({one})s" for one in values)
+        raise UsageError(
+            f"{name} = {template!r} cannot be filled in: it may have {known}, and %% for a %."
+        ) from None
+
+
+def encoding(name: str, value: str) -> str:
+    """Raises UsageError, naming the setting."""
+    try:
+        codecs.lookup(value)
+    except LookupError:
+        raise UsageError(f"{name} = {value!r} is no encoding that Python knows.") from None
+    return value

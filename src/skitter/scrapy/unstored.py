@@ -1,0 +1,35 @@
+"""An item that no pipeline would take: kept aside with the reason, as far as it can be written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from itemadapter import ItemAdapter
+
+from skitter.frontier.items import Aside
+from skitter.frontier.wire import MAX_ITEM_BYTES, NOT_PLAIN, cut, encode
+
+
+def unstored(item: Any, *, url: str, error: BaseException | None) -> Aside:
+    """The item for `skitter load`'s list of those that were not stored."""
+    reason = cut(f"{type(error).__name__}: {error}".rstrip(": "))
+    return Aside(url=url, field="", reason=reason, item=_writable(item))
+
+
+def _writable(item: Any) -> Any:
+    """As it is; if that cannot be, what cannot is spelled out, and cut if it is long."""
+    fields = ItemAdapter(item).asdict() if ItemAdapter.is_item(item) else {"item": item}
+    if _fits(fields):
+        return fields
+    room = MAX_ITEM_BYTES // len(fields)
+    return {
+        ascii(str(name))[1:-1]: value if _fits(value, room) else ascii(value)[:room]
+        for name, value in fields.items()
+    }
+
+
+def _fits(value: Any, limit: int = MAX_ITEM_BYTES) -> bool:
+    try:
+        return len(encode(value)) <= limit
+    except NOT_PLAIN:
+        return False
