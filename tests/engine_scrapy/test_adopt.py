@@ -8,6 +8,7 @@ import os
 import pickle
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scrapy import Request, Spider
@@ -140,6 +141,41 @@ async def test_a_trusted_pickle_that_is_more_than_data_is_a_dead_letter_and_neve
     frontier = await open_job(server, adoption().job)
     reasons = {letter.reason async for letter in dead_letters(frontier)}
     assert any("which is not plain data" in reason for reason in reasons)
+    assert all([letter.url.isprintable() async for letter in dead_letters(frontier)])
+
+
+async def test_an_entry_that_makes_no_sense_is_a_dead_letter_and_stops_nothing(server, adoption):
+    page = "https://shop.test/"
+    strange: list[dict[str, Any]] = [
+        {"headers": 5}, {"meta": [1]}, {"callback": 7}, {"meta": {"depth": "deep"}}
+    ]  # fmt: skip
+    for number, about in enumerate(strange):
+        data = json.dumps({"url": f"{page}{number}", **about})
+        await server.command("ZADD", adoption().requests_key, 0, data)
+    good = json.dumps({"url": page, "headers": {"X": "whole"}})
+    await server.command("ZADD", adoption().requests_key, "-inf", good)
+    await server.command("ZADD", adoption().requests_key, 0, b"\xff\xfe")
+    await server.command("SADD", adoption().dupefilter_key, b"\xff\xfe", theirs("a"))
+
+    result = await adopt(server, adoption())
+
+    assert (result.entries, result.dead, result.queued) == (6, 5, 1)
+    assert (result.fingerprints, result.remembered, result.unreadable) == (1, 1, 1)
+    frontier = await open_job(server, adoption().job)
+    [lease] = (await frontier.lease(9)).leases
+    request = Codec(SPIDER, lambda _: "", ranked=True).unpack(lease.request)
+    assert request.headers.getlist("X") == [b"whole"]
+    assert (await audit(frontier)).problems == set()
+
+
+async def test_where_there_is_nothing_to_adopt_nothing_is_made(server, adoption):
+    with pytest.raises(UsageError, match=r"neither .*:requests nor .*:dupefilter"):
+        await adopt(server, adoption())
+    await server.command("HSET", adoption().requests_key, "a", "b")
+    with pytest.raises(UsageError, match="is a hash"):
+        await adopt(server, adoption())
+
+    assert adoption().job not in await list_jobs(server)
 
 
 async def test_lists_keep_their_order_and_json_needs_no_trust(server, adoption):

@@ -71,6 +71,7 @@ def adopt(
             ("", f"{result.queued:,} queued, {result.known:,} known, {result.dead:,} dead letters"),
             ("fingerprints", f"{result.fingerprints:,} found"),
             ("", f"{result.remembered:,} remembered, {result.remembered_before:,} known"),
+            *([("", f"{result.unreadable:,} dead letters")] if result.unreadable else []),
         ]
     )
     say(f"The counts agree. Kept: {adoption.requests_key}:adopted and its dupefilter's.")

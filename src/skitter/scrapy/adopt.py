@@ -23,11 +23,11 @@ from skitter.frontier.control import set_adopted
 from skitter.frontier.feed import reject
 from skitter.frontier.jobs import create_job
 from skitter.frontier.scripts import Code
-from skitter.frontier.wire import NOT_PLAIN
 from skitter.model import Added, Request
 from skitter.scrapy.codec import clamp, spell_slot
+from skitter.scrapy.message import checked
 from skitter.scrapy.plain import pack
-from skitter.settings import Layout
+from skitter.settings import MAX_PRIORITY, Layout
 from skitter.urls import fingerprint_of
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 STEP = 500
 PICKLED = b"\x80"
 FIELDS = ("cookies", "meta", "encoding", "flags", "cb_kwargs")
+TYPED = (*FIELDS, "headers", "callback", "errback", "priority", "dont_filter")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +62,15 @@ class Adopted(msgspec.Struct, kw_only=True):
     queued: int = 0
     known: int = 0  # duplicates, or adopted before
     dead: int = 0  # could not be read
-    fingerprints: int = 0  # in the dupefilter
+    fingerprints: int = 0  # in the dupefilter, those that are text
+    unreadable: int = 0  # in the dupefilter, and no fingerprints: dead letters too
     remembered: int = 0
     remembered_before: int = 0  # queued here, or adopted before
 
 
 async def adopt(server: Server, adoption: Adoption) -> Adopted:
     """Raises UsageError if something cannot be read as allowed; nothing is changed then."""
+    await _check_keys(server, adoption)
     for key in (adoption.requests_key, f"{adoption.requests_key}:adopted"):
         await _check_readable(server, key, adoption)
     layout = Layout(order="lifo" if adoption.lifo else "fifo")
@@ -94,6 +97,26 @@ def scrapy_redis_fingerprint(method: str, url: str, body: bytes) -> str:
 # --- the keys of scrapy-redis ---------------------------------------------------------------------
 
 
+async def _check_keys(server: Server, adoption: Adoption) -> None:
+    """Something is there, and of the types that scrapy-redis writes."""
+    wanted = {adoption.requests_key: ("zset", "list"), adoption.dupefilter_key: ("set",)}
+    found = 0
+    for name, kinds in wanted.items():
+        for key in (name, f"{name}:adopted"):
+            kind = (await server.command("TYPE", key)).decode()
+            if kind not in ("none", *kinds):
+                raise UsageError(
+                    f"{key} is a {kind}, and scrapy-redis has a {' or '.join(kinds)} there: "
+                    "is it the right key?"
+                )
+            found += kind != "none"
+    if not found:
+        raise UsageError(
+            f"there is neither {' nor '.join(wanted)} on this server: nothing to adopt. Look at "
+            "the names of the spider and of its keys, and at the number of the database."
+        )
+
+
 async def _set_aside(server: Server, key: str) -> list[str]:
     """The key under its new name; with another that nodes of scrapy-redis made since."""
     aside = f"{key}:adopted"
@@ -109,7 +132,7 @@ async def _entries(server: Server, key: str) -> AsyncIterator[list[tuple[bytes, 
     while True:
         if kind == "zset":
             rows = await server.command("ZRANGE", key, at, at + STEP - 1, "WITHSCORES")
-            page = [(data, -round(float(score))) for data, score in _pairs(rows)]
+            page = [(data, _priority(score)) for data, score in _pairs(rows)]
         else:
             page = [(data, 0) for data in await server.command("LRANGE", key, -at - STEP, -at - 1)]
             page.reverse()  # LPUSH: the oldest is the last
@@ -119,11 +142,16 @@ async def _entries(server: Server, key: str) -> AsyncIterator[list[tuple[bytes, 
         at += STEP
 
 
-async def _members(server: Server, key: str) -> AsyncIterator[list[str]]:
+def _priority(score: Any) -> int:
+    """The negative of what scrapy-redis sorts by, which may be infinite."""
+    return round(max(-MAX_PRIORITY, min(MAX_PRIORITY, -float(score))))
+
+
+async def _members(server: Server, key: str) -> AsyncIterator[list[bytes]]:
     cursor: Any = b"0"
     while True:
         cursor, page = await server.command("SSCAN", key, cursor, "COUNT", STEP)
-        yield [member.decode() for member in page]
+        yield page
         if int(cursor) == 0:
             return
 
@@ -161,8 +189,8 @@ async def _adopt_entries(
         try:
             request = read_request(data, priority, unique=f"{adoption.requests_key}/{number}")
             offers.append(frontier.offer(request))
-        except (UsageError, pickle.UnpicklingError, *NOT_PLAIN) as error:
-            refused.append((b"adopted:" + data[:2000], str(error)))
+        except Exception as error:  # a pickle of plain types may raise anything, too
+            refused.append((_one_line(data), _reason(error)))
     answers = await frontier.add_offers(offers, links=True)
     await reject(frontier, refused)
     result.entries += len(entries)
@@ -171,11 +199,27 @@ async def _adopt_entries(
     result.dead += len(refused)
 
 
+def _one_line(data: bytes) -> bytes:
+    """For people to look at: a pickle is full of what a terminal should not get."""
+    text = data[:2000].decode("utf-8", "backslashreplace")
+    seen = (one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return b"adopted:" + "".join(seen).encode()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UsageError):
+        return str(error)
+    return f"the entry cannot be read: {type(error).__name__}: {error}".rstrip(": ")
+
+
 def read_request(data: bytes, priority: int, *, unique: str) -> Request:
     """One entry. Raises UsageError for what is no request."""
     known = _read_plain(data) if data.startswith(PICKLED) else json.loads(data)
     if not isinstance(known, dict) or not isinstance(known.get("url"), str):
         raise UsageError("the entry is no request of Scrapy's.")
+    for name in TYPED:
+        if known.get(name):
+            checked(name, known[name])
     method, body = str(known.get("method") or "GET"), _bytes(known.get("body"))
     meta = known.get("meta") or {}
     rest: dict[str, Any] = {
@@ -185,7 +229,7 @@ def read_request(data: bytes, priority: int, *, unique: str) -> Request:
         if known.get(name):
             rest[name] = known[name]
     if known.get("headers"):
-        rest["headers"] = {_text(k): [_bytes(v) for v in vs] for k, vs in known["headers"].items()}
+        rest["headers"] = {_text(k): _values(v) for k, v in known["headers"].items()}
     if known.get("_class"):
         rest["class"] = ":".join(str(known["_class"]).rsplit(".", 1))
     slot = str(meta.get("download_slot") or urlsplit(known["url"]).hostname or "")
@@ -205,6 +249,10 @@ def read_request(data: bytes, priority: int, *, unique: str) -> Request:
 
 def _bytes(value: Any) -> bytes:
     return value if isinstance(value, bytes) else str(value or "").encode()
+
+
+def _values(value: Any) -> list[bytes]:
+    return [_bytes(one) for one in (value if isinstance(value, list | tuple) else [value])]
 
 
 def _text(value: Any) -> str:
@@ -239,8 +287,12 @@ def _read_plain(data: bytes) -> Any:
 # --- fingerprints ---------------------------------------------------------------------------------
 
 
-async def _adopt_members(frontier: Frontier, members: list[str], result: Adopted) -> None:
+async def _adopt_members(frontier: Frontier, found: list[bytes], result: Adopted) -> None:
     """All in the first shard's order: a job of Scrapy has one."""
+    members = [one.decode() for one in found if _is_text(one)]
+    strange = [one for one in found if not _is_text(one)]
+    await reject(frontier, [(_one_line(one), "it is no fingerprint") for one in strange])
+    result.unreadable += len(strange)
     if not members:
         return
     codes = await frontier.shards[0].call("adopt", [fingerprint_of(one) for one in members])
@@ -248,6 +300,13 @@ async def _adopt_members(frontier: Frontier, members: list[str], result: Adopted
     result.fingerprints += len(members)
     result.remembered += new
     result.remembered_before += len(members) - new
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return bool(data.decode())
+    except UnicodeDecodeError:
+        return False
 
 
 async def _verify(frontier: Frontier, before: int, result: Adopted) -> None:

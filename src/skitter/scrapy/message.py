@@ -33,18 +33,19 @@ def request_fields(message: dict[str, Any]) -> dict[str, Any]:
     form: dict[str, str] = {}
     for name, value in message.items():
         if name in _TYPES:
-            fields[name] = _checked(name, value)
+            fields[name] = checked(name, value)
         else:
             form[name] = value if isinstance(value, str) else str(value)
     fields["method"] = fields["method"].upper()
     return _with_form(fields, urlencode(form)) if form else fields
 
 
-def _checked(name: str, value: Any) -> Any:
+def checked(name: str, value: Any) -> Any:
+    """Raises UsageError for a field of another type than Scrapy's."""
     wanted = _TYPES[name]
     if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
         kinds = " or ".join(kind.__name__ for kind in wanted)
-        raise UsageError(f"the message's {name} must be {kinds}, got {value!r}.")
+        raise UsageError(f"its {name} must be {kinds}, got {value!r}.")
     return value
 
 
