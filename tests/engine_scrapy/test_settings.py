@@ -77,6 +77,33 @@ def test_what_cannot_be_honoured_is_refused_with_a_sentence(settings, sentence):
         read_options(Settings(settings), Books())
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SKITTER_LEASE_S", "abc"),
+        ("SKITTER_LEASE_S", -1),
+        ("SCHEDULER_IDLE_BEFORE_CLOSE", "abc"),
+        ("CONCURRENT_REQUESTS", "many"),
+        ("CONCURRENT_REQUESTS_PER_DOMAIN", -1),
+        ("DOWNLOAD_DELAY", "nan"),
+        ("DOWNLOAD_SLOTS", {"a.test": {"delay": "long"}}),
+        ("DOWNLOAD_SLOTS", {"a.test": {"concurrency": 0}}),
+        ("SKITTER_JOB", "%(name)s"),
+        ("SCHEDULER_QUEUE_KEY", "100%:requests"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_named_in_the_sentence(name, value):
+    with pytest.raises(UsageError, match=f"^{name}"):
+        read_options(Settings({name: value}), Books())
+
+
+def test_what_pipelines_and_statistics_are_told_is_checked_before_the_crawl():
+    with pytest.raises(UsageError, match=r"^REDIS_ITEMS_SERIALIZER"):
+        ours.RedisPipeline.from_crawler(Crawler(Books, {"REDIS_ITEMS_SERIALIZER": "nope.nope"}))
+    with pytest.raises(UsageError, match=r"^STATS_KEY"):
+        ours.RedisStatsCollector(Crawler(Books, {"STATS_KEY": "%(name)s"}))
+
+
 def test_every_row_of_the_table_says_what_becomes_of_it():
     for row in (*SETTINGS, *ATTRIBUTES):
         assert row.becomes.startswith(("honoured", "refused", "needless")), row
@@ -200,6 +227,14 @@ def test_attributes_that_cannot_be_are_refused():
         Fed.from_crawler(crawler, redis_key=" ")
     with pytest.raises(BadOption, match="redis_batch_size"):
         Fed.from_crawler(crawler, redis_batch_size=10**6)
+    for name in ("redis_batch_size", "max_idle_time", "redis_encoding"):
+        with pytest.raises(UsageError, match=f"^{name}"):
+            Fed.from_crawler(crawler, **{name: "klingon"})
+    for name in ("REDIS_ENCODING", "REDIS_START_URLS_BATCH_SIZE", "MAX_IDLE_TIME_BEFORE_CLOSE"):
+        with pytest.raises(UsageError, match=f"^{name}"):
+            Fed.from_crawler(Crawler(Fed, {name: "klingon"}))
+    with pytest.raises(UsageError, match=r"^REDIS_START_URLS_KEY"):
+        Fed.from_crawler(Crawler(Fed, {"REDIS_START_URLS_KEY": "%(spider)s:u"}))
     with pytest.raises(AttributeError, match="open a client of your own"):
         _ = Fed.from_crawler(crawler).server
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from skitter.errors import UsageError
 from skitter.scrapy.address import server_settings
+from skitter.scrapy.reading import fill, number, whole, whole_setting
 from skitter.scrapy.table import check_settings
 from skitter.settings import JobOptions, Layout, Politeness, Settings, check_job_name
 
@@ -29,6 +30,7 @@ QUEUES: dict[str, Order] = {
 }
 _QUEUE_PLACES = ("scrapy_redis.queue", "skitter.scrapy", "skitter.scrapy.queue")
 DEFAULT_LEASE_S = 60.0
+DAY_S, MOST = 86_400, 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,26 +69,33 @@ class NodeOptions:
 def read_options(settings: BaseSettings, spider: Spider) -> NodeOptions:
     """Raises UsageError for a setting that cannot be honoured, saying what to use instead."""
     check_settings(settings, spider.name)
-    concurrency = settings.getint("CONCURRENT_REQUESTS") or 1000  # 0: no limit
     return NodeOptions(
         job=job_name(settings, spider.name),
         server=server_settings(settings),
         order=queue_order(settings.get("SCHEDULER_QUEUE_CLASS") or "PriorityQueue"),
         politeness=_politeness(settings, spider),
         slots=_slots(settings),
-        concurrency=concurrency,
-        lease_s=settings.getfloat("SKITTER_LEASE_S", DEFAULT_LEASE_S),
+        concurrency=whole_setting(settings, "CONCURRENT_REQUESTS") or 1000,  # 0: no limit
+        lease_s=number(
+            "SKITTER_LEASE_S", settings.get("SKITTER_LEASE_S", DEFAULT_LEASE_S), low=0.1, high=DAY_S
+        ),
         persist=settings.getbool("SCHEDULER_PERSIST"),
         flush_on_start=settings.getbool("SCHEDULER_FLUSH_ON_START"),
-        linger_s=settings.getfloat("SCHEDULER_IDLE_BEFORE_CLOSE"),
+        linger_s=number(
+            "SCHEDULER_IDLE_BEFORE_CLOSE",
+            settings.get("SCHEDULER_IDLE_BEFORE_CLOSE") or 0,
+            low=0,
+            high=DAY_S,
+        ),
     )
 
 
 def job_name(settings: BaseSettings, spider: str) -> str:
     """SKITTER_JOB, or the queue's key without what every such key ends with."""
     if named := settings.get("SKITTER_JOB"):
-        return check_job_name(str(named) % {"spider": spider})
-    key = str(settings.get("SCHEDULER_QUEUE_KEY") or "%(spider)s:requests") % {"spider": spider}
+        return check_job_name(fill("SKITTER_JOB", str(named), spider=spider))
+    template = str(settings.get("SCHEDULER_QUEUE_KEY") or "%(spider)s:requests")
+    key = fill("SCHEDULER_QUEUE_KEY", template, spider=spider)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", key.removesuffix(":requests")).strip("-")
     return check_job_name(name)
 
@@ -107,11 +116,19 @@ def queue_order(named: object) -> Order:
 
 def _politeness(settings: BaseSettings, spider: Spider) -> Politeness:
     """Attributes of the spider win, as in Scrapy's downloader."""
-    delay_s = getattr(spider, "download_delay", None)
-    most = getattr(spider, "max_concurrent_requests", None)
+    delay: tuple[str, Any] = ("download_delay", getattr(spider, "download_delay", None))
+    if delay[1] is None:
+        delay = ("DOWNLOAD_DELAY", settings.get("DOWNLOAD_DELAY") or 0)
+    most: tuple[str, Any] = (
+        "max_concurrent_requests",
+        getattr(spider, "max_concurrent_requests", None),
+    )
+    if not most[1]:
+        name = "CONCURRENT_REQUESTS_PER_DOMAIN"
+        most = (name, whole_setting(settings, name) or MOST)
     return Politeness(
-        delay_s=float(settings.getfloat("DOWNLOAD_DELAY") if delay_s is None else delay_s),
-        max_in_flight=int(most or settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN") or 100_000),
+        delay_s=number(*delay, low=0, high=DAY_S),
+        max_in_flight=whole(*most, low=1, high=MOST),
     )
 
 
@@ -119,10 +136,12 @@ def _slots(settings: BaseSettings) -> dict[str, dict[str, Any]]:
     """DOWNLOAD_SLOTS, in the frontier's words."""
     slots = {}
     for name, own in settings.getdict("DOWNLOAD_SLOTS").items():
+        place = f"DOWNLOAD_SLOTS[{name!r}]"
         values: dict[str, Any] = {}
         if "delay" in own:
-            values["delay_s"] = float(own["delay"])
+            values["delay_s"] = number(f"{place}['delay']", own["delay"], low=0, high=DAY_S)
         if "concurrency" in own:
-            values["max_in_flight"] = int(own["concurrency"])
+            most = own["concurrency"]
+            values["max_in_flight"] = whole(f"{place}['concurrency']", most, low=1, high=MOST)
         slots[name] = values
     return slots

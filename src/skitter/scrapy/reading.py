@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import codecs
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skitter.errors import BadOption, UsageError
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
 
 
 def number(name: str, value: Any, *, low: float, high: float) -> float:
@@ -28,7 +31,12 @@ def whole(name: str, value: Any, *, low: int, high: int) -> int:
     return int(found)
 
 
-def fill(name: str, template: str, **values: str) -> str:
+def whole_setting(settings: BaseSettings, name: str, *, high: int = 10**7) -> int:
+    """0 if it is not there. Raises BadOption, naming it."""
+    return whole(name, settings.get(name) or 0, low=0, high=high)
+
+
+def fill(name: str, template: str, /, **values: str) -> str:
     """A key with its %(...)s filled in. Raises UsageError, naming the setting."""
     try:
         return template % values
@@ -39,10 +47,10 @@ def fill(name: str, template: str, **values: str) -> str:
         ) from None
 
 
-def encoding(name: str, value: str) -> str:
+def encoding(name: str, value: Any) -> str:
     """Raises UsageError, naming the setting."""
     try:
-        codecs.lookup(value)
+        codecs.lookup(str(value))
     except LookupError:
         raise UsageError(f"{name} = {value!r} is no encoding that Python knows.") from None
-    return value
+    return str(value)

@@ -14,10 +14,11 @@ from skitter.errors import UsageError
 from skitter.scrapy.engine import scheduler_of
 from skitter.scrapy.feed import FeedOptions
 from skitter.scrapy.message import request_fields
-from skitter.settings import check_number
+from skitter.scrapy.reading import encoding, fill, whole, whole_setting
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
 
 DEFAULT_KEY = "%(name)s:start_urls"
 
@@ -51,21 +52,30 @@ class RedisMixin:
             return
         crawler = crawler or self.crawler
         settings = crawler.settings
-        batch = self.redis_batch_size or settings.getint("REDIS_START_URLS_BATCH_SIZE")
-        batch = int(batch or settings.getint("CONCURRENT_REQUESTS") or 16)
-        check_number("redis_batch_size", batch, low=1, high=1000, whole=True)
-        self.redis_batch_size = batch
-        self.redis_encoding = self.redis_encoding or settings.get("REDIS_ENCODING") or "utf-8"
+        batch = self.redis_batch_size = self._batch_size(settings)
+        named = ("redis_encoding", self.redis_encoding)
+        if not self.redis_encoding:
+            named = ("REDIS_ENCODING", settings.get("REDIS_ENCODING") or "utf-8")
+        self.redis_encoding = encoding(*named)
         if self.max_idle_time is None:
-            self.max_idle_time = settings.getint("MAX_IDLE_TIME_BEFORE_CLOSE")
-        self.max_idle_time = int(self.max_idle_time)
+            self.max_idle_time = whole_setting(settings, "MAX_IDLE_TIME_BEFORE_CLOSE")
+        self.max_idle_time = whole("max_idle_time", self.max_idle_time, low=0, high=10**7)
         self.feed = FeedOptions(self._keys(settings.get("REDIS_START_URLS_KEY")), batch)
         crawler.signals.connect(self.spider_idle, signals.spider_idle)
+
+    def _batch_size(self, settings: BaseSettings) -> int:
+        if self.redis_batch_size:
+            return whole("redis_batch_size", self.redis_batch_size, low=1, high=1000)
+        own = whole_setting(settings, "REDIS_START_URLS_BATCH_SIZE", high=1000)
+        return own or min(1000, whole_setting(settings, "CONCURRENT_REQUESTS") or 16)
 
     def _keys(self, default: str | None) -> tuple[str, ...]:
         named = self.redis_key or default or DEFAULT_KEY
         several = [named] if isinstance(named, str) else list(named)
-        keys = tuple(dict.fromkeys(str(key).strip() % {"name": self.name} for key in several))
+        where = "redis_key" if self.redis_key else "REDIS_START_URLS_KEY"
+        keys = tuple(
+            dict.fromkeys(fill(where, str(one).strip(), name=self.name) for one in several)
+        )
         if not keys or not all(keys):
             raise UsageError(f"redis_key = {self.redis_key!r} is empty: name the key of the feed.")
         self.redis_key = keys[0] if isinstance(named, str) else list(keys)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.statscollectors import MemoryStatsCollector
 
+from skitter.scrapy.reading import fill
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -23,6 +25,7 @@ class RedisStatsCollector(MemoryStatsCollector):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self.key: str = crawler.settings.get("STATS_KEY") or DEFAULT_KEY
+        fill("STATS_KEY", self.key, spider=str(getattr(crawler.spidercls, "name", "")))
         self._sent: dict[str, Any] = {}
 
     def commands(self, spider: str) -> Iterator[tuple[Any, ...]]:
