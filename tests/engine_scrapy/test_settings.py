@@ -57,6 +57,19 @@ def test_without_a_word_about_redis_the_environment_decides(monkeypatch, tmp_pat
     assert url_of() == "redis://elsewhere"
 
 
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"REDIS_URL": "http://a"}, "REDIS_URL"),
+        ({"REDIS_URL": "redis://a:port"}, "REDIS_URL"),
+        ({"REDIS_HOST": "a", "REDIS_PORT": "port"}, "REDIS_HOST with REDIS_PORT"),
+    ],
+)
+def test_an_address_that_is_none_is_named_by_its_setting(settings, name):
+    with pytest.raises(BadOption, match=f"^{name} must be"):
+        url_of(**settings)
+
+
 def test_a_client_class_is_refused_with_what_to_use_instead():
     with pytest.raises(UsageError, match=r"REDIS_PARAMS\['redis_cls'\].*redis\+cluster://"):
         url_of(REDIS_PARAMS={"redis_cls": "my.Redis"})

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from skitter.errors import UsageError
+from skitter.errors import BadOption, UsageError
+from skitter.frontier.connection import SCHEMES, redact
 from skitter.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,14 +33,27 @@ def server_settings(settings: BaseSettings) -> Settings:
     its directory; then localhost:6379, as scrapy-redis does."""
     params = _params(settings)
     if url := settings.get("REDIS_URL"):
-        return Settings(redis_url=_with_login(str(url), params))
+        return _at("REDIS_URL", _with_login(str(url), params))
     if params:
-        return Settings(redis_url=_url(params))
+        return _at("REDIS_HOST with REDIS_PORT", _url(params))
     if url := os.environ.get("SKITTER_REDIS_URL"):
-        return Settings(redis_url=url)
+        return _at("SKITTER_REDIS_URL", url)
     if directory := settings.get("SKITTER_DIR") or os.environ.get("SKITTER_DIR"):
         return Settings(directory=Path(directory))
     return Settings(redis_url="redis://localhost:6379/0")
+
+
+def _at(setting: str, url: str) -> Settings:
+    """Raises BadOption, naming the setting that the address came from."""
+    scheme = url.partition("://")[0]
+    if scheme not in SCHEMES:
+        raise BadOption(setting, redact(url), "a URL that begins with " + ", ".join(SCHEMES))
+    try:
+        if scheme in ("redis", "rediss"):
+            _ = urlsplit(url).port
+    except ValueError as error:
+        raise BadOption(setting, redact(url), f"a server's URL ({error})") from None
+    return Settings(redis_url=url)
 
 
 def _params(settings: BaseSettings) -> dict[str, Any]:
