@@ -8,9 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+
+#: Whence a dead letter is that never was a request: fed, adopted from another system, or made by a
+#: spider and not fit to be sent. Its URL begins with that.
+Origin = Literal["feed", "adopted", "unsent"]
+MESSAGES = ("feed:", "adopted:", "unsent:")
 
 
 class _Address(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -141,8 +146,8 @@ class DeadLetter:
 
     @property
     def is_message(self) -> bool:
-        """It was fed and is no URL: its text is in `request.meta`."""
-        return self.url.startswith("feed:")
+        """It never was a request of the frontier: its text is in `request.meta`."""
+        return self.url.startswith(MESSAGES)
 
     @property
     def can_be_fetched(self) -> bool:

@@ -37,6 +37,7 @@ def test_every_way_in_which_a_request_can_end(shop, make_cluster):
     assert "refused" in dead["refused"].lower()
     assert dead["raised"] == "RuntimeError: the errback failed too"
     assert "not a method of the spider" in dead["?lambda"]
+    assert f"unsent:GET {shop.url}?lambda" in cluster.dead()
     assert dead["?object"].startswith("meta['it'] is a builtins.object")
     assert set(dead) == {"out-of-print-1", "about", "refused", "raised", "?lambda", "?object"}
     assert node.stat("retry/count") == 3 * 2

@@ -12,7 +12,7 @@ from skitter.errors import JobClosed, QueueFull, UsageError, shorten
 from skitter.frontier.control import read_options
 from skitter.frontier.keys import feed_key
 from skitter.frontier.wire import NOT_PLAIN, cut, encode
-from skitter.model import Added, Request
+from skitter.model import Added, Origin, Request
 from skitter.urls import fingerprint
 
 if TYPE_CHECKING:
@@ -84,12 +84,14 @@ async def _take(frontier: Frontier, messages: list[bytes]) -> list[bytes]:
     return taken + [message for message, _ in rejected]
 
 
-async def reject(frontier: Frontier, rejected: Sequence[tuple[bytes, str]]) -> None:
-    """What was fed and cannot be crawled is a dead letter, with its text and the reason."""
+async def reject(
+    frontier: Frontier, rejected: Sequence[tuple[bytes, str]], *, origin: Origin = "feed"
+) -> None:
+    """What came and cannot be crawled is a dead letter, with its text and the reason."""
     each: list[object] = []
     for message, reason in rejected:
         text = message.decode("utf-8", "replace")
-        body = encode(Request(url="feed:" + shorten(text, 2000), meta={"message": cut(text)}))
+        body = encode(Request(url=f"{origin}:{shorten(text, 2000)}", meta={"message": cut(text)}))
         each += (fingerprint(text, unique="rejected"), "feed", body, cut(reason))
     if each:
         await frontier.shards[0].call("reject", each)

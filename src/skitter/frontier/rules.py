@@ -10,7 +10,7 @@ from skitter.errors import UsageError
 from skitter.frontier.control import PURGE
 from skitter.frontier.facts import TICKETS, priority_of
 from skitter.frontier.wire import place_of
-from skitter.model import State
+from skitter.model import MESSAGES, State
 from skitter.urls import shard_of
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _body_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterator[
     if facts.request is None:
         yield "has a body that cannot be read"
         return
-    if facts.request.url.startswith("feed:"):  # a message that is no URL: feed.py
+    if facts.request.url.startswith(MESSAGES):  # what is no URL: feed.py
         return
     try:
         url, own, host = place_of(facts.request, layout)

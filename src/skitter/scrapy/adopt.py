@@ -192,7 +192,7 @@ async def _adopt_entries(
         except Exception as error:  # a pickle of plain types may raise anything, too
             refused.append((_one_line(data), _reason(error)))
     answers = await frontier.add_offers(offers, links=True)
-    await reject(frontier, refused)
+    await reject(frontier, refused, origin="adopted")
     result.entries += len(entries)
     result.queued += sum(said is Added.NEW for said in answers)
     result.known += sum(said is Added.SEEN for said in answers)
@@ -203,7 +203,7 @@ def _one_line(data: bytes) -> bytes:
     """For people to look at: a pickle is full of what a terminal should not get."""
     text = data[:2000].decode("utf-8", "backslashreplace")
     seen = (one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
-    return b"adopted:" + "".join(seen).encode()
+    return "".join(seen).encode()
 
 
 def _reason(error: Exception) -> str:
@@ -291,7 +291,11 @@ async def _adopt_members(frontier: Frontier, found: list[bytes], result: Adopted
     """All in the first shard's order: a job of Scrapy has one."""
     members = [one.decode() for one in found if _is_text(one)]
     strange = [one for one in found if not _is_text(one)]
-    await reject(frontier, [(_one_line(one), "it is no fingerprint") for one in strange])
+    await reject(
+        frontier,
+        [(_one_line(one), "it is no fingerprint") for one in strange],
+        origin="adopted",
+    )
     result.unreadable += len(strange)
     if not members:
         return

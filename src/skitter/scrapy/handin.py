@@ -67,6 +67,7 @@ class HandIn:
             await reject(
                 self.node.frontier,
                 [(one.text.encode("utf-8", "replace"), one.reason) for one in refused],
+                origin="unsent",
             )
             self.errors += len(refused)
 
