@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -70,6 +72,18 @@ async def test_a_node_that_closes_takes_nothing_and_hands_back_what_it_has_not_b
     stats = await node.frontier.stats()
     assert (stats.leased, stats.pending) == (0, 2)
     assert not node.exchange.ready
+
+
+async def test_scrapy_may_end_although_the_thread_of_the_node_hangs(node, monkeypatch):
+    monkeypatch.setattr("skitter.scrapy.node.GIVE_UP_S", 0.01)
+    node.engine.call = lambda tell, *args: tell(*args)
+    node._loop = asyncio.new_event_loop()  # which nobody runs
+    closed = threading.Event()
+
+    node.stop("finished", closed.set)
+
+    assert await asyncio.to_thread(closed.wait, 30)
+    node._loop.close()
 
 
 def test_a_number_counts_as_sent_when_its_command_was_answered():
