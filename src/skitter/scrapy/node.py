@@ -243,7 +243,8 @@ class Node:
         """In a task of its own: whatever else fails or waits, no page under way is taken away."""
         while True:
             done = await self._attempt(self._extend)
-            await asyncio.sleep(self.options.lease_s / 4 if done else TICK_S)
+            every_s = self.options.lease_s / 4
+            await asyncio.sleep(every_s if done else min(every_s, TICK_S))
 
     async def _tick(self) -> None:
         """Twice a second: who is here, which pages take long, what there is to tell."""
