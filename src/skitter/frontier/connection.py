@@ -237,8 +237,8 @@ def our_errors(where: str) -> Iterator[None]:
         if mistaken := _mistaken(where, _whole(error)):
             raise mistaken from error
         raise ServerUnreachable(
-            f"{where} does not answer ({_reason(error)}): check that it runs and that this machine "
-            f"may reach it{_tls_hint(where)}."
+            f"{where} does not answer ({_reason(error, where)}): check that it runs and that this "
+            f"machine may reach it{_tls_hint(where)}."
         ) from error
     except problems.ResponseError as error:
         raise _answer(where, str(error)) from error
@@ -268,11 +268,13 @@ def _is_refusal(error: BaseException) -> bool:
     )
 
 
-def _reason(error: BaseException) -> str:
-    """The client lists every sentinel with all its settings."""
+def _reason(error: BaseException, where: str) -> str:
+    """The client lists every sentinel that is away, with all its settings."""
     if isinstance(error, MasterNotFoundError):
-        away = "ConnectionError" in str(error) or "TimeoutError" in str(error)
-        return "no sentinel answers" if away else "no sentinel there knows a master of that name"
+        away = len(re.findall(r" - [^,]*(?:Connection|Timeout)Error", str(error)))
+        if away > where.count(","):  # all of those in the URL
+            return "no sentinel answers"
+        return "no sentinel there knows a master of that name"
     return str(error)
 
 
