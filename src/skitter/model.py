@@ -41,6 +41,11 @@ class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
     #: Whom to be polite to, if it is not the URL's host.
     slot: str = ""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether its URL alone says which request it is: a GET with nothing to set it apart."""
+        return self.method == "GET" and not (self.body or self.unique or self.identity or self.slot)
+
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):
     """What a server answered to one request; redirects are answers like any other."""

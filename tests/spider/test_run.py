@@ -44,16 +44,18 @@ async def test_a_known_url_is_left_out_unless_the_request_is_more_than_a_get():
         yield from page.follow_all()
         yield page.follow("/1", dont_filter=True)
         yield page.follow("/1", method="POST")
+        yield page.follow("/1", body=b"q=1")
 
     spider = make_spider()
     spider.page(handler)
     known = {"https://shop.example/1"}
     outcome = await run_handler(spider, Page.of(HTML, url=URL), known=known)
 
-    assert [(one.url[-2:], one.method, bool(one.unique)) for one in outcome.requests] == [
-        ("/2", "GET", False),
-        ("/1", "GET", True),
-        ("/1", "POST", False),
+    assert [(one.url[-2:], one.method, bool(one.unique), one.body) for one in outcome.requests] == [
+        ("/2", "GET", False, b""),
+        ("/1", "GET", True, b""),
+        ("/1", "POST", False, b""),
+        ("/1", "GET", False, b"q=1"),
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from skitter.errors import ServerUnreachable
 from skitter.frontier.items import Aside
 from skitter.frontier.jobs import create_job, purge_job
@@ -58,6 +60,28 @@ async def test_links_are_remembered_only_when_the_completion_took_effect(frontie
     await endings.flush()
 
     assert link.url in memory.urls
+
+
+@pytest.mark.parametrize(
+    "apart",
+    [
+        {"method": "POST"},
+        {"body": b"q=1"},
+        {"unique": "again"},
+        {"identity": "of an engine"},
+        {"slot": "elsewhere"},
+    ],
+    ids=lambda apart: next(iter(apart)),
+)
+async def test_a_request_with_more_than_a_url_does_not_make_the_plain_get_known(frontier, apart):
+    memory = LinkMemory(lambda: frontier.epoch)
+    endings = Endings(frontier, memory, lambda level, text: None)
+    [lease] = await leases(frontier, 1)
+    link = Request(url="https://a.test/search", **apart)
+    endings.add(Ending(done=Completion(lease=lease, links=[link])))
+    await endings.flush()
+
+    assert link.url not in memory.urls
 
 
 async def hand_in_a_link(frontier, memory) -> str:

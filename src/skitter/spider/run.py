@@ -93,7 +93,7 @@ class _Run:
     def sort(self, known: Container[str]) -> None:
         for output in self.outputs:
             if isinstance(output, Request):
-                if output.url in known and output.method == "GET" and not output.unique:
+                if output.url in known and output.is_plain:
                     continue
                 self._take_request(output)
             elif is_item(output):
@@ -111,7 +111,7 @@ class _Run:
         if request.parent is None:
             request = msgspec.structs.replace(request, parent=page.url, depth=page.depth + 1)
             request = self._storable(request)
-        elif request.meta or request.headers or request.priority or request.method != "GET":
+        elif request.meta or request.headers or request.priority or not request.is_plain:
             request = self._storable(request)
         if request.handler is not None and request.handler not in self._spider.handlers:
             self._refuse_handler(request)

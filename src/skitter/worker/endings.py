@@ -52,7 +52,7 @@ class LinkMemory:
         if epoch != self._epoch:
             return
         for one in links:
-            if one.method == "GET" and not one.unique:
+            if one.is_plain:
                 urls[one.url] = None
         if len(urls) > self.size:
             for url in list(islice(urls, len(urls) // 2)):
