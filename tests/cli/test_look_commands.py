@@ -192,7 +192,10 @@ def test_a_page_cannot_steer_the_terminal(skitter, shop):
         ("/busy", "/busy: 503 Service Unavailable. A worker would try again in 120 s."),
         ("/loop", "/loop?again: redirect loop: "),
         ("/secret/plan", "robots.txt: disallowed by line 2, `Disallow: /secret`. To look at it"),
-        ("/away", "127.0.0.1 is a loopback address: allow the host if you mean it."),
+        (
+            "/away",
+            "127.0.0.1 is a loopback address: if you mean it, allow it with --allow-host 127",
+        ),
     ],
 )
 def test_what_a_worker_would_not_complete_is_told_in_a_sentence(skitter, shop, path, says):
@@ -205,6 +208,12 @@ def test_what_a_worker_would_not_complete_is_told_in_a_sentence(skitter, shop, p
 
 def test_a_page_with_an_error_status_is_shown_all_the_same(skitter, shop):
     assert "no such page" in skitter("fetch", f"{shop}/nowhere").out
+
+
+def test_a_host_that_is_allowed_is_asked(skitter, shop):
+    answer = skitter("fetch", f"{shop}/away", "--allow-host", "127.0.0.1:1")
+    assert answer.exit_code == 1
+    assert "nothing listens on that port" in answer.err
 
 
 def test_robots_txt_can_be_ignored(skitter, shop):

@@ -34,13 +34,20 @@ def open_fetcher():
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for 127.0.0.1 that nobody signed, with its key, in one file."""
+    """For 127.0.0.1 and shop.example, signed by nobody, with its key, in one file."""
     path = tmp_path_factory.mktemp("tls") / "self-signed.pem"
     subprocess.run(
         [
             *("openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
             *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
-            *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", path, "-out", f"{path}.crt"),
+            *(
+                "-addext",
+                "subjectAltName=IP:127.0.0.1,DNS:shop.example",
+                "-keyout",
+                path,
+                "-out",
+                f"{path}.crt",
+            ),
         ],
         check=True,
         capture_output=True,

@@ -44,6 +44,11 @@ class Site:
     def paths(self) -> list[str]:
         return [head.split()[1].decode() for head in self.requests]
 
+    async def until_open(self, most: int) -> None:
+        """Wait until the client has hung up on all connections but so many."""
+        while len(self._tasks) > most:
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+
     def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # Tasks of our own: asyncio's server logs an error for each that is cancelled at the end.
         self.connections += 1
@@ -86,10 +91,14 @@ class Site:
 
 @asynccontextmanager
 async def serve(
-    pages: Mapping[str, bytes | Page], *, tls: ssl.SSLContext | None = None
+    pages: Mapping[str, bytes | Page],
+    *,
+    tls: ssl.SSLContext | None = None,
+    address: str = "127.0.0.1",
+    port: int = 0,
 ) -> AsyncIterator[Site]:
     site = Site(pages)
-    server = await asyncio.start_server(site.accept, "127.0.0.1", 0, ssl=tls, limit=2**20)
+    server = await asyncio.start_server(site.accept, address, port, ssl=tls, limit=2**20)
     site.port = server.sockets[0].getsockname()[1]
     try:
         yield site

@@ -8,14 +8,14 @@ import resource
 import socket
 import sys
 import zlib
-from contextlib import ExitStack
-from ipaddress import IPv4Address
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from itertools import count, cycle
 from typing import Any
 
 import pytest
-import wreq
 
-from fetch.site import drip, flood, raw, redirect, reply, serve, then_close, then_wait
+from fetch.site import Page, drip, flood, raw, redirect, reply, serve, then_close, then_wait
 from skitter.errors import (
     AddressRefused,
     BadOption,
@@ -26,7 +26,7 @@ from skitter.errors import (
     FetchTimeout,
     ResponseTooLarge,
 )
-from skitter.fetch import FetchOptions, Guard, HttpFetcher, honest_user_agent
+from skitter.fetch import FetchOptions, Guard, HttpFetcher, fetch_robots, honest_user_agent
 from skitter.fetch.resolver import Resolver
 from skitter.model import Request
 
@@ -409,6 +409,126 @@ def test_options_are_checked(options):
         FetchOptions(**options)
 
 
+# --- names ----------------------------------------------------------------------------------------
+
+
+def names(*addresses: str) -> Resolver:
+    """A name server that has the same answer for all names."""
+
+    async def lookup(name):
+        return addresses
+
+    return Resolver(lookup=lookup)
+
+
+@asynccontextmanager
+async def by_name(
+    *addresses: str, resolver: Resolver | None = None, **options: Any
+) -> AsyncIterator[HttpFetcher]:
+    """A client that may talk to hosts a.example and so on, which are on this machine."""
+    guard = Guard(frozenset({"localhost", "shop.example", *(f"{c}.example" for c in "abcde")}))
+    resolver = resolver or names(*(addresses or ("127.0.0.1",)))
+    async with HttpFetcher(FetchOptions(**options), guard=guard, resolver=resolver) as fetcher:
+        yield fetcher
+
+
+@pytest.mark.parametrize("dot", ["", "."])
+async def test_the_address_that_was_checked_is_the_one_that_is_dialled(dot):
+    """The system's resolver has another address for localhost, as a name server that rebinds."""
+    async with (
+        serve({"/": reply(b"internal")}) as other,
+        serve({"/": reply(b"checked")}, address="127.0.0.2", port=other.port) as checked,
+        by_name("127.0.0.2") as fetcher,
+    ):
+        response = await fetcher.fetch(Request(url=checked.url(host=f"localhost{dot}")))
+        assert (response.body, response.remote_address) == (b"checked", "127.0.0.2")
+        assert f"host: localhost{dot}:{checked.port}".encode() in checked.requests[0]
+        assert other.connections == 0
+
+
+async def test_redirects_of_robots_txt_dial_what_was_checked_too():
+    async with serve({"/robots.txt": reply(b"User-agent: *\nDisallow: /")}) as other:
+        there = "/rules.txt"
+        pages = {"/robots.txt": redirect(f"http://localhost:{other.port}{there}"), there: reply()}
+        async with (
+            serve(pages, address="127.0.0.2", port=other.port) as checked,
+            by_name("127.0.0.2") as fetcher,
+        ):
+            await fetch_robots(
+                fetcher, Guard(frozenset({"localhost"})), checked.url("/", host="localhost"), at=0
+            )
+            assert checked.paths == ["/robots.txt", there]
+        assert other.connections == 0
+
+
+async def test_tls_is_made_with_the_name_and_not_with_the_address(tls, certificate):
+    asked: list[str] = []
+    tls.sni_callback = lambda _, name, __: asked.append(name)
+    async with (
+        serve({"/": reply(b"shop")}, tls=tls) as site,
+        by_name(ca_file=certificate) as fetcher,
+    ):
+        shop = Request(url=site.url(host="shop.example", scheme="https"))
+        assert (await fetcher.fetch(shop)).body == b"shop"
+        with pytest.raises(ConnectFailed, match="certificate"):  # it is not made out to that name
+            await fetcher.fetch(Request(url=site.url(host="a.example", scheme="https")))
+    assert asked == ["shop.example", "a.example"]
+
+
+async def test_every_address_of_a_name_can_be_used():
+    async with serve({"/": reply(b"hello")}) as site, by_name("127.0.0.3", "127.0.0.1") as fetcher:
+        response = await fetcher.fetch(Request(url=site.url(host="a.example")))
+    assert response.remote_address == "127.0.0.1"
+
+
+async def test_a_connection_to_a_name_is_used_again_whatever_the_order_of_its_addresses():
+    answers = cycle([("127.0.0.1", "127.0.0.3"), ("127.0.0.3", "127.0.0.1")])
+
+    async def lookup(name):
+        return next(answers)
+
+    resolver = Resolver(lookup=lookup, clock=count(step=1000).__next__)
+    async with serve({"/": reply(b"hello")}) as site, by_name(resolver=resolver) as fetcher:
+        for _ in range(4):
+            await fetcher.fetch(Request(url=site.url(host="a.example")))
+        assert site.connections == 1
+
+
+async def test_a_request_under_way_outlives_a_change_of_the_addresses():
+    go_on = asyncio.Event()
+
+    async def slow(exchange):
+        await exchange.send(raw("content-length: 5", body=b"he"))
+        await go_on.wait()
+        await exchange.send(b"llo")
+
+    answers = cycle([("127.0.0.1",), ("127.0.0.1", "127.0.0.3")])
+
+    async def lookup(name):
+        return next(answers)
+
+    resolver = Resolver(lookup=lookup, clock=count(step=1000).__next__)
+    pages: dict[str, bytes | Page] = {"/slow": slow, "/": reply(b"quick")}
+    async with serve(pages) as site, by_name(resolver=resolver) as fetcher:
+        asked = Request(url=site.url("/slow", host="a.example"))
+        first = asyncio.create_task(fetcher.fetch(asked))
+        await site.asked.wait()
+        assert (await fetcher.fetch(Request(url=site.url(host="a.example")))).body == b"quick"
+        go_on.set()
+        assert (await first).body == b"hello"
+
+
+async def test_idle_connections_are_bounded_over_all_names():
+    async with serve({"/": reply(b"hello")}) as site, by_name(max_idle_connections=2) as fetcher:
+        for letter in "abcde":
+            await fetcher.fetch(Request(url=site.url(host=f"{letter}.example")))
+        async with asyncio.timeout(30):
+            await site.until_open(2)
+        for letter in "de":
+            await fetcher.fetch(Request(url=site.url(host=f"{letter}.example")))
+        assert site.connections == 5
+
+
 # --- the guard, on the wire -----------------------------------------------------------------------
 
 
@@ -431,28 +551,19 @@ async def test_a_name_for_a_private_address_is_refused_before_anything_is_sent()
             await fetcher.fetch(Request(url="http://intranet.example/"))
 
 
-async def test_a_name_that_changes_its_address_after_the_check_is_refused_when_it_answers():
-    async def lookup(name):
-        return ("93.184.215.14",)
-
-    dns = wreq.DnsOptions()
-    dns.add_resolve("rebind.example", [IPv4Address("127.0.0.1")])
-    async with (
-        serve({"/": reply(b"internal")}) as site,
-        HttpFetcher(resolver=Resolver(lookup=lookup), dns=dns) as fetcher,
-    ):
-        with pytest.raises(AddressRefused, match=r"127\.0\.0\.1 is a loopback address"):
-            await fetcher.fetch(Request(url=site.url(host="rebind.example")))
-
-
 async def test_a_host_that_the_operator_allowed_may_be_private():
-    dns = wreq.DnsOptions()
-    dns.add_resolve("wiki.corp.example", [IPv4Address("127.0.0.1")])
     async with serve({"/": reply(b"wiki")}) as site:
         guard = Guard(frozenset({f"wiki.corp.example:{site.port}"}))
-        async with HttpFetcher(guard=guard, dns=dns) as fetcher:
+        async with HttpFetcher(guard=guard, resolver=names("127.0.0.1")) as fetcher:
             asked = Request(url=site.url(host="wiki.corp.example"))
             assert (await fetcher.fetch(asked)).body == b"wiki"
+
+
+async def test_a_seed_that_is_a_name_needs_to_be_allowed_and_the_error_says_how():
+    guard = Guard.for_seeds(["http://wiki.corp.example:8080/"])
+    async with HttpFetcher(guard=guard, resolver=names("10.0.0.7")) as fetcher:
+        with pytest.raises(AddressRefused, match=r"--allow-host wiki\.corp\.example:8080$"):
+            await fetcher.fetch(Request(url="http://wiki.corp.example:8080/"))
 
 
 async def test_a_name_without_an_address_is_a_failed_connection():

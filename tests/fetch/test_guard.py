@@ -48,6 +48,14 @@ PRIVATE = [
     ("[64:ff9b::169.254.169.254]", "metadata"),
     ("[2002:7f00:1::1]", "loopback"),
     ("[2002:a9fe:a9fe::]", "metadata"),
+    ("[::ffff:0:10.0.0.1]", "private"),
+    ("[2a00:1450::5efe:10.0.0.1]", "private"),
+    ("[2a00:1450::200:5efe:127.0.0.1]", "loopback"),
+    ("[2001:db8::5efe:8.8.8.8]", "not a public"),
+    ("[5f00::1]", "reserved"),
+    ("[3fff:fff::1]", "reserved"),
+    ("192.88.99.1", "reserved"),
+    ("[2002:c058:6301::]", "reserved"),
     ("localhost", "this machine"),
     ("LOCALHOST", "this machine"),
     ("localhost.", "this machine"),
@@ -61,7 +69,7 @@ LOOPBACK_SPELLINGS = [
 PUBLIC = [
     *("example.com", "8.8.8.8", "172.32.0.1", "100.128.0.1", "192.0.1.1", "[2606:4700::1111]"),
     *("[::ffff:8.8.8.8]", "[2002:808:808::]", "[64:ff9b::8.8.8.8]", "localhost.example.com"),
-    *("10.example.com", "127.0.0.1.nip.io"),
+    *("10.example.com", "127.0.0.1.nip.io", "[2a00:1450::5efe:8.8.8.8]", "192.88.98.1"),
 ]
 
 
@@ -160,6 +168,31 @@ def test_a_seed_allows_its_own_port_and_not_its_neighbours():
     for refused in ("http://localhost:6379/", "https://10.0.0.5/", "http://10.0.0.6:8443/"):
         with pytest.raises(AddressRefused):
             guard.check_url(refused)
+
+
+@pytest.mark.parametrize("seed", ["http://wiki.corp.example/", "http://10.example.com:8000/"])
+def test_a_seed_that_is_a_name_does_not_allow_a_private_address(seed):
+    guard = Guard.for_seeds([seed])
+    assert not guard.allows(seed)
+    guard.check_address(seed, "8.8.8.8")
+    with pytest.raises(AddressRefused, match="private"):
+        guard.check_address(seed, "10.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("url", "word"),
+    [
+        ("http://10.0.0.1/a?b", "10.0.0.1"),
+        ("https://10.0.0.1/", "10.0.0.1"),
+        ("https://10.0.0.1:8443/", "10.0.0.1:8443"),
+        ("http://[::1]:81/", "[::1]:81"),
+    ],
+)
+def test_the_refusal_says_what_to_type_and_that_helps(url, word):
+    with pytest.raises(AddressRefused) as caught:
+        Guard().check_url(url)
+    assert caught.value.reason.endswith(f": if you mean it, allow it with --allow-host {word}")
+    Guard(frozenset({word})).check_url(url)
 
 
 @pytest.mark.parametrize("host", ["", "a b", "host:port", "http://x/"])

@@ -298,7 +298,7 @@ async def test_a_redirect_into_our_network_is_not_followed(location):
     found = await fetch_robots(fetcher, Guard(), ORIGIN, at=AT)
     assert fetcher.asked_urls == [f"{ORIGIN}/robots.txt"]
     assert not found.allows(url("/x"), AGENT)
-    assert "allow the host" in found.reason
+    assert "--allow-host" in found.reason
 
 
 async def test_a_redirect_with_credentials_is_not_followed():

@@ -37,7 +37,11 @@ Workers = Annotated[str, typer.Option("--workers", help="Processes; auto: by que
 RobotsOff = Annotated[bool, typer.Option("--ignore-robots", help="Do not obey robots.txt.")]
 Allow = Annotated[
     list[str] | None,
-    typer.Option("--allow-host", help="A private host that may be fetched; seeds' hosts may."),
+    typer.Option(
+        "--allow-host",
+        help="A private host that may be fetched: a name or an address, with a port or without. "
+        "Seeds that are addresses, or localhost, may be.",
+    ),
 ]
 KeepAlive = Annotated[
     bool, typer.Option("--keep-alive", help="Stay when it is finished, for what is pushed later.")

@@ -16,6 +16,7 @@ import msgspec
 import typer
 import uvloop
 
+from skitter.app import Manners
 from skitter.cli.common import Json
 from skitter.cli.output import clean, complain, emit_json, pairs, tell
 from skitter.cli.visit import Hop, Visit, visit
@@ -30,13 +31,19 @@ PANEL = "Crawl"
 SHOWN = 20
 TEXT_SHOWN = 400
 
-Url = Annotated[str, typer.Argument(metavar="URL", help="Its host is allowed, also a private one.")]
+Url = Annotated[
+    str, typer.Argument(metavar="URL", help="A private address, or localhost, is allowed here.")
+]
 SpiderFile = Annotated[
     str | None,
     typer.Option("--spider", metavar="SPIDER", help="A file, file.py:name or package.module:name."),
 ]
 Handler = Annotated[
     str | None, typer.Option("--handler", help="The spider's handler. Default: its default.")
+]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option("--allow-host", help="A private host that may be fetched, also by redirects."),
 ]
 IgnoreRobots = Annotated[bool, typer.Option("--ignore-robots", help="Do not obey robots.txt.")]
 
@@ -56,6 +63,7 @@ def fetch(
     body: Annotated[bool, typer.Option("--body", help="The body alone, byte by byte.")] = False,
     headers: Annotated[bool, typer.Option("--headers", help="All headers of the answer.")] = False,
     ignore_robots: IgnoreRobots = False,
+    allow_host: Allow = None,
     as_json: Json = False,
 ) -> None:
     """Show one page as a worker sees it; with --spider, what its handler makes of it.
@@ -64,7 +72,11 @@ def fetch(
     """
     if body and as_json:
         raise UsageError("--body and --json both want standard output: choose one.")
-    found = _visit(url, spider, handler, ignore_robots)
+    if handler and not spider:
+        raise UsageError("--handler is one of a spider's: name its file with --spider.")
+    loaded = load_spider(spider) if spider else None
+    manners = Manners(obey_robots=not ignore_robots, allowed_hosts=frozenset(allow_host or ()))
+    found = uvloop.run(visit(url, loaded, handler=handler, manners=manners))
     if as_json:
         emit_json(to_json(found))
     elif body:
@@ -74,13 +86,6 @@ def fetch(
     if found.problem:
         complain(clean(found.problem))
         raise typer.Exit(1)
-
-
-def _visit(url: str, spider: str | None, handler: str | None, ignore_robots: bool) -> Visit:
-    if handler and not spider:
-        raise UsageError("--handler is one of a spider's: name its file with --spider.")
-    loaded = load_spider(spider) if spider else None
-    return uvloop.run(visit(url, loaded, handler=handler, obey_robots=not ignore_robots))
 
 
 def _write_body(found: Visit) -> None:
@@ -231,13 +236,15 @@ def shell(
     url: Url,
     spider: SpiderFile = None,
     ignore_robots: IgnoreRobots = False,
+    allow_host: Allow = None,
 ) -> None:
     """Open Python with `page`, `response` and, with --spider, `spider`; IPython if it is installed.
 
     What comes through a pipe is run instead: echo 'page.css_first("h1").text()' | skitter shell URL
     """
     loaded = load_spider(spider) if spider else None
-    found = uvloop.run(visit(url, obey_robots=not ignore_robots))
+    manners = Manners(obey_robots=not ignore_robots, allowed_hosts=frozenset(allow_host or ()))
+    found = uvloop.run(visit(url, manners=manners))
     page = found.page
     if page is None:
         raise SkitterError(clean(found.problem or "there is no page."))

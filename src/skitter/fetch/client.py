@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from datetime import timedelta
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import wreq
-from wreq.redirect import Policy
 
 from skitter.errors import ConnectFailed, FetchError, FetchTimeout, ResponseTooLarge
+from skitter.fetch.clients import Clients
 from skitter.fetch.failures import WREQ_ERRORS, explain
-from skitter.fetch.guard import Guard, authority_of, is_address
+from skitter.fetch.guard import Authority, Guard, authority_of, is_address
 from skitter.fetch.options import FetchOptions
 from skitter.fetch.resolver import Resolver
 from skitter.model import Request, Response
@@ -51,16 +50,14 @@ class HttpFetcher:
         *,
         guard: Guard | None = None,
         resolver: Resolver | None = None,
-        dns: wreq.DnsOptions | None = None,
     ) -> None:
         self._options = options or FetchOptions()
         self._guard = guard or Guard()
         self._resolver = resolver or Resolver()
-        self._dns = dns or wreq.DnsOptions()
-        self._client: wreq.Client | None = None
+        self._clients = Clients(self._options)
 
     async def __aenter__(self) -> Self:
-        self._client = _open_client(self._options, self._dns)
+        self._clients.open()
         return self
 
     async def __aexit__(
@@ -69,32 +66,33 @@ class HttpFetcher:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
+        self._clients.close()
         await self._resolver.close()
 
     async def fetch(self, request: Request) -> Response:
         url = request.url
         if not _PLAIN.fullmatch(url):
             url = identify(url).url
-        allowed = self._guard.allows(url)
-        if not allowed:
-            await self._check_target(url)
+        whom = authority_of(url)
+        allowed = self._guard.permits(whom)
+        addresses = await self._addresses(url, whom, allowed=allowed)
         started = perf_counter()
+        dialer = self._clients.dialer(whom.dialled, addresses)
         try:
-            return await self._exchange(request, url, allowed=allowed, started=started)
+            answer = await self._send(dialer.client, request, url)
+            return await self._read(request, url, answer, allowed=allowed, started=started)
         except WREQ_ERRORS as error:
             elapsed_s = perf_counter() - started
             raise explain(error, url, elapsed_s=elapsed_s, options=self._options) from error
+        finally:
+            dialer.busy -= 1
 
-    async def _exchange(
-        self, request: Request, url: str, *, allowed: bool, started: float
+    async def _read(
+        self, request: Request, url: str, answer: wreq.Response, *, allowed: bool, started: float
     ) -> Response:
-        answer = await self._send(request, url)
         try:
             address = _ip(answer.remote_addr)
-            if not allowed:
+            if not allowed:  # one of those that were checked: a second lock on the door
                 self._guard.check_address(url, address)
             headers = self._read_headers(url, answer.headers)
         except FetchError:
@@ -110,11 +108,8 @@ class HttpFetcher:
             elapsed_s=perf_counter() - started,
         )
 
-    async def _send(self, request: Request, url: str) -> wreq.Response:
+    async def _send(self, client: wreq.Client, request: Request, url: str) -> wreq.Response:
         """Everything that differs from request to request; a proxy would be one more keyword."""
-        client = self._client
-        if client is None:  # wreq would raise CancelledError, as if the task were cancelled
-            raise RuntimeError("the fetcher is not open: use it in `async with`.")
         extra: dict[str, Any] = {}
         if request.headers:
             extra["headers"] = request.headers
@@ -164,15 +159,18 @@ class HttpFetcher:
                 chunks.append(chunk)
         return b"".join(chunks)
 
-    async def _check_target(self, url: str) -> None:
-        """Refuse before anything is sent: by the URL, then by each address of the name."""
-        self._guard.check_url(url)
-        name = authority_of(url).name
-        if is_address(name):
-            return
-        addresses = self._resolver.known(name) or await self._resolve(url, name)
-        for address in addresses:
-            self._guard.check_address(url, address)
+    async def _addresses(self, url: str, whom: Authority, *, allowed: bool) -> tuple[str, ...]:
+        """What may be dialled: each address of the name, all of them checked. Empty: the URL
+        has one in place of a name."""
+        if not allowed:
+            self._guard.check_url(url)
+        if is_address(whom.name):
+            return ()
+        addresses = self._resolver.known(whom.name) or await self._resolve(url, whom.name)
+        if not allowed:
+            for address in addresses:
+                self._guard.check_address(url, address)
+        return addresses
 
     async def _resolve(self, url: str, name: str) -> tuple[str, ...]:
         try:
@@ -183,31 +181,6 @@ class HttpFetcher:
             raise FetchTimeout(url, slow) from None
         except (OSError, UnicodeError) as error:  # UnicodeError: a label over 63 characters
             raise ConnectFailed(url, "the name does not resolve") from error
-
-
-def _open_client(options: FetchOptions, dns: wreq.DnsOptions) -> wreq.Client:
-    return wreq.Client(
-        user_agent=options.user_agent,
-        headers={"accept": options.accept},
-        redirect=Policy.none(),
-        cookie_store=False,
-        referer=False,
-        no_proxy=True,
-        dns_options=dns,
-        connect_timeout=timedelta(seconds=options.connect_timeout_s),
-        read_timeout=timedelta(seconds=options.first_byte_timeout_s),
-        timeout=timedelta(seconds=options.total_timeout_s),
-        http1_only=not options.http2,
-        http1_options=wreq.Http1Options(max_buf_size=options.max_header_bytes, max_headers=512),
-        pool_max_size=options.max_idle_connections,
-        tls_verify=options.ca_file
-        if options.verify_tls and options.ca_file
-        else options.verify_tls,
-        gzip=True,
-        brotli=True,
-        deflate=True,
-        zstd=True,
-    )
 
 
 def _ip(address: wreq.SocketAddr | None) -> str | None:

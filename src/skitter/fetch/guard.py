@@ -2,8 +2,8 @@
 
 A link, a redirect or a DNS record is written by strangers and can point into the network that the
 crawler runs in. `Guard` refuses such addresses unless the operator named the host. It is pure; the
-client asks it about the URL before it sends anything, about every address the name resolves to,
-and once more about the address that answered.
+client asks it about the URL before it sends anything, and about every address the name resolves to,
+which are the only ones it then dials (clients.py).
 """
 
 from __future__ import annotations
@@ -47,16 +47,22 @@ _SPECIAL: Final[tuple[tuple[IPv4Network | IPv6Network, str], ...]] = tuple(
         ("224.0.0.0/4", "a multicast address"),
         ("ff00::/8", "a multicast address"),
         ("192.0.0.0/24", "a reserved address"),
+        ("192.88.99.0/24", "a reserved address"),  # RFC 7526: relays of 6to4, withdrawn
         ("64:ff9b:1::/48", "a reserved address"),
+        ("5f00::/16", "a reserved address"),  # RFC 9602: segment routing
+        ("3fff::/20", "a reserved address"),  # RFC 9637: documentation
     )
 )
 # IPv6 addresses that carry an IPv4 address, and how far from the right it stands.
 _CARRIERS: Final = (
     (IPv6Network("::ffff:0:0/96"), 0),  # IPv4-mapped
+    (IPv6Network("::ffff:0:0:0/96"), 0),  # IPv4-translated, RFC 2765
     (IPv6Network("::/96"), 0),  # IPv4-compatible
     (IPv6Network("64:ff9b::/96"), 0),  # NAT64
     (IPv6Network("2002::/16"), 80),  # 6to4
 )
+# RFC 5214 6.1: ISATAP marks an address by the middle of its lower half, under any prefix.
+_ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
 _AUTHORITY: Final = re.compile(r"[A-Za-z]+://[^/?#\\]*")
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 
@@ -67,6 +73,7 @@ class Authority(NamedTuple):
     name: str  # without the brackets of an IPv6 address
     host: str  # with them
     host_port: str  # the scheme's default is spelled too
+    dialled: str  # the name as the URL has it, with the dot of DNS's root, if there is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,27 +90,31 @@ class Guard:
 
     @classmethod
     def for_seeds(cls, urls: Iterable[str], *, also: Iterable[str] = ()) -> Self:
-        """A seed allows its own host, on its own port: not all that listens on that machine."""
-        return cls(frozenset(authority_of(url).host_port for url in urls) | frozenset(also))
+        """A seed that is a private address, or localhost, allows itself, on its own port: not all
+        that listens on that machine. A name is what its DNS says today, so it does not."""
+        named = (authority_of(url) for url in urls)
+        own = frozenset(one.host_port for one in named if refusal_of_name(one.name))
+        return cls(own | frozenset(also))
 
     def allows(self, url: str) -> bool:
         """Whether the operator named this host."""
-        if not self.allowed_hosts:
-            return False
-        _, host, host_port = authority_of(url)
-        return host_port in self.allowed_hosts or host in self.allowed_hosts
+        return bool(self.allowed_hosts) and self.permits(authority_of(url))
+
+    def permits(self, whom: Authority) -> bool:
+        """The same, for those who know the authority already."""
+        return whom.host_port in self.allowed_hosts or whom.host in self.allowed_hosts
 
     def check_url(self, url: str) -> None:
         """Refuse what can be seen in the URL alone: addresses in any spelling, and localhost."""
         reason = refusal_of_name(authority_of(url).name)
         if reason and not self.allows(url):
-            raise AddressRefused(url, reason)
+            raise _refused(url, reason)
 
     def check_address(self, url: str, address: str | None) -> None:
         """Refuse an address that the name stands for, or that answered; unknown is refused too."""
         reason = refusal(address) if address else "the address that answered is unknown"
         if reason and not self.allows(url):
-            raise AddressRefused(url, reason)
+            raise _refused(url, reason)
 
 
 @lru_cache(maxsize=4096)
@@ -111,20 +122,28 @@ def refusal(address: str) -> str | None:
     """Why an IP address is off limits; None for a public one."""
     ip = ip_address(address.partition("%")[0])
     kind = _kind(ip)
-    return f"{ip} is {kind}: allow the host if you mean it." if kind else None
+    return f"{ip} is {kind}" if kind else None
 
 
 @lru_cache(maxsize=4096)
 def refusal_of_name(name: str) -> str | None:
     """Why a host is off limits by its name alone; None if its address decides."""
     if name == "localhost" or name.endswith(".localhost"):  # RFC 6761 6.3: always loopback
-        return f"{name} is this machine: allow the host if you mean it."
+        return f"{name} is this machine"
     return refusal(name) if is_address(name) else None
 
 
 def is_address(name: str) -> bool:
     """Whether a host is an IP address; `identify` leaves one spelling of each."""
     return ":" in name or name.rpartition(".")[2].isdigit()
+
+
+def _refused(url: str, reason: str) -> AddressRefused:
+    """The error, with what to type."""
+    _, host, host_port, _ = authority_of(url)
+    usual = host_port.endswith(tuple(f":{port}" for port in _DEFAULT_PORTS.values()))
+    word = host if usual else host_port
+    return AddressRefused(url, f"{reason}: if you mean it, allow it with --allow-host {word}")
 
 
 def authority_of(url: str) -> Authority:
@@ -138,8 +157,8 @@ def _understand(beginning: str) -> Authority:
     target = identify(beginning)
     host, port = _split_port(target.host)
     port = port or _DEFAULT_PORTS[target.url.partition(":")[0]]
-    host = host.removesuffix(".")  # the root of DNS: another spelling of the same name
-    return Authority(host.strip("[]"), host, f"{host}:{port}")
+    dialled, host = host, host.removesuffix(".")  # the same name in another spelling
+    return Authority(host.strip("[]"), host, f"{host}:{port}", dialled)
 
 
 def _split_port(host: str) -> tuple[str, str]:
@@ -150,8 +169,11 @@ def _split_port(host: str) -> tuple[str, str]:
 def _kind(ip: Address) -> str | None:
     if special := next((kind for network, kind in _SPECIAL if ip in network), None):
         return special
-    if isinstance(ip, IPv6Address) and (carried := _carried(ip)):
-        return _kind(carried)
+    if isinstance(ip, IPv6Address):
+        if carried := _carried(ip):
+            return _kind(carried)
+        if int(ip) >> 32 & 0xFFFF_FFFF in _ISATAP and (kind := _kind(_last_32_bits(ip))):
+            return kind
     return None if ip.is_global else "not a public address"
 
 
@@ -160,6 +182,10 @@ def _carried(ip: IPv6Address) -> IPv4Address | None:
         if ip in network:
             return IPv4Address(int(ip) >> shift & 0xFFFF_FFFF)
     return None
+
+
+def _last_32_bits(ip: IPv6Address) -> IPv4Address:
+    return IPv4Address(int(ip) & 0xFFFF_FFFF)
 
 
 def _spell(host: str) -> str:

@@ -1,8 +1,7 @@
-"""Looking names up before a request is sent, so that the guard sees the addresses first.
+"""Looking names up: the addresses that the guard judges are the ones that the client dials.
 
-wreq resolves names itself and offers no hook; a look-up of our own in front of it is what refuses
-a name that stands for a private address before a byte goes there. A name that changes its address
-between the two look-ups still meets the check of the address that answered.
+wreq would resolve names itself, with an answer of its own that nobody judged. It is given
+ours instead (clients.py).
 """
 
 from __future__ import annotations
