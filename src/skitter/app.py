@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from skitter.errors import BadOption
+from skitter.errors import BadOption, ServerStopped, ServerUnreachable
 from skitter.fetch.client import HttpFetcher
 from skitter.fetch.guard import Guard
 from skitter.fetch.options import FetchOptions
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
     from skitter.frontier.frontier import Frontier
     from skitter.spider.spider import Spider
+    from skitter.valkey import EmbeddedServer
+
+#: How long a server that somebody has just killed is waited for.
+DYING_S = 10.0
 
 
 @asynccontextmanager
@@ -37,17 +42,42 @@ async def open_server(
 ) -> AsyncIterator[Server]:
     """The server that the settings name, or the embedded one, started if nobody has."""
     async with AsyncExitStack() as stack:
-        url, password = settings.redis_url, None
+        url = settings.redis_url
         if url is None:
             # Entered and left in a thread: a large append-only file takes its time to load.
             held = hold(settings.directory, progress=progress)
             embedded = await asyncio.to_thread(held.__enter__)
             stack.push_async_callback(asyncio.to_thread, held.__exit__, None, None, None)
-            url, password = embedded.url, embedded.password
-        server = await stack.enter_async_context(connect(url, password=password))
-        if settings.redis_url is None:
-            server.on_away = partial(asyncio.to_thread, revive, settings.directory)
-        yield server
+            yield await _join(embedded, stack, progress)
+        else:
+            yield await stack.enter_async_context(connect(url))
+
+
+async def _join(
+    embedded: EmbeddedServer, stack: AsyncExitStack, progress: Progress | None
+) -> Server:
+    """It answered a moment ago. If it was dying even then, start it again."""
+    give_up_at = time.monotonic() + DYING_S
+    link = partial(connect, embedded.url, password=embedded.password)
+    while True:
+        try:
+            server = await stack.enter_async_context(link())
+        except ServerUnreachable:
+            if time.monotonic() > give_up_at:
+                raise
+            if progress:
+                progress("the embedded server has just gone: starting it again")
+            await _revive(embedded.directory)
+            continue
+        server.on_away = partial(_revive, embedded.directory)
+        server.directory = embedded.directory
+        return server
+
+
+async def _revive(directory: Path) -> None:
+    """Start the server again if it died. One that somebody stopped stays down: say so."""
+    if not await asyncio.to_thread(revive, directory):
+        raise ServerStopped(directory)
 
 
 @asynccontextmanager

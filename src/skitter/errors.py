@@ -24,6 +24,8 @@
         ├── ServerRefused          it answers, and wants other credentials
         ├── ServerUnfit            too old, or it evicts keys
         ├── ServerFull             maxmemory reached; the call was refused
+        ├── ServerStopped          somebody stopped the embedded server while we used it
+        ├── DiskFull               the server cannot write to its disk
         ├── JobDamaged             what the server holds of a job makes no sense
         ├── ServerFailed           the embedded server did not start
         └── DirectoryUnusable      the data directory cannot hold the server
@@ -34,7 +36,15 @@ command line returns, `retryable` says whether the same call may succeed later.
 
 from __future__ import annotations
 
-from typing import ClassVar
+import errno
+import shutil
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: What the system says when a disk, or our part of it, is full.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class SkitterError(Exception):
@@ -221,6 +231,32 @@ class ServerFull(InfrastructureError):
         )
 
 
+class ServerStopped(InfrastructureError):
+    """Somebody stopped the embedded server while we used it."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(
+            f"the embedded server in {directory} was stopped (`skitter down`) or its folder was "
+            "removed: run it again to go on."
+        )
+
+
+class DiskFull(InfrastructureError):
+    """The disk of the server is full. It takes nothing more until there is room."""
+
+    retryable = True
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.directory = directory
+
+    def __str__(self) -> str:
+        return (
+            f"the disk of {self.directory} is full ({free_space(self.directory)} free): make room "
+            "there, and it goes on by itself; nothing that was written is lost."
+        )
+
+
 class JobDamaged(InfrastructureError):
     """What the server holds of a job makes no sense."""
 
@@ -240,3 +276,12 @@ class DirectoryUnusable(InfrastructureError):
 def shorten(text: str, limit: int = 120) -> str:
     """Cut a value for a message, so that a 100 KB URL does not fill the screen."""
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text):,} characters)"
+
+
+def free_space(directory: Path) -> str:
+    """What is left on the disk of a directory, for people."""
+    try:
+        free = shutil.disk_usage(directory).free
+    except OSError:  # it was removed
+        return "nothing"
+    return f"{free / 2**20:,.0f} MB" if free >= 2**20 else f"{free / 2**10:,.0f} KB"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -194,3 +195,27 @@ def test_a_file_that_failed_can_be_loaded_when_it_is_repaired(tmp_path):
 def test_a_file_without_a_working_spider_says_what_is_missing(tmp_path, source, said):
     write(tmp_path / "books.py", "from skitter.model import Request\n" + source)
     assert said in refusal("books.py")
+
+
+def test_a_file_beside_the_spider_is_its_own_and_nobody_elses(tmp_path):
+    """In front of everything while the spider loads, behind everything afterwards."""
+    (tmp_path / "protego.py").write_text("raise SystemExit('executed')")
+    (tmp_path / "beside.py").write_text("URL = 'https://a.test/'")
+    (tmp_path / "lately.py").write_text("URL = 'https://b.test/'")
+    (tmp_path / "shop.py").write_text(
+        "from beside import URL\nfrom skitter import Spider\n"
+        "spider = Spider('shop', [URL])\n@spider.page\ndef page(page): pass\n"
+    )
+    code = (
+        "import sys; from skitter.spider import load_spider; load_spider(sys.argv[1]);"
+        "import lately, protego; print(protego.__file__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, "shop.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "site-packages" in done.stdout

@@ -6,7 +6,6 @@ Exit codes: 0 done, 1 a check found something or the frontier said no, 2 usage, 
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from typing import Any
@@ -30,9 +29,7 @@ from skitter.cli import (
     steer,
 )
 from skitter.cli.output import complain
-from skitter.errors import SkitterError
-
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+from skitter.errors import NO_ROOM, SkitterError
 
 
 class ReaderGone(BaseException):

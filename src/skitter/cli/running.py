@@ -144,7 +144,8 @@ async def _run_finish_hooks(spider: Spider, stats: Stats) -> bool:
 
 def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
     """The processes run this very command line, and find the server by their environment."""
-    program = [sys.executable, "-m", "skitter"]
+    # -P: a protego.py in the working directory is not what Skitter means by `import protego`.
+    program = [sys.executable, "-P", "-m", "skitter"]
     work_words = [*program, "work", plan.target, "--job", frontier.job]
     work_words += ["--concurrency", str(plan.concurrency), "--parent", str(os.getpid())]
     work_words += ["--ignore-robots"] if plan.ignore_robots else []

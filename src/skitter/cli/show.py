@@ -69,7 +69,7 @@ def demo(
 def _open_shop(home: Path, books: int) -> Iterator[str]:
     """The site in a process of its own, so that it does not share our interpreter."""
     ready = home / "ready"
-    words = [sys.executable, "-m", "skitter.demo.site", "--port", "0", "--books", str(books)]
+    words = [sys.executable, "-P", "-m", "skitter.demo.site", "--port", "0", "--books", str(books)]
     shop = subprocess.Popen([*words, "--ready-file", str(ready)], stdout=subprocess.DEVNULL)
     try:
         while not ready.exists():

@@ -6,8 +6,12 @@ user's must not fail because nobody reads.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
+
+from skitter.errors import DirectoryUnusable
+from skitter.valkey.trust import open_append
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +31,12 @@ class Output:
     _half: bytes = b""
 
     def __post_init__(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        home = self.path.parent
+        home.parent.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (home.parent, home):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        if home.is_symlink():
+            raise DirectoryUnusable(f"{home} is a link, which Skitter never makes: remove it.")
         if self.path.exists() and self.path.stat().st_size > TOO_BIG:
             self.path.replace(self.path.with_suffix(".old.log"))
         self._at = self.path.stat().st_size if self.path.exists() else 0
@@ -48,7 +57,7 @@ class Output:
 
     def open(self) -> BinaryIO:
         """For a child: others append to the same file."""
-        return self.path.open("ab", buffering=0)
+        return os.fdopen(open_append(self.path), "ab", buffering=0)
 
     def read(self) -> list[str]:
         """Whole lines; of a flood, the newest."""

@@ -25,6 +25,7 @@ from redis.backoff import NoBackoff
 
 from skitter.errors import (
     BadOption,
+    DiskFull,
     InfrastructureError,
     JobMissing,
     ServerFull,
@@ -37,6 +38,7 @@ from skitter.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from pathlib import Path
 
     from skitter.frontier.scripts import Script
 
@@ -104,6 +106,7 @@ class Server:
     patience_s: float = 10.0  # how long to repeat a call while the server is away
     on_away: Callable[[], Awaitable[object]] | None = None  # e.g. start it again
     pid: int = field(default_factory=os.getpid)
+    directory: Path | None = None  # of an embedded one
 
     async def command(self, *words: Any, **reading: Any) -> Any:
         """One plain command. Only for those that may be run twice. `reading` is for the client's
@@ -119,7 +122,7 @@ class Server:
         check_process(self.pid)
         give_up_at = time.monotonic() + self.patience_s
         pause_s = 0.02
-        with our_errors(self.where):
+        with our_errors(self.where, self.directory):
             while True:
                 try:
                     return await send()
@@ -219,7 +222,7 @@ def redact(url: str) -> str:
 
 
 @contextmanager
-def our_errors(where: str) -> Iterator[None]:
+def our_errors(where: str, directory: Path | None = None) -> Iterator[None]:
     """The client's errors, as ours, each with what to do next."""
     try:
         yield
@@ -241,14 +244,21 @@ def our_errors(where: str) -> Iterator[None]:
             f"machine may reach it{_tls_hint(where)}."
         ) from error
     except problems.ResponseError as error:
-        raise _answer(where, str(error)) from error
+        raise _answer(where, str(error), directory) from error
     except problems.RedisError as error:
         raise ServerUnreachable(
             f"{where} does not speak like a Redis server ({error}): check host and port."
         ) from error
 
 
-def _answer(where: str, error: str) -> SkitterError:
+def _answer(where: str, error: str, directory: Path | None) -> SkitterError:
+    if cannot_write := re.search(r"MISCONF (.+)", error):
+        if directory and "No space left" in error:
+            return DiskFull(directory)
+        return ServerUnreachable(
+            f"{where} cannot write to its disk ({cannot_write[1].rstrip('.')}): make room there, "
+            "or see its log."
+        )
     if gone := re.match(r"GONE .*\{(.+):\d+\}", error):  # lua/lib/limits.lua
         return JobMissing(gone.group(1), known=[])
     return _mistaken(where, error) or InfrastructureError(

@@ -6,6 +6,7 @@ What goes wrong in the user's file is told by the user's line; our frames stay o
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -16,6 +17,7 @@ from skitter.spider.blame import blame, describe
 from skitter.spider.spider import Spider
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import ModuleType
 
 
@@ -71,10 +73,10 @@ def _import_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise SpiderError(f"{path} is not Python: name a file that ends with .py")
     module = module_from_spec(spec)
-    _look_in(path.parent)  # as `python file.py` does, for its imports of files beside it
     sys.modules[name] = module  # dataclasses and msgspec look there for their annotations
     try:
-        spec.loader.exec_module(module)
+        with _looking_in(path.parent):  # as `python file.py` does, for files beside it
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise _broken(error, str(path)) from None
@@ -82,9 +84,9 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _import_module(where: str) -> ModuleType:
-    _look_in(Path.cwd())
     try:
-        return import_module(where)
+        with _looking_in(Path.cwd()):
+            return import_module(where)
     except ModuleNotFoundError as error:
         if error.name and (where == error.name or where.startswith(f"{error.name}.")):
             raise SpiderError(
@@ -96,9 +98,20 @@ def _import_module(where: str) -> ModuleType:
         raise _broken(error, where) from None
 
 
-def _look_in(directory: Path) -> None:
-    if str(directory) not in sys.path:
-        sys.path.insert(0, str(directory))
+@contextmanager
+def _looking_in(directory: Path) -> Iterator[None]:
+    """Before anything else while the spider loads, after everything else from then on: handlers may
+    import from there, and a file called redis.py does not become the redis of everybody."""
+    place = str(directory)
+    if place in sys.path:
+        yield
+        return
+    sys.path.insert(0, place)
+    try:
+        yield
+    finally:
+        sys.path.remove(place)
+        sys.path.append(place)
 
 
 def _broken(error: BaseException, file: str) -> SpiderError:

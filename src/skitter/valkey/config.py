@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from skitter.errors import BadOption
+from skitter.valkey.memory import SMALLEST_MEMORY_MB
+from skitter.valkey.trust import read_private
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-SMALLEST_MEMORY_MB = 8  # an empty server takes 2
 
 # All paths are relative to the data directory, which is the server's working directory: nothing to
 # quote whatever its name, and the server survives a rename of it.
@@ -50,7 +50,7 @@ class ServerOptions:
     port: int | None = None
     bind: str = "127.0.0.1"
     password: str | None = field(default=None, repr=False)
-    max_memory_mb: int | None = None
+    max_memory_mb: int | None = None  # None: memory.py decides at the start
 
     def __post_init__(self) -> None:
         if self.port is not None and not 1 <= self.port <= 65535:
@@ -123,7 +123,7 @@ def write(path: Path, options: ServerOptions) -> None:
 def read(path: Path) -> ServerOptions:
     """The options of the last start; the defaults if there was none."""
     try:
-        return parse(path.read_text())
+        return parse(read_private(path))
     except FileNotFoundError:
         return ServerOptions()
 

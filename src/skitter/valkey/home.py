@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from skitter.errors import DirectoryUnusable
+from skitter.errors import NO_ROOM, DirectoryUnusable, DiskFull
+from skitter.valkey.trust import check_ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,6 +92,8 @@ def check(server: EmbeddedServer) -> None:
             raise NotADirectoryError(errno.ENOTDIR, "")
         if not os.access(place, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        if place == server.directory:
+            check_ours(place)
 
 
 def prepare(server: EmbeddedServer) -> None:
@@ -109,6 +112,8 @@ def disk_errors(server: EmbeddedServer) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno in NO_ROOM:
+            raise DiskFull(server.directory) from error
         in_the_way = (errno.EEXIST, errno.ENOTDIR)
         reason = "a file is in the way" if error.errno in in_the_way else error.strerror or error
         raise DirectoryUnusable(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from contextlib import suppress
@@ -13,9 +14,10 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from skitter.errors import ServerFailed, ServerRefused
+from skitter.errors import DiskFull, InfrastructureError, ServerFailed, ServerRefused
 from skitter.valkey import config, locks
 from skitter.valkey.binary import server_binary
+from skitter.valkey.trust import open_append
 from skitter.valkey.waiting import Progress, Wait
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from skitter.valkey.home import EmbeddedServer
 
 REPLY_TIMEOUT_S = 1.0
+KILLED = "it was killed, by somebody or for want of memory"
 PATIENCE_S = 60.0  # with a server that lives and says nothing; loading is not nothing
 
 
@@ -38,6 +41,10 @@ class ServerProcess:
     uptime_s: int
     loading: bool
     kept: bool
+
+
+class KilledAtStart(ServerFailed):
+    """Whoever ends all processes of a crawl may meet the server of the next one."""
 
 
 class Answer(Enum):
@@ -92,16 +99,27 @@ def spawn(server: EmbeddedServer, options: ServerOptions, progress: Progress | N
     """Start a server in a directory that has none, and wait until it is ready."""
     config.write(server.config, options)
     server.socket.unlink(missing_ok=True)
-    server.log.touch(mode=0o600)
-    with server.log.open("ab") as log, locks.inheritable(server.server_lock) as lock:
+    with open_log(server) as log, locks.inheritable(server.server_lock) as lock:
         log_start = log.tell()
         _run(server_binary(), server.directory, output=log, lock=lock)
     if not is_ready(server, progress):
         log_text = server.log.read_bytes()[log_start:].decode(errors="replace")
-        raise ServerFailed(
-            f"the embedded server did not start: {last_words(log_text)}. "
-            f"See {server.log}, put that right and start again."
-        )
+        raise _not_started(server, log_text)
+
+
+def _not_started(server: EmbeddedServer, log_text: str) -> InfrastructureError:
+    if "No space left on device" in log_text:
+        return DiskFull(server.directory)
+    reason = last_words(log_text)
+    return (KilledAtStart if reason == KILLED else ServerFailed)(
+        f"the embedded server did not start: {reason}. "
+        f"See {server.log}, put that right and start again."
+    )
+
+
+def open_log(server: EmbeddedServer) -> BinaryIO:
+    """Not through a link: the server would write where that leads."""
+    return os.fdopen(open_append(server.log), "ab")
 
 
 def _run(binary: Path, directory: Path, *, output: BinaryIO, lock: int) -> None:
@@ -165,7 +183,7 @@ def last_words(log: str) -> str:
     complaints = re.findall(r"^\d+:\w .+? # (?!WARNING)(.+)$", log, re.MULTILINE)
     last_line = log.strip().split("\n")[-1]
     if not complaints and re.match(r"\d+:\w ", last_line):
-        return "it was killed, by somebody or for want of memory"
+        return KILLED
     return "; ".join(line.strip(" .:") for line in complaints[-2:] or [last_line])
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from skitter.valkey import config, locks, process
 from skitter.valkey.config import ServerOptions
 from skitter.valkey.home import EmbeddedServer, disk_errors, prepare
+from skitter.valkey.memory import default_max_memory_mb
 from skitter.valkey.waiting import Progress, Wait
 
 if TYPE_CHECKING:
@@ -106,8 +107,16 @@ def _ensure(
         return server
     if home.keep.exists():
         options = options.over(before)
+    if options.max_memory_mb is None:
+        options = replace(options, max_memory_mb=default_max_memory_mb())
     home.stopped.unlink(missing_ok=True)
-    process.spawn(server := replace(home, password=options.password), options, progress)
+    server = replace(home, password=options.password)
+    try:
+        process.spawn(server, options, progress)
+    except process.KilledAtStart:
+        if progress:
+            progress("the embedded server was killed while it started: starting it again")
+        process.spawn(server, options, progress)
     return server
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Callable
 
@@ -32,7 +33,9 @@ class Wait:
 
     def pause(self, reason: str) -> None:
         """Let a moment pass before the next look."""
-        time.sleep(PAUSE_S)
+        # Not time.sleep: it waits for an absolute moment of the monotonic clock, which fails with
+        # EINVAL under libfaketime: that shifts it by as much as the time of day.
+        select.select([], [], [], PAUSE_S)
         if self._progress and time.monotonic() - self._reported >= REPORT_EVERY_S:
             self._reported = time.monotonic()
             self._progress(reason)

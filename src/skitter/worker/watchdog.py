@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import os
 import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
+
+from skitter.valkey.trust import open_append
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +25,7 @@ LOOK_S = 1.0
 
 async def watch(stuck_s: float, file: Path | None = None) -> None:
     """For ever: as long as this runs now and then, nothing happens. `file`: in place of stderr."""
-    with file.open("ab") if file else nullcontext(sys.stderr) as there:
+    with os.fdopen(open_append(file), "ab") if file else nullcontext(sys.stderr) as there:
         try:
             while True:
                 faulthandler.dump_traceback_later(stuck_s, exit=True, file=there)
