@@ -40,6 +40,8 @@ import errno
 import shutil
 from typing import TYPE_CHECKING, ClassVar
 
+from skitter.redact import redact, redact_text
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -64,7 +66,7 @@ class BadURL(UsageError):
     """Not an absolute http(s) URL that we can store."""
 
     def __init__(self, url: str, reason: str) -> None:
-        super().__init__(f"cannot use {shorten(url)!r} as a URL: {reason}")
+        super().__init__(f"cannot use {shorten(redact(url))!r} as a URL: {reason}")
         self.url, self.reason = url, reason
 
 
@@ -131,7 +133,9 @@ class LeaseLost(FrontierError):
     """The lease ran out or was taken back; someone else has the URL, or had it."""
 
     def __init__(self, url: str, reason: str = "its lease ran out or was already finished") -> None:
-        super().__init__(f"{shorten(url)} is not ours any more: {reason}. Nothing was changed.")
+        super().__init__(
+            f"{shorten(redact(url))} is not ours any more: {reason}. Nothing was changed."
+        )
         self.url, self.reason = url, reason
 
 
@@ -164,7 +168,7 @@ class FetchError(SkitterError):
     """A page could not be brought home."""
 
     def __init__(self, url: str, reason: str) -> None:
-        super().__init__(f"{shorten(url)}: {reason}")
+        super().__init__(f"{shorten(redact(url))}: {redact_text(reason)}")
         self.url, self.reason = url, reason
 
 

@@ -19,6 +19,7 @@ from zlib import crc32
 from ada_url import join_url, normalize_url
 
 from skitter.errors import BadURL
+from skitter.redact import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -292,7 +293,6 @@ def _respell(text: str) -> str:
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_USERINFO: Final = re.compile(r"^((?:[^/\\?#@:]*:)?[/\\\s]*)[^/\\?#]*@")
 _NO_HOST: Final = re.compile(r"https?:[/\\]*+(?:[^/\\?#]*@)?(?::\d*)?(?:[/\\?#]|$)", re.IGNORECASE)
 
 
@@ -345,4 +345,4 @@ def _too_long(size: int, when: str = "") -> str:
 
 def _bad(url: str, reason: str) -> BadURL:
     """Make the error, without the password that the URL may carry: errors end up in logs."""
-    return BadURL(_USERINFO.sub(r"\1***@", url), reason)
+    return BadURL(redact(url), reason)

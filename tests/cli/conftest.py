@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import sys
@@ -40,5 +41,15 @@ def skitter(server_url, monkeypatch, capsys):
             code = stop.code or 0
         captured = capsys.readouterr()
         return Answer(int(code), captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def skitter_here(skitter):
+    """The same for tests that have a loop of their own: commands start theirs, on a thread."""
+
+    async def call(*words: str, stdin: str = "") -> Answer:
+        return await asyncio.to_thread(skitter, *words, stdin=stdin)
 
     return call

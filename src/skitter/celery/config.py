@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote, urlsplit
 from kombu import Exchange, Queue
 
 from skitter.errors import BadOption
-from skitter.frontier.connection import redact
+from skitter.redact import redact
 from skitter.settings import Politeness, Settings
 from skitter.valkey import EmbeddedServer
 from skitter.valkey.config import read as read_config

@@ -15,7 +15,7 @@ import typer
 from skitter.cli.common import Directory, Redis, settings
 from skitter.cli.output import tell
 from skitter.fleet.supervisor import Supervisor
-from skitter.frontier.connection import redact
+from skitter.redact import redact
 from skitter.valkey import hold
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from importlib.util import find_spec
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from skitter.cli.common import (
     Body,
@@ -20,7 +19,7 @@ from skitter.cli.common import (
     on_server,
     settings,
 )
-from skitter.cli.output import clean, emit_json, err, out, pairs, say
+from skitter.cli.output import emit_json, err, out, pairs, plain, remark, say
 from skitter.frontier.audit import audit
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
@@ -28,6 +27,7 @@ from skitter.frontier.jobs import open_job
 from skitter.frontier.report import AuditReport
 from skitter.frontier.rules import STATES, is_fingerprint
 from skitter.frontier.why import Explanation, why, why_all, why_fingerprint
+from skitter.redact import redact, redact_text
 
 PANEL = "Check and repair"
 
@@ -44,7 +44,8 @@ def audit_job(
 
     async def work(server: Server) -> AuditReport:
         with err.status("auditing") as status:
-            return await audit(await open_job(server, job, as_found=True), progress=status.update)
+            frontier = await open_job(server, job, as_found=True)
+            return await audit(frontier, progress=lambda text: status.update(plain(text)))
 
     report = on_server(settings(redis, directory), work)
     if as_json:
@@ -97,11 +98,11 @@ def show_audit(report: AuditReport) -> None:
         f"{report.fingerprints:,} fingerprints"
     )
     for problem in sorted(report.problems):
-        out.print(f"[red]problem[/]  {escape(clean(f'{problem.subject} {problem.says}'))}")
+        remark("problem", f"{problem.subject} {problem.says}", style="red")
     if report.full:
         say(f"There may be more: the first {len(report.problems):,} are listed.")
     for what in report.unchecked:
-        out.print(f"[yellow]not checked[/]  {escape(what)}")
+        remark("not checked", what, style="yellow")
     if report.clean and report.exact:
         out.print("[green]Every URL is accounted for.[/]")
     elif report.clean:
@@ -138,7 +139,7 @@ def explain(
         emit_json(found if every else found[0])
         return
     if not found:
-        say(f"{job}: no request for {url} is queued, delayed, leased or dead.")
+        say(f"{job}: no request for {redact(url)} is queued, delayed, leased or dead.")
     for i, one in enumerate(found):
         if i:
             say("")
@@ -146,12 +147,13 @@ def explain(
 
 
 def _rows(found: Explanation) -> Iterator[tuple[str, object]]:
-    yield "url", found.url or "unknown: a request that is done leaves only its fingerprint"
+    unknown = "unknown: only the fingerprint is kept of a request that is done"
+    yield "url", redact_text(found.url or "") or unknown
     yield "state", found.state
     for i, reason in enumerate(found.because):
         yield "because" if i == 0 else "", reason
     if found.depth is not None:
-        yield "found on", found.found_on or "pushed from outside"
+        yield "found on", redact_text(found.found_on or "") or "pushed from outside"
         yield "depth", found.depth
         yield "priority", found.priority
     if found.method not in (None, "GET"):
@@ -159,7 +161,7 @@ def _rows(found: Explanation) -> Iterator[tuple[str, object]]:
     if found.failures or found.losses:
         yield "tries", f"{found.failures} failed, {found.losses} lost with their worker"
     if found.last_error and found.state != "dead":
-        yield "last error", found.last_error
+        yield "last error", redact_text(found.last_error)
     if found.canonical:
-        yield "counts as", found.canonical
+        yield "counts as", redact_text(found.canonical)
     yield "fingerprint", found.fingerprint

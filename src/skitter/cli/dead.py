@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import os
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import msgspec
 import typer
 
 from skitter.cli.common import Body, Directory, Job, Json, Method, Redis, on_job, settings
-from skitter.cli.output import emit_json, grid, pairs, say
+from skitter.cli.output import emit_json, grid, indented, out, pairs, say, some
 from skitter.errors import UsageError, shorten
 from skitter.frontier.dead import PAGE, Filter, dead_letters, drop, find_dead, revive
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.rules import is_fingerprint
 from skitter.model import DeadLetter
+from skitter.redact import MASK, redact, redact_headers, redact_text, redact_tree
 from skitter.urls import fingerprint, identify
 
 Target = Annotated[
@@ -30,6 +33,13 @@ Match = Annotated[
 Reason = Annotated[str | None, typer.Option("--reason", help="Only those whose reason says this.")]
 LONGEST_REASON = 300
 All = Annotated[bool, typer.Option("--all", help="All of them.")]
+WithSecrets = Annotated[
+    bool,
+    typer.Option(
+        "--with-secrets",
+        help="Show passwords in URLs, secret headers and request bodies; they are masked as ***.",
+    ),
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -50,6 +60,7 @@ def list_letters(
     match: Match = None,
     reason: Reason = None,
     limit: Annotated[int, typer.Option(min=0, help="How many to show.")] = 50,
+    with_secrets: WithSecrets = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
@@ -66,19 +77,33 @@ def list_letters(
 
     letters, dead = on_job(settings(redis, directory), job, work)
     if as_json:
-        emit_json(letters)
+        emit_json([_document(one, with_secrets) for one in letters])
     elif not letters and limit:
         say(f"{job}: no dead letters{' that match' if dead else ''}.")
     else:
-        grid(["url", "reason", "tries", "given up"], [_cells(one) for one in letters])
+        _show_list([_cells(one, with_secrets) for one in letters])
         if dead > len(letters):
             say(f"{len(letters):,} of {dead:,} dead letters; see --limit, --match and --reason.")
 
 
-def _cells(one: DeadLetter) -> list[object]:
-    name = _name(one) if one.can_be_fetched else shorten(_name(one))  # a message of any length
+def _cells(one: DeadLetter, with_secrets: bool = False) -> list[object]:
+    name = _name(one, with_secrets)
+    name = name if one.can_be_fetched else shorten(name)  # a message of any length
     tries = one.failures + one.losses
-    return [name, shorten(one.reason, LONGEST_REASON), tries, _when(one.at)]
+    return [name, shorten(redact_text(one.reason), LONGEST_REASON), tries, _when(one.at)]
+
+
+def _show_list(rows: list[list[object]]) -> None:
+    """A table where a row fits a line; elsewhere the URL, and the rest on a line below it."""
+    widths = [
+        max((len(str(cell)) for cell in column), default=0) for column in zip(*rows, strict=True)
+    ]
+    if not out.is_terminal or sum(widths) + 2 * len(widths) <= out.width:
+        grid(["url", "reason", "tries", "given up"], rows)
+        return
+    for url, reason, tries, given_up in rows:
+        say(str(url))
+        indented(f"{reason}; {some(int(str(tries)), 'try', 'tries')}, given up {given_up}")
 
 
 def show(
@@ -86,6 +111,7 @@ def show(
     url: Annotated[str, typer.Argument(metavar="URL", help="Or a fingerprint.")],
     method: Method = "GET",
     body: Body = "",
+    with_secrets: WithSecrets = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
@@ -96,25 +122,53 @@ def show(
         return await _find(frontier, url, method, body)
 
     letter = on_job(settings(redis, directory), job, work)
+    document = _document(letter, with_secrets)
     if as_json:
-        emit_json(letter)
-        return
-    request = letter.request
-    pairs(
-        [
-            ("url", _name(letter)),
-            ("reason", letter.reason),
-            ("given up", _when(letter.at)),
-            ("failures", letter.failures),
-            ("lost workers", letter.losses),
-            ("priority", letter.priority),
-            ("found on", request.parent or "pushed"),
-            ("depth", request.depth),
-            ("method", request.method),
-            ("meta", msgspec.json.encode(request.meta).decode()),
-            ("fingerprint", letter.fingerprint),
-        ]
-    )
+        emit_json(document)
+    else:
+        pairs(_rows(letter, document))
+
+
+def _rows(letter: DeadLetter, document: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    request = document["request"]
+    yield "url", document["url"] or _name(letter)
+    yield "reason", document["reason"]
+    yield "given up", _when(letter.at)
+    yield "failures", letter.failures
+    yield "lost workers", letter.losses
+    yield "priority", letter.priority
+    yield "found on", request.get("parent") or "pushed"
+    yield "depth", letter.request.depth
+    yield "method", letter.request.method
+    for i, (name, value) in enumerate(request.get("headers", {}).items()):
+        yield "headers" if i == 0 else "", f"{name}: {value}"
+    if letter.request.body:
+        yield "body", f"{len(letter.request.body):,} bytes"
+    yield "meta", msgspec.json.encode(request.get("meta", {})).decode()
+    yield "fingerprint", letter.fingerprint
+
+
+def _document(letter: DeadLetter, with_secrets: bool) -> dict[str, Any]:
+    """A letter as JSON has it; unless asked otherwise, without what nobody should read."""
+    document: dict[str, Any] = msgspec.to_builtins(letter)
+    if with_secrets:
+        return document
+    masked = {name: redact_text(document[name]) for name in ("url", "reason")}
+    return {**document, **masked, "request": _masked(document["request"])}
+
+
+def _masked(request: dict[str, Any]) -> dict[str, Any]:
+    hide: dict[str, Callable[[Any], Any]] = {
+        "url": redact,
+        "parent": redact,
+        "headers": redact_headers,
+        "body": lambda _: MASK,
+        "meta": redact_tree,
+    }
+    return {
+        name: hide[name](value) if value and name in hide else value
+        for name, value in request.items()
+    }
 
 
 def retry(
@@ -158,18 +212,18 @@ def export(
     urls: Target = None,
     match: Match = None,
     reason: Reason = None,
+    with_secrets: WithSecrets = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Write dead letters to a file, one JSON document per line."""
-
+    """Write dead letters to a file that only you can read, one JSON document per line."""
     choice = _Choice(urls or [], Filter(url=match, reason=reason), everything=True)
 
     async def work(frontier: Frontier) -> int:
         try:
-            with to.open("wb") as file:
-                return await choice.apply(partial(_write, file))(frontier)
+            with _open_private(to) as file:
+                return await choice.apply(partial(_write, file, with_secrets))(frontier)
         except OSError as error:
             raise UsageError(f"cannot write {to}: {error.strerror}.") from None
 
@@ -177,8 +231,20 @@ def export(
     _report(job, "exported", count, as_json=as_json)
 
 
-async def _write(file: BinaryIO, _: Frontier, letters: Sequence[DeadLetter]) -> int:
-    file.writelines(msgspec.json.encode(one) + b"\n" for one in letters)
+def _open_private(path: Path) -> BinaryIO:
+    """For our eyes alone, also if the file was there before."""
+    file = open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb")  # noqa: SIM115, PTH123
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # and not /dev/stdout
+        os.fchmod(file.fileno(), 0o600)
+        file.truncate()
+    return file
+
+
+async def _write(
+    file: BinaryIO, with_secrets: bool, _: Frontier, letters: Sequence[DeadLetter]
+) -> int:
+    lines = (msgspec.json.encode(_document(one, with_secrets)) for one in letters)
+    file.writelines(line + b"\n" for line in lines)
     return len(letters)
 
 
@@ -226,8 +292,8 @@ async def _find(frontier: Frontier, url: str, method: str = "GET", body: str = "
     letter = await find_dead(frontier, known) or await _find_by_url(frontier, url)
     if letter is None:
         raise UsageError(
-            f"{shorten(url)} is not among the dead letters of {frontier.job!r}: "
-            f"`skitter why {frontier.job} {shorten(url)}` tells where it is."
+            f"{shorten(redact(url))} is not among the dead letters of {frontier.job!r}: "
+            f"`skitter why {frontier.job} URL` says where it is."
         )
     return letter
 
@@ -240,8 +306,9 @@ async def _find_by_url(frontier: Frontier, url: str) -> DeadLetter | None:
     return None
 
 
-def _name(letter: DeadLetter) -> str:
-    return letter.url or f"unreadable, {letter.fingerprint}"
+def _name(letter: DeadLetter, with_secrets: bool = False) -> str:
+    url = letter.url if with_secrets else redact_text(letter.url)
+    return url or f"unreadable, {letter.fingerprint}"
 
 
 def _report(job: str, verb: str, count: int, *, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from skitter.cli.output import clean, tell_state
+from skitter.cli.output import clean, plain, tell_state
 from skitter.cli.progress import duration
 from skitter.frontier.crew import FETCHING, Event, Heartbeat
 from skitter.frontier.eta import Bound, eta_s
@@ -228,7 +228,7 @@ def _crew_table(
         table.add_row(
             *([_name(look.job, "bold")] if several else []),
             _name(clean(one.host), "cyan"),
-            clean(one.kind),
+            plain(one.kind),
             str(one.pid),
             f"{one.pages:,}",
             Text(f"{one.errors:,}", style="yellow" if one.errors else ""),

@@ -18,10 +18,10 @@ from skitter.app import open_server
 from skitter.cli.common import Directory, Job, Json, Parent, Redis, settings
 from skitter.cli.duty import LoaderDuty
 from skitter.cli.output import emit_json, say, tell
-from skitter.frontier.connection import redact
 from skitter.frontier.items import ItemStream
 from skitter.frontier.jobs import open_job
 from skitter.frontier.shard import client_name
+from skitter.redact import redact
 from skitter.sinks import Hooks, Loaded, Patience, Sink, Stopped, load, open_sink
 from skitter.sinks.export import export
 from skitter.spider import load_transform

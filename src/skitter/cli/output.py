@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from typing import TYPE_CHECKING, Any, Final
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from skitter.model import State
 
@@ -19,10 +22,13 @@ if TYPE_CHECKING:
     from skitter.model import Stats
 
 # Control characters, and those that reverse the writing: what strangers wrote must not steer the
-# terminal. Rich lets ESC through.
-_UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# terminal, and Rich lets ESC through. Halves of characters: no stream can encode them.
+_UNSAFE: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 ANY_WIDTH: Final = 100_000
+INDENT: Final = 4
 
 
 class _Pipe(Console):
@@ -32,33 +38,57 @@ class _Pipe(Console):
         raise BrokenPipeError
 
 
-out = _Pipe(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+# Without emoji: `:x:` in a URL is text.
+out = _Pipe(highlight=False, soft_wrap=True, emoji=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 def clean(text: str) -> str:
-    """One line that a terminal can be trusted with."""
+    """One line that a terminal can be trusted with. It may still look like Rich's markup."""
     return _UNSAFE.sub("\ufffd", re.sub(r"[\t\r\n]+", " ", text))
+
+
+def plain(text: str, style: str = "") -> Text:
+    """Text from outside for Rich, shown as it is: no markup, no control characters."""
+    return Text(clean(text), style=style)
 
 
 def emit_json(value: Any) -> None:
     """One JSON document. Dataclasses, structs and enums are fine."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    sys.stdout.write(_safe_json(msgspec.json.format(_json(value), indent=2)) + "\n")
 
 
 def emit_line(value: Any) -> None:
     """One JSON document on one line, for streams of them."""
-    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.write(_safe_json(_json(value)) + "\n")
 
 
-def some(number: int, what: str) -> str:
-    """1 page, 2 pages."""
-    return f"{number:,} {what}" + "s" * (number != 1)
+def _json(value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:  # half of a character, as file names may have
+        return json.dumps(msgspec.to_builtins(value)).encode()
+
+
+def _safe_json(document: bytes) -> str:
+    """The same document. What JSON leaves as it is may steer a terminal all the same."""
+    lines = document.decode().split("\n")
+    return "\n".join(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", one) for one in lines)
+
+
+def some(number: int, what: str, many: str = "") -> str:
+    """1 page, 2 pages; 1 try, 2 tries."""
+    return f"{number:,} {what if number == 1 else many or what + 's'}"
 
 
 def say(text: str) -> None:
     """One line of an answer."""
     out.print(_safe(text))
+
+
+def indented(text: str) -> None:
+    """What belongs to the line above; where a terminal wraps it, it stays indented."""
+    out.print(Padding(plain(text, "dim"), (0, 0, 0, INDENT)), soft_wrap=False)
 
 
 def tell(text: str) -> None:
@@ -69,6 +99,11 @@ def tell(text: str) -> None:
 def complain(text: str) -> None:
     """What went wrong, and what to do."""
     err.print(f"[bold red]skitter:[/] {_safe(text)}")
+
+
+def remark(label: str, text: str, *, style: str) -> None:
+    """A line that begins with a coloured word."""
+    out.print(f"[{style}]{label}[/]  {_safe(text)}")
 
 
 def pairs(rows: Iterable[tuple[str, object]]) -> None:

@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from skitter.cli.output import clean, some
+from skitter.cli.output import clean, plain, some
 from skitter.frontier.eta import Bound, eta_s
 from skitter.model import Stats
 
@@ -96,7 +96,7 @@ class CrawlDisplay:
     def _print(self, text: str, now: float) -> None:
         if now - self._printed_at > (SAME_EVERY_S if text == self._text else PLAIN_EVERY_S):
             self._text, self._printed_at = text, now
-            self.console.print(text)
+            self.console.print(plain(text))
 
 
 def line(moment: Moment) -> str:

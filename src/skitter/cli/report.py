@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from skitter.cli.output import say, some
 from skitter.cli.progress import duration
-from skitter.frontier.connection import redact
 from skitter.model import State
+from skitter.redact import redact
 
 if TYPE_CHECKING:
     from skitter.cli.running import Plan

@@ -10,11 +10,12 @@ import typer
 import uvloop
 
 from skitter.cli.common import Directory, Json, Redis, settings
-from skitter.cli.output import emit_json, out, pairs, say, tell
+from skitter.cli.output import emit_json, out, pairs, remark, say, tell
 from skitter.errors import JobMissing, SkitterError
-from skitter.frontier.connection import Server, ServerFacts, connect, inspect, redact
+from skitter.frontier.connection import Server, ServerFacts, connect, inspect
 from skitter.frontier.jobs import list_jobs, open_job
 from skitter.frontier.notes import filter_notes
+from skitter.redact import redact
 from skitter.settings import Settings
 from skitter.valkey import EmbeddedServer, ServerOptions, check, hold, running, start, stop
 
@@ -165,6 +166,6 @@ def _show(found: Diagnosis) -> None:
         ]
     pairs(rows)
     for problem in found.problems:
-        out.print(f"[yellow]problem[/]  {problem}")
+        remark("problem", problem, style="yellow")
     if facts is not None and not found.problems:
         out.print("[green]No problems.[/]")

@@ -35,6 +35,7 @@ from skitter.errors import (
     SkitterError,
     UsageError,
 )
+from skitter.redact import parse_problem, redact
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -216,11 +217,6 @@ def check_fitness(facts: ServerFacts) -> None:
         )
 
 
-def redact(url: str) -> str:
-    """The URL without its password, for messages."""
-    return re.sub(r"//[^/]*@", "//***@", url)  # up to the last @ in front of the path
-
-
 @contextmanager
 def our_errors(where: str, directory: Path | None = None) -> Iterator[None]:
     """The client's errors, as ours, each with what to do next."""
@@ -332,7 +328,9 @@ def _client(url: str, password: str | None, links: Links) -> Redis | RedisCluste
             pool.connection_class = _ours(pool.connection_class, links)
             return client
     except ValueError as error:
-        raise BadOption(GIVEN, redact(url), f"a server's URL ({error})") from error
+        raise BadOption(
+            GIVEN, redact(url), f"a server's URL ({parse_problem(error, url)})"
+        ) from None
     raise BadOption(GIVEN, redact(url), "a URL that begins with " + ", ".join(SCHEMES))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 EVENTS_KEPT = 10_000
+END_OF_TIME_S = 253_402_300_799.0  # the last second of the year 9999: an id may say any number
 #: A worker that has not been heard of for so long is gone.
 SILENCE_S = 15.0
 
@@ -54,7 +56,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 async def beat(frontier: Frontier, heartbeat: Heartbeat) -> None:
     """Raises JobMissing if the job has gone: nothing of it is brought back."""
-    await frontier.shards[0].call("beat", name=heartbeat.name, message=encode(heartbeat))
+    told = msgspec.structs.replace(heartbeat, note=cut(heartbeat.note))
+    await frontier.shards[0].call("beat", name=told.name, message=encode(told))
 
 
 async def leave(frontier: Frontier, name: str) -> None:
@@ -70,7 +73,7 @@ async def heartbeats(frontier: Frontier) -> list[Heartbeat]:
     for value in raw.values():
         with suppress(ValueError):  # of a release that says it otherwise
             beats.append(msgspec.convert(decode(value), Heartbeat))
-    return beats
+    return [one for one in beats if math.isfinite(one.at + one.started_at + one.memory_mb)]
 
 
 async def crew(frontier: Frontier) -> list[Heartbeat]:
@@ -112,11 +115,16 @@ async def read_log(frontier: Frontier, after: str = "-", count: int = 1000) -> l
 def _event(entry: bytes, fields: dict[bytes, bytes]) -> Event:
     return Event(
         id=entry.decode(),
-        at=int(entry.partition(b"-")[0]) / 1000,
-        level=fields[b"level"].decode(),
-        worker=fields[b"worker"].decode(),
-        text=fields[b"text"].decode("utf-8", "replace"),
+        at=min(int(entry.partition(b"-")[0]) / 1000, END_OF_TIME_S),
+        level=_text(fields, b"level"),
+        worker=_text(fields, b"worker"),
+        text=_text(fields, b"text"),
     )
+
+
+def _text(fields: dict[bytes, bytes], name: bytes) -> str:
+    """Whoever can write to the server can write anything."""
+    return fields.get(name, b"").decode("utf-8", "replace")
 
 
 async def wanted_workers(frontier: Frontier) -> int | None:

@@ -11,7 +11,7 @@ import msgspec
 from skitter.errors import JobClosed, QueueFull, UsageError, shorten
 from skitter.frontier.control import read_options
 from skitter.frontier.keys import feed_key
-from skitter.frontier.wire import NOT_PLAIN, cut, encode
+from skitter.frontier.wire import NOT_PLAIN, clip, cut, encode
 from skitter.model import Added, Origin, Request
 from skitter.urls import fingerprint
 
@@ -91,7 +91,7 @@ async def reject(
     each: list[object] = []
     for message, reason in rejected:
         text = message.decode("utf-8", "replace")
-        body = encode(Request(url=f"{origin}:{shorten(text, 2000)}", meta={"message": cut(text)}))
+        body = encode(Request(url=f"{origin}:{shorten(text, 2000)}", meta={"message": clip(text)}))
         each += (fingerprint(text, unique="rejected"), "feed", body, cut(reason))
     if each:
         await frontier.shards[0].call("reject", each)

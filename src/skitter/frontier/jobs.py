@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 async def list_jobs(server: Server) -> list[str]:
     """The names of all jobs on the server, sorted."""
     names: list[bytes] = await server.command("HKEYS", JOBS)
-    return sorted(name.decode() for name in names)
+    return sorted(name.decode("utf-8", "replace") for name in names)
 
 
 async def create_job(

@@ -11,6 +11,7 @@ import msgspec
 
 from skitter.errors import BadOption, TooBig
 from skitter.model import Completion, Lease, Request
+from skitter.redact import redact_text
 from skitter.settings import Layout, check_number, check_priority
 from skitter.urls import fingerprint, fingerprint_of, identify, shard_of
 
@@ -239,8 +240,13 @@ def ms(seconds: float) -> int:
 
 
 def cut(error: str) -> str:
-    """Errors may carry whole pages, and lone surrogates from bad decoding."""
-    return error[:MAX_ERROR_CHARS].encode("utf-8", "replace").decode()
+    """Errors may carry whole pages, passwords in URLs, and lone surrogates from bad decoding."""
+    return clip(redact_text(error[: 2 * MAX_ERROR_CHARS]))
+
+
+def clip(text: str) -> str:
+    """As much of a message as is kept."""
+    return text[:MAX_ERROR_CHARS].encode("utf-8", "replace").decode()
 
 
 async def scatter(

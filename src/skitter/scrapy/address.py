@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from skitter.errors import BadOption, UsageError
-from skitter.frontier.connection import SCHEMES, redact
+from skitter.frontier.connection import SCHEMES
+from skitter.redact import parse_problem, redact
 from skitter.settings import Settings
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def _at(setting: str, url: str) -> Settings:
         if scheme in ("redis", "rediss"):
             _ = urlsplit(url).port
     except ValueError as error:
-        raise BadOption(setting, redact(url), f"a server's URL ({error})") from None
+        expected = f"a server's URL ({parse_problem(error, url)})"
+        raise BadOption(setting, redact(url), expected) from None
     return Settings(redis_url=url)
 
 

@@ -1,0 +1,122 @@
+"""What of a URL, a DSN, a header or a request may be shown, logged or written to a file.
+
+Parts are masked after parsing, in linear time. Where the parts are ambiguous, as with a "/" in a
+password, everything behind the scheme is masked.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote_plus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MASK: Final = "***"
+
+_BEGINNING: Final = re.compile(r"\s*+(?:([A-Za-z][A-Za-z0-9+.-]*+):)?[/\\\s]*+")
+_HOSTS: Final = re.compile(r"(?:\[[^\]]*+\]|[^\s:\[\],]*+)(?::\d*+)?(?:,[^\s:,]*+(?::\d*+)?)*+")
+_IN_TEXT: Final = re.compile(r"""[A-Za-z][A-Za-z0-9+.-]{0,30}+://[^\s"'<>`]++""")
+_END_OF_AUTHORITY: Final = re.compile(r"[/\\?#]")
+_PATH: Final = re.compile(r"(?:unix|sqlite|file):///")  # a path may have an @ anywhere
+
+_SECRET_ENDINGS: Final = (
+    "password", "passwd", "passphrase", "secret", "apikey", "accesstoken", "authtoken",
+    "refreshtoken", "secretkey", "privatekey", "credential", "credentials",
+)  # fmt: skip
+_SECRET_NAMES: Final = frozenset({"pwd", "pass", "auth", "authorization", "cookie", "cookies"})
+_SECRET_HEADER: Final = re.compile(r"auth|cookie|token|secret|passw|key|session|credential|sign")
+
+
+def redact(url: str) -> str:
+    """The URL, DSN or path without passwords: in front of the host, and in the query."""
+    begins = _BEGINNING.match(url)
+    assert begins is not None  # every part of it may be empty
+    scheme, rest = (begins[1] or "").lower(), url[begins.end() :]
+    if not scheme and "://" in rest:
+        return redact_text(url)  # within quotes, perhaps
+    if "@" in rest and not _PATH.match(url):
+        is_web = scheme in ("http", "https")
+        shown = _hide_web_user(rest) if is_web else _hide_user(scheme, rest)
+        if shown is None:
+            return begins[0] + MASK
+        rest = shown
+    return begins[0] + _hide_parameters(rest)
+
+
+def parse_problem(error: ValueError, url: str) -> str:
+    """Why a URL did not parse: the parser may take half of a password for a port, and quote it."""
+    if redact(url).endswith(f"/{MASK}"):
+        return "in a password, write / as %2F, ? as %3F, # as %23 and @ as %40"
+    return redact_text(str(error))
+
+
+def redact_text(text: str) -> str:
+    """A sentence, with the URLs in it redacted."""
+    return _IN_TEXT.sub(lambda found: redact(found[0]), text) if "://" in text else text
+
+
+def redact_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers, with the values of those that may carry a secret masked."""
+    return {
+        name: MASK if _SECRET_HEADER.search(name.lower()) else redact_text(value)
+        for name, value in headers.items()
+    }
+
+
+def redact_tree(value: Any, name: str = "") -> Any:
+    """Nested plain data, such as `meta`, with the values of secret names masked."""
+    if _is_secret(name):
+        return MASK
+    if isinstance(value, dict):
+        if name.lower() == "headers":
+            return {key: _hide_header(str(key), each) for key, each in value.items()}
+        return {key: redact_tree(each, str(key)) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [redact_tree(each) for each in value]
+    return redact_text(value) if isinstance(value, str) else value
+
+
+def _hide_header(name: str, value: Any) -> Any:
+    return MASK if _SECRET_HEADER.search(name.lower()) else redact_tree(value)
+
+
+def _hide_web_user(rest: str) -> str | None:
+    """As browsers parse it. None: a port that is not a number is half of a password."""
+    end = _END_OF_AUTHORITY.search(rest)
+    size = end.start() if end else len(rest)
+    _, at, host = rest[:size].rpartition("@")
+    if at:
+        return f"{MASK}@{host}{rest[size:]}"
+    return rest if _HOSTS.fullmatch(host) else None
+
+
+def _hide_user(scheme: str, rest: str) -> str | None:
+    """None: an @ where none belongs, so that nobody knows where the password ends."""
+    if not scheme and ":" not in rest.rpartition("@")[0]:
+        return rest  # the name of a file
+    head, mark, query = rest.partition("?")
+    authority, slash, path = head.partition("/")
+    hosts = authority.rpartition("@")[2]
+    if "@" in query or "@" in path or not _HOSTS.fullmatch(hosts):
+        return None
+    return f"{MASK}@{hosts}{slash}{path}{mark}{query}"
+
+
+def _hide_parameters(rest: str) -> str:
+    head, mark, query = rest.partition("?")
+    if not mark or "=" not in query:
+        return rest
+    parts = re.split("([&;])", query)
+    return head + mark + "".join(_hide_value(part) for part in parts)
+
+
+def _hide_value(parameter: str) -> str:
+    name, equals, _ = parameter.partition("=")
+    return f"{name}={MASK}" if equals and _is_secret(unquote_plus(name)) else parameter
+
+
+def _is_secret(name: str) -> bool:
+    plain = re.sub(r"[-_.\s]", "", name.lower())
+    return plain in _SECRET_NAMES or plain.endswith(_SECRET_ENDINGS)

@@ -1,0 +1,92 @@
+"""Secrets stay out of what is shown, from parsed parts."""
+
+import pytest
+
+from skitter.redact import MASK, redact, redact_headers, redact_text, redact_tree
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://host:6379/0", "redis://host:6379/0"),
+        ("redis://:pw@host:6379/0", "redis://***@host:6379/0"),
+        ("rediss://user:pw@host", "rediss://***@host"),
+        ("redis://host:6379?password=pw&db=1", "redis://host:6379?password=***&db=1"),
+        ("redis://host?db=1;PassWord=pw", "redis://host?db=1;PassWord=***"),
+        ("redis://host?pass%77ord=pw", "redis://host?pass%77ord=***"),
+        # Nobody can tell where such a password ends.
+        ("redis://:p/w@host:6379/0", "redis://***"),
+        ("redis://:p?w@host:6379/0", "redis://***"),
+        ("redis://:p@s/w@host:6379/0", "redis://***"),
+        ("redis://user:1?a=b@host", "redis://***"),
+        ("redis://:pw@host:p6", "redis://***"),
+        ("redis://:p#w@host", "redis://***@host"),
+        ("redis+sentinel://:pw@a:1,b:2/main", "redis+sentinel://***@a:1,b:2/main"),
+        ("redis+cluster://u:p@[::1]:7000", "redis+cluster://***@[::1]:7000"),
+        ("unix:///tmp/a@b.sock?db=1&password=pw", "unix:///tmp/a@b.sock?db=1&password=***"),
+        ("unix://user:pw@/tmp/a.sock", "unix://***@/tmp/a.sock"),
+        ("postgresql://me:pw@db/items", "postgresql://***@db/items"),
+        ("postgresql://db/items?user=me&password=pw", "postgresql://db/items?user=me&password=***"),
+        ("postgresql://db/items?sslpassword=pw", "postgresql://db/items?sslpassword=***"),
+        ("postgresql://me:p/w@db/items", "postgresql://***"),
+        ("https://me:pw@site.example/a@b", "https://***@site.example/a@b"),
+        ("https:me:pw@site.example/", "https:***@site.example/"),
+        ("https://site.example/@me?q=1", "https://site.example/@me?q=1"),
+        ("https://site.example/?api_key=1&page=2", "https://site.example/?api_key=***&page=2"),
+        ("http://me:p/w@site.example/", "http://***"),
+        ("me:pw@host", "me:***@host"),
+        (":p/w@host", "***"),
+        ("items.csv", "items.csv"),
+        ("out@home/items@2.db", "out@home/items@2.db"),
+        ("sqlite:///a@b.db", "sqlite:///a@b.db"),
+        ("", ""),
+    ],
+)
+def test_a_url_is_shown_without_its_secrets(url: str, shown: str) -> None:
+    assert redact(url) == shown
+    assert redact(shown) == shown
+
+
+def test_urls_within_a_sentence_are_redacted() -> None:
+    text = "proxy http://me:pw@proxy.example:3128 refused us (see https://a.example/@b)"
+    assert redact_text(text) == (
+        "proxy http://***@proxy.example:3128 refused us (see https://a.example/@b)"
+    )
+
+
+def test_headers_that_may_carry_a_secret_are_masked() -> None:
+    shown = redact_headers(
+        {
+            "Authorization": "Bearer pw",
+            "COOKIE": "id=pw",
+            "X-Api-Key": "pw",
+            "X-Auth-Token": "pw",
+            "Accept": "text/html",
+            "Referer": "https://me:pw@site.example/",
+        }
+    )
+    assert "pw" not in str(shown)
+    assert shown["Accept"] == "text/html"
+    assert shown["Referer"] == "https://***@site.example/"
+
+
+def test_nested_data_is_masked_by_its_names() -> None:
+    meta = {
+        "page": 2,
+        "login": {"user": "me", "password": "pw"},
+        "cookies": [{"name": "id", "value": "pw"}],
+        "headers": {"X-Csrf-Token": ["pw"], "Accept": ["text/html"]},
+        "proxy": "http://me:pw@proxy.example",
+    }
+    shown = redact_tree(meta)
+    assert "pw" not in str(shown)
+    assert shown["page"] == 2
+    assert shown["login"] == {"user": "me", "password": MASK}
+    assert shown["headers"]["Accept"] == ["text/html"]
+
+
+@pytest.mark.parametrize("text", ["x:" + " " * 40_000, "a@" * 40_000, "//" * 40_000 + "@"])
+def test_redaction_takes_one_pass(text: str) -> None:
+    """Anything quadratic would take minutes here."""
+    redact(text)
+    redact_text(text * 10)
