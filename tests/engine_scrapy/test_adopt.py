@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
 import pickle
+import subprocess
+import sys
 import tempfile
+from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from scrapy import Request, Spider
+from scrapy.http import HtmlResponse
+from scrapy.linkextractors import LinkExtractor
 
 from skitter.errors import UsageError
 from skitter.frontier.audit import audit
 from skitter.frontier.control import is_adopted
 from skitter.frontier.dead import dead_letters
 from skitter.frontier.jobs import list_jobs, open_job
+from skitter.model import Added
+from skitter.model import Request as FrontierRequest
 from skitter.scrapy.adopt import Adopted, Adoption, adopt, scrapy_redis_fingerprint
 from skitter.scrapy.codec import Codec
 
@@ -140,8 +149,125 @@ async def test_a_trusted_pickle_that_is_more_than_data_is_a_dead_letter_and_neve
     assert not Harmful.has_run()
     frontier = await open_job(server, adoption().job)
     reasons = {letter.reason async for letter in dead_letters(frontier)}
-    assert any("which is not plain data" in reason for reason in reasons)
+    assert any("meta['x'] is a posix.mkdir" in reason for reason in reasons)
     assert all([letter.url.isprintable() async for letter in dead_letters(frontier)])
+
+
+async def test_what_a_crawl_spider_queued_is_adopted_with_the_text_of_its_links(server, adoption):
+    page = HtmlResponse(
+        "https://shop.test/", body=b"<a href=/a>The <b>Tides</b></a>", encoding="ascii"
+    )
+    [link] = LinkExtractor().extract_links(page)
+    assert type(link.text) is not str, "lxml has a class of its own for text"
+    meta = {"rule": 0, "link_text": link.text, "counts": Counter("aab")}
+    await server.command("ZADD", adoption().requests_key, 0, entry("a", meta=meta))
+
+    result = await adopt(server, adoption(trust_pickle=True))
+
+    assert (result.queued, result.dead) == (1, 0)
+    frontier = await open_job(server, adoption().job)
+    [lease] = (await frontier.lease(1)).leases
+    request = Codec(SPIDER, lambda _: "", ranked=True).unpack(lease.request)
+    assert request.meta == {"rule": 0, "link_text": "The Tides", "counts": Counter("aab")}
+    assert type(request.meta["link_text"]) is str
+
+
+async def test_what_died_at_adoption_does_not_count_as_seen(server, queue, adoption):
+    """`queue` has five fingerprints; the page of one of them cannot be read."""
+    bad = pickle.dumps({"url": "https://shop.test/d", "meta": {"x": Harmful()}})
+    await server.command("ZADD", adoption().requests_key, 0, bad)
+
+    result = await adopt(server, adoption(trust_pickle=True))
+
+    assert (result.entries, result.queued, result.dead) == (4, 3, 1)
+    assert (result.fingerprints, result.remembered, result.forgotten) == (5, 1, 1)
+    [reason] = result.reasons
+    assert reason.startswith("meta['x'] is a posix.mkdir, which cannot travel")
+    frontier = await open_job(server, adoption().job)
+    [letter] = [one async for one in dead_letters(frontier)]
+    assert letter.url.startswith("adopted:GET https://shop.test/d (entry ")
+    found = Request("https://shop.test/d")
+    again = FrontierRequest(
+        url=found.url, identity=scrapy_redis_fingerprint("GET", found.url, b""), slot="shop.test"
+    )
+    assert await frontier.add([again]) == [Added.NEW], "whoever finds it may do it"
+    assert (await audit(frontier)).problems == set()
+
+
+async def test_the_command_exits_with_1_and_the_reason_if_requests_died(
+    server, server_url, adoption
+):
+    await server.command("ZADD", adoption().requests_key, 0, b"\x80nonsense")
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "skitter", "adopt", "scrapy-redis", "--redis", server_url]
+        command += ["--spider", adoption().job, "--trust-pickle", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    shown, data = await asyncio.gather(asyncio.to_thread(run), asyncio.to_thread(run, "--json"))
+
+    assert (shown.returncode, data.returncode) == (1, 1)
+    assert "1 not adopted: the entry cannot be read" in shown.stdout
+    assert f"skitter dead list {adoption().job}" in shown.stdout
+    assert json.loads(data.stdout)["dead"] == 1
+
+
+def bombs() -> dict[str, bytes]:
+    """Small pickles that C's unpickler, or whoever writes out what they hold, makes large."""
+    head = b"\x80\x04}\x8c\x03url\x8c\x12https://shop.test/x"
+    deep: list[object] = ["x"]
+    for _ in range(60):
+        deep = [deep, deep]
+    many = list(range(1000))
+    return {
+        "bytearray": b"\x80\x02cbuiltins\nbytearray\nJ\xff\xff\xff\x70\x85R.",
+        "bytes": b"\x80\x04\x8e" + (1_900_000_000).to_bytes(8, "little") + b"x.",
+        "memo": head + b"r\xff\xff\xff\x0fs.",
+        "folded": pickle.dumps({"url": "https://shop.test/x", "meta": {"x": deep}}),
+        "sets": pickle.dumps({"url": "x", "meta": {"x": [Fresh(many) for _ in range(5000)]}}),
+        "digits": pickle.dumps({"url": "x", "meta": {"x": Digits()}}),
+    }
+
+
+class Fresh:
+    """Makes a set of one and the same list."""
+
+    def __init__(self, parts: list[int]) -> None:
+        self.parts = parts
+
+    def __reduce__(self):
+        return set, (self.parts,)
+
+
+class Digits:
+    def __reduce__(self):
+        return Decimal, ("9" * 3_000_000,)
+
+
+@pytest.mark.parametrize("name", bombs())
+def test_a_small_pickle_does_not_become_large(name):
+    """In a process that may have 300 MB more than it has: what takes more dies of it."""
+    script = (
+        "import resource, sys\n"
+        "from skitter.scrapy.adopt import read_entry, read_request\n"
+        "from skitter.errors import UsageError\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + 300_000_000,) * 2)\n"
+        "try:\n"
+        "    read_request(read_entry(sys.stdin.buffer.read()), 0, unique='')\n"
+        "except UsageError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input=bombs()[name],
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"MemoryError" not in done.stdout
+    assert done.stdout or name == "memo", "refused"
 
 
 async def test_an_entry_that_makes_no_sense_is_a_dead_letter_and_stops_nothing(server, adoption):

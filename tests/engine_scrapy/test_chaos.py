@@ -6,7 +6,6 @@ import json
 import os
 import random
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -71,31 +70,31 @@ def test_a_server_that_goes_away_for_longer_than_a_lease(open_shop, make_cluster
         stop(directory)
 
 
+@pytest.mark.parametrize("kind", ["plain", "with rules"])
 def test_a_queue_that_the_real_scrapy_redis_left_is_taken_over(
-    open_shop, make_cluster, until, tmp_path
+    open_shop, make_cluster, until, tmp_path, kind
 ):
+    spider = PLAIN if kind == "plain" else RULED
     shop = open_shop(books=100, latency_s=0.05)
     cluster = make_cluster(shop)
     python = environment("scrapy-redis", SCRAPY_REDIS)
     script = tmp_path / "theirs.py"
-    script.write_text(
-        THEIRS.format(socket=cluster.server_url, seed=shop.url, path=str(Path(__file__).parents[2]))
-    )
+    theirs_there = {"url": cluster.server_url, "name": cluster.job}
+    script.write_text(spider.format(seed=shop.url) + THEIRS.format(**theirs_there))
     theirs = subprocess.Popen([python, script], env={**os.environ}, stderr=subprocess.DEVNULL)
     until(lambda: len(shop.log()) > 30)
     theirs.terminate()  # it hands in what is under way
     theirs.wait()
-    done = {json.loads(one)["url"] for one in cluster.command("LRANGE", "theirs:items", 0, -1)}
-    queued = cluster.command("ZCARD", "theirs:requests")
+    items = cluster.command("LRANGE", f"{cluster.job}:theirs", 0, -1)
+    done = {json.loads(one)["url"] for one in items}
+    queued = cluster.command("ZCARD", f"{cluster.job}:requests")
     assert queued > 0
     before = len(shop.log())
 
-    adopted = cluster.json(
-        "adopt", "scrapy-redis", "--spider", "theirs", "--job", cluster.job, "--trust-pickle"
-    )
+    adopted = cluster.json("adopt", "scrapy-redis", "--spider", cluster.job, "--trust-pickle")
     assert (adopted["entries"], adopted["queued"], adopted["dead"]) == (queued, queued, 0)
     file = cluster.folder / "ours.py"
-    file.write_text(OURS.format(seed=shop.url))
+    file.write_text(spider.format(seed=shop.url))
     node = cluster.start("runspider", str(file), SCHEDULER_PERSIST=True)
 
     assert node.finish() == "finished"
@@ -108,7 +107,10 @@ def test_a_queue_that_the_real_scrapy_redis_left_is_taken_over(
     assert again == set()
 
 
-SPIDER = """
+PLAIN = """
+from scrapy import Spider
+
+
 class Theirs(Spider):
     name = "theirs"
     allowed_domains = ["localhost"]
@@ -123,21 +125,36 @@ class Theirs(Spider):
     def book(self, response):
         yield {{"url": response.url}}
 """
-OURS = "from scrapy import Spider\n" + SPIDER
-THEIRS = (
-    """
-from scrapy import Spider
-from scrapy.crawler import CrawlerProcess
+RULED = """
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+
+
+class Theirs(CrawlSpider):
+    name = "theirs"
+    allowed_domains = ["localhost"]
+    start_urls = [{seed!r}]
+    rules = (
+        Rule(LinkExtractor(restrict_css="article.book h3"), callback="book"),
+        Rule(LinkExtractor(restrict_css="nav"), follow=True),
+    )
+
+    def book(self, response):
+        yield {{"url": response.url}}
 """
-    + SPIDER
-    + """
+THEIRS = """
+from scrapy.crawler import CrawlerProcess
+
 process = CrawlerProcess(
     {{
         "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+        "SCHEDULER_QUEUE_KEY": "{name}:requests",
+        "SCHEDULER_DUPEFILTER_KEY": "{name}:dupefilter",
         "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
         "ITEM_PIPELINES": {{"scrapy_redis.pipelines.RedisPipeline": 300}},
+        "REDIS_ITEMS_KEY": "{name}:theirs",
         "SCHEDULER_PERSIST": True,
-        "REDIS_URL": {socket!r},
+        "REDIS_URL": {url!r},
         "CONCURRENT_REQUESTS": 2,
         "LOG_ENABLED": False,
         "TELNETCONSOLE_ENABLED": False,
@@ -146,4 +163,3 @@ process = CrawlerProcess(
 process.crawl(Theirs)
 process.start()
 """
-)

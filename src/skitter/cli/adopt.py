@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skitter.cli.common import Directory, Json, Redis, on_server, settings
 from skitter.cli.output import emit_json, pairs, say
 from skitter.errors import UsageError
+
+if TYPE_CHECKING:
+    from skitter.scrapy.adopt import Adopted, Adoption
 
 PANEL = "Feed and watch"
 
@@ -44,7 +47,8 @@ def adopt(
 ) -> None:
     """Take over the queue and the dupefilter of a spider of scrapy-redis, counts verified.
 
-    Its nodes should be stopped. The old keys are kept, with :adopted at their end.
+    Its nodes should be stopped. The old keys are kept, with :adopted at their end. Exit code 1:
+    requests could not be read; they are dead letters, and their pages do not count as seen.
     """
     if whose != "scrapy-redis":
         raise UsageError(f"cannot adopt from {whose!r}: only from scrapy-redis.")
@@ -63,7 +67,13 @@ def adopt(
     result = on_server(settings(redis, directory), lambda server: take_over(server, adoption))
     if as_json:
         emit_json(result)
-        return
+    else:
+        _show(result, adoption)
+    if result.dead or result.unreadable:
+        raise typer.Exit(1)
+
+
+def _show(result: Adopted, adoption: Adoption) -> None:
     pairs(
         [
             ("job", result.job),
@@ -71,7 +81,15 @@ def adopt(
             ("", f"{result.queued:,} queued, {result.known:,} known, {result.dead:,} dead letters"),
             ("fingerprints", f"{result.fingerprints:,} found"),
             ("", f"{result.remembered:,} remembered, {result.remembered_before:,} known"),
-            *([("", f"{result.unreadable:,} dead letters")] if result.unreadable else []),
+            *([("", f"{result.forgotten:,} of dead letters")] if result.forgotten else []),
+            *([("", f"{result.unreadable:,} no fingerprints")] if result.unreadable else []),
         ]
     )
     say(f"The counts agree. Kept: {adoption.requests_key}:adopted and its dupefilter's.")
+    for reason, count in result.reasons.items():
+        say(f"{count:,} not adopted: {reason}")
+    if result.dead or result.unreadable:
+        say(
+            f"They are dead letters: skitter dead list {result.job}. "
+            "Their pages do not count as seen."
+        )

@@ -8,9 +8,8 @@ simply run again.
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import pickle
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -26,6 +25,7 @@ from skitter.frontier.scripts import Code
 from skitter.model import Added, Request
 from skitter.scrapy.codec import clamp, spell_slot
 from skitter.scrapy.message import checked
+from skitter.scrapy.pickled import read_pickle
 from skitter.scrapy.plain import pack
 from skitter.settings import MAX_PRIORITY, Layout
 from skitter.urls import fingerprint_of
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 STEP = 500
+REASONS = 10  # that are told apart in an answer
 PICKLED = b"\x80"
 FIELDS = ("cookies", "meta", "encoding", "flags", "cb_kwargs")
 TYPED = (*FIELDS, "headers", "callback", "errback", "priority", "dont_filter")
@@ -61,11 +62,20 @@ class Adopted(msgspec.Struct, kw_only=True):
     entries: int = 0  # in the queue
     queued: int = 0
     known: int = 0  # duplicates, or adopted before
-    dead: int = 0  # could not be read
+    dead: int = 0  # could not be read: dead letters
     fingerprints: int = 0  # in the dupefilter, those that are text
     unreadable: int = 0  # in the dupefilter, and no fingerprints: dead letters too
     remembered: int = 0
     remembered_before: int = 0  # queued here, or adopted before
+    forgotten: int = 0  # of requests that could not be read: whoever finds those may do them
+    reasons: dict[str, int] = {}  # why requests could not be read
+
+    def note(self, reason: str) -> None:
+        """One more dead letter."""
+        self.dead += 1
+        known = reason in self.reasons or len(self.reasons) < REASONS
+        reason = reason if known else "other reasons, see `skitter dead list`"
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
 
 async def adopt(server: Server, adoption: Adoption) -> Adopted:
@@ -77,13 +87,13 @@ async def adopt(server: Server, adoption: Adoption) -> Adopted:
     frontier = await create_job(server, adoption.job, layout=layout)
     await set_adopted(frontier)
     before = (await frontier.stats()).seen
-    result = Adopted(job=adoption.job)
+    result, died = Adopted(job=adoption.job), set[str]()
     for key in await _set_aside(server, adoption.requests_key):
         async for entries in _entries(server, key):
-            await _adopt_entries(frontier, entries, result, adoption)
+            died |= await _adopt_entries(frontier, entries, result, adoption)
     for key in await _set_aside(server, adoption.dupefilter_key):
         async for members in _members(server, key):
-            await _adopt_members(frontier, members, result)
+            await _adopt_members(frontier, members, result, died)
     await _verify(frontier, before, result)
     return result
 
@@ -183,20 +193,35 @@ async def _check_readable(server: Server, key: str, adoption: Adoption) -> None:
 
 async def _adopt_entries(
     frontier: Frontier, entries: list[tuple[bytes, int]], result: Adopted, adoption: Adoption
-) -> None:
-    offers, refused = [], []
+) -> set[str]:
+    """The fingerprints of those that died: nothing is done, so nothing must count as seen."""
+    offers, refused, died = [], [], set()
     for number, (data, priority) in enumerate(entries, start=result.entries):
+        known: dict[str, Any] = {}
         try:
-            request = read_request(data, priority, unique=f"{adoption.requests_key}/{number}")
+            known = read_entry(data)
+            request = read_request(known, priority, unique=f"{adoption.requests_key}/{number}")
             offers.append(frontier.offer(request))
-        except Exception as error:  # a pickle of plain types may raise anything, too
-            refused.append((_one_line(data), _reason(error)))
+        except Exception as error:  # what scrapy-redis wrote may be anything
+            reason = _reason(error)
+            refused.append((_letter(known, data, number), reason))
+            result.note(reason)
+            if known and not known.get("dont_filter"):
+                with suppress(ValueError):  # no URL, so nothing can be known of it
+                    died.add(_fingerprint(known))
     answers = await frontier.add_offers(offers, links=True)
     await reject(frontier, refused, origin="adopted")
     result.entries += len(entries)
     result.queued += sum(said is Added.NEW for said in answers)
     result.known += sum(said is Added.SEEN for said in answers)
-    result.dead += len(refused)
+    return died
+
+
+def _letter(known: dict[str, Any], data: bytes, number: int) -> bytes:
+    """What a dead letter is called: its page, if that could be read."""
+    if not known:
+        return _one_line(data)
+    return f"{_method(known)} {known['url']} (entry {number})".encode("utf-8", "replace")
 
 
 def _one_line(data: bytes) -> bytes:
@@ -212,15 +237,28 @@ def _reason(error: Exception) -> str:
     return f"the entry cannot be read: {type(error).__name__}: {error}".rstrip(": ")
 
 
-def read_request(data: bytes, priority: int, *, unique: str) -> Request:
-    """One entry. Raises UsageError for what is no request."""
-    known = _read_plain(data) if data.startswith(PICKLED) else json.loads(data)
+def read_entry(data: bytes) -> dict[str, Any]:
+    """A request as Scrapy spells it, as far as it is plain. Raises UsageError for what is none."""
+    known = read_pickle(data) if data.startswith(PICKLED) else json.loads(data)
     if not isinstance(known, dict) or not isinstance(known.get("url"), str):
         raise UsageError("the entry is no request of Scrapy's.")
+    return known
+
+
+def _method(known: dict[str, Any]) -> str:
+    return str(known.get("method") or "GET")
+
+
+def _fingerprint(known: dict[str, Any]) -> str:
+    body = _bytes(known.get("body"))
+    return scrapy_redis_fingerprint(_method(known), known["url"], body)
+
+
+def read_request(known: dict[str, Any], priority: int, *, unique: str) -> Request:
+    """One entry. Raises UsageError for a part that is not plain, or of a wrong type."""
     for name in TYPED:
         if known.get(name):
             checked(name, known[name])
-    method, body = str(known.get("method") or "GET"), _bytes(known.get("body"))
     meta = known.get("meta") or {}
     rest: dict[str, Any] = {
         "fields": {name: pack(known[name], name) for name in FIELDS if known.get(name)}
@@ -235,13 +273,13 @@ def read_request(data: bytes, priority: int, *, unique: str) -> Request:
     slot = str(meta.get("download_slot") or urlsplit(known["url"]).hostname or "")
     return Request(
         url=known["url"],
-        method=method,
-        body=body,
+        method=_method(known),
+        body=_bytes(known.get("body")),
         depth=max(0, int(meta.get("depth", 0))),
         handler=known.get("callback"),
         meta=rest,
         priority=clamp(priority),
-        identity=scrapy_redis_fingerprint(method, known["url"], body),
+        identity=_fingerprint(known),
         unique=unique if known.get("dont_filter") else "",
         slot=spell_slot(slot, known["url"]),
     )
@@ -259,37 +297,15 @@ def _text(value: Any) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
-class _PlainUnpickler(pickle.Unpickler):
-    """Reads data and nothing else: no class of a pickle's choice is ever imported."""
-
-    ALLOWED = frozenset(
-        {
-            *(("builtins", name) for name in ("set", "frozenset", "bytearray", "complex")),
-            *(("datetime", name) for name in ("datetime", "date", "time", "timedelta")),
-            ("decimal", "Decimal"),
-            ("collections", "OrderedDict"),
-        }
-    )
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in self.ALLOWED:
-            return super().find_class(module, name)
-        raise UsageError(f"the entry needs {module}.{name}, which is not plain data.")
-
-
-def _read_plain(data: bytes) -> Any:
-    try:
-        return _PlainUnpickler(io.BytesIO(data)).load()
-    except (EOFError, AttributeError, IndexError, ImportError) as error:
-        raise UsageError(f"the entry cannot be read: {error}") from error
-
-
 # --- fingerprints ---------------------------------------------------------------------------------
 
 
-async def _adopt_members(frontier: Frontier, found: list[bytes], result: Adopted) -> None:
+async def _adopt_members(
+    frontier: Frontier, found: list[bytes], result: Adopted, died: set[str]
+) -> None:
     """All in the first shard's order: a job of Scrapy has one."""
-    members = [one.decode() for one in found if _is_text(one)]
+    texts = [one.decode() for one in found if _is_text(one)]
+    members = [one for one in texts if one not in died]
     strange = [one for one in found if not _is_text(one)]
     await reject(
         frontier,
@@ -297,11 +313,12 @@ async def _adopt_members(frontier: Frontier, found: list[bytes], result: Adopted
         origin="adopted",
     )
     result.unreadable += len(strange)
+    result.fingerprints += len(texts)
+    result.forgotten += len(texts) - len(members)
     if not members:
         return
     codes = await frontier.shards[0].call("adopt", [fingerprint_of(one) for one in members])
     new = sum(code == Code.NEW for code in codes)
-    result.fingerprints += len(members)
     result.remembered += new
     result.remembered_before += len(members) - new
 
@@ -317,7 +334,7 @@ async def _verify(frontier: Frontier, before: int, result: Adopted) -> None:
     """Everything that was found is somewhere, and the frontier has as many more as it said."""
     sums = (
         (result.entries, result.queued + result.known + result.dead),
-        (result.fingerprints, result.remembered + result.remembered_before),
+        (result.fingerprints, result.remembered + result.remembered_before + result.forgotten),
     )
     gained = (await frontier.stats()).seen - before
     if any(found != placed for found, placed in sums) or gained < result.queued + result.remembered:

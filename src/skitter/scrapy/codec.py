@@ -16,7 +16,7 @@ from scrapy import Request as ScrapyRequest
 
 from skitter.errors import UsageError
 from skitter.model import Request
-from skitter.scrapy.plain import find_class, name_of, pack, unpack
+from skitter.scrapy.plain import find_class, name_of, pack, refuse, unpack
 from skitter.settings import MAX_PRIORITY
 
 if TYPE_CHECKING:
@@ -60,30 +60,51 @@ class Codec:
 
     def unpack(self, stored: Request) -> ScrapyRequest:
         """Raises UsageError if this spider has no such callback, or no such class."""
-        rest = stored.meta
+        return self._make(
+            stored.meta,
+            url=stored.url,
+            method=stored.method,
+            body=stored.body,
+            headers=stored.headers,
+            callback=stored.handler,
+            priority=stored.priority,
+        )
+
+    def _make(self, rest: dict[str, Any], **about: Any) -> ScrapyRequest:
         made = self._class(rest["class"], _is_request) if "class" in rest else ScrapyRequest
+        find = partial(self._class, is_fit=ItemAdapter.is_item_class)
         values = {
-            name: unpack(value, partial(self._class, is_fit=ItemAdapter.is_item_class))
+            name: unpack(value, find, self._unpack_request)
             for name, value in rest.get("fields", {}).items()
             if name in made.attributes
         }
+        about["headers"] = rest.get("headers") or about["headers"]
+        about["callback"] = self._method(about["callback"])
+        about["priority"] = rest.get("priority", about["priority"])
         request: ScrapyRequest = made(
-            url=stored.url,
-            method=stored.method,
-            headers=rest.get("headers") or stored.headers,
-            body=stored.body,
-            callback=self._method(stored.handler),
+            **about,
             errback=self._method(rest.get("errback")),
-            priority=rest.get("priority", stored.priority),
             dont_filter=rest.get("dont_filter", False),
             **values,
         )
         return request
 
+    def _pack_request(self, value: Any, where: str) -> Any:
+        """A request inside another, as some put it into meta to go on with it later."""
+        if not isinstance(value, ScrapyRequest):
+            return refuse(value, where)
+        callback = self._name(value.callback, f"{where}: callback")
+        return {"$other": [value.url, value.method, value.body, callback, self._rest(value)]}
+
+    def _unpack_request(self, packed: Any) -> ScrapyRequest:
+        url, method, body, callback, rest = packed
+        about = {"url": url, "method": method, "body": body, "callback": callback}
+        return self._make(rest, **about, headers=None, priority=0)
+
     def _rest(self, request: ScrapyRequest) -> dict[str, Any]:
         rest: dict[str, Any] = {}
         fields = {
-            name: pack(value, name)
+            name: pack(value, name, self._pack_request)
             for name in request.attributes
             if name not in _OURS and (value := getattr(request, name)) != _DEFAULTS.get(name)
         }

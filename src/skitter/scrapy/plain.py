@@ -7,8 +7,8 @@ Anything else is refused with the place where it stands, rather than changed in 
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict
-from datetime import date, datetime
+from collections import Counter, OrderedDict, defaultdict
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,13 @@ from typing import TYPE_CHECKING, Any
 from itemadapter import ItemAdapter, is_item
 
 from skitter.errors import UsageError
+from skitter.scrapy.pickled import Foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    Packer = Callable[[Any, str], Any]
+    Unpacker = Callable[[Any], Any]
 
 _AS_THEY_ARE = frozenset({type(None), bool, float, str, bytes})
 _LARGEST = 2**63
@@ -28,49 +32,61 @@ class NotPlain(UsageError):
     """A value that cannot travel to another node."""
 
     def __init__(self, where: str, value: object) -> None:
+        kind = value.name if isinstance(value, Foreign) else _full_name(type(value))
         super().__init__(
-            f"{where} is a {type(value).__module__}.{type(value).__qualname__}, which cannot "
-            "travel to another node: pass plain values (text, numbers, bytes, lists, dicts, items)."
+            f"{where} is a {kind}, which cannot travel to another node: pass plain values "
+            "(text, numbers, bytes, lists, dicts, items, requests)."
         )
 
 
-def pack(value: Any, where: str) -> Any:
-    """The value as plain data. Raises NotPlain, naming the place."""
+def refuse(value: Any, where: str) -> Any:
+    """What becomes of a value that nothing here knows."""
+    raise NotPlain(where, value)
+
+
+def pack(value: Any, where: str, other: Packer = refuse) -> Any:
+    """The value as plain data; `other` packs what is not known here. Raises NotPlain, naming the
+    place."""
     kind = type(value)
     if kind in _AS_THEY_ARE:
         return value
     if kind is int:
         return value if -_LARGEST <= value < _LARGEST else {"$int": str(value)}
     if kind is list:
-        return [pack(one, f"{where}[{i}]") for i, one in enumerate(value)]
+        return [pack(one, f"{where}[{i}]", other) for i, one in enumerate(value)]
     if kind is dict:
-        return _pack_dict(value, where)
-    if kind in _PACKERS:
-        return _PACKERS[kind](value, where)
+        return _pack_dict(value, where, other)
+    if kind in _TEXTS:
+        return {_TEXTS[kind][0]: _TEXTS[kind][1](value)}
+    if kind in _GROUPS:
+        return {_GROUPS[kind]: [pack(one, where, other) for one in value]}
     if isinstance(value, dict) and kind is not OrderedDict:
-        raise NotPlain(where, value)  # a defaultdict or Counter is more than what it holds
+        return _pack_more_than_dict(value, where, other)
     if is_item(value):
-        return {"$item": [name_of(kind), _pack_dict(dict(ItemAdapter(value)), where)]}
+        return {"$item": [name_of(kind), _pack_dict(dict(ItemAdapter(value)), where, other)]}
     if isinstance(value, str):  # e.g. what Selector.get returns, or a StrEnum
         return str(value)
-    raise NotPlain(where, value)
+    return other(value, where)
 
 
-def unpack(value: Any, find: Callable[[str], type]) -> Any:
-    """The reverse. `find` gives the class of an item by its name, or refuses it."""
+def unpack(value: Any, find: Callable[[str], type], other: Unpacker | None = None) -> Any:
+    """The reverse. `find` gives the class of an item by its name, or refuses it; `other` gets what
+    stands under the tag $other."""
     if type(value) is list:
-        return [unpack(one, find) for one in value]
+        return [unpack(one, find, other) for one in value]
     if type(value) is not dict:
         return value
     if len(value) == 1:
         [(tag, inner)] = value.items()
         if tag in _UNPACKERS:
-            return _UNPACKERS[tag](unpack(inner, find))
+            return _UNPACKERS[tag](unpack(inner, find, other))
         if tag == "$item":
-            return find(inner[0])(**unpack(inner[1], find))
+            return find(inner[0])(**unpack(inner[1], find, other))
         if tag == "$dict":
-            return {unpack(key, find): unpack(one, find) for key, one in inner}
-    return {key: unpack(one, find) for key, one in value.items()}
+            return {unpack(key, find, other): unpack(one, find, other) for key, one in inner}
+        if tag == "$other" and other is not None:
+            return other(inner)
+    return {key: unpack(one, find, other) for key, one in value.items()}
 
 
 def name_of(kind: type) -> str:
@@ -98,28 +114,46 @@ def find_class(name: str, *, home: str, is_fit: Callable[[type], bool]) -> type:
     return found
 
 
-def _pack_dict(value: Mapping[Any, Any], where: str) -> Any:
+def _pack_dict(value: Mapping[Any, Any], where: str, other: Packer) -> Any:
     plain = {}
     for key, one in value.items():
         if type(key) is not str or (len(value) == 1 and key.startswith("$")):
             return {
-                "$dict": [[pack(k, where), pack(v, f"{where}[{k!r}]")] for k, v in value.items()]
+                "$dict": [
+                    [pack(k, where, other), pack(v, f"{where}[{k!r}]", other)]
+                    for k, v in value.items()
+                ]
             }
-        plain[key] = pack(one, f"{where}[{key!r}]")
+        plain[key] = pack(one, f"{where}[{key!r}]", other)
     return plain
 
 
-def _pack_all(tag: str) -> Callable[[Any, str], Any]:
-    return lambda value, where: {tag: [pack(one, where) for one in value]}
+def _pack_more_than_dict(value: dict[Any, Any], where: str, other: Packer) -> Any:
+    if type(value) is Counter:
+        return {"$counter": _pack_dict(value, where, other)}
+    if type(value) is defaultdict and value.default_factory in _FACTORIES.values():
+        name = getattr(value.default_factory, "__name__", "")
+        return {"$defaultdict": [name, _pack_dict(value, where, other)]}
+    raise NotPlain(where, value)
 
 
-_PACKERS: dict[type, Callable[[Any, str], Any]] = {
-    tuple: _pack_all("$tuple"),
-    set: _pack_all("$set"),
-    frozenset: _pack_all("$frozenset"),
-    datetime: lambda value, where: {"$datetime": value.isoformat()},
-    date: lambda value, where: {"$date": value.isoformat()},
-    Decimal: lambda value, where: {"$decimal": str(value)},
+def _full_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+#: Written as text: the tag, and how.
+_TEXTS: dict[type, tuple[str, Callable[[Any], Any]]] = {
+    datetime: ("$datetime", datetime.isoformat),
+    date: ("$date", date.isoformat),
+    time: ("$time", time.isoformat),
+    timedelta: ("$timedelta", lambda value: [value.days, value.seconds, value.microseconds]),
+    Decimal: ("$decimal", str),
+}
+_GROUPS: dict[type, str] = {tuple: "$tuple", set: "$set", frozenset: "$frozenset"}
+#: What a defaultdict may make by itself.
+_FACTORIES: dict[str, Callable[[], Any] | None] = {
+    "": None,
+    **{kind.__name__: kind for kind in (list, dict, set, int, float, str)},
 }
 _UNPACKERS: dict[str, Callable[[Any], Any]] = {
     "$int": int,
@@ -128,5 +162,9 @@ _UNPACKERS: dict[str, Callable[[Any], Any]] = {
     "$frozenset": frozenset,
     "$datetime": datetime.fromisoformat,
     "$date": date.fromisoformat,
+    "$time": time.fromisoformat,
+    "$timedelta": lambda parts: timedelta(*parts),
     "$decimal": Decimal,
+    "$counter": Counter,
+    "$defaultdict": lambda pair: defaultdict(_FACTORIES[pair[0]], pair[1]),
 }
