@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,7 +64,7 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-def rude(**limits: int | None) -> JobOptions:
+def rude(**limits: Any) -> JobOptions:
     """Options without politeness, for tests that are about something else."""
     return JobOptions(
         politeness=Politeness(delay_s=0, max_in_flight=100_000),

@@ -126,6 +126,8 @@ async def open_worker(
         robots = RobotsBook(frontier, fetcher, guard, manners.fetch.user_agent)
         obeyed = robots if manners.obey_robots else None
         policy = Policy(accept=spider.accept)
-        attempts = Attempts(spider, fetcher, obeyed, memory, logbook, policy)
+        attempts = Attempts(
+            spider, fetcher, obeyed, memory, logbook, policy, lambda: frontier.options.limits
+        )
         endings = Endings(frontier, memory, logbook)
         yield Worker(frontier, attempts, endings, logbook, options)

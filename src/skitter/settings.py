@@ -18,6 +18,8 @@ from skitter.errors import BadJobName, BadOption
 from skitter.urls import Canonical
 
 MAX_PRIORITY = 1000
+#: The server takes half a second for so many items of one page.
+MOST_PER_PAGE = 100_000
 
 _JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -60,7 +62,9 @@ class Limits:
 
     `max_pages` is exact, over all workers and shards; lowered, or set late, it takes nothing away
     from pages that are done or under way. In a job of several shards each has an even part of
-    `max_pending` and `max_items`, so that one may be full while others have room.
+    `max_pending` and `max_items`, so that one may be full while others have room. What a page
+    brings beyond `max_items_per_page` and `max_links_per_page` is left out and counted: these two
+    always hold, as a page is completed in one step, during which the server does nothing else.
     """
 
     max_pages: int | None = None
@@ -68,11 +72,15 @@ class Limits:
     max_depth: int | None = None
     max_pending: int | None = None
     max_items: int | None = None  # results that wait for a loader; beyond it, nothing is handed out
+    max_items_per_page: int = 10_000
+    max_links_per_page: int = 5_000
 
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            if value is not None:
+            if one.name.endswith("s_per_page"):
+                check_number(one.name, value, low=1, high=MOST_PER_PAGE, whole=True)
+            elif value is not None:
                 low = 0 if one.name == "max_depth" else 1
                 check_number(one.name, value, low=low, high=2**40, whole=True)
 

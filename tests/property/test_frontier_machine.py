@@ -538,7 +538,7 @@ class FrontierMachine(RuleBasedStateMachine):
             "crawled": self.model.is_crawled(),
             "finished": self.model.is_crawled() and not self.model.stats()["items"],
             # Not of this machine:
-            **dict.fromkeys(("fed", "blocked", "skipped", "stored", "damaged"), 0),
+            **dict.fromkeys(("fed", "blocked", "skipped", "capped", "stored", "damaged"), 0),
             **self.model.stats(),
         }
         over = ("pending", "delayed", "leased", "done", "dead", "dropped")

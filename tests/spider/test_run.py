@@ -433,3 +433,58 @@ async def test_an_error_is_shown_at_the_deepest_line_of_the_users(tmp_path, monk
 
     with pytest.raises(HandlerError, match=r"deep_helper.py:2: def parse\(text\): json.loads"):
         await run_handler(spider, Page.of("x"))
+
+
+async def test_an_item_over_the_limit_of_size_is_set_aside_and_cut():
+    outcome = await items_of({"id": 1, "text": "x" * (9 * 2**20)}, {"id": 2})
+
+    assert outcome.items == [{"id": 2}]
+    [rejected] = outcome.rejected
+    assert rejected.field == "text"
+    assert "the limit is 8,388,608" in rejected.reason
+    assert rejected.item["id"] == 1
+    assert len(rejected.item["text"]) < 1000
+
+
+def nested(levels):
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [nested(850), {"half \ud83d": 1}, {"a": "\udc00"}, 2**64, [-(2**63) - 1]],
+    ids=["nested", "key", "value", "huge", "small"],
+)
+async def test_whatever_cannot_be_stored_is_set_aside_in_a_form_that_can(bad):
+    outcome = await items_of({"bad": bad, "good": 1}, {"good": 2})
+
+    assert outcome.items == [{"good": 2}]
+    [rejected] = outcome.rejected
+    assert rejected.field == "bad"
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(rejected.item))["good"] == 1
+
+
+async def test_the_reason_of_a_hook_may_be_any_text():
+    spider = make_spider()
+
+    @spider.on_item
+    def hook(item, page):
+        raise Drop("half \ud83d")
+
+    [rejected] = (await items_of({"good": 1}, spider=spider)).rejected
+
+    msgspec.msgpack.encode((rejected.field, rejected.reason))
+
+
+async def test_a_request_that_carries_too_much_blames_its_handler():
+    def handler(page):
+        yield page.follow("/next", meta={"text": "x" * 300_000})
+
+    error = await failure(handler)
+
+    assert "300,0" in error.reason
+    assert "the limit is 262,144" in error.reason
+    assert "yield page.follow" in str(error.place)

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from skitter.errors import ServerUnreachable
+from skitter.errors import InfrastructureError, JobMissing, ServerUnreachable
+from skitter.frontier.dead import dead_letters
+from skitter.frontier.frontier import Frontier
 from skitter.frontier.items import Aside
 from skitter.frontier.jobs import create_job, purge_job
 from skitter.model import Completion, Failure, Request
 from skitter.worker.attempt import Ending
 from skitter.worker.endings import Endings, LinkMemory
+
+
+def replace_method(frontier, complete_sealed):
+    """The same frontier, with another way to complete pages."""
+
+    class Other(Frontier):
+        pass
+
+    Other.complete_sealed = staticmethod(complete_sealed)  # type: ignore[method-assign]
+    return Other(frontier.job, frontier.layout, frontier.options, frontier.shards)
 
 
 async def leases(frontier, count):
@@ -132,7 +146,7 @@ async def test_while_the_server_is_away_results_are_kept(frontier, monkeypatch):
     endings = Endings(frontier, LinkMemory(), lambda level, text: said.append(text))
     [lease] = await leases(frontier, 1)
     endings.add(Ending(done=Completion(lease=lease)))
-    real = type(frontier).complete
+    real = type(frontier).complete_sealed
     failures = iter([True, True])
 
     async def away(self, completions):
@@ -140,7 +154,7 @@ async def test_while_the_server_is_away_results_are_kept(frontier, monkeypatch):
             raise ServerUnreachable("gone fishing.")
         return await real(self, completions)
 
-    monkeypatch.setattr(type(frontier), "complete", away)
+    monkeypatch.setattr(type(frontier), "complete_sealed", away)
     await endings.flush()
 
     assert (await frontier.stats()).done == 1
@@ -201,3 +215,105 @@ def test_only_plain_requests_are_remembered():
     memory.add([Request(url="https://a.test/2", method="POST")])
 
     assert list(memory.urls) == ["https://a.test/"]
+
+
+def nested(levels):
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"items": [b"x" * (9 * 2**20)]},
+        {"items": ["half \ud83d"]},
+        {"items": [2**64]},
+        {"items": [nested(5000)]},
+        {"items": [object()]},
+        {"links": [Request(url="https://a.test/n", meta={"text": "x" * 300_000})]},
+        {"links": [Request(url="https://a.test/n", meta={"text": "half \ud83d"})]},
+        {"links": [Request(url="https://a.test/n", meta={1: 2})]},  # type: ignore[dict-item]
+        {"links": [Request(url="https://a.test/n", depth=2**40)]},
+        {"links": [Request(url="https://a.test/n", method="GE T")]},
+        {"links": [Request(url="no url")]},
+    ],
+)
+async def test_a_page_whose_results_cannot_be_sent_is_dead_and_the_others_are_done(frontier, bad):
+    one, two, three = await leases(frontier, 3)
+    endings = Endings(frontier, LinkMemory(), lambda level, text: None)
+    endings.add(Ending(done=Completion(lease=one, items=[1])))
+    endings.add(Ending(done=Completion(lease=two, **bad)))
+    endings.add(Ending(done=Completion(lease=three, items=[3])))
+
+    await endings.flush()
+
+    stats = await frontier.stats()
+    assert (stats.done, stats.dead, stats.items) == (2, 1, 2)
+    [letter] = [letter async for letter in dead_letters(frontier)]
+    assert letter.url == two.url
+    assert letter.reason.startswith("what it brought cannot be stored: ")
+
+
+async def test_a_page_that_the_server_refuses_is_dead_and_the_others_are_done(frontier):
+    one, two, three = await leases(frontier, 3)
+    endings = Endings(frontier, LinkMemory(), lambda level, text: None)
+    for lease in (one, two, three):
+        endings.add(Ending(done=Completion(lease=lease)))
+    real = frontier.complete_sealed
+
+    async def complete_sealed(sealed):
+        if any(each.lease is two for each in sealed):
+            raise InfrastructureError("the server answered with an error: ERR what is that")
+        return await real(sealed)
+
+    endings.frontier = replace_method(frontier, complete_sealed)
+
+    await endings.flush()
+
+    stats = await frontier.stats()
+    assert (stats.done, stats.dead) == (2, 1)
+    assert (endings.tally.pages, endings.tally.late, len(endings)) == (2, 0, 0)
+
+
+async def test_that_the_job_is_gone_is_no_fault_of_a_page(frontier):
+    [lease] = await leases(frontier, 1)
+    endings = Endings(frontier, LinkMemory(), lambda level, text: None)
+    endings.add(Ending(done=Completion(lease=lease)))
+    await purge_job(frontier)
+
+    with pytest.raises(JobMissing):
+        await endings.flush()
+
+
+async def test_pages_that_brought_too_much_are_counted_and_named(frontier):
+    [lease] = await leases(frontier, 1)
+    said: list[str] = []
+    endings = Endings(frontier, LinkMemory(), lambda level, text: said.append(text))
+    endings.add(Ending(done=Completion(lease=lease), exceeded="7 items were left out"))
+
+    await endings.flush()
+
+    assert (await frontier.stats()).capped == 1
+    assert said == [f"{lease.url}: 7 items were left out"]
+
+
+async def test_a_batch_is_bounded_in_bytes_and_all_of_it_goes_in(frontier):
+    """Twelve pages of 6 MB are not one call of 72 MB."""
+    endings = Endings(frontier, LinkMemory(), lambda level, text: None)
+    for lease in await leases(frontier, 12):
+        endings.add(Ending(done=Completion(lease=lease, items=["x" * (6 * 2**20)])))
+    calls: list[int] = []
+    real = frontier.complete_sealed
+
+    async def complete_sealed(sealed):
+        calls.append(sum(one.size_bytes for one in sealed))
+        return await real(sealed)
+
+    endings.frontier = replace_method(frontier, complete_sealed)
+
+    await endings.flush()
+
+    assert max(calls) < 16 * 2**20
+    assert (await frontier.stats()).done == 12

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from chaos.rig import until
 from conftest import rude
-from skitter.errors import ServerUnreachable
+from skitter.cli.crawl import run_to_the_end
+from skitter.errors import ServerUnreachable, SkitterError, SpiderError
 from skitter.fetch.static import StaticFetcher
 from skitter.fleet.output import Output
 from skitter.frontier.connection import connect
 from skitter.frontier.forfeit import forfeit
-from skitter.frontier.jobs import create_job
+from skitter.frontier.jobs import create_job, purge_job
 from skitter.model import Request
 from skitter.spider import Spider
 from skitter.valkey import running, start, stop
@@ -154,3 +156,44 @@ async def _until(condition) -> None:
 
 async def _is(condition) -> bool:
     return bool(condition())
+
+
+async def test_what_ends_a_worker_after_it_began_is_not_told_as_a_mistake_of_its_caller(frontier):
+    """Exit code 2 would end the whole fleet: "the worker cannot begin"."""
+    await frontier.add([Request(url=QUICK)])
+    worker = make_worker(frontier, SlowFetcher(), keep_alive=True, grace_s=0.1)
+    running_worker = asyncio.create_task(run_to_the_end(worker))
+    await until(lambda: worker.endings.tally.pages, what="the page is done")
+
+    await purge_job(frontier)
+
+    with pytest.raises(SkitterError) as caught:
+        await running_worker
+    assert caught.value.exit_code == 1
+
+
+async def test_a_worker_that_cannot_begin_says_so_by_its_exit_code(frontier):
+    worker = make_worker(frontier, SlowFetcher())
+    worker.attempts.spider.on_start(lambda: 1 / 0)
+
+    with pytest.raises(SpiderError) as caught:
+        await run_to_the_end(worker)
+    assert caught.value.exit_code == 2
+
+
+async def test_a_bug_that_a_page_finds_is_the_end_of_that_page(frontier):
+    class Broken(StaticFetcher):
+        async def fetch(self, request):
+            if request.url == SLOW:
+                raise RecursionError("a page that nobody thought of")
+            return await super().fetch(request)
+
+    await frontier.add([Request(url=SLOW), Request(url=QUICK)])
+    worker = make_worker(frontier, Broken({QUICK: b"quick"}))
+    running_worker = asyncio.create_task(worker.run())
+    tally = worker.endings.tally
+    await until(lambda: tally.pages and tally.errors, what="both have ended")
+    worker.stop()
+    await running_worker
+
+    assert (await frontier.stats()).delayed == 1

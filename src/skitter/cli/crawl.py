@@ -15,13 +15,13 @@ from skitter.cli.common import Directory, Json, Parent, Redis, settings
 from skitter.cli.output import tell
 from skitter.cli.plain import PLAIN, Plain, job_name_of, politeness_of, spider_of
 from skitter.cli.running import Engine, Plan, create_for, output_of, run_plan, supervisor_of
-from skitter.errors import BadOption, JobMissing, UsageError
+from skitter.errors import BadOption, JobMissing, SkitterError, UsageError
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import open_job
 from skitter.frontier.shard import MARK, client_name
 from skitter.spider import Spider, load_spider
-from skitter.worker.loop import WorkerOptions
+from skitter.worker.loop import Worker, WorkerOptions
 
 PANEL = "Crawl"
 #: Half a lease: what is longer without a word loses its leases anyway.
@@ -226,9 +226,20 @@ def work(
             name = client_name(mark=os.environ.get(MARK))
             frontier = await open_job(server, job, client=name)
             async with open_worker(frontier, spider, manners=manners, options=options) as one:
-                await one.run()
+                await run_to_the_end(one)
 
     uvloop.run(main())
+
+
+async def run_to_the_end(worker: Worker) -> None:
+    """The exit code of a usage error says that a repeat gives the same answer, and ends the whole
+    fleet. That is true only of a worker that could not begin."""
+    try:
+        await worker.run()
+    except UsageError as error:
+        if not worker.has_begun:
+            raise
+        raise SkitterError(str(error)) from error
 
 
 def _workers(asked: str) -> int | None:

@@ -262,6 +262,7 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
         (stats.rejected, "set aside", f"items: `skitter rejected {job}`"),
         (stats.blocked, "blocked", "answers were block pages: their hosts get a rest"),
         (stats.skipped, "skipped", "pages of a type that the spider does not accept"),
+        (stats.capped, "capped", "pages brought more than a page may: `skitter logs` tells which"),
         (stats.shelved, "shelved", "pending whose host's budget is spent"),
         (stats.dropped, "dropped", "dead letters that were removed"),
         (stats.damaged, "damaged", f"records made no sense: `skitter audit {job}`"),

@@ -38,6 +38,12 @@ MaxPagesPerHost = Annotated[float | None, _limit("Pages of each host")]
 MaxDepth = Annotated[float | None, _limit("Links from a seed")]
 MaxPending = Annotated[float | None, _limit("URLs waiting")]
 MaxItems = Annotated[float | None, _limit("Results waiting for a loader")]
+MaxItemsPerPage = Annotated[
+    int | None, typer.Option(help="Items of one page; the others are left out, and counted.")
+]
+MaxLinksPerPage = Annotated[
+    int | None, typer.Option(help="New links of one page; the others are left out, and counted.")
+]
 
 #: The job's option for each of the command's, where it has another name.
 _NAMES = {
@@ -47,7 +53,8 @@ _NAMES = {
     "retry_cap": "cap_s",
 }
 _LIMITS = ("max_pages", "max_pages_per_host", "max_depth", "max_pending", "max_items")
-_OPTIONS = (*_NAMES, "max_retries", "max_losses", *_LIMITS)
+_PER_PAGE = ("max_items_per_page", "max_links_per_page")
+_OPTIONS = (*_NAMES, "max_retries", "max_losses", *_LIMITS, *_PER_PAGE)
 
 
 def changes_of(command: typer.Context) -> dict[str, float | None]:

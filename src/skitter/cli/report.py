@@ -41,6 +41,7 @@ class Report:
     pages_per_second: float
     dead: int
     blocked: int
+    capped: int  # pages that brought more than a page may
     items: int  # stored
     rejected: int  # items that were set aside
     pending: int
@@ -62,6 +63,7 @@ def report_of(plan: Plan, went: Went) -> Report:
         pages_per_second=round(pages / went.seconds, 1),
         dead=stats.dead,
         blocked=stats.blocked,
+        capped=stats.capped,
         items=stats.stored,
         rejected=stats.rejected,
         pending=_left(stats),
@@ -126,5 +128,8 @@ def show_report(report: Report, *, hints: bool) -> None:
         say(f"left   {some(report.pending, 'URL')}")
     if report.blocked:
         say(f"block  {report.blocked:,} answers were block pages")
+    if report.capped:
+        hint = f": `skitter logs {report.job} --level warning`" * hints
+        say(f"capped {some(report.capped, 'page')} brought more than a page may{hint}")
     if report.dead:
         say(f"dead   {some(report.dead, 'URL')}" + f": `skitter dead list {report.job}`" * hints)

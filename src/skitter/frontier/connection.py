@@ -55,6 +55,9 @@ AWAY = (
     problems.ReadOnlyError,
     problems.TryAgainError,
 )
+#: How a server answers that can take the call later, where the client has no class for it: it runs
+#: a long script, or its replicas are away.
+LATER = ("BUSY ", "NOREPLICAS ")
 NO_CLUSTER = "is no cluster: use redis:// for a single server, or name a node."
 #: What a server answers to those who took it for another.
 MISTAKEN = {
@@ -132,6 +135,9 @@ class Server:
                         raise
                     if self.on_away:
                         await self.on_away()
+                except problems.ResponseError as error:
+                    if not _is_for_later(error) or time.monotonic() > give_up_at:
+                        raise
                 except AttributeError as error:
                     # redis-py's cluster client, on a connection that another task has just lost.
                     if "writelines" not in str(error) or time.monotonic() > give_up_at:
@@ -255,6 +261,8 @@ def _answer(where: str, error: str, directory: Path | None) -> SkitterError:
             f"{where} cannot write to its disk ({cannot_write[1].rstrip('.')}): make room there, "
             "or see its log."
         )
+    if error.startswith(LATER):
+        return ServerUnreachable(f"{where} takes no calls for now ({error}): look at its log.")
     if gone := re.match(r"GONE .*\{(.+):\d+\}", error):  # lua/lib/limits.lua
         return JobMissing(gone.group(1), known=[])
     return _mistaken(where, error) or InfrastructureError(
@@ -265,6 +273,10 @@ def _answer(where: str, error: str, directory: Path | None) -> SkitterError:
 def _mistaken(where: str, error: str) -> ServerUnfit | None:
     found = (says for words, says in MISTAKEN.items() if words in error)
     return next((ServerUnfit(f"{where} {says}") for says in found), None)
+
+
+def _is_for_later(error: BaseException) -> bool:
+    return str(error).startswith(LATER)
 
 
 def _is_refusal(error: BaseException) -> bool:

@@ -190,6 +190,8 @@ def _to_fields(options: JobOptions) -> dict[str, object]:
         "max_depth": "" if limits.max_depth is None else limits.max_depth,
         "max_pending": limits.max_pending or "",
         "max_items": limits.max_items or "",
+        "max_items_per_page": limits.max_items_per_page,
+        "max_links_per_page": limits.max_links_per_page,
     }
 
 
@@ -216,5 +218,7 @@ def _from_fields(stored: dict[str, float]) -> JobOptions:
             max_depth=limit("max_depth"),
             max_pending=limit("max_pending"),
             max_items=limit("max_items"),
+            max_items_per_page=int(values["max_items_per_page"]),
+            max_links_per_page=int(values["max_links_per_page"]),
         ),
     )

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 DEFAULT_LEASE_S = 300.0
 OPTIONS_FRESH_S = 2.0
 UNREADABLE = "its body cannot be read: written by another release, or damaged"
-#: Items per script call: the server is busy for a few milliseconds with a full one.
+#: Things per script call, large ones counted several times (`weight`): the server is busy for a few
+#: milliseconds with a full one.
 ADD_BATCH, LEASE_BATCH, END_BATCH, COMPLETE_BATCH = 500, 500, 200, 2500
 
 _ADDED = {code: Added(code.name.lower()) for code in Code if code.name in Added.__members__}
@@ -87,7 +88,12 @@ class Frontier:
             return [_ADDED[code] for code in codes]
 
         try:
-            return await scatter([one.shard for one in offers], send, batch=ADD_BATCH)
+            return await scatter(
+                [one.shard for one in offers],
+                send,
+                weights=[one.weight for one in offers],
+                batch=ADD_BATCH,
+            )
         except ServerFull as full:
             full.added += new
             raise

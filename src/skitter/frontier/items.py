@@ -72,9 +72,9 @@ class Aside(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.field}: {self.reason}" if self.field else self.reason
 
 
-async def set_aside(frontier: Frontier, one: Aside) -> None:
-    """Keep an item that cannot be stored, and count it by field; too many: the oldest go."""
-    each = [(one.field or "whole")[:200], encode(one)]
+async def set_aside(frontier: Frontier, *asides: Aside) -> None:
+    """Keep items that cannot be stored, and count them by field; too many: the oldest go."""
+    each = [part for one in asides for part in ((one.field or "whole")[:200], encode(one))]
     await frontier.shards[0].call("aside", each, strict=True, keep=REJECTED_KEPT)
 
 

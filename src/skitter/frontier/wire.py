@@ -23,6 +23,9 @@ MAX_ITEM_BYTES = 8 * 1024 * 1024
 MAX_ERROR_CHARS = 2000
 #: Links that travel inside a completion; a page with more sends the others ahead of it.
 MAX_LINKS = 2000
+MAX_LINK_BYTES = 2 * 1024 * 1024
+#: What weighs as much in a batch as one more thing in it.
+WEIGHT_BYTES = 4096
 
 #: What encoding raises for objects, numbers beyond 64 bits, half characters and circles.
 NOT_PLAIN = (TypeError, ValueError, OverflowError, RecursionError)
@@ -42,6 +45,14 @@ class Offer(msgspec.Struct, frozen=True):
     shard: int
     arguments: tuple[str, str, int, int, bytes]  # as EACH in add.lua
 
+    @property
+    def size_bytes(self) -> int:
+        return len(self.arguments[-1])
+
+    @property
+    def weight(self) -> int:
+        return 1 + self.size_bytes // WEIGHT_BYTES
+
 
 def offer(request: Request, layout: Layout) -> Offer:
     """Raises BadURL, BadOption or TooBig, naming the value."""
@@ -49,12 +60,18 @@ def offer(request: Request, layout: Layout) -> Offer:
     _check_fields(request)
     url, fp, host = place_of(request, layout)
     body = _encode_request(request, url)
+    check_record(body, request)
+    record = b"%d %b %b" % (priority, host.encode(), body)
+    return Offer(shard_of(host, layout.shards), (fp, host, priority, request.depth, record))
+
+
+def check_record(body: bytes, request: Request) -> bytes:
+    """As it came, or TooBig."""
     if len(body) > MAX_RECORD_BYTES:
         raise TooBig(
             f"the request for {request.url}", size_bytes=len(body), limit_bytes=MAX_RECORD_BYTES
         )
-    record = b"%d %b %b" % (priority, host.encode(), body)
-    return Offer(shard_of(host, layout.shards), (fp, host, priority, request.depth, record))
+    return body
 
 
 def place_of(request: Request, layout: Layout) -> tuple[str, str, str]:
@@ -150,8 +167,12 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
         return f"{len(self.links)} {len(self.items)} {self.block_ms}"
 
     @property
+    def size_bytes(self) -> int:
+        return sum(one.size_bytes for one in self.links) + sum(map(len, self.items))
+
+    @property
     def weight(self) -> int:
-        return 1 + len(self.links) + len(self.items)
+        return 1 + len(self.links) + len(self.items) + self.size_bytes // WEIGHT_BYTES
 
 
 def seal(completion: Completion, layout: Layout, *, raw: bool = False) -> Sealed:
@@ -168,7 +189,7 @@ def seal_offers(
     lease = completion.lease
     shard = shard_of(lease.host, layout.shards)
     here = [one for one in offers if one.shard == shard]
-    surplus = max(0, len(here) - MAX_LINKS)
+    surplus = _surplus(here)
     return Sealed(
         shard=shard,
         lease=lease,
@@ -177,6 +198,16 @@ def seal_offers(
         ahead=here[:surplus] + [one for one in offers if one.shard != shard],
         items=[_check_item(item, lease, raw=raw) for item in completion.items],
     )
+
+
+def _surplus(offers: Sequence[Offer]) -> int:
+    """How many of the first go ahead: the last ones fit into a completion."""
+    size_bytes = 0
+    for count, one in enumerate(reversed(offers)):
+        size_bytes += one.size_bytes
+        if count == MAX_LINKS or size_bytes > MAX_LINK_BYTES:
+            return len(offers) - count
+    return 0
 
 
 def encode_item(item: Any, lease: Lease) -> bytes:
@@ -220,7 +251,7 @@ def open_lease(fp: bytes, record: bytes, trouble: bytes, token: str) -> Lease:
     """A body that cannot be read gives a lease without URL, for the caller to bury."""
     try:
         priority, host, request = open_record(record)
-    except ValueError:  # msgspec's errors are ValueErrors
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         words = [*record.split(b" ", 2), b"?", b"?"]
         priority, host, request = 0, words[1].decode("utf-8", "replace"), Request(url="")
     known = decode(trouble) if trouble else {}

@@ -9,13 +9,24 @@ from __future__ import annotations
 import re
 from dataclasses import is_dataclass
 from datetime import datetime
-from typing import Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from skitter.errors import BadOption, UsageError
+from skitter.errors import BadOption, UsageError, shorten
+from skitter.frontier.wire import MAX_ITEM_BYTES, NOT_PLAIN, cut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Item = dict[str, Any]
+
+#: Of an item that is set aside, so much is kept for people to see.
+ASIDE_BYTES: Final = 16 * 1024
+ASIDE_FIELDS: Final = 100
+ASIDE_FIELD_CHARS: Final = 500
+READERS_NEED: Final = 200
 
 _KEPT: Final = (bytes, bytearray, datetime)
 _encode = msgspec.msgpack.Encoder().encode
@@ -61,14 +72,11 @@ def to_plain(value: Any) -> Item:
 
 
 def fit(item: Item, declared: Any) -> Item | Rejected:
-    """The item if it can be stored and fits the type; what is wrong with it otherwise."""
+    """The item if it fits the type; what is wrong with it otherwise."""
     if declared is None:
-        return _storable(item)
-    if hasattr(declared, "model_validate"):
-        fitted = _fit_pydantic(item, declared)
-    else:
-        fitted = _fit_msgspec(item, declared)
-    return fitted if isinstance(fitted, Rejected) else _storable(fitted)
+        return item
+    fit_it = _fit_pydantic if hasattr(declared, "model_validate") else _fit_msgspec
+    return fit_it(item, declared)
 
 
 def check_item_type(declared: Any) -> None:
@@ -105,24 +113,70 @@ def _fit_pydantic(item: Item, declared: Any) -> Item | Rejected:
         return Rejected(item, str(first["loc"][0]) if first["loc"] else "", first["msg"])
 
 
-def _storable(item: Item) -> Item | Rejected:
+def storable(item: Item) -> tuple[Item | Rejected, int]:
+    """The item and its size, if the frontier can carry it and the loader read it."""
     try:
-        _encode(item)
-    except (ValueError, OverflowError) as error:  # half of an emoji, a number over 64 bits
-        return _set_aside(item, error)
-    return item
+        size_bytes = len(_encode(_nested(item)))
+    except NOT_PLAIN as error:  # half of an emoji, a number over 64 bits, lists in lists in lists
+        return Rejected(item, _first(item, _is_not_plain), str(error)), 0
+    if size_bytes > MAX_ITEM_BYTES:
+        culprit = max(item, key=lambda name: len(_encode(item[name])))
+        reason = f"the item is {size_bytes:,} bytes, the limit is {MAX_ITEM_BYTES:,}"
+        return Rejected(item, culprit, reason), 0
+    return item, size_bytes
 
 
-def _set_aside(item: Item, error: Exception) -> Rejected:
-    safe, culprit = {}, ""
-    for name, value in item.items():
-        try:
-            _encode((name, value))
-            safe[name] = value
-        except (ValueError, OverflowError):
-            culprit = culprit or ascii(name)[1:-1]
-            safe[ascii(name)[1:-1]] = ascii(value)
-    return Rejected(safe, culprit, str(error))
+def keepable(one: Rejected) -> Rejected:
+    """What can be kept of an item that was rejected: long values are cut, and what nothing can
+    encode is spelled in ASCII."""
+    if _is_short(one.item):
+        item = one.item
+    else:
+        fields = islice(one.item.items(), ASIDE_FIELDS)
+        item = {_spelled(name): _kept(value) for name, value in fields}
+    return Rejected(item, _spelled(one.field), cut(one.reason))
+
+
+def _kept(value: Any) -> Any:
+    if _is_short(value):
+        return value
+    if isinstance(value, str) and not _is_not_plain(value):
+        return shorten(value, ASIDE_FIELD_CHARS)
+    try:
+        return shorten(ascii(value), ASIDE_FIELD_CHARS)
+    except RecursionError:
+        return f"a {type(value).__name__}, nested too deeply to be shown"
+
+
+def _is_short(value: Any) -> bool:
+    try:
+        return len(_encode(_nested(value))) <= ASIDE_BYTES
+    except NOT_PLAIN:
+        return False
+
+
+def _spelled(text: str) -> str:
+    return ascii(text)[1:-1] if _is_not_plain(text) else text
+
+
+def _first(item: Item, is_bad: Callable[[Any], bool]) -> str:
+    return next((name for name, value in item.items() if is_bad((name, value))), "")
+
+
+def _is_not_plain(value: Any) -> bool:
+    try:
+        _encode(_nested(value))
+    except NOT_PLAIN:
+        return True
+    return False
+
+
+def _nested(value: Any) -> Any:
+    """Inside as many lists as readers may need of Python's stack: what can be encoded there, can
+    be decoded by everybody. A page of JSON that is nested 900 deep would end the loader."""
+    for _ in range(READERS_NEED):
+        value = (value,)
+    return value
 
 
 def _why_no_data(value: Any, error: TypeError) -> str:

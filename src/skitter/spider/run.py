@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Container, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from skitter.errors import SkitterError, SpiderError, UsageError, shorten
+from skitter.frontier.wire import check_record
 from skitter.model import Request
 from skitter.settings import check_priority
 from skitter.spider.blame import Place, blame, describe, line_of
-from skitter.spider.items import Item, NotAnItem, Rejected, fit, is_item, to_plain
+from skitter.spider.items import (
+    Item,
+    NotAnItem,
+    Rejected,
+    fit,
+    is_item,
+    keepable,
+    storable,
+    to_plain,
+)
+from skitter.spider.quota import Quota
 from skitter.spider.scope import Refused
 
 if TYPE_CHECKING:
     from skitter.page import Handler, Page
+    from skitter.settings import Limits
     from skitter.spider.spider import Spider
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -46,87 +57,106 @@ class Outcome:
     requests: list[Request] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)  # items
     refused: list[tuple[str, Refused]] = field(default_factory=list)  # URLs
+    exceeded: str = ""  # what was left out, as it was more than a page may bring
 
 
-async def run_handler(spider: Spider, page: Page, *, known: Container[str] = ()) -> Outcome:
+async def run_handler(
+    spider: Spider, page: Page, *, known: Container[str] = (), limits: Limits | None = None
+) -> Outcome:
     """Run the handler that the page's request names. Raises HandlerError, or SpiderError if there
     is no such handler. Plain handlers run in-line: one that blocks holds up the worker.
 
     `known`: URLs that went in lately. A GET of one of them is left out before anything else is
-    asked about it, for nearly all links of a page are such.
+    asked about it, for nearly all links of a page are such. `limits`: the spider's, unless the
+    job has others by now.
     """
     name, handler = spider.handler_of(page.request)
-    run = _Run(spider, page, name)
+    run = _Run(spider, page, name, Quota(limits or spider.limits))
     try:
-        run.outputs = await _outputs(handler, page)
-        run.sort(known)
+        await run.sort(handler, known)
         await run.settle_items()
     except (Exception, SystemExit) as error:  # a handler that calls exit() ends its page, not us
         if isinstance(error, HandlerError):
             raise
         raise HandlerError(name, page, describe(error), _place(error, handler)) from error
+    run.outcome.exceeded = run.quota.exceeded
     return run.outcome
-
-
-async def _outputs(handler: Handler, page: Page) -> Iterable[Any]:
-    """All that a handler yields or returns."""
-    result = handler(page)
-    if inspect.isasyncgen(result):
-        async with aclosing(result) as outputs:
-            return [output async for output in outputs]
-    if inspect.isawaitable(result):
-        result = await result
-    if isinstance(result, AsyncIterator):
-        return [output async for output in result]
-    return result if isinstance(result, Iterator | list | tuple) else (result,)
 
 
 class _Run:
     """One handler on one page, half done."""
 
-    def __init__(self, spider: Spider, page: Page, name: str) -> None:
-        self._spider, self._page, self._name = spider, page, name
+    def __init__(self, spider: Spider, page: Page, name: str, quota: Quota) -> None:
+        self._spider, self._page, self._name, self.quota = spider, page, name, quota
         self._found: list[Any] = []  # items, before their hooks
-        self.outputs: Iterable[Any] = ()
+        self._outputs: Any = ()
         self.outcome = Outcome()
 
-    def sort(self, known: Container[str]) -> None:
-        for output in self.outputs:
-            if isinstance(output, Request):
-                if output.url in known and output.is_plain:
-                    continue
+    async def sort(self, handler: Handler, known: Container[str]) -> None:
+        """All that a handler yields or returns, one by one: it may go on for ever."""
+        result = handler(self._page)
+        if inspect.isawaitable(result):
+            result = await result
+        is_stream = isinstance(result, AsyncIterator | Iterator | list | tuple)
+        self._outputs = result if is_stream else (result,)
+        try:
+            if isinstance(self._outputs, AsyncIterator):
+                async for output in self._outputs:
+                    if not self._take(output, known):
+                        break
+            else:
+                for output in self._outputs:
+                    if not self._take(output, known):
+                        break
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
+        """A generator that was left half way frees what it holds."""
+        if inspect.isasyncgen(self._outputs):
+            await self._outputs.aclose()
+        elif inspect.isgenerator(self._outputs):
+            self._outputs.close()
+
+    def _take(self, output: Any, known: Container[str]) -> bool:
+        """False: that is enough."""
+        if isinstance(output, Request):
+            if not (output.url in known and output.is_plain):
                 self._take_request(output)
-            elif is_item(output):
+        elif is_item(output):
+            if self.quota.counts_item():
                 self._found.append(output)
-            elif output is not None:
-                raise self._error(
-                    f"it yielded a {type(output).__name__}, which is neither an item nor a "
-                    "request: yield a dict, a dataclass, a struct, a model or page.follow(...)"
-                )
+        elif output is not None:
+            raise self._error(
+                f"it yielded a {type(output).__name__}, which is neither an item nor a "
+                "request: yield a dict, a dataclass, a struct, a model or page.follow(...)"
+            )
+        return self.quota.has_patience()
 
     # --- requests ---------------------------------------------------------------------------------
 
     def _take_request(self, request: Request) -> None:
-        page = self._page
+        page, size_bytes = self._page, 0
         if request.parent is None:
             request = msgspec.structs.replace(request, parent=page.url, depth=page.depth + 1)
-            request = self._storable(request)
+            request, size_bytes = self._storable(request)
         elif request.meta or request.headers or request.priority or not request.is_plain:
-            request = self._storable(request)
+            request, size_bytes = self._storable(request)
         if request.handler is not None and request.handler not in self._spider.handlers:
             self._refuse_handler(request)
         verdict = self._spider.fence.allows(request.url, depth=request.depth, parent=page.url)
         if isinstance(verdict, Refused):
             self.outcome.refused.append((request.url, verdict))
-        else:
+        elif self.quota.takes_link(size_bytes or len(request.url) + len(page.url)):
             self.outcome.requests.append(request)
 
-    def _storable(self, request: Request) -> Request:
-        """What the frontier will read back. A bad one is refused here, by the name of its handler,
-        and not later in a batch with other pages' requests."""
+    def _storable(self, request: Request) -> tuple[Request, int]:
+        """What the frontier will read back, and its size. A bad one is refused here, by the name of
+        its handler, and not later without one."""
         try:
             check_priority(request.priority)
-            return _decode_request(_encode(request))
+            record = check_record(_encode(request), request)
+            return _decode_request(record), len(record)
         except (UsageError, TypeError, ValueError, OverflowError) as error:
             raise self._error(
                 f"its request for {shorten(str(request.url))} cannot be stored: {error}"
@@ -149,9 +179,11 @@ class _Run:
                 settled = fit(item, self._spider.item)
             except Drop as drop:
                 settled = Rejected(item, "", str(drop) or "dropped")
+            if not isinstance(settled, Rejected):
+                settled, size_bytes = storable(settled)
             if isinstance(settled, Rejected):
-                self.outcome.rejected.append(settled)
-            else:
+                self.outcome.rejected.append(keepable(settled))
+            elif self.quota.takes_item(size_bytes):
                 self.outcome.items.append(settled)
 
     async def _hooked(self, item: Item) -> Item:
@@ -171,7 +203,7 @@ class _Run:
 
     def _error(self, reason: str) -> HandlerError:
         """With the line at which a plain generator stands: there it yielded what is wrong."""
-        return HandlerError(self._name, self._page, reason, line_of(self.outputs))
+        return HandlerError(self._name, self._page, reason, line_of(self._outputs))
 
 
 def _place(error: BaseException, handler: Callable[..., Any]) -> Place | None:

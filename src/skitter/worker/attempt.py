@@ -12,6 +12,7 @@ from skitter.errors import SkitterError
 from skitter.frontier.items import Aside
 from skitter.model import Completion, Failure, Lease, Request
 from skitter.page import Page
+from skitter.settings import Limits
 from skitter.spider.blame import trace
 from skitter.spider.run import run_handler
 from skitter.spider.scope import Refused
@@ -47,6 +48,7 @@ class Ending(msgspec.Struct, frozen=True):
     aside: tuple[Aside, ...] = ()  # items that do not fit the declared type
     skipped: str = ""  # done without its handler: why
     blocked: bool = False  # retried because of a block page
+    exceeded: str = ""  # what was left out of a page that brought too much
 
 
 @dataclass(slots=True)
@@ -59,6 +61,7 @@ class Attempts:
     memory: LinkMemory
     log: Callable[[str, str], None]  # level, text
     policy: Policy = field(default_factory=Policy)
+    limits: Callable[[], Limits] = Limits  # the job's, as they are now
 
     async def make(self, lease: Lease) -> Ending:
         """Fetch and handle one request. Raises nothing but cancellation."""
@@ -67,6 +70,9 @@ class Attempts:
         except SkitterError as error:
             await self._tell_hooks(lease.request, error)
             return _ending(lease, judge_error(error, attempt=lease.attempt, policy=self.policy))
+        except Exception as error:  # a bug of ours, which a strange page found: it is that page's
+            self.log("error", f"internal error on {lease.url}: {error!r}")
+            return _ending(lease, Retry(f"internal error: {error!r}"))
 
     async def _tell_hooks(self, request: Request, error: SkitterError) -> None:
         """A hook of the user's must not cost the page its verdict."""
@@ -96,7 +102,7 @@ class Attempts:
             request = link  # it counts as the page itself, which nobody else will fetch
 
     async def _handle(self, lease: Lease, page: Page) -> Ending:
-        outcome = await run_handler(self.spider, page, known=self.memory.urls)
+        outcome = await run_handler(self.spider, page, known=self.memory.urls, limits=self.limits())
         links = [link for link in outcome.requests if self._may_be_fetched(link)]
         return Ending(
             done=Completion(lease=lease, items=outcome.items, links=links),
@@ -104,6 +110,7 @@ class Attempts:
                 Aside(url=page.url, field=one.field, reason=one.reason, item=one.item)
                 for one in outcome.rejected
             ),
+            exceeded=outcome.exceeded,
         )
 
     def _is_same_page(self, request: Request, link: Request) -> bool:

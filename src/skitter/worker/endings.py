@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from skitter.errors import SkitterError
+from skitter.errors import InfrastructureError, JobMissing, SkitterError, UsageError
 from skitter.frontier.items import count, set_aside
-from skitter.model import Ended
+from skitter.frontier.wire import NOT_PLAIN, Sealed, seal
+from skitter.model import Completion, Ended, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.items import Aside
-    from skitter.model import Completion, Failure, Request
+    from skitter.model import Lease, Request
+    from skitter.settings import Layout
     from skitter.worker.attempt import Ending
 
 BATCH = 50
+BATCH_BYTES = 8 * 2**20
 LINGER_S = 0.005
 LONGEST_PAUSE_S = 5.0
 
@@ -69,31 +72,62 @@ class Tally:
     rejected: int = 0
 
 
+class _Page(NamedTuple):
+    """A page that is done, and what is sent of it."""
+
+    completion: Completion
+    sealed: Sealed
+
+
 @dataclass(slots=True)
 class _Batch:
     """Endings on their way to the server, sorted by verb; what is handed in leaves it."""
 
-    size: int
-    done: list[Completion]
-    retries: list[Failure]
-    graves: list[Failure]
-    counts: dict[str, int]
-    aside: list[Aside]
+    size: int = 0
+    size_bytes: int = 0
+    done: list[_Page] = field(default_factory=list)
+    retries: list[Failure] = field(default_factory=list)
+    graves: list[Failure] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    aside: list[Aside] = field(default_factory=list)
+    exceeded: list[tuple[str, str]] = field(default_factory=list)  # URL, what was left out
 
     @classmethod
-    def of(cls, waiting: Iterable[Ending]) -> _Batch:
-        endings = list(islice(waiting, 4 * BATCH))
-        return cls(
-            size=len(endings),
-            done=[one.done for one in endings if one.done],
-            retries=[one.retry for one in endings if one.retry],
-            graves=[one.bury for one in endings if one.bury],
-            counts={
-                "blocked": sum(one.blocked for one in endings),
-                "skipped": sum(bool(one.skipped) for one in endings),
-            },
-            aside=[aside for one in endings for aside in one.aside],
-        )
+    def of(cls, waiting: Iterable[Ending], layout: Layout) -> _Batch:
+        """The first of those that wait: some hundreds, or some megabytes."""
+        batch = cls()
+        for ending in islice(waiting, 4 * BATCH):
+            batch._add(ending, layout)
+            if batch.size_bytes > BATCH_BYTES:
+                break
+        return batch
+
+    def _add(self, ending: Ending, layout: Layout) -> None:
+        self.size += 1
+        if ending.done:
+            self._seal(ending.done, layout)
+        self.retries += [ending.retry] if ending.retry else []
+        self.graves += [ending.bury] if ending.bury else []
+        self.counts["blocked"] += ending.blocked
+        self.counts["skipped"] += bool(ending.skipped)
+        self.counts["capped"] += bool(ending.exceeded)
+        self.aside += ending.aside
+        if ending.exceeded and ending.done:
+            self.exceeded.append((ending.done.lease.url, ending.exceeded))
+
+    def _seal(self, completion: Completion, layout: Layout) -> None:
+        """What cannot be sent is the end of its page, and of no other."""
+        try:
+            sealed = seal(completion, layout)
+        except (UsageError, *NOT_PLAIN) as error:
+            self.bury(completion.lease, error)
+        else:
+            self.done.append(_Page(completion, sealed))
+            self.size_bytes += sealed.size_bytes
+
+    def bury(self, lease: Lease, error: Exception) -> None:
+        reason = f"what it brought cannot be stored: {error}"
+        self.graves.append(Failure(lease=lease, error=reason))
 
 
 @dataclass(slots=True)
@@ -137,9 +171,9 @@ class Endings:
             await self._flush()
 
     async def _flush(self) -> None:
-        pause_s = 0.1
+        pause_s, layout = 0.1, self.frontier.layout
         while self._waiting:
-            batch = self._batch = self._batch or _Batch.of(self._waiting)
+            batch = self._batch = self._batch or _Batch.of(self._waiting, layout)
             try:
                 await self._hand_in(batch)
             except SkitterError as error:
@@ -158,10 +192,7 @@ class Endings:
 
     async def _hand_in(self, batch: _Batch) -> None:
         """Part by part; what was answered leaves the batch, and is not handed in again."""
-        if batch.done:
-            epoch = self.frontier.epoch
-            self._note(batch.done, await self.frontier.complete(batch.done), epoch)
-            batch.done = []
+        await self._hand_in_done(batch)
         if batch.retries:
             await self.frontier.retry(batch.retries)
             batch.retries = self._note_failures(batch.retries)
@@ -169,10 +200,50 @@ class Endings:
             await self.frontier.bury(batch.graves)
             batch.graves = self._note_failures(batch.graves)
         await count(self.frontier, **batch.counts)
-        batch.counts = {}
+        batch.counts.clear()
         while batch.aside:
-            await set_aside(self.frontier, batch.aside[0])
-            self._note_aside(batch.aside.pop(0))
+            await self._set_aside(batch.aside[:BATCH])
+            del batch.aside[:BATCH]
+        for url, what in batch.exceeded:
+            self.log("warning", f"{url}: {what}")
+        batch.exceeded.clear()
+
+    async def _hand_in_done(self, batch: _Batch) -> None:
+        """All at once. If the server refuses that for good, one by one: a page that it still does
+        not take is a dead letter, and the others are done."""
+        try:
+            if batch.done:
+                await self._complete(batch.done)
+        except Exception as error:
+            if not _may_be_about_a_page(error):
+                raise
+            await self._complete_each(batch)
+        batch.done = []
+
+    async def _complete_each(self, batch: _Batch) -> None:
+        while batch.done:
+            try:
+                await self._complete(batch.done[:1])
+            except Exception as error:
+                if not _may_be_about_a_page(error):
+                    raise
+                batch.bury(batch.done[0].completion.lease, error)
+            del batch.done[0]
+
+    async def _complete(self, pages: list[_Page]) -> None:
+        epoch = self.frontier.epoch
+        answers = await self.frontier.complete_sealed([page.sealed for page in pages])
+        self._note([page.completion for page in pages], answers, epoch)
+
+    async def _set_aside(self, asides: list[Aside]) -> None:
+        try:
+            await set_aside(self.frontier, *asides)
+        except Exception as error:
+            if not _may_be_about_a_page(error):
+                raise
+            self.log("error", f"{len(asides)} items could not be set aside: {error}")
+        for one in asides:
+            self._note_aside(one)
 
     def _note_failures(self, failures: list[Failure]) -> list[Failure]:
         """Those that are left: none."""
@@ -194,3 +265,11 @@ class Endings:
             else:
                 self.tally.late += 1
                 self.log("warning", f"{completion.lease.url}: too late, somebody else has it")
+
+
+def _may_be_about_a_page(error: Exception) -> bool:
+    """Not if the server is away or full, nor if the job is gone: then it is about all."""
+    if isinstance(error, SkitterError):
+        is_ours = isinstance(error, UsageError) and not isinstance(error, JobMissing)
+        return is_ours or type(error) is InfrastructureError  # an answer that nobody knows
+    return True

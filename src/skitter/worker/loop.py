@@ -65,6 +65,7 @@ class Worker:
     _held: list[Lease] = field(default_factory=list)  # leased, and not begun
     _leash: asyncio.Timeout | None = None
     _broken: BaseException | None = None
+    has_begun: bool = False  # what goes wrong from here on is no mistake of who started it
 
     @property
     def name(self) -> str:
@@ -80,6 +81,7 @@ class Worker:
                 self._watch_ends()
                 await self._greet()
                 self.logbook("info", "worker started")
+                self.has_begun = True
                 helpers += map(self._start, (self.endings.run, pulse.run, self._extend, self._feed))
                 if stuck_s := self.options.stuck_s:
                     helpers.append(self._start(partial(watch, stuck_s, self.options.stuck_log)))

@@ -1,0 +1,79 @@
+"""How much one page may bring. What is over it is left out and counted: a page must not fill the
+queue, the server's memory or the time of everybody else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skitter.settings import Limits
+
+#: Of all items of a page, and of all its links. A page is completed in one step, in which the
+#: server does nothing else and holds all of it twice.
+MAX_PAGE_BYTES: Final = 16 * 2**20
+#: A handler is stopped when it has yielded so many times what a page may bring: links that are
+#: known or out of scope are no reason to leave out what comes after them, up to here.
+PATIENCE: Final = 10
+
+
+@dataclass(slots=True)
+class _Room:
+    """For one kind of thing."""
+
+    most: int
+    left: int
+    left_bytes: int = MAX_PAGE_BYTES
+    too_heavy: int = 0
+
+    def count(self) -> bool:
+        self.left -= 1
+        return self.left >= 0
+
+    def weigh(self, size_bytes: int) -> bool:
+        fits = size_bytes <= self.left_bytes
+        self.left_bytes -= size_bytes if fits else 0
+        self.too_heavy += not fits
+        return fits
+
+    def exceeded(self, what: str, option: str) -> Iterator[str]:
+        if self.left < 0:
+            yield f"{-self.left:,} {what} over {option}={self.most:,} were left out"
+        if self.too_heavy:
+            yield f"{self.too_heavy:,} {what} over {MAX_PAGE_BYTES:,} bytes a page were left out"
+
+
+class Quota:
+    """What one page may still bring."""
+
+    def __init__(self, limits: Limits) -> None:
+        items, links = limits.max_items_per_page, limits.max_links_per_page
+        self._items, self._links = _Room(items, items), _Room(links, links)
+        self._outputs_left = PATIENCE * (items + links)
+
+    def has_patience(self) -> bool:
+        """Count one output of the handler. False: that is enough."""
+        self._outputs_left -= 1
+        return self._outputs_left > 0
+
+    def counts_item(self) -> bool:
+        """Whether one more may be taken; how heavy it is, its hooks decide."""
+        return self._items.count()
+
+    def takes_item(self, size_bytes: int) -> bool:
+        return self._items.weigh(size_bytes)
+
+    def takes_link(self, size_bytes: int) -> bool:
+        return self._links.count() and self._links.weigh(size_bytes)
+
+    @property
+    def exceeded(self) -> str:
+        """What was left out, and why; empty: nothing was."""
+        parts = [
+            *self._items.exceeded("items", "max_items_per_page"),
+            *self._links.exceeded("links", "max_links_per_page"),
+            *(["the handler was stopped, as it went on and on"] * (self._outputs_left <= 0)),
+        ]
+        return "; ".join(parts)
