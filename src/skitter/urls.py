@@ -120,7 +120,7 @@ def shard_of(host: str, shards: int) -> int:
 
 def join(base: str, link: str) -> str | None:
     """Resolve a link as a browser would; None if it leads nowhere that HTTP can fetch."""
-    if link[:1] == "/" and _PLAIN_PATH.fullmatch(link) and (origin := _origin_of(base)):
+    if link[:1] == "/" and _PLAIN_PATH.fullmatch(link) and (origin := origin_of(base)):
         return origin + link
     if len(link) > MAX_URL_BYTES:  # a data: URL of a megabyte is not worth parsing
         return None
@@ -137,7 +137,7 @@ def join_all(base: str, links: Iterable[str]) -> list[str]:
     The pages of a site share most of their links, so what was resolved lately is remembered,
     under as much of the base as it depends on.
     """
-    above = _lately.at(_origin_of(base) or base)  # without a slash: not the place of a folder
+    above = _lately.at(origin_of(base) or base)  # without a slash: not the place of a folder
     below: _Place | None = None
     found: dict[str | None, None] = {}
     for link in links:
@@ -206,8 +206,9 @@ _PLAIN_PATH: Final = re.compile(
 )
 
 
-def _origin_of(base: str) -> str | None:
-    """`https://host:port` of a page, as a parser spells it; None if it has no host."""
+def origin_of(base: str) -> str | None:
+    """`https://host:port` of a page, as a parser spells it, without the scheme's own port; None if
+    it has no host."""
     end = base.find("/", 8) + 1
     return _spell_origin(base[:end] if end else base)  # by what all pages of a site share
 

@@ -30,6 +30,8 @@ NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
         ("١٢", None),
         ("Tue, 99 Nov 2023 99:99:99 GMT", None),
         ("inf", None),
+        ("9" * 60_000, 86_400),
+        ("Tue, " * 10_000, None),
     ],
 )
 def test_retry_after_is_seconds_or_a_date_within_a_day(value, seconds):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
+from protego import Protego
 
 from fetch.site import redirect, reply, serve, then_close
 from skitter.errors import AddressRefused, ConnectFailed
@@ -16,6 +19,7 @@ from skitter.fetch.robots import (
     robots_url,
 )
 from skitter.model import Response
+from unit.growth import growth
 
 AT = 1_700_000_000.0
 AGENT = "Skitter/0.1 (+https://github.com/skitter/skitter)"
@@ -243,6 +247,46 @@ def test_rules_survive_the_way_through_the_frontier(found):
 )
 def test_the_verdict_can_be_explained(found, path, sentence):
     assert sentence in found.explain(url(path), AGENT)
+
+
+def many_rules(size: int) -> RobotsRules:
+    return rules("User-agent: *\n" + "Disallow: /*a$\n" * size)
+
+
+def many_names(size: int) -> RobotsRules:
+    """Each of them would have each of the rules."""
+    names = "".join(f"User-agent: bot{i}\n" for i in range(size))
+    return rules(names + "Disallow: /x\n" * size)
+
+
+def many_groups(size: int) -> RobotsRules:
+    return rules("User-agent: bot\nDisallow: /x\nUser-agent: skitter\nDisallow: /y\n" * size)
+
+
+@pytest.mark.parametrize("make", [many_rules, many_names, many_groups])
+@pytest.mark.parametrize("ask", [RobotsRules.allows, RobotsRules.explain])
+def test_twice_the_rules_cost_twice_the_time(make, ask):
+    assert growth(lambda size: ask(make(size), url("/page"), AGENT), 800) < 3
+
+
+LINES = [
+    *("User-agent: *", "User-agent: skitter", "User-Agent: Skit # us", "useragent: other"),
+    *("User agent other", "User-agent: skitter*", "User-agent: myskitter", "User-agent:"),
+    *("Disallow: /a", "Disallow: /a/b", "Allow: /a/b", "Disallow: /*c$", "Disallow /d", "Allow: /"),
+    *("Disallow: /", "Disallow:", "disalow: /a/c", "Crawl-delay: 3", "Crawl-delay: 7", "Foo: bar"),
+    *("junk words", "# comment", "junk # a: b", "Sitemap: /s", "Sitemap http://x/y", "Host: x", ""),
+]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_lines_that_speak_to_us_say_the_same_as_the_whole_file(seed):
+    chance = random.Random(seed)
+    for _ in range(100):
+        text = "\n".join(chance.choices(LINES, k=chance.randint(1, 12)))
+        whole, ours = Protego.parse(text), rules(text)
+        assert ours.crawl_delay_s(AGENT) == whole.crawl_delay("skitter"), text
+        for path in ("/", "/a", "/a/b/c", "/a/c", "/d", "/e"):
+            assert ours.allows(url(path), AGENT) == whole.can_fetch(url(path), "skitter"), text
 
 
 # --- fetching -------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from skitter.urls import (
     join_all,
     shard_of,
 )
+from unit.growth import growth
 
 # Hypothesis fails an example that takes 0.2 s, which a busy machine makes of any example.
 patient = settings(deadline=None)
@@ -605,3 +606,23 @@ def test_the_quick_way_to_identify_a_plain_url_is_the_parsers_way(origin, path):
 
     assert target.url == parsed.href.partition("#")[0]
     assert target.host == parsed.host
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda size: "x:" + " " * size,
+        lambda size: "x:" + "/" * size,
+        lambda size: "http:" + "/\\" * size,
+        lambda size: "http://" + "@" * size,
+        lambda size: ":" * size,
+        lambda size: "a" * size + ":@",
+    ],
+    ids=["spaces", "slashes", "backslashes", "ats", "colons", "letters"],
+)
+def test_twice_the_text_costs_twice_the_time_to_refuse(make):
+    def refuse(size: int) -> None:
+        with pytest.raises(BadURL):
+            identify(make(size))
+
+    assert growth(refuse, 5000) < 3

@@ -12,7 +12,7 @@ from skitter.model import Request, Response
 from skitter.spider import Spider
 from skitter.worker.attempt import Attempts
 from skitter.worker.endings import LinkMemory
-from skitter.worker.verdict import Policy, redirected
+from skitter.worker.verdict import Policy
 
 ROOT = "https://a.test/"
 
@@ -114,18 +114,3 @@ async def test_trouble_on_the_way_is_retried_and_a_hook_that_fails_costs_nothing
 
     assert ending.retry is not None
     assert "refused" in ending.retry.error
-
-
-@pytest.mark.parametrize(
-    ("status", "method", "becomes"),
-    [(301, "POST", "GET"), (302, "POST", "GET"), (303, "PUT", "GET"), (307, "POST", "POST")],
-)
-def test_a_redirected_post_becomes_a_get_as_browsers_do(status, method, becomes):
-    request = Request(url=ROOT, method=method, body=b"x", headers={"Authorization": "secret"})
-
-    same = redirected(request, "https://a.test/2", status=status)
-    other = redirected(request, "https://b.test/2", status=status)
-
-    assert (same.method, bool(same.body)) == (becomes, becomes != "GET")
-    assert same.headers == {"Authorization": "secret"}
-    assert other.headers == {}

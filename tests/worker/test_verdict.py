@@ -14,8 +14,8 @@ from skitter.errors import (
 from skitter.model import Request, Response
 from skitter.page import Page
 from skitter.spider import HandlerError
+from skitter.worker.redirects import REDIRECTED_FROM
 from skitter.worker.verdict import (
-    REDIRECTED_FROM,
     Bury,
     Follow,
     Handle,

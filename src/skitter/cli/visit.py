@@ -19,6 +19,7 @@ from skitter.spider.run import HandlerError
 from skitter.spider.spider import run_hooks
 from skitter.urls import identify
 from skitter.worker.attempt import out_of_scope
+from skitter.worker.redirects import redirected
 from skitter.worker.verdict import (
     Bury,
     Follow,
@@ -27,7 +28,6 @@ from skitter.worker.verdict import (
     Skip,
     judge_error,
     judge_response,
-    redirected,
 )
 
 

@@ -19,12 +19,13 @@ Headers = Iterable[tuple[str, str]]
 _PRESCAN_BYTES: Final = 1024
 _MARKS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16be"), (b"\xff\xfe", "utf-16le"))
 
-_CHARSET: Final = re.compile(r"""charset\s*=\s*["']?\s*([^\s;"']+)""", re.IGNORECASE)
+# Possessive, and no name begins in the middle of one: strangers write what is searched here.
+_CHARSET: Final = re.compile(r"""charset\s*+=\s*+["']?+\s*+([^\s;"']+)""", re.IGNORECASE)
 _XML: Final = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([^"'>]+)["']""")
 _COMMENT: Final = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 _META: Final = re.compile(rb"<meta[\s/]((?:[^>\"']|\"[^\"]*\"|'[^']*')*)", re.IGNORECASE)
 _ATTRIBUTE: Final = re.compile(
-    r"""([^\s=/>"']+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))""", re.DOTALL
+    r"""(?<![^\s=/>"'])([^\s=/>"']++)\s*+=\s*+(?:"([^"]*)"|'([^']*)'|([^\s>"']+))""", re.DOTALL
 )
 
 _CONTENT_TYPE_CHARS: Final = 256  # strangers write it; nothing sensible is longer

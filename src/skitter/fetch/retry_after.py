@@ -9,6 +9,7 @@ from typing import Final
 
 LONGEST_S: Final = 86_400.0
 
+_LONGEST_TEXT: Final = 100  # three times a date; the parser of dates is slow with more
 _SECONDS: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")  # fractions are not allowed, and are sent
 
 
@@ -17,7 +18,7 @@ def retry_after_s(value: str | None, *, now: float, longest_s: float = LONGEST_S
 
     RFC 9110 10.2.3: seconds, or an HTTP date. A date that has passed is no wait.
     """
-    text = (value or "").strip()
+    text = (value or "").strip()[:_LONGEST_TEXT]
     if _SECONDS.fullmatch(text):
         return min(float(text), longest_s)
     moment = _moment(text)

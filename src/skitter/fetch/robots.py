@@ -33,6 +33,13 @@ FRESH_S: Final = 24 * 3600.0  # 2.4
 TROUBLE_S: Final = 600.0
 LOST_AFTER_S: Final = 30 * 24 * 3600.0  # 2.3.1.4
 
+_USER_AGENT: Final = re.compile(r"\s*user[ -]?agent\s*[:\s]([^#]*)", re.IGNORECASE)
+_SITE_WIDE: Final = re.compile(r"\s*(?:sitemaps?|site-map|host)\s*[:\s]", re.IGNORECASE)
+# Words that are no rule do not end the names on top of a group.
+_RULE: Final = re.compile(
+    r"[^#]*:|\s*(?:di[as]\w+|allow|crawl.delay|request.rate|visit.time)\s", re.IGNORECASE
+)
+
 
 class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """What one origin allows. `dict=True`: the parsed form is kept beside the fields."""
@@ -88,15 +95,17 @@ class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
     @property
     def sitemaps(self) -> tuple[str, ...]:
-        return tuple(self._rules.sitemaps)
+        return tuple(self._rules("*").sitemaps)
 
     def allows(self, url: str, user_agent: str) -> bool:
         if self._may_fetch_nothing:
             return False
-        return not self.body or self._rules.can_fetch(url, product_token(user_agent))
+        token = product_token(user_agent)
+        return not self.body or self._rules(token).can_fetch(url, token)
 
     def crawl_delay_s(self, user_agent: str) -> float | None:
-        return self._rules.crawl_delay(product_token(user_agent))
+        token = product_token(user_agent)
+        return self._rules(token).crawl_delay(token)
 
     def explain(self, url: str, user_agent: str) -> str:
         """The verdict in a sentence, with the line that decided; for people, so it may be slow."""
@@ -119,11 +128,12 @@ class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     def _trouble(self) -> str:
         return f"it answered {self.status}" if self.status else self.reason or "no answer"
 
-    @property
-    def _rules(self) -> Protego:
-        rules: Protego | None = self.__dict__.get("rules")
+    def _rules(self, token: str) -> Protego:
+        """What is said to us, parsed once."""
+        rules: Protego | None = self.__dict__.get(token)
         if rules is None:
-            rules = self.__dict__["rules"] = Protego.parse(self._text)
+            ours = "\n".join(line for _, line in lines_for(self._text, token))
+            rules = self.__dict__[token] = Protego.parse(f"User-agent: *\n{ours}")
         return rules
 
     @property
@@ -131,19 +141,56 @@ class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         return self.body.decode("utf-8-sig", "replace")
 
     def _deciding_line(self, url: str, user_agent: str) -> str | None:
-        """The last line, reading from the top, that turned the verdict into what it is."""
-        lines, token = self._text.splitlines(), product_token(user_agent)
-        final, deciding = self.allows(url, user_agent), None
-        for number, line in enumerate(lines, start=1):
-            if not _speaks_of(line, url):
-                continue
-            before, after = (
-                Protego.parse("\n".join(lines[:end])).can_fetch(url, token)
-                for end in (number - 1, number)
-            )
-            if before != after == final:
-                deciding = f"line {number}, `{shorten(line.strip())}`"
+        """2.2.2: the rule that matches most of the path."""
+        final = "allow" if self.allows(url, user_agent) else "disallow"
+        best, deciding = 0, None
+        for number, line in lines_for(self._text, product_token(user_agent)):
+            field, value = _split(line)
+            if field == final and len(value) > best and _matches(value, url):
+                best, deciding = len(value), f"line {number}, `{shorten(line.strip())}`"
         return deciding
+
+
+def lines_for(text: str, token: str) -> list[tuple[int, str]]:
+    """The numbered lines of the groups that speak to a product (2.2.1: the most specific name of
+    it), and those that are for all.
+
+    Protego would keep the rules of each of ten thousand names.
+    """
+    groups: dict[str, list[tuple[int, str]]] = {}
+    for_all: list[tuple[int, str]] = []
+    current: list[list[tuple[int, str]]] = []
+    in_names = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if name := _USER_AGENT.match(line):
+            current = current if in_names else []
+            in_names = True
+            agent = _agent(name[1])
+            if _speaks_to(agent, token):
+                group = groups.setdefault(agent, [])
+                current = [*(one for one in current if one is not group), group]
+        elif _SITE_WIDE.match(line):
+            for_all.append((number, line))
+        elif _RULE.match(line):
+            in_names = False
+            for group in current:
+                group.append((number, line))
+    best = max(groups, key=lambda agent: (agent != "*", len(agent)), default="")
+    return groups.get(best, []) + for_all
+
+
+def _agent(value: str) -> str:
+    """Wildcards are not a part of names, and are written."""
+    name = value.strip().lower()
+    return name if name == "*" else name.replace("*", "")
+
+
+def _speaks_to(agent: str, token: str) -> bool:
+    """`bot` speaks to `bot` and to `bot-news`, and not to `mybot`."""
+    if agent == "*":
+        return True
+    at = token.find(agent) if agent else -1
+    return at == 0 or (at > 0 and not (token[at - 1].isalnum() or token[at - 1] in "-_"))
 
 
 async def fetch_robots(
@@ -208,12 +255,13 @@ def _is_trouble(status: int) -> bool:
     return status == 429 or not 200 <= status < 500
 
 
-def _speaks_of(line: str, url: str) -> bool:
-    """Whether a line is a rule that matches this URL."""
-    field, _, value = line.partition(":")
-    if field.strip().lower() not in ("allow", "disallow"):
-        return False
-    return not Protego.parse(f"User-agent: *\nDisallow:{value}").can_fetch(url, "*")
+def _split(line: str) -> tuple[str, str]:
+    field, _, value = line.partition("#")[0].partition(":")
+    return field.strip().lower(), value.strip()
+
+
+def _matches(pattern: str, url: str) -> bool:
+    return not Protego.parse(f"User-agent: *\nDisallow: {pattern}").can_fetch(url, "*")
 
 
 def _whole_lines(body: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """The worker: leases, fetches, runs handlers, hands in what came of it.
 
 verdict     what to do with an answer or an error; pure
+redirects   the request that a redirect asks for, and what another origin may see of it; pure
 robots      what robots.txt allows, asked once per host for the whole fleet
 attempt     one request: robots, fetch, handler -> one ending
 pulse       heartbeats and the log; a loader has the same

@@ -18,6 +18,7 @@ from skitter.spider.run import run_handler
 from skitter.spider.scope import Refused
 from skitter.spider.spider import run_hooks
 from skitter.urls import identify
+from skitter.worker.redirects import redirected
 from skitter.worker.verdict import (
     Bury,
     Follow,
@@ -27,7 +28,6 @@ from skitter.worker.verdict import (
     Skip,
     judge_error,
     judge_response,
-    redirected,
 )
 
 if TYPE_CHECKING:

@@ -21,6 +21,8 @@ MAX_HOSTS = 10_000
 POLL_S = 0.1
 #: A host that did not answer at all is asked again soon: its pages are tried again, too.
 NO_ANSWER_S = 5.0
+#: To find the line takes time that other hosts would wait for.
+DISALLOWED = "robots.txt disallows it (`skitter fetch` with its URL shows the line)"
 
 
 @dataclass(slots=True)
@@ -55,10 +57,10 @@ class RobotsBook:
 
     def verdict(self, rules: RobotsRules, url: str) -> Retry | Bury:
         """What becomes of a page that may not be fetched: in trouble, not for now."""
-        reason = rules.explain(url, self.user_agent)
         if rules.unreachable_since is None:
-            return Bury(reason)
-        return Retry(reason, after_s=None if not rules.status else rules.ttl_s)
+            return Bury(DISALLOWED)
+        after_s = rules.ttl_s if rules.status else None
+        return Retry(rules.explain(url, self.user_agent), after_s=after_s)
 
     async def _ask(self, url: str, host: str) -> RobotsRules:
         while True:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from skitter.errors import shorten
 from skitter.fetch.retry_after import retry_after_s
 from skitter.spider.run import HandlerError
 from skitter.urls import join
 from skitter.worker.blocks import blocker_of
+from skitter.worker.redirects import way_to, why_not_sent
 
 if TYPE_CHECKING:
     from skitter.errors import SkitterError
@@ -25,9 +23,6 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 PASSING = frozenset({408, 421, 423, 425, 429, 500, 502, 503, 504, 507, 520, 521, 522, 523, 524})
 #: Of these, the ones by which a host asks for a rest.
 OVERLOAD = frozenset({429, 503})
-SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
-#: Key of `Request.meta`.
-REDIRECTED_FROM = "_redirected_from"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +117,8 @@ def _judge_redirect(request: Request, response: Response, policy: Policy) -> Fol
         return Bury(f"redirect loop: {' -> '.join(shorten(url) for url in circle)}")
     if len(way) >= policy.max_redirects:
         return Bury(f"more than {policy.max_redirects} redirects")
-    return Follow(target)
+    problem = why_not_sent(request, target, status=response.status)
+    return Bury(problem) if problem else Follow(target)
 
 
 def judge_error(error: SkitterError, *, attempt: int, policy: Policy) -> Retry | Bury:
@@ -142,29 +138,6 @@ def _reason(error: SkitterError) -> str:
     ):
         text = text.replace(spelled, left, 1)
     return text
-
-
-def way_to(request: Request) -> list[str]:
-    """The addresses whose redirects led here, the first one first."""
-    way = request.meta.get(REDIRECTED_FROM, [])
-    return way if isinstance(way, list) else []
-
-
-def redirected(request: Request, url: str, *, status: int) -> Request:
-    """The request that a redirect asks for. RFC 9110 15.4: after 303, and after 301 and 302 to a
-    POST, it is a GET without body; what was meant for one host is not told to another."""
-    changes: dict[str, Any] = {
-        "url": url,
-        "meta": request.meta | {REDIRECTED_FROM: [*way_to(request), request.url]},
-    }
-    if (status == 303 and request.method != "HEAD") or (
-        status in (301, 302) and request.method == "POST"
-    ):
-        changes |= {"method": "GET", "body": b""}
-    if urlsplit(url).netloc != urlsplit(request.url).netloc:
-        kept = {k: v for k, v in request.headers.items() if k.lower() not in SECRET_HEADERS}
-        changes["headers"] = kept
-    return msgspec.structs.replace(request, **changes)
 
 
 def _phrase(status: int) -> str:
