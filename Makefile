@@ -3,8 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CORE := $(VENV)/.core
 STAMP := $(VENV)/.installed
-PIP_INSTALL := -m pip install -qq --disable-pip-version-check
 
 # Says what is missing before anything fails half-way.
 define need_python
@@ -28,11 +28,11 @@ help: ## List the targets
 install: $(STAMP) ## Set up .venv with the pinned dependencies
 	@echo "Skitter is installed in $(VENV)."
 
-demo: $(STAMP) ## Show Skitter at work
+demo: $(CORE) ## Show Skitter at work
 	@$(BIN)/skitter demo
 
 test: $(STAMP) ## Run the tests
-	@scripts/system-packages
+	@scripts/system-packages test
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 check: $(STAMP) ## Check style, types and layers
@@ -49,10 +49,11 @@ docs: $(STAMP) ## Write the reference pages that are made from the code
 	@$(BIN)/python scripts/make_docs.py
 
 bench: $(STAMP) ## Measure against goals and peers: frontier, crawl, scrapy
+	@scripts/system-packages bench
 	@met=0; for what in frontier crawl scrapy; do $(BIN)/skitter bench $$what || met=1; done; exit $$met
 
 chaos: $(STAMP) ## Run the slow proof: killed workers, killed servers, lost replies
-	@scripts/system-packages rabbitmq-server
+	@scripts/system-packages chaos
 	@$(BIN)/python -m pytest -m chaos $(ARGS)
 
 constraints: ## Renew constraints.txt with the newest versions
@@ -60,7 +61,7 @@ constraints: ## Renew constraints.txt with the newest versions
 	@set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 	echo "Resolving the newest versions ..."; \
 	$(PYTHON) -m venv "$$fresh/venv"; \
-	"$$fresh/venv/bin/python" $(PIP_INSTALL) ".[dev]"; \
+	"$$fresh/venv/bin/python" -m pip install -qq --disable-pip-version-check ".[dev]"; \
 	echo "# Exact versions of all that .[dev] brings. Renew with: make constraints" > "$$fresh/pins"; \
 	"$$fresh/venv/bin/python" -m pip freeze --disable-pip-version-check --exclude skitter \
 		> "$$fresh/freeze"; \
@@ -71,9 +72,13 @@ clean: ## Remove .venv, caches and builds (crawl data in .skitter stays)
 	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# What the demo needs comes in seconds; what tests and checks need besides takes a minute.
+$(CORE): pyproject.toml constraints.txt
+	$(need_python)
+	@$(PYTHON) scripts/install.py core
+	@touch $@
+
 $(STAMP): pyproject.toml constraints.txt
 	$(need_python)
-	@echo "Installing into $(VENV) ..."
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python $(PIP_INSTALL) -c constraints.txt -e ".[dev]"
-	@touch $@
+	@$(PYTHON) scripts/install.py dev
+	@touch $(CORE) $@

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from needs import refuse_unknown_programs
 from skitter.frontier.connection import Server, connect
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import create_job
@@ -19,6 +21,8 @@ from skitter.settings import JobOptions, Layout, Limits, Politeness, Retries
 from skitter.valkey import hold
 
 _numbers = count(1)
+
+sys.addaudithook(refuse_unknown_programs)
 
 
 @pytest.fixture(scope="session")

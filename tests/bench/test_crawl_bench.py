@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
 import shutil
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -14,6 +13,7 @@ import pytest
 from rich.console import Console
 from selectolax.lexbor import LexborHTMLParser
 
+from needs import need
 from skitter.bench import report_table
 from skitter.bench.crawl import Sizes, run_crawl
 from skitter.bench.crawl.benchmark import measure
@@ -25,7 +25,7 @@ from skitter.bench.crawl.processes import run_peer, run_to_end, started
 from skitter.bench.crawl.profile import FRONTIER, LOOP, PARSE, THREADS, count_layers, make_findings
 from skitter.bench.crawl.profile import LINKS as LINKS_LAYER
 from skitter.bench.crawl.scale import pages_per_second
-from skitter.bench.crawl.site import Site, find_nginx, open_site
+from skitter.bench.crawl.site import Site, open_site
 from skitter.bench.crawl.speed import crawl_bare
 from skitter.bench.crawl.synthetic import make_answer
 from skitter.bench.crawl.tasks import Worked
@@ -68,12 +68,7 @@ async def ground(told: list[str]) -> AsyncIterator[Ground]:
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    try:
-        find_nginx()
-    except InfrastructureError as error:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(error))
+    need("nginx")
     async with open_site(tmp_path / "site") as opened:
         yield opened
 
@@ -205,16 +200,16 @@ async def test_a_peer_that_does_not_end_is_ended(tmp_path):
 
 async def test_a_process_that_does_not_end_is_ended():
     with pytest.raises(InfrastructureError, match="not done after 0 s"):
-        await run_to_end(["/bin/sh", "-c", "exec sleep 60"], limit_s=0.2)
+        await run_to_end([need("bash"), "-c", "exec sleep 60"], limit_s=0.2)
 
 
 async def test_a_process_that_fails_is_an_error():
     with pytest.raises(InfrastructureError, match="exit code 3"):
-        await run_to_end(["/bin/sh", "-c", "exit 3"], limit_s=10)
+        await run_to_end([need("bash"), "-c", "exit 3"], limit_s=10)
 
 
 async def test_a_process_ends_with_its_block():
-    async with started(["/bin/sleep", "60"]) as process:
+    async with started([need("sleep"), "60"]) as process:
         assert process.returncode is None
     assert process.returncode == -15
     assert await asyncio.wait_for(process.wait(), 1) == -15

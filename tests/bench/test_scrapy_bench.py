@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from needs import need
 from skitter.bench.crawl.site import open_site
 from skitter.bench.ground import prepare_ground
 from skitter.bench.peers import Peer
 from skitter.bench.scrapy_node import SCRIPT, Contender, Sizes, measure
+
+
+@pytest.fixture(autouse=True)
+def nginx():
+    need("nginx")
 
 
 async def test_the_same_spider_runs_on_both_schedulers_and_trips_are_counted():

@@ -180,13 +180,6 @@ def _end(one: subprocess.Popen[bytes]) -> None:
         Path(f"/dev/shm/{left}{one.pid}").unlink(missing_ok=True)
 
 
-def need(file: Path, *, package: str) -> None:
-    """Skip at a desk, fail in CI, if a system package is not there."""
-    if not file.exists():
-        missing = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-        missing(f"there is no {file}: install it with apt-get install {package}")
-
-
 def slow(*values: Any, minutes: int = 10) -> Any:
     """Parameters of a long version, run by `make chaos`."""
     marks = [pytest.mark.chaos, pytest.mark.timeout(60 * minutes)]

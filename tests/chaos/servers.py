@@ -44,7 +44,7 @@ def _is_free(*ports: int) -> bool:
 class Node:
     """One server on a port of this machine, a child of the test."""
 
-    def __init__(self, binary: Path, directory: Path, **options: str) -> None:
+    def __init__(self, binary: str | Path, directory: Path, **options: str) -> None:
         [self.port] = free_ports(1)
         self.password = options.get("requirepass")
         self._directory = directory
@@ -80,7 +80,7 @@ class Node:
 class Sentinel(Node):
     """Watches one master, and needs nobody's consent to make a replica the next."""
 
-    def __init__(self, binary: Path, directory: Path, *, service: str, master: Node) -> None:
+    def __init__(self, binary: str | Path, directory: Path, *, service: str, master: Node) -> None:
         super().__init__(binary, directory)
         self._service, self._master = service, master
         self._program = [str(binary), str(directory / "sentinel.conf"), "--sentinel"]

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chaos.rig import assert_clean, finished, need, once, results, rude, until
+from chaos.rig import assert_clean, finished, once, results, rude, until
 from chaos.servers import Node, free_ports, running
 from chaos.worker import pages
+from needs import need
 from skitter.errors import ServerUnreachable
 from skitter.frontier.connection import connect
 from skitter.frontier.jobs import create_job
@@ -22,24 +23,21 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(120)
 
-REDIS = Path("/usr/bin/redis-server")
-
 
 def sign(directory: Path) -> tuple[Path, Path]:
     """A key and its certificate."""
     key, certificate = directory / "key.pem", directory / "certificate.pem"
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    kind = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
     names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     files = ["-keyout", str(key), "-out", str(certificate)]
-    subprocess.run([*command.split(), *names, *files], check=True, capture_output=True)
+    subprocess.run([need("openssl"), *kind, *names, *files], check=True, capture_output=True)
     return key, certificate
 
 
 @pytest.fixture
 async def encrypted(tmp_path) -> AsyncIterator[str]:
     """The URL of a server whose certificate is signed by nobody but itself."""
-    need(REDIS, package="redis-server")
-    need(Path("/usr/bin/openssl"), package="openssl")
+    redis = need("redis-server")
     key, certificate = await asyncio.to_thread(sign, tmp_path)
     [port] = free_ports(1)
     options = {
@@ -49,7 +47,7 @@ async def encrypted(tmp_path) -> AsyncIterator[str]:
         "tls-ca-cert-file": str(certificate),
         "tls-auth-clients": "no",
     }
-    with running([Node(REDIS, tmp_path / "redis", **options)]) as [one]:
+    with running([Node(redis, tmp_path / "redis", **options)]) as [one]:
         await until(one.answers, what="Redis answers", within_s=30)
         yield f"rediss://127.0.0.1:{port}/0?ssl_ca_certs={certificate}"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from chaos.rig import assert_clean, finished, need, once, results, rude, slow, until
+from chaos.rig import assert_clean, finished, once, results, rude, slow, until
 from chaos.worker import links_of, pages
+from needs import need
 from skitter.frontier.control import configure
 from skitter.frontier.jobs import create_job
 from skitter.model import Request
@@ -66,19 +66,17 @@ async def test_a_huge_host_gets_no_more_turns_than_each_of_a_hundred_small_ones(
     await assert_clean(frontier)
 
 
-FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 HOUR_S = 3600
 
 
 @pytest.fixture
-def faketime() -> Path:
-    need(FAKETIME, package="libfaketime")
-    return FAKETIME
+def faketime() -> str:
+    return need("libfaketime")
 
 
-def clock_off_by(library: Path, hours: int) -> dict[str, str]:
+def clock_off_by(library: str, hours: int) -> dict[str, str]:
     return {
-        "LD_PRELOAD": str(library),
+        "LD_PRELOAD": library,
         "FAKETIME": f"{hours:+d}h",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",  # that one never tells the time of day
     }

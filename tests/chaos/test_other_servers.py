@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chaos.rig import assert_clean, finished, need, once, progress, results, rude, slow, until
+from chaos.rig import assert_clean, finished, once, progress, results, rude, slow, until
 from chaos.servers import Node, cluster_facts, free_ports, join, running
 from chaos.worker import links_of, pages
+from needs import need
 from skitter.errors import ServerRefused, ServerUnfit, ServerUnreachable
 from skitter.frontier.connection import connect, inspect
 from skitter.frontier.jobs import create_job
@@ -26,15 +27,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(120)
 
-REDIS = Path("/usr/bin/redis-server")
 PASSWORD = "open-sesame"
 
 
 @pytest.fixture
 async def old_redis(tmp_path) -> AsyncIterator[Node]:
     """Redis 7.0 with a password, as Debian 12 has it."""
-    need(REDIS, package="redis-server")
-    with running([Node(REDIS, tmp_path / "redis", requirepass=PASSWORD)]) as [one]:
+    with running([Node(need("redis-server"), tmp_path / "redis", requirepass=PASSWORD)]) as [one]:
         await until(one.answers, what="Redis answers", within_s=30)
         yield one
 

@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from needs import need
 from skitter import URLQueue
 from skitter.frontier.connection import connect
 from skitter.frontier.crew import log
@@ -405,7 +406,7 @@ def test_a_reader_that_leaves_ends_the_command_quietly(skitter, job, server_url,
     command = f"set -o pipefail; {sys.executable} -m skitter {words.format(job=job)} | head -1"
     environment = {**os.environ, "SKITTER_REDIS_URL": server_url}
     done = subprocess.run(
-        ["bash", "-c", command], env=environment, capture_output=True, text=True, check=False
+        [need("bash"), "-c", command], env=environment, capture_output=True, text=True, check=False
     )
 
     assert (done.returncode, done.stderr) == (0, "")

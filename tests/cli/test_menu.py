@@ -9,6 +9,7 @@ import types
 import pytest
 
 import skitter as package
+from needs import need
 
 
 def test_without_arguments_the_menu_is_shown(skitter):
@@ -40,13 +41,13 @@ def test_what_we_promise_is_what_we_export():
 def test_a_closed_standard_stream_does_no_harm(server_url, job, closed):
     command = f"{sys.executable} -m skitter push {job} https://a.test/ --redis {server_url}"
 
-    assert subprocess.run(f"{command} {closed}", shell=True).returncode == 0
+    assert subprocess.run([need("bash"), "-c", f"{command} {closed}"]).returncode == 0
 
 
 def test_a_disk_that_is_full_is_told_in_a_sentence(server_url, job):
     command = f"{sys.executable} -m skitter push {job} https://a.test/ --redis {server_url}"
     done = subprocess.run(
-        f"{command} --json > /dev/full", shell=True, stderr=subprocess.PIPE, text=True
+        [need("bash"), "-c", f"{command} --json > /dev/full"], stderr=subprocess.PIPE, text=True
     )
 
     assert done.returncode == 3

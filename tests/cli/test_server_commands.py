@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 
 import pytest
 from redis.exceptions import ResponseError
 
+from needs import need
 from skitter.cli.server import problems_of
 from skitter.errors import ServerUnfit
 from skitter.frontier.connection import ServerFacts, our_errors
@@ -104,9 +104,7 @@ def test_a_directory_that_cannot_be_used(skitter, monkeypatch, command, director
     assert len(answer.err.splitlines()) == 1
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can give privileges up"
-)
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give privileges up")
 @pytest.mark.parametrize("mode", [0o700, 0o755])
 @pytest.mark.parametrize("command", ["status", "doctor", "up", "down"])
 def test_a_directory_of_somebody_else_is_refused_with_a_sentence(short_dir, command, mode):
@@ -127,7 +125,7 @@ def test_a_directory_of_somebody_else_is_refused_with_a_sentence(short_dir, comm
 
 def without_privileges(*words: str) -> subprocess.CompletedProcess[str]:
     """`skitter` as a root that has to obey the modes of files like everybody else."""
-    humble = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"]
+    humble = [need("setpriv"), "--inh-caps=-all", "--bounding-set=-all"]
     environment = {name: value for name, value in os.environ.items() if "SKITTER" not in name}
     return subprocess.run(
         [*humble, sys.executable, "-m", "skitter", *words],

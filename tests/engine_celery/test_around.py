@@ -9,19 +9,18 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from crawl.conftest import until
+from needs import need
 from skitter.celery import map_reduce, status
 from skitter.celery.config import beside
 
 pytestmark = pytest.mark.timeout(180)
 WAIT_S = 60
-RABBITMQ = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
 
 def free_port() -> int:
@@ -117,10 +116,7 @@ def test_a_web_application_answers_in_milliseconds_while_slow_pages_are_at_work(
 
 @pytest.fixture
 def rabbitmq(short_dir):
-    if not RABBITMQ.exists():
-        if os.environ.get("CI") == "true":
-            pytest.fail("RabbitMQ is not installed: scripts/system-packages rabbitmq-server")
-        pytest.skip("RabbitMQ is not installed: apt-get install rabbitmq-server")
+    program = need("rabbitmq-server")
     port, folder = free_port(), short_dir / "rabbit"
     folder.mkdir()
     environment = os.environ | {
@@ -139,7 +135,7 @@ def rabbitmq(short_dir):
     log = folder / "rabbit.log"
     with log.open("wb") as file:
         broker = subprocess.Popen(
-            [str(RABBITMQ)], env=environment, stdout=file, stderr=file, start_new_session=True
+            [program], env=environment, stdout=file, stderr=file, start_new_session=True
         )
     until(lambda: b"completed with" in log.read_bytes() or broker.poll() is not None)
     assert broker.poll() is None, log.read_text()

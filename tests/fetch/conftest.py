@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from needs import need
 from skitter.fetch import FetchOptions, Guard, HttpFetcher
 
 HERE = frozenset({"127.0.0.1"})
@@ -38,7 +39,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tls") / "self-signed.pem"
     subprocess.run(
         [
-            *("openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
+            need("openssl"),
+            *("req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
             *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
             *(
                 "-addext",

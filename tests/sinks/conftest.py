@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from needs import need
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -24,7 +26,6 @@ _numbers = count(1)
 class PostgresServer:
     """A server in a directory of its own."""
 
-    bin: Path
     data: Path
     port: int
 
@@ -34,9 +35,9 @@ class PostgresServer:
 
     def run(self, command: str, *args: str) -> str:
         # PostgreSQL refuses to run as root.
-        who = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
+        who = [need("runuser"), "-u", "postgres", "--"] if os.getuid() == 0 else []
         done = subprocess.run(
-            [*who, self.bin / command, *args],
+            [*who, need(command), *args],
             cwd="/tmp",
             check=False,
             stdin=subprocess.DEVNULL,
@@ -61,16 +62,11 @@ class PostgresServer:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if not found:
-        missing = "PostgreSQL is not here: apt-get install postgresql"
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing)
-        pytest.skip(missing)
+    need("initdb")
     data = Path(tempfile.mkdtemp(prefix="sk-pg-", dir="/tmp"))
     if os.getuid() == 0:
         shutil.chown(data, "postgres", "postgres")
-    server = PostgresServer(found[-1].parent, data, _free_port())
+    server = PostgresServer(data, _free_port())
     try:
         server.run("initdb", "-D", str(data), "-A", "trust", "-U", "postgres",
                    "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")  # fmt: skip

@@ -20,6 +20,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from needs import need
 from skitter.errors import BadOption, DirectoryUnusable, ServerFailed
 from skitter.valkey import (
     EmbeddedServer,
@@ -207,7 +208,7 @@ def test_a_forked_child_that_leaves_does_not_stop_the_server_of_its_parent(direc
 
 def test_a_program_run_by_a_holder_does_not_hold_the_server(directory):
     with hold(directory):
-        sleeper = subprocess.Popen(["sleep", "60"], close_fds=False)
+        sleeper = subprocess.Popen([need("sleep"), "60"], close_fds=False)
     assert running(directory) is None
     sleeper.kill()
     sleeper.wait()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import socket
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from skitter.bench.crawl.pages import random_links, write_page
 from skitter.bench.crawl.processes import end
+from skitter.bench.programs import advice, find_program
 from skitter.errors import InfrastructureError
 
 if TYPE_CHECKING:
@@ -81,13 +81,10 @@ async def open_site(directory: Path) -> AsyncIterator[Site]:
 
 def find_nginx() -> str:
     """The program. Raises InfrastructureError."""
-    # Debian puts it where only root looks.
-    places = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
-    if found := shutil.which("nginx", path=places):
+    if found := find_program("nginx"):
         return found
     raise InfrastructureError(
-        "nginx serves the pages of this benchmark, and it is not installed: "
-        "install it (on Debian and Ubuntu: apt-get install nginx-light)."
+        f"nginx serves the pages of this benchmark, and it is not installed: {advice('nginx')}."
     )
 
 

@@ -1,0 +1,91 @@
+"""Set up .venv: `install.py core` with what Skitter itself needs, `install.py dev` with all of it.
+
+Run by the Makefile with the Python of the machine; only the standard library.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+TARGETS = {"core": ".", "dev": ".[dev]"}
+NAME = re.compile(r"[\w.-]+")
+
+
+def main(part: str) -> int:
+    began = time.monotonic()
+    if not PYTHON.exists():
+        say(f"Making {VENV.name} with Python {sys.version.split()[0]} ...")
+        venv.create(VENV, with_pip=True, symlinks=True)
+    names = direct_dependencies(part)
+    say(f"Installing {', '.join(names)} and what they need ...")
+    if status := install(TARGETS[part]):
+        return status
+    if part == "dev":
+        # Compiled all at once, on all cores. And not when a test imports it: a warning of the
+        # compiler, about somebody else's code, would be an error there.
+        compiler = [PYTHON, "-W", "ignore", "-m", "compileall", "-q", "-j", "0", VENV / "lib"]
+        subprocess.run(compiler, stdout=subprocess.DEVNULL, check=False)
+    say(f"Installed in {time.monotonic() - began:.0f} s.")
+    return 0
+
+
+def direct_dependencies(part: str) -> list[str]:
+    """The names in pyproject.toml."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = list(project["dependencies"])
+    if part == "dev":
+        listed += [each for extra in project["optional-dependencies"].values() for each in extra]
+    names = [NAME.match(each) for each in listed]
+    return [name[0] for name in names if name and name[0] != project["name"]]
+
+
+def install(target: str) -> int:
+    """pip, in one call, with a line for each package. What it has to complain about is shown."""
+    words = ["install", "--disable-pip-version-check", "--no-compile", "--progress-bar", "off"]
+    pip = subprocess.Popen(
+        [PYTHON, "-m", "pip", *words, "-c", "constraints.txt", "-e", target],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    packages = 0
+    assert pip.stdout
+    for line in pip.stdout:
+        if line.startswith("Collecting "):
+            packages += 1
+            show(f"  {packages} {NAME.search(line, len('Collecting '))[0]}")
+        elif line.startswith("Installing collected packages"):
+            show(f"  unpacking {line.count(',') + 1} packages")
+    clear()
+    return pip.wait()
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def show(line: str) -> None:
+    """One line that changes, where a person looks; nothing in a log."""
+    if sys.stdout.isatty():
+        sys.stdout.write(f"\r\x1b[K{line}")
+        sys.stdout.flush()
+
+
+def clear() -> None:
+    show("")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,76 @@
+"""Every program that benchmarks and tests start, besides Python and the embedded server.
+
+It is found through this table and nowhere else, and scripts/system-packages installs what the
+table names. Only the standard library: that script runs this file before anything is installed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+TEST: Final = frozenset({"test", "chaos"})
+CHAOS: Final = frozenset({"chaos"})
+BENCH: Final = frozenset({"test", "chaos", "bench"})
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Where Debian has it, and which of `make test`, `make chaos` and `make bench` start it."""
+
+    package: str
+    used_by: frozenset[str] = TEST
+    file: str = ""  # a pattern from /, of what is not on the PATH; the last that matches is taken
+
+
+PROGRAMS: Final = {
+    "bash": Program("bash"),
+    "initdb": Program("postgresql", file="usr/lib/postgresql/*/bin/initdb"),
+    # A library that shifts the clock of the process that preloads it.
+    "libfaketime": Program("libfaketime", file="usr/lib/*/faketime/libfaketime.so.1"),
+    "mount": Program("mount"),
+    "nginx": Program("nginx-light", BENCH),
+    "openssl": Program("openssl"),
+    "pg_ctl": Program("postgresql", file="usr/lib/postgresql/*/bin/pg_ctl"),
+    "rabbitmq-server": Program("rabbitmq-server", CHAOS, "usr/lib/rabbitmq/bin/rabbitmq-server"),
+    "redis-server": Program("redis-server"),  # 7.0 on Debian 12, the oldest that we support
+    "runuser": Program("util-linux"),
+    "setpriv": Program("util-linux"),
+    "sleep": Program("coreutils"),
+    "umount": Program("mount"),
+}
+
+
+def find_program(name: str) -> str | None:
+    """Its path, or None where it is not installed. KeyError: it is not in the table."""
+    program = PROGRAMS[name]
+    if program.file:
+        found = sorted(Path("/").glob(program.file))
+        return str(found[-1]) if found else None
+    # Debian puts some where only root looks.
+    places = [os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin", "/usr/local/sbin"]
+    return shutil.which(name, path=os.pathsep.join(places))
+
+
+def advice(name: str) -> str:
+    """What to do about one that is missing."""
+    return f"install it (on Debian and Ubuntu: apt-get install {PROGRAMS[name].package})"
+
+
+def missing_packages(target: str) -> list[str]:
+    """Packages of programs that a target of the Makefile starts, and that are not here."""
+    return sorted(
+        {
+            program.package
+            for name, program in PROGRAMS.items()
+            if target in program.used_by and not find_program(name)
+        }
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(" ".join(missing_packages(sys.argv[1])) + "\n")
