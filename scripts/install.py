@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 TARGETS = {"core": ".", "dev": ".[dev]"}
-NAME = re.compile(r"[\w.-]+")
+NAME = re.compile(r"[A-Za-z0-9._-]+")  # of a package, before its version
 
 
 def main(part: str) -> int:
@@ -50,25 +50,35 @@ def direct_dependencies(part: str) -> list[str]:
 
 
 def install(target: str) -> int:
-    """pip, in one call, with a line for each package. What it has to complain about is shown."""
+    """pip, in one call: a line that tells where it is, and all that it said if it fails."""
     words = ["install", "--disable-pip-version-check", "--no-compile", "--progress-bar", "off"]
     pip = subprocess.Popen(
         [PYTHON, "-m", "pip", *words, "-c", "constraints.txt", "-e", target],
         cwd=ROOT,
         stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
-    packages = 0
-    assert pip.stdout
-    for line in pip.stdout:
-        if line.startswith("Collecting "):
-            packages += 1
-            show(f"  {packages} {NAME.search(line, len('Collecting '))[0]}")
-        elif line.startswith("Installing collected packages"):
-            show(f"  unpacking {line.count(',') + 1} packages")
-    clear()
-    return pip.wait()
+    said: list[str] = []
+    for line in pip.stdout or ():
+        said.append(line)
+        show(progress(said))
+    show("")
+    if status := pip.wait():
+        say("".join(said))
+    return status
+
+
+def progress(said: list[str]) -> str:
+    """What pip is doing, in a few words."""
+    last = said[-1]
+    if last.startswith("Installing collected packages"):
+        return f"  unpacking {last.count(',') + 1} packages"
+    if "Retrying" in last:
+        return "  the package index does not answer; trying again"
+    asked = [line.split()[1] for line in said if line.startswith("Collecting ")]
+    return f"  {len(asked)} {NAME.match(asked[-1])[0]}" if asked else "  asking the package index"
 
 
 def say(line: str) -> None:
@@ -81,10 +91,6 @@ def show(line: str) -> None:
     if sys.stdout.isatty():
         sys.stdout.write(f"\r\x1b[K{line}")
         sys.stdout.flush()
-
-
-def clear() -> None:
-    show("")
 
 
 if __name__ == "__main__":

@@ -60,12 +60,12 @@ def _bound(scope: ast.AST) -> Values:
 
 
 def _problems_of(call: ast.Call, values: Values) -> Iterator[str]:
-    name, owner = _name(call.func), _name(getattr(call.func, "value", call.func))
+    name = _name(call.func)
     if name in PAST_THE_TABLE or _has_a_shell(call):
         yield name
-    elif name in STARTERS and owner in {"subprocess", "asyncio"} and call.args:
+    elif _starts(call.func) and call.args:
         yield from _first_word(call.args[0], values)
-    elif name == "to_thread" and len(call.args) > 1 and _name(call.args[0]) in STARTERS:
+    elif name == "to_thread" and len(call.args) > 1 and _starts(call.args[0]):
         yield from _first_word(call.args[1], values)
     elif name in FINDERS and isinstance(word := call.args[0], ast.Constant):
         yield from {str(word.value)} - set(PROGRAMS)
@@ -88,6 +88,11 @@ def _first_word(node: ast.expr, values: Values) -> Iterator[str]:
         case ast.Name() | ast.Attribute():
             for value in values.get(_name(node), []):
                 yield from _first_word(value, values | {_name(node): []})
+
+
+def _starts(function: ast.expr) -> bool:
+    owner = _name(getattr(function, "value", function))
+    return _name(function) in STARTERS and owner in {"subprocess", "asyncio"}
 
 
 def _name(node: ast.expr) -> str:
@@ -119,6 +124,7 @@ def _has_a_shell(call: ast.Call) -> bool:
         ("subprocess.run([need('nginx'), '-v'])", set()),
         ("subprocess.run([sys.executable, '-c', 'pass'])", set()),
         ("asyncio.run(main())", set()),
+        ("asyncio.to_thread(run, '--json')", set()),
     ],
 )
 def test_a_program_past_the_table_is_seen(source, problems):
@@ -134,10 +140,10 @@ def test_no_code_starts_a_program_past_the_table():
     assert {file: problems for file, problems in found.items() if problems} == {}
 
 
-def test_a_program_that_is_not_in_the_table_is_not_started(tmp_path):
-    other = tmp_path / "nonesuch"
-    with pytest.raises(AssertionError, match=r"nonesuch: add it to PROGRAMS"):
-        subprocess.run([other])
+@pytest.mark.parametrize("path", ["nonesuch", "/nowhere/nonesuch"])
+def test_a_program_that_is_not_in_the_table_is_not_started(path):
+    with pytest.raises(AssertionError, match=f"{path}: add it to PROGRAMS"):
+        subprocess.run([path])
 
 
 def test_a_program_outside_the_table_is_not_looked_for():
