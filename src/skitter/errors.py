@@ -8,7 +8,8 @@
     │   ├── TooBig                 a request or a result over its limit
     │   ├── SpiderError            a spider's file does not load; shows the user's own line
     │   ├── JobMissing             no job of that name on this server
-    │   └── JobMismatch            the job exists with another, unchangeable, option
+    │   ├── JobMismatch            the job exists with another, unchangeable, option
+    │   └── ItemsElsewhere         the job's items go to another place
     ├── FrontierError              the frontier said no
     │   ├── LeaseLost              the lease is not ours any more
     │   ├── QueueFull              over max_pending; try again later
@@ -123,6 +124,21 @@ class JobMismatch(UsageError):
             f"leave {option} out, or purge the job first."
         )
         self.job, self.option = job, option
+
+
+class ItemsElsewhere(UsageError):
+    """The job's items go to another place."""
+
+    def __init__(self, job: str, place: str, *, stored: int) -> None:
+        there = f"{stored:,} items of job {job!r} are in" if stored else f"job {job!r} loads into"
+        copy = "copy that file"
+        if place.startswith("postgresql:") or place.endswith((".db", ".sqlite", ".sqlite3")):
+            copy = f"`skitter export {job} --from {place} --to FILE` copies them"
+        super().__init__(
+            f"{there} {place}, and the rest goes there too: leave that as it is, and {copy}; or "
+            "start over with `run --fresh`."
+        )
+        self.job, self.place, self.stored = job, place, stored
 
 
 class FrontierError(SkitterError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -117,6 +118,32 @@ async def test_a_table_is_copied_to_json_lines(database: str, tmp_path: Path):
     found = lines_of(tmp_path / "o.jsonl")
     assert [{k: v for k, v in row.items() if k not in own} for row in found] == ITEMS
     assert [row["_id"] for row in found] == [row_id(n) for n in range(3)]
+
+
+async def test_an_export_is_the_file_that_a_loader_writes(database: str, tmp_path: Path):
+    items = [
+        {"a": 1, "b": None},
+        {"a": None, "b": "x"},
+        {"a": 2.5},
+        {"never": None},
+        {"n": math.nan},
+    ]
+    write(database, results(items))
+    write(tmp_path / "loaded.jsonl", results(items))
+    await export(database, job=JOB, to=tmp_path / "exported.jsonl")
+    own = ("_id", "_url", "_fetched_at")
+    loaded, exported = (
+        [{k: v for k, v in row.items() if k not in own} for row in lines_of(tmp_path / name)]
+        for name in ("loaded.jsonl", "exported.jsonl")
+    )
+    assert exported == loaded == [{"a": 1}, {"b": "x"}, {"a": 2.5}, {}, {}]
+
+
+async def test_formulas_are_defused_in_an_exported_csv_unless_asked(tmp_path: Path):
+    write(tmp_path / "x.db", results([{"x": "=1+1"}]))
+    for csv_safe, cell in ((True, "'=1+1"), (False, "=1+1")):
+        await export(str(tmp_path / "x.db"), job=JOB, to=tmp_path / "o.csv", csv_safe=csv_safe)
+        assert records_of(tmp_path / "o.csv")[0]["x"] == cell
 
 
 async def test_columns_come_in_the_order_of_the_table(database: str, tmp_path: Path):

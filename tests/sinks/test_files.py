@@ -219,26 +219,27 @@ def test_any_json_survives_a_json_lines_file(
     found = lines_of(path) if path.exists() else []
     expected = [item if isinstance(item, dict) else {"value": item} for item in items]
     assert [{k: v for k, v in row.items() if not k.startswith("_")} for row in found] == [
-        {k: v for k, v in item.items() if not k.startswith("_")} for item in expected
+        {k: v for k, v in item.items() if not k.startswith("_") and v is not None}
+        for item in expected
     ]
 
 
-def test_json_lines_write_what_json_does_not_have_as_text_or_null(tmp_path: Path):
+def test_json_lines_write_what_json_does_not_have_as_text_or_leave_it_out(tmp_path: Path):
     item = {
         "time": datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC),
         "day": date(2024, 1, 2),
         "raw": b"\x00\xff",
         "nan": math.nan,
+        "nothing": None,
         "huge": 2**70,
         "inner": {None: (1, 2), b"k": {3}},
     }
     write(tmp_path / "x.jsonl", [result(0, item)])
     (row,) = lines_of(tmp_path / "x.jsonl")
-    assert {name: row[name] for name in item} == {
+    assert {name: row[name] for name in item if name in row} == {
         "time": "2024-01-02T03:04:05Z",
         "day": "2024-01-02",
         "raw": "AP8=",
-        "nan": None,
         "huge": 2**70,
         "inner": {"None": [1, 2], "b'k'": [3]},
     }
@@ -290,11 +291,46 @@ def test_any_text_survives_a_csv_file(
     tmp_path_factory: pytest.TempPathFactory, items: list[dict[str, str]]
 ):
     path = tmp_path_factory.mktemp("any") / "items.csv"
-    write(path, *([row] for row in results(items)))
+    with closing(open_store(str(path), job=JOB, csv_safe=False)) as store:
+        for row in results(items):
+            store.write([row])
     found = records_of(path) if path.exists() else []
     assert [{k: v for k, v in row.items() if k[:1] != "_" and v} for row in found] == [
         {k: v for k, v in item.items() if k[:1] != "_" and v} for item in items
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        ("=1+1", "'=1+1"),
+        ("=HYPERLINK(A1;B1)", "'=HYPERLINK(A1;B1)"),
+        ("+49 30 1234", "'+49 30 1234"),
+        ("-x", "'-x"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\t=1", "'\t=1"),
+        ("\r=1", "'\r=1"),
+        ("\uff1d1+1", "'\uff1d1+1"),
+        ("-5", "-5"),
+        ("+3.5e-4", "+3.5e-4"),
+        (-5, "-5"),
+        (-math.inf, "-inf"),
+        (b"\xf8", "'+A=="),
+        ("a=b", "a=b"),
+        ("'quoted'", "'quoted'"),
+        ("", ""),
+    ],
+)
+def test_a_spreadsheet_finds_no_formula_in_a_csv_file(tmp_path: Path, value: Any, cell: str):
+    write(tmp_path / "x.csv", [result(0, {"=name": value})])
+    (row,) = records_of(tmp_path / "x.csv")
+    assert row["'=name"] == cell
+
+
+def test_a_semicolon_begins_no_cell_of_its_own(tmp_path: Path):
+    """Where a comma divides whole numbers from fractions, spreadsheets split at semicolons."""
+    write(tmp_path / "x.csv", [result(0, {"x": "a;=1+1"})])
+    assert b',"a;=1+1"\n' in (tmp_path / "x.csv").read_bytes()
 
 
 def test_several_items_of_a_page_are_several_rows(path: Path):

@@ -6,10 +6,12 @@ import asyncio
 import shutil
 import signal
 import sys
-from contextlib import AsyncExitStack
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 import uvloop
@@ -22,13 +24,24 @@ from skitter.frontier.items import ItemStream
 from skitter.frontier.jobs import open_job
 from skitter.frontier.shard import client_name
 from skitter.redact import redact
+from skitter.settings import check_job_name
 from skitter.sinks import Hooks, Loaded, Patience, Sink, Stopped, load, open_sink
 from skitter.sinks.export import export
 from skitter.spider import load_transform
 
+Place: TypeAlias = Callable[[], AbstractAsyncContextManager[Sink]]
 #: Where a loader that `run` started puts items. A DSN may hold a password: no argument, as `ps`
 #: shows those to everybody.
 LOAD_TO = "SKITTER_LOAD_TO"
+
+
+CsvSafe = Annotated[
+    bool,
+    typer.Option(
+        "--csv-safe/--no-csv-safe",
+        help="In CSV, put ' in front of text that a spreadsheet would run as a formula.",
+    ),
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -55,6 +68,7 @@ def load_items(
             help="What changes each item on its way: a spider's @spider.transform, or a function.",
         ),
     ] = None,
+    csv_safe: CsvSafe = True,
     parent: Parent = None,
     redis: Redis = None,
     directory: Directory = None,
@@ -72,20 +86,22 @@ def load_items(
             duty = LoaderDuty(frontier, client_name(), stop, parent)
             hooks = Hooks(transform=change, on_state=duty.tell, on_rejected=duty.set_aside)
             async with duty.at_work():
-                return await _load(ItemStream(frontier, duty.name), to, stop=stop, hooks=hooks)
+                source = ItemStream(frontier, duty.name)
+                place = partial(open_sink, to, job=frontier.job, csv_safe=csv_safe)
+                return await _load(source, place, stop=stop, hooks=hooks)
 
     loaded = uvloop.run(main())
     if parent is None:
         say(f"{job}: {loaded.written:,} rows to {redact(to)}")
 
 
-async def _load(source: ItemStream, to: str, *, stop: asyncio.Event, hooks: Hooks) -> Loaded:
+async def _load(source: ItemStream, place: Place, *, stop: asyncio.Event, hooks: Hooks) -> Loaded:
     """A place that is away is waited for, now and later; the heartbeat says so."""
     insist = Patience(stop, on_state=hooks.on_state)
     async with AsyncExitStack() as stack:
 
         async def open_it() -> Sink:
-            return await stack.enter_async_context(open_sink(to, job=source.frontier.job))
+            return await stack.enter_async_context(place())
 
         try:
             sink = await insist(open_it)
@@ -103,13 +119,15 @@ def export_items(
     source: Annotated[
         str | None, typer.Option("--from", help="The database; default: JOB.db.")
     ] = None,
+    csv_safe: CsvSafe = True,
     as_json: Json = False,
 ) -> None:
     """Copy a job's rows from its database into a file."""
+    check_job_name(job)
     if str(to) == "-":
         _print_rows(source or f"{job}.db", job)
         return
-    rows = uvloop.run(export(source or f"{job}.db", job=job, to=to))
+    rows = uvloop.run(export(source or f"{job}.db", job=job, to=to, csv_safe=csv_safe))
     if as_json:
         emit_json({"job": job, "rows": rows, "to": str(to)})
     else:

@@ -59,6 +59,7 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "trouble": KeySpec("hash", "fingerprint -> msgpack: failures, losses, last error and its time"),
     "dead": KeySpec("zset", "fingerprint -> ms at which it was given up"),
     "items": KeySpec("stream", "what handlers yielded, until a reader acknowledges it"),
+    "sink": KeySpec("hash", "of shard 0: the place that items go to, and when it was claimed"),
     "rejected": KeySpec("stream", "items that could not be stored, with the reason; capped"),
     "robots": KeySpec("string", "robots.txt as it was answered, until it expires", family="host"),
     "feeding": KeySpec("hash", "batch -> messages of a feed that are not in the frontier yet"),

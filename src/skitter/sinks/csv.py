@@ -1,5 +1,8 @@
 """CSV with a header line: UTF-8, commas, quotes where needed, lines end with a line feed.
 
+Spreadsheets take text that begins with = + - @ for a formula, which may send the other cells to a
+stranger: in a safe file such text, unless it is a number, begins with an apostrophe.
+
 Columns are the fields in the order in which they first came. A row with a new field makes the file
 be written anew with a wider header, and that file takes the old one's place at once: no row ever
 stands under the wrong heading. Crawls whose items keep changing shape are better off in a database.
@@ -7,9 +10,9 @@ stands under the wrong heading. Crawls whose items keep changing shape are bette
 
 from __future__ import annotations
 
-import csv
-from io import StringIO
-from typing import TYPE_CHECKING
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from skitter.sinks.base import RowsRefused
 from skitter.sinks.growing import GrowingFile, Head, Record
@@ -24,13 +27,20 @@ if TYPE_CHECKING:
 
 _OWN = ("_id", "_url", "_fetched_at")
 
+# owasp.org/www-community/attacks/CSV_Injection; the wide forms are what a Japanese Excel takes.
+_FORMULA: Final = re.compile("[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+# Some spreadsheets split at these too, and a formula could begin behind one.
+_QUOTED: Final = re.compile('[",;\t\r\n]')
+
 
 class CsvFile:
     """A .csv file."""
 
-    def __init__(self, path: Path, *, job: str) -> None:
+    def __init__(self, path: Path, *, job: str, safe: bool = True) -> None:
         self._file = GrowingFile(path, job=job)
         self.description = f"CSV file {path}"
+        self._cell = partial(_cell, safe=safe)
         self._closed = False
 
     def write(self, results: Sequence[Result]) -> None:
@@ -41,7 +51,7 @@ class CsvFile:
         if not rows:
             return
         head = self._widen(rows)
-        records = [Record(row.id, _record(row, head.columns), digests[row.id]) for row in rows]
+        records = [Record(row.id, self._record(row, head.columns), digests[row.id]) for row in rows]
         self._file.append(records, stale=stale, head=head)
 
     def _widen(self, rows: list[Row]) -> Head:
@@ -49,12 +59,16 @@ class CsvFile:
         with self._file.ledger.guard():
             columns = self._file.ledger.fact("columns", [])
         wider = _columns_for(rows, columns or list(_OWN))
-        head = Head(_encode(wider), wider)
+        head = Head(_encode(map(self._cell, wider)), wider)
         if columns and wider != columns:
             # New columns come last, so that a record grows by as many commas and stays the same.
             commas = b"," * (len(wider) - len(columns))
             self._file.rewrite(lambda record: record[:-1] + commas + b"\n", head=head)
         return head
+
+    def _record(self, row: Row, columns: Iterable[str]) -> bytes:
+        values = {"_id": row.id, "_url": row.url, "_fetched_at": row.fetched_at, **row.fields}
+        return _encode(self._cell(values.get(column)) for column in columns)
 
     def close(self) -> None:
         if not self._closed:
@@ -76,17 +90,15 @@ def _columns_for(rows: list[Row], columns: list[str]) -> list[str]:
     return list(wider)
 
 
-def _record(row: Row, columns: Iterable[str]) -> bytes:
-    values = {"_id": row.id, "_url": row.url, "_fetched_at": row.fetched_at, **row.fields}
-    return _encode([_cell(values.get(column)) for column in columns])
+def _cell(value: object, *, safe: bool) -> str:
+    text = "" if value is None else text_of(value)
+    is_number = isinstance(value, int | float) or _NUMBER.fullmatch(text)
+    return f"'{text}" if safe and _FORMULA.match(text) and not is_number else text
 
 
-def _cell(value: object) -> str:
-    return "" if value is None else text_of(value)
+def _encode(cells: Iterable[str]) -> bytes:
+    return ",".join(_quoted(cell) for cell in cells).encode() + b"\n"
 
 
-def _encode(cells: list[str]) -> bytes:
-    out = StringIO()
-    # "\r\n" makes the module quote both; what ends the line is then cut to what Unix tools like.
-    csv.writer(out, lineterminator="\r\n").writerow(cells)
-    return out.getvalue()[:-2].encode() + b"\n"
+def _quoted(cell: str) -> str:
+    return '"' + cell.replace('"', '""') + '"' if _QUOTED.search(cell) else cell

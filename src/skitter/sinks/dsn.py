@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skitter.errors import shorten
+from skitter.redact import MASK, redact
 from skitter.settings import check_job_name
 from skitter.sinks.base import BadSink, Sink, Store
 from skitter.sinks.csv import CsvFile
@@ -27,14 +28,17 @@ FORMS = """\
 
 
 @asynccontextmanager
-async def open_sink(dsn: str, *, job: str, table: str | None = None) -> AsyncIterator[Sink]:
+async def open_sink(
+    dsn: str, *, job: str, table: str | None = None, csv_safe: bool = True
+) -> AsyncIterator[Sink]:
     """The sink for the items of a job, by the form of its name; closed at the end."""
     check_job_name(job)
-    async with open_on_thread(partial(open_store, dsn, job=job, table=table)) as sink:
+    opening = partial(open_store, dsn, job=job, table=table, csv_safe=csv_safe)
+    async with open_on_thread(opening) as sink:
         yield sink
 
 
-def open_store(dsn: str, *, job: str, table: str | None = None) -> Store:
+def open_store(dsn: str, *, job: str, table: str | None = None, csv_safe: bool = True) -> Store:
     """The same without asyncio."""
     if dialect := databases().find_dialect(dsn):
         store = databases().table_of(dialect, job=job, table=table)
@@ -47,7 +51,20 @@ def open_store(dsn: str, *, job: str, table: str | None = None) -> Store:
         return opened
     if table is not None:
         raise BadSink("a table can be named only for a database: leave --table out.")
-    return _open_file(dsn, job)
+    return _open_file(dsn, job, csv_safe)
+
+
+def place_of(dsn: str) -> str:
+    """What a sink is known by: the whole path of a file; a database without login and options."""
+    if is_local(dsn):
+        return str(Path(dsn.removeprefix("sqlite:///")).absolute())
+    rest = redact(dsn).partition("://")[2].removeprefix(f"{MASK}@")
+    return f"postgresql://{rest.partition('?')[0]}"
+
+
+def is_local(dsn: str) -> bool:
+    """A file, and not a server."""
+    return dsn.startswith("sqlite:") or "://" not in dsn
 
 
 def databases() -> Any:
@@ -56,12 +73,12 @@ def databases() -> Any:
     return import_module("skitter.sinks.databases")
 
 
-def _open_file(dsn: str, job: str) -> Store:
+def _open_file(dsn: str, job: str, csv_safe: bool) -> Store:
     ending = "" if "://" in dsn else Path(dsn).suffix.lower()
     if ending == ".jsonl":
         return JsonlFile(Path(dsn), job=job)
     if ending == ".csv":
-        return CsvFile(Path(dsn), job=job)
+        return CsvFile(Path(dsn), job=job, safe=csv_safe)
     if ending == ".parquet":
         from skitter.sinks.parquet import ParquetParts  # an extra, and slow to import
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +14,11 @@ from skitter.sinks.ledger import state_path, sync_directory
 from skitter.sinks.thread import open_on_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterator
+    from contextlib import AbstractAsyncContextManager
 
     from skitter.model import Result
+    from skitter.sinks.base import Sink
     from skitter.sinks.sql import SqlTable
     from skitter.sinks.thread import ThreadedSink
 
@@ -28,33 +31,47 @@ async def export(
     job: str,
     to: Path,
     table: str | None = None,
+    csv_safe: bool = True,
     on_progress: Callable[[int], None] = lambda rows: None,
 ) -> int:
     """Write the job's rows to a new file, which takes the place of an older one at once.
 
-    The rows are those of the moment when it begins. Answers how many there were.
+    The rows are those of the moment when it begins. Answers how many there were. `csv_safe`: text
+    that a spreadsheet would take for a formula begins with an apostrophe.
     """
     dialect = databases().find_dialect(dsn)
     if dialect is None:
         raise BadSink("only a database can be exported; a file of items can be copied as it is.")
     _check_target(to)
-    # Beside the target, so that the last step is a rename within one file system.
-    with tempfile.TemporaryDirectory(prefix=f".{to.name}.", dir=to.parent) as directory:
-        draft = Path(directory) / to.name
-        table_of = partial(databases().table_of, dialect, job=job, table=table)
+    table_of = partial(databases().table_of, dialect, job=job, table=table)
+    with _draft_for(to) as draft:
         async with open_on_thread(table_of) as source:
-            rows = await _copy(source, draft, job=job, on_progress=on_progress)
+            new_file = open_sink(str(draft), job=job, csv_safe=csv_safe)
+            rows = await _copy(source, new_file, on_progress)
         _publish(draft, to)
     return rows
 
 
+@contextmanager
+def _draft_for(to: Path) -> Iterator[Path]:
+    """A name beside the target, so that the last step is a rename within one file system."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".skitter-export-", dir=to.parent) as directory:
+            yield Path(directory) / to.name
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise BadSink(f"cannot write {to}: {reason}. Export to another place.") from error
+
+
 async def _copy(
-    source: ThreadedSink[SqlTable], draft: Path, *, job: str, on_progress: Callable[[int], None]
+    source: ThreadedSink[SqlTable],
+    new_file: AbstractAsyncContextManager[Sink],
+    on_progress: Callable[[int], None],
 ) -> int:
     rows = 0
     batches = source.store.read(batch=_BATCH)
     try:
-        async with open_sink(str(draft), job=job) as sink:
+        async with new_file as sink:
             while batch := await source.run(_next, batches):
                 await sink.write(batch)
                 rows += len(batch)
@@ -72,7 +89,7 @@ def _check_target(to: Path) -> None:
     if databases().find_dialect(str(to)) is not None:
         raise BadSink(f"{to} is a database: name a .jsonl, .csv or .parquet file.")
     if to.suffix.lower() not in (".jsonl", ".csv", ".parquet"):
-        raise BadSink(f"{to} is no file that we can write: name a .jsonl, .csv or .parquet.")
+        raise BadSink(f"cannot write {to}: name a .jsonl, .csv or .parquet file.")
     if not to.parent.is_dir():
         raise BadSink(f"there is no directory {to.parent}: create it first.")
     if state_path(to).exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from hashlib import blake2b
@@ -68,7 +69,7 @@ def row_of(result: Result) -> Row:
     row_id = f"{result.fingerprint}-{result.index}"
     fetched_at = datetime.fromtimestamp(result.fetched_at, UTC)
     own = {"_id": row_id, "_url": result.url, "_fetched_at": text_of(fetched_at)}
-    line = msgspec.json.encode(own | fields)  # raises for text that is no Unicode
+    line = msgspec.json.encode(own | _without_nulls(fields))  # raises for text that is no Unicode
     return Row(row_id, result.url, fetched_at, fields, line, result)
 
 
@@ -114,6 +115,17 @@ def _with_text_keys(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_with_text_keys(each) for each in value]
     return value
+
+
+def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
+    """A database does not tell null from a field that the item never had, and JSON has no NaN: left
+    out, they are the same in a file that `--out` writes and in one that was exported.
+    """
+    return {
+        name: value
+        for name, value in fields.items()
+        if value is not None and not (isinstance(value, float) and not math.isfinite(value))
+    }
 
 
 def _settle(value: Any) -> Any:

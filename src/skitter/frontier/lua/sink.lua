@@ -1,0 +1,15 @@
+--[[
+sink: claim the one place that the items of the job go to, or learn which place has it.
+
+FLAGS  allow-oom
+KEYS   sink     hash   place, at (ms of the last claim)
+ARGV   place    text   without a password
+       instead  text   the place that this one may replace; empty: none
+REPLY  the place that has it; ms since it was last claimed
+COST   O(1)
+]]
+--@include clock limits
+local held, at = unpack(redis.call('HMGET', sink, 'place', 'at'))
+if held and held ~= place and held ~= instead then return { held, now_ms - tonumber(at) } end
+redis.call('HSET', sink, 'place', place, 'at', now_ms)
+return { place, 0 }
