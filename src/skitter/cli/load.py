@@ -6,8 +6,8 @@ import asyncio
 import shutil
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,12 +20,15 @@ from skitter.app import open_server
 from skitter.cli.common import Directory, Job, Json, Parent, Redis, settings
 from skitter.cli.duty import LoaderDuty
 from skitter.cli.output import emit_json, say, tell
+from skitter.frontier.frontier import Frontier
 from skitter.frontier.items import ItemStream
 from skitter.frontier.jobs import open_job
 from skitter.frontier.shard import client_name
+from skitter.frontier.sink import check_sink, claim_sink, find_sink
 from skitter.redact import redact
 from skitter.settings import check_job_name
 from skitter.sinks import Hooks, Loaded, Patience, Sink, Stopped, load, open_sink
+from skitter.sinks.dsn import is_local, place_of
 from skitter.sinks.export import export
 from skitter.spider import load_transform
 
@@ -87,12 +90,28 @@ def load_items(
             hooks = Hooks(transform=change, on_state=duty.tell, on_rejected=duty.set_aside)
             async with duty.at_work():
                 source = ItemStream(frontier, duty.name)
-                place = partial(open_sink, to, job=frontier.job, csv_safe=csv_safe)
+                place = partial(open_place, frontier, to, csv_safe=csv_safe)
                 return await _load(source, place, stop=stop, hooks=hooks)
 
     loaded = uvloop.run(main())
     if parent is None:
         say(f"{job}: {loaded.written:,} rows to {redact(to)}")
+
+
+@asynccontextmanager
+async def open_place(frontier: Frontier, to: str, *, csv_safe: bool = True) -> AsyncIterator[Sink]:
+    """The sink, which from now on has all items of the job. Or ItemsElsewhere."""
+    place, before = place_of(to), await find_sink(frontier)
+    moved_from = before if is_local(to) and _has_moved(Path(before), Path(place)) else ""
+    await check_sink(frontier, place, moved_from=moved_from)  # before a file is made for nothing
+    async with open_sink(to, job=frontier.job, csv_safe=csv_safe) as sink:
+        await claim_sink(frontier, place, moved_from=moved_from)
+        yield sink
+
+
+def _has_moved(before: Path, now: Path) -> bool:
+    """A folder that was moved, with the file in it."""
+    return before.name == now.name and now.exists() and not before.exists()
 
 
 async def _load(source: ItemStream, place: Place, *, stop: asyncio.Event, hooks: Hooks) -> Loaded:

@@ -25,6 +25,7 @@ class Went:
     _: KW_ONLY
     over: bool  # it came to its end: nobody stopped it
     max_pages: int | None = None
+    lost: int = 0  # items that are gone with their file
     why_dead: str = ""  # of a crawl that fetched nothing: what became of its first URL
 
 
@@ -64,7 +65,7 @@ def report_of(plan: Plan, went: Went) -> Report:
         dead=stats.dead,
         blocked=stats.blocked,
         capped=stats.capped,
-        items=stats.stored,
+        items=stats.stored - went.lost,
         rejected=stats.rejected,
         pending=_left(stats),
         items_waiting=stats.items,

@@ -12,8 +12,8 @@ from enum import StrEnum
 
 from skitter.app import open_server
 from skitter.cli.celery import with_pumps
-from skitter.cli.load import LOAD_TO
-from skitter.cli.output import complain, emit_json, err, tell
+from skitter.cli.load import LOAD_TO, open_place
+from skitter.cli.output import complain, emit_json, err, some, tell
 from skitter.cli.progress import CrawlDisplay, Moment, Rate
 from skitter.cli.report import Went, report_of, show_report
 from skitter.errors import JobMissing, ServerUnreachable
@@ -27,7 +27,7 @@ from skitter.frontier.jobs import create_job, open_job, purge_job
 from skitter.frontier.notes import notes
 from skitter.model import State, Stats
 from skitter.settings import Layout, Settings
-from skitter.sinks import open_sink
+from skitter.sinks.dsn import is_missing
 from skitter.spider import Spider
 from skitter.spider.blame import trace
 from skitter.spider.seeding import offer_seeds
@@ -69,9 +69,12 @@ async def run_plan(plan: Plan) -> int:
     began = time.monotonic()
     async with open_server(plan.where, progress=tell) as server:
         frontier = await _open(server, plan)
-        async with open_sink(plan.out, job=frontier.job):
-            pass  # a place that takes no items is told now, not by a loader that keeps dying
         before = await frontier.stats()
+        lost = before.stored if is_missing(plan.out) else 0
+        async with open_place(frontier, plan.out):
+            pass  # a place that takes no items is told now, not by a loader that keeps dying
+        if lost:
+            tell(f"{plan.out} is gone, and {some(lost, 'item')} with it: --fresh crawls again.")
         plan = replace(plan, allow=(*plan.allow, *await offer_seeds(frontier, plan.spider)))
         if before.crawled and (await frontier.stats()).crawled:
             tell(f"{frontier.job} was finished before, and the seeds are known: see --fresh.")
@@ -87,6 +90,7 @@ async def run_plan(plan: Plan) -> int:
             over=over and stats.state is not State.CANCEL,
             max_pages=frontier.options.limits.max_pages,
             why_dead="" if stats.done else await _first_dead(frontier),
+            lost=lost,
         )
         report = report_of(plan, went)
         if plan.as_json:

@@ -1,5 +1,6 @@
-"""The one place that the items of a job go to: what is loaded leaves the stream, so that a second
-sink would get a part of them, and each of both would be taken for the whole.
+"""The one place that the items of a job go to.
+
+What is loaded leaves the stream: of two sinks each would get a part, and be taken for the whole.
 """
 
 from __future__ import annotations
@@ -7,39 +8,50 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skitter.errors import ItemsElsewhere
-from skitter.frontier.crew import SILENCE_S, crew
+from skitter.frontier.crew import SILENCE_S, crew, server_time
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 
 async def claim_sink(frontier: Frontier, place: str, *, moved_from: str = "") -> None:
-    """Say where the items go; ItemsElsewhere if that is another place than before.
+    """Say where the items go. Raises ItemsElsewhere if that is another place than before.
 
-    A place that got nothing, and that no loader is about to use, is given up for a new one.
     `moved_from`: what the place was called before its owner moved it.
     """
-    held, idle_s = await _claim(frontier, place, instead=moved_from)
-    if held == place:
-        return
+    instead = await check_sink(frontier, place, moved_from=moved_from)
+    held = await frontier.shards[0].call("sink", place=place, instead=instead)
+    if held != place.encode():
+        raise ItemsElsewhere(frontier.job, held.decode("utf-8", "replace"), stored=0)
+
+
+async def check_sink(frontier: Frontier, place: str, *, moved_from: str = "") -> str:
+    """The same, and claim nothing. Returns the place that this one replaces; empty: none.
+
+    A place that got nothing, and that no loader is about to use, is given up for a new one.
+    """
+    held, idle_s = await _find(frontier)
+    if held in ("", place, moved_from):
+        return held
     stored = (await frontier.stats()).stored
     if stored or idle_s < SILENCE_S or await _is_loading(frontier):
         raise ItemsElsewhere(frontier.job, held, stored=stored)
-    held, _ = await _claim(frontier, place, instead=held)
-    if held != place:
-        raise ItemsElsewhere(frontier.job, held, stored=0)
+    return held
 
 
-async def find_sink(frontier: Frontier) -> str | None:
-    """Where the items go, as far as anybody said."""
+async def find_sink(frontier: Frontier) -> str:
+    """Where the items go; empty if nobody has said so."""
+    return (await _find(frontier))[0]
+
+
+async def _find(frontier: Frontier) -> tuple[str, float]:
+    """The place, and for how many seconds nobody has claimed it."""
     shard = frontier.shards[0]
-    place: bytes | None = await shard.server.command("HGET", shard.keys.key("sink"), "place")
-    return place.decode("utf-8", "replace") if place else None
-
-
-async def _claim(frontier: Frontier, place: str, *, instead: str) -> tuple[str, float]:
-    held, idle_ms = await frontier.shards[0].call("sink", place=place, instead=instead)
-    return held.decode("utf-8", "replace"), idle_ms / 1000
+    place, at = await shard.server.command("HMGET", shard.keys.key("sink"), "place", "at")
+    if not place:
+        return "", 0.0
+    claimed_at = int(at) / 1000 if at and at.isdigit() else 0.0
+    return place.decode("utf-8", "replace"), await server_time(frontier) - claimed_at
 
 
 async def _is_loading(frontier: Frontier) -> bool:

@@ -67,6 +67,11 @@ def is_local(dsn: str) -> bool:
     return dsn.startswith("sqlite:") or "://" not in dsn
 
 
+def is_missing(dsn: str) -> bool:
+    """A file that is not there."""
+    return is_local(dsn) and not Path(place_of(dsn)).exists()
+
+
 def databases() -> Any:
     """`skitter.sinks.databases`, when it is needed: most commands open no database, and SQLAlchemy
     takes longer to import than they take to run."""

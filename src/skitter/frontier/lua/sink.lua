@@ -5,11 +5,11 @@ FLAGS  allow-oom
 KEYS   sink     hash   place, at (ms of the last claim)
 ARGV   place    text   without a password
        instead  text   the place that this one may replace; empty: none
-REPLY  the place that has it; ms since it was last claimed
+REPLY  the place that has it
 COST   O(1)
 ]]
 --@include clock limits
-local held, at = unpack(redis.call('HMGET', sink, 'place', 'at'))
-if held and held ~= place and held ~= instead then return { held, now_ms - tonumber(at) } end
+local held = redis.call('HGET', sink, 'place')
+if held and held ~= place and held ~= instead then return held end
 redis.call('HSET', sink, 'place', place, 'at', now_ms)
-return { place, 0 }
+return place
