@@ -39,7 +39,13 @@ def test_messages_of_every_kind_become_requests_and_nonsense_dead_letters(
     until(lambda: len(cluster.items()) == 5)
     cluster.push(page + "/?zset-1", page + "/?zset-2", kind="zset")
     until(lambda: len(cluster.items()) == 7)
-    nonsense = ["not a URL", "[1]", '{"url": 5}', '{"no": "url"}', '{"url": "x", "callback": "x"}']
+    secret = cluster.folder / "secret"
+    secret.write_text("nobody is to see this")
+    nonsense = ["not a URL", "[1]", '{"url": 5}', '{"no": "url"}', secret.as_uri(), "data:,x"]
+    nonsense += [
+        json.dumps({"url": page, "callback": name, "cb_kwargs": {"name": "x"}})
+        for name in ("x", "__init__", "setup_redis", "from_crawler", "closed", "_hidden")
+    ]
     cluster.push(*nonsense)
     cluster.push(page + "/?plain", page + "/?plain")
     until(lambda: len(cluster.items()) == 9)
@@ -54,7 +60,18 @@ def test_messages_of_every_kind_become_requests_and_nonsense_dead_letters(
     assert made["other"]["number"] == 7
     assert sorted(cluster.dead()) == sorted(f"feed:{one}" for one in nonsense)
     assert shop.pages().count("/?plain") == 3, "what is fed is not filtered"
+    assert "a feed may name http and https addresses" in cluster.dead()["feed:data:,x"]
     cluster.assert_accounted_for()
+
+
+def test_a_scheme_that_the_operator_allowed_may_be_fed(shop, make_cluster):
+    cluster = make_cluster(shop)
+    cluster.push("data:,hello")
+
+    node = cluster.run_odd("fed", MAX_IDLE_TIME_BEFORE_CLOSE=1, SKITTER_FEED_SCHEMES="https,data")
+
+    assert node.finish() == "finished"
+    assert [one["upc"] for one in cluster.items()] == ["data:,hello"]
 
 
 def test_two_nodes_with_rules_are_fed_one_address_and_bring_every_book_once(

@@ -16,6 +16,7 @@ from scrapy import Request as ScrapyRequest
 
 from skitter.errors import UsageError
 from skitter.model import Request
+from skitter.scrapy.callbacks import find_callback
 from skitter.scrapy.plain import find_class, name_of, pack, refuse, unpack
 from skitter.settings import MAX_PRIORITY
 
@@ -144,8 +145,8 @@ class Codec:
     def _method(self, name: str | None) -> Any:
         if name is None:
             return None
-        method = getattr(self.spider, name, None)
-        if not callable(method):
+        method = find_callback(self.spider, name)
+        if method is None:
             raise UsageError(
                 f"the spider {self.spider.name!r} has no method {name!r}: was it renamed since the "
                 "request was made? Bring the method back, then run `skitter dead retry`."

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+    from skitter.scrapy.lone import LoneScheduler
     from skitter.scrapy.scheduler import Scheduler
 
 
@@ -42,13 +43,15 @@ class EngineUnknown(UsageError):
         )
 
 
-def scheduler_of(crawler: Crawler) -> Scheduler:
+def scheduler_of(crawler: Crawler) -> Scheduler | LoneScheduler:
     """The scheduler of an open spider. Raises UsageError if it is not ours."""
+    from skitter.scrapy.lone import LoneScheduler
     from skitter.scrapy.scheduler import Scheduler
 
     engine: Any = crawler.engine
     found = engine._slot.scheduler
-    if not isinstance(found, Scheduler):
+    # By type: Scrapy takes every scheduler for an instance of its own.
+    if not isinstance(found, Scheduler) and type(found) is not LoneScheduler:
         raise UsageError(
             "this part of Skitter works with Skitter's scheduler: "
             "set SCHEDULER = 'skitter.scrapy.Scheduler'."

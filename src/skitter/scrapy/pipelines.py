@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
+    from skitter.scrapy.lone import LoneScheduler
     from skitter.scrapy.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ class _Pipeline:
         return cls(crawler)
 
     def open_spider(self, spider: Spider | None = None) -> None:
-        self.scheduler: Scheduler = scheduler_of(self.crawler)
+        self.scheduler: Scheduler | LoneScheduler = scheduler_of(self.crawler)
 
 
 class RedisPipeline(_Pipeline):

@@ -33,6 +33,7 @@ from skitter.scrapy.exchange import (
     Unstored,
 )
 from skitter.scrapy.feed import FeedOptions
+from skitter.scrapy.lone import LoneScheduler, is_lone
 from skitter.scrapy.node import Node
 from skitter.scrapy.options import read_options
 from skitter.scrapy.refusals import has_errback, refused_status
@@ -63,8 +64,8 @@ class Scheduler:
         self._starts: Counter[str] = Counter()  # how often `start` yielded a request
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler)
+    def from_crawler(cls, crawler: Crawler) -> Self | LoneScheduler:
+        return LoneScheduler.from_crawler(crawler) if is_lone(crawler) else cls(crawler)
 
     def __len__(self) -> int:
         """What this node knows of; `skitter status` knows the rest."""

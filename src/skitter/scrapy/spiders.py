@@ -10,9 +10,11 @@ from scrapy import Request, Spider, signals
 from scrapy.exceptions import DontCloseSpider
 from scrapy.spiders import CrawlSpider
 
-from skitter.errors import UsageError
+from skitter.errors import UsageError, shorten
+from skitter.scrapy.callbacks import find_public_callback
 from skitter.scrapy.engine import scheduler_of
 from skitter.scrapy.feed import FeedOptions
+from skitter.scrapy.lone import LoneScheduler
 from skitter.scrapy.message import request_fields
 from skitter.scrapy.reading import encoding, fill, whole, whole_setting
 
@@ -60,6 +62,7 @@ class RedisMixin:
         if self.max_idle_time is None:
             self.max_idle_time = whole_setting(settings, "MAX_IDLE_TIME_BEFORE_CLOSE")
         self.max_idle_time = whole("max_idle_time", self.max_idle_time, low=0, high=10**7)
+        self._schemes = settings.getlist("SKITTER_FEED_SCHEMES") or ["http", "https"]
         self.feed = FeedOptions(self._keys(settings.get("REDIS_START_URLS_KEY")), batch)
         crawler.signals.connect(self.spider_idle, signals.spider_idle)
 
@@ -83,7 +86,9 @@ class RedisMixin:
 
     def spider_idle(self) -> None:
         """The end comes only when the whole cluster has done nothing for max_idle_time."""
-        scheduler: Any = scheduler_of(self.crawler)
+        scheduler = scheduler_of(self.crawler)
+        if type(scheduler) is LoneScheduler:  # which any scheduler is an instance of
+            return
         if not self.max_idle_time or scheduler.exchange.idle_s < self.max_idle_time:
             raise DontCloseSpider
 
@@ -96,11 +101,21 @@ class RedisMixin:
         """What the scheduler calls. Raises for a message that is a dead letter."""
         found = self.make_request_from_data(message)
         if isinstance(found, Request):
-            yield found
-        elif isinstance(found, Iterable):
-            yield from found
-        elif found is not None:
+            found = [found]
+        elif found is not None and not isinstance(found, Iterable):
             raise UsageError(f"make_request_from_data returned {found!r}: return a Request.")
+        for request in found or ():
+            self._check_scheme(request.url)
+            yield request
+
+    def _check_scheme(self, url: str) -> None:
+        """Whoever may push addresses may not read the files of this machine."""
+        scheme = url.partition(":")[0].lower()
+        if scheme not in self._schemes:
+            raise UsageError(
+                f"{shorten(url)!r} is not fetched: a feed may name {' and '.join(self._schemes)} "
+                f"addresses. Set SKITTER_FEED_SCHEMES if {scheme!r} is meant to be one of them."
+            )
 
     def make_request_from_data(self, data: bytes) -> Request | Iterable[Request] | None:
         """A plain URL, or JSON with url and any of method, headers, cookies, body, meta, priority,
@@ -117,14 +132,8 @@ class RedisMixin:
         fields = request_fields(known)
         for role in ("callback", "errback"):
             if role in fields:
-                fields[role] = self._method(fields[role])
+                fields[role] = find_public_callback(self, fields[role])  # type: ignore[arg-type]
         return Request(**fields)
-
-    def _method(self, name: object) -> Any:
-        method = getattr(self, name, None) if isinstance(name, str) else None
-        if not callable(method):
-            raise UsageError(f"the spider {self.name!r} has no method {name!r}.")
-        return method
 
     def __getattr__(self, name: str) -> Any:
         if name in _REFUSED:

@@ -1,0 +1,55 @@
+"""Which methods of a spider may be called by a name that came from outside.
+
+Whoever can write to the server chooses the name and the arguments: `__init__` or `from_crawler` must
+not be among the names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from skitter.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Spider
+
+#: Of what Scrapy's own spiders define, these are callbacks.
+_THEIR_CALLBACKS = frozenset(
+    {
+        *("parse", "_parse", "parse_start_url", "_callback", "_errback"),
+        *("_parse_sitemap", "initialized"),
+    }
+)
+_NOT_CALLBACKS = frozenset({"closed"})  # Scrapy calls it if it is there
+_NOT_THE_USERS = ("scrapy.", "skitter.scrapy.", "builtins")
+
+
+def find_callback(spider: Spider, name: str) -> Callable[..., Any] | None:
+    """The method by this name, if it can be a callback: not what makes, sets up or ends a spider."""
+    is_theirs = any(name in one.__dict__ for one in type(spider).__mro__ if not _is_users(one))
+    if name.startswith("__") or name in _NOT_CALLBACKS:
+        return None
+    if is_theirs and name not in _THEIR_CALLBACKS:
+        return None
+    if isinstance(getattr(type(spider), name, None), property):
+        return None
+    method = getattr(spider, name, None)
+    return method if getattr(method, "__self__", None) is spider and callable(method) else None
+
+
+def find_public_callback(spider: Spider, name: str) -> Callable[..., Any]:
+    """For those who feed. Raises UsageError for what the user's class does not offer."""
+    users = any(name in one.__dict__ for one in type(spider).__mro__ if _is_users(one))
+    method = find_callback(spider, name) if users and not name.startswith("_") else None
+    if method is None:
+        raise UsageError(
+            f"the spider {spider.name!r} has no method {name!r} that may be fed: a callback is a "
+            "public method that its class defines."
+        )
+    return method
+
+
+def _is_users(kind: type) -> bool:
+    return not f"{kind.__module__}.".startswith(_NOT_THE_USERS)

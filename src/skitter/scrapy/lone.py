@@ -1,0 +1,58 @@
+"""Commands that look at a page and do not crawl: `scrapy check`, `parse`, `fetch`, `view`, `shell`.
+
+They get a queue of their own in memory. They would do harm in the job: `check` has no pipelines, so
+the items of a page that it took would be lost, and what `shell` asks for cannot travel.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Self
+
+from scrapy.core.scheduler import Scheduler as ScrapyScheduler
+from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
+from scrapy.utils.misc import load_object
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+_COMMANDS = frozenset({"scrapy.commands.check", "scrapy.commands.parse", "scrapy.commands.fetch"})
+
+
+def is_lone(crawler: Crawler) -> bool:
+    """Whether this process only looks. `shell` makes an engine without a crawl; the others, from
+    Scrapy 2.13 to 2.19, put a `start` of their own into the spider's class."""
+    start = getattr(crawler.spidercls, "start", None)
+    return not crawler.crawling or getattr(start, "__module__", None) in _COMMANDS
+
+
+class LoneScheduler(ScrapyScheduler):
+    """Scrapy's own, without a directory; it knows what our pipelines ask for."""
+
+    _has_said = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        settings = crawler.settings
+        named = settings.get("DUPEFILTER_CLASS")
+        filters = crawler.crawling and named != "scrapy.dupefilters.BaseDupeFilter"
+        return cls(
+            dupefilter=RFPDupeFilter.from_crawler(crawler) if filters else BaseDupeFilter(),
+            mqclass=load_object(settings["SCHEDULER_MEMORY_QUEUE"]),
+            pqclass=load_object(settings["SCHEDULER_PRIORITY_QUEUE"]),
+            stats=crawler.stats,
+            crawler=crawler,
+        )
+
+    def push_item(self, key: str, item: bytes) -> None:
+        """Nobody crawls, so nothing is stored."""
+        self.put_item(item)
+
+    def put_item(self, item: Any) -> bool:
+        """Nobody crawls, so nothing is stored."""
+        if not self._has_said:
+            logger.info("skitter: this command does not crawl, its items are not stored")
+        self._has_said = True
+        return True
