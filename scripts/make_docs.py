@@ -13,7 +13,7 @@ from skitter import errors, settings
 from skitter.cli.main import app
 from skitter.frontier.keys import JOBS, PUMPED, ROOMS, SHARD_KEYS
 from skitter.frontier.scripts import script, verbs
-from skitter.scrapy.table import ATTRIBUTES, SETTINGS, Row
+from skitter.scrapy.table import ATTRIBUTES, METHODS, SETTINGS, Row
 from skitter.urls import Canonical
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
@@ -143,10 +143,13 @@ def scrapy_page() -> str:
         + "# What becomes of scrapy-redis's settings\n\nHonoured, needless, or refused with a "
         "sentence when the spider opens; nothing is ignored in silence. Skitter's own: "
         "`SKITTER_JOB` (the job's name), `SKITTER_LEASE_S` (60: after so many seconds the requests "
-        "of a dead node come back), `SKITTER_DIR` (an embedded server in that directory).\n\n"
+        "of a dead node come back), `SKITTER_DIR` (an embedded server in that directory), "
+        "`SKITTER_FEED_SCHEMES` (http and https: what addresses from a feed may begin with).\n\n"
         + table(SETTINGS, "setting")
         + "\n## Spiders\n\n"
         + table(ATTRIBUTES, "attribute or method")
+        + "\n## Functions and other classes\n\n"
+        + table(METHODS, "name")
     )
 
 

@@ -30,7 +30,7 @@ def test_messages_of_every_kind_become_requests_and_nonsense_dead_letters(
         "cookies": {"a": "b"}, "meta": {"color": "red"}, "priority": 5, "dont_filter": False,
     }  # fmt: skip
     cluster.push(json.dumps(full), json.dumps(full))
-    cluster.push(json.dumps({"url": page + "/?form", "name": "Ada"}))
+    cluster.push(json.dumps({"url": page + "/?gone", "name": "Ada"}))
     cluster.push(
         json.dumps({"url": page + "/?cb", "callback": "other", "cb_kwargs": {"number": 7}})
     )
@@ -56,7 +56,7 @@ def test_messages_of_every_kind_become_requests_and_nonsense_dead_letters(
         "upc": page + "/?json", "method": "POST", "header": "yes", "cookie": "a=b", "body": "text",
         "meta": "red", "priority": 5,
     }  # fmt: skip
-    assert "form&name=Ada" in made
+    assert "name=Ada" in made
     assert made["other"]["number"] == 7
     assert sorted(cluster.dead()) == sorted(f"feed:{one}" for one in nonsense)
     assert shop.pages().count("/?plain") == 3, "what is fed is not filtered"
@@ -72,6 +72,24 @@ def test_a_scheme_that_the_operator_allowed_may_be_fed(shop, make_cluster):
 
     assert node.finish() == "finished"
     assert [one["upc"] for one in cluster.items()] == ["data:,hello"]
+
+
+def test_a_key_that_is_no_feed_is_named_once_and_a_large_batch_is_read_in_parts(
+    shop, make_cluster, until
+):
+    cluster = make_cluster(shop)
+    key = f"{cluster.job}:start_urls"
+    cluster.command("HSET", key, "a", "b")
+    node = cluster.run_odd("fed", REDIS_START_URLS_BATCH_SIZE=5000)
+    until(lambda: f"{key} is a hash" in node.log)
+
+    cluster.command("DEL", key)
+    cluster.push(*(f"{shop.url}?{n}" for n in range(30)))
+    until(lambda: len(cluster.items()) == 30)
+    node.interrupt()
+
+    assert node.finish() == "shutdown"
+    assert node.log.count(f"{key} is a hash") == 1
 
 
 def test_two_nodes_with_rules_are_fed_one_address_and_bring_every_book_once(

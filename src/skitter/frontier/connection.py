@@ -335,7 +335,7 @@ def _client(url: str, password: str | None, links: Links) -> Redis | RedisCluste
             cluster = RedisCluster.from_url("redis" + url.removeprefix(scheme), **options)
             return _watch_cluster(cluster, links)
         if scheme == "redis+sentinel":
-            client = _sentinel_client(url, retry=once, **options)
+            client: Redis = sentinel_client(url, retry=once, **options)
             pool = client.connection_pool
             pool.connection_class = _ours(pool.connection_class, links)
             return client
@@ -372,7 +372,7 @@ def _watch_cluster(client: RedisCluster, links: Links) -> RedisCluster:
     return client
 
 
-def _sentinel_client(url: str, **options: Any) -> Redis:
+def sentinel_client(url: str, *, make: Any = Sentinel, **options: Any) -> Any:
     """redis+sentinel://[user:password@]host:port[,host:port...]/service[/db]"""
     parts = urlsplit(url)
     service, _, db = parts.path.strip("/").partition("/")
@@ -382,12 +382,10 @@ def _sentinel_client(url: str, **options: Any) -> Redis:
     for node in parts.netloc.rpartition("@")[2].split(","):
         host, _, port = node.partition(":")
         nodes.append((host, int(port or 26379)))
-    sentinel = Sentinel(nodes, sentinel_kwargs=dict(options))  # type: ignore[no-untyped-call]
-    client: Redis = sentinel.master_for(
+    return make(nodes, sentinel_kwargs=dict(options)).master_for(
         service,
         db=int(db or 0),
         username=unquote(parts.username) if parts.username else None,
         password=unquote(parts.password) if parts.password else None,
         **options,
     )
-    return client

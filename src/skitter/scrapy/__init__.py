@@ -14,8 +14,11 @@ job                     opened by the first node, removed by the last
 engine, refusals        the rooms that know what Scrapy keeps to itself
 codec, plain            requests as plain data, no pickle
 options, address, table settings: honoured, or refused with a sentence
+overrides, callbacks    methods: used, or refused by name
 message                 what may stand in a message of the feed
-adopt                   takes over a queue of scrapy-redis
+connection              clients for people's own code
+lone                    commands that look at a page and do not crawl
+adopt, pickled          takes over a queue of scrapy-redis
 """
 
 from importlib.util import find_spec
@@ -25,6 +28,7 @@ from skitter.errors import UsageError
 if find_spec("scrapy") is None:
     raise UsageError("skitter.scrapy needs Scrapy: pip install 'skitter[scrapy]'")
 
+from skitter.scrapy.connection import get_redis, get_redis_from_settings
 from skitter.scrapy.dupefilter import RFPDupeFilter
 from skitter.scrapy.fingerprinter import RequestFingerprinter
 from skitter.scrapy.pipelines import ItemPipeline, RedisPipeline
@@ -46,4 +50,6 @@ __all__ = [
     "RedisStatsCollector",
     "RequestFingerprinter",
     "Scheduler",
+    "get_redis",
+    "get_redis_from_settings",
 ]

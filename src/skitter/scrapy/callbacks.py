@@ -1,7 +1,7 @@
 """Which methods of a spider may be called by a name that came from outside.
 
-Whoever can write to the server chooses the name and the arguments: `__init__` or `from_crawler` must
-not be among the names.
+Whoever can write to the server chooses the name and the arguments: `__init__` or `from_crawler`
+must not be among the names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NOT_THE_USERS = ("scrapy.", "skitter.scrapy.", "builtins")
 
 
 def find_callback(spider: Spider, name: str) -> Callable[..., Any] | None:
-    """The method by this name, if it can be a callback: not what makes, sets up or ends a spider."""
+    """The method by this name, if it can be a callback: not what makes or ends a spider."""
     is_theirs = any(name in one.__dict__ for one in type(spider).__mro__ if not _is_users(one))
     if name.startswith("__") or name in _NOT_CALLBACKS:
         return None

@@ -10,6 +10,7 @@ from scrapy.dupefilters import BaseDupeFilter
 
 from skitter.errors import UsageError
 from skitter.scrapy.adopt import scrapy_redis_fingerprint
+from skitter.scrapy.overrides import DUPEFILTER, refuse_overrides
 from skitter.scrapy.table import DUPEFILTERS
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def make_dupefilter(crawler: Crawler) -> RFPDupeFilter:
         return kind.from_crawler(crawler)
     found = load_object(crawler.settings["DUPEFILTER_CLASS"])
     if isinstance(found, type) and issubclass(found, RFPDupeFilter):
+        refuse_overrides(found, RFPDupeFilter, DUPEFILTER)
         return found.from_crawler(crawler)
     raise UsageError(
         f"DUPEFILTER_CLASS = {named!r} cannot be honoured, for what was seen is decided in the "

@@ -162,6 +162,17 @@ class Engine:
         return found
 
 
+async def in_thread(work: Callable[[], Any]) -> Any:
+    """Run it beside the engine, whatever the reactor."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:  # a reactor that is not asyncio's
+        from twisted.internet.threads import deferToThread
+
+        return await deferToThread(work)
+    return await asyncio.to_thread(work)
+
+
 def _share_robots(middleware: Any) -> None:
     ask = middleware.robot_parser
 

@@ -130,6 +130,7 @@ class Exchange:
     version: int = 0
     finished_at: int = -1
     run: int = 0  # which run of the job this is
+    scheduled: int = 0  # what was queued when this node came
     is_adopted: bool = False  # from scrapy-redis, whose fingerprints hold
     idle_s: float = 0.0  # how long the whole cluster has done nothing
     is_fed: bool = False  # there is a batch of the feed that the engine has to read

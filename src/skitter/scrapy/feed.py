@@ -10,10 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skitter.errors import UsageError
+
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 KEEP_S = 30.0
+AT_ONCE = 1000  # the work of a script is bounded; the rest of a larger batch follows at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +30,17 @@ class FeedOptions:
 async def take_batch(frontier: Frontier, feed: FeedOptions) -> tuple[str, list[bytes]] | None:
     """The next messages and the name of their batch, of whatever type the key is."""
     answer = await frontier.shards[0].call(
-        "feed", list(feed.keys), limit=feed.batch_size, ttl_ms=round(KEEP_S * 1000)
+        "feed", list(feed.keys), limit=min(feed.batch_size, AT_ONCE), ttl_ms=round(KEEP_S * 1000)
     )
     if not answer:
         return None
     name, *messages = answer
+    if not name:
+        key, kind = (one.decode("utf-8", "replace") for one in messages)
+        raise UsageError(
+            f"{key} is a {kind}, and messages come from a list, a set or a sorted set: push to "
+            "another key, or remove this one."
+        )
     return name.decode(), messages
 
 

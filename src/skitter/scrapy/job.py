@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from skitter.frontier.connection import Server
     from skitter.frontier.crew import Heartbeat
     from skitter.frontier.frontier import Frontier
+    from skitter.model import Stats
     from skitter.scrapy.options import NodeOptions
 
 logger = logging.getLogger("skitter.scrapy")
@@ -38,11 +39,10 @@ async def open_shared(server: Server, options: NodeOptions) -> Frontier:
     return frontier
 
 
-async def join_run(frontier: Frontier) -> int:
+async def join_run(frontier: Frontier, stats: Stats) -> int:
     """The number of this run. Nodes that start while nothing is left begin the same new one; those
     that come later join it: what `start` yields is asked for once per run."""
     server, key = frontier.shards[0].server, frontier.shards[0].keys.key("stats")
-    stats = await frontier.stats()
     if is_done(stats):
         await server.command("HSET", key, "run", stats.seen + 1)
         return stats.seen + 1

@@ -26,18 +26,18 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 def request_fields(message: dict[str, Any]) -> dict[str, Any]:
     """Raises UsageError, naming the field. What is no field of a request is form data, as in
-    scrapy-redis: part of the query for GET, of the body for others."""
+    scrapy-redis: the body of a POST, the query of others, in place of what they have."""
     if not message.get("url"):
         raise UsageError("the message has no url: it is the one field that must be there.")
     fields: dict[str, Any] = {"dont_filter": True, "method": "GET"}
-    form: dict[str, str] = {}
+    form: dict[str, str | list[str]] = {}
     for name, value in message.items():
         if name in _TYPES:
             fields[name] = checked(name, value)
         else:
-            form[name] = value if isinstance(value, str) else str(value)
+            form[name] = [str(one) for one in value] if isinstance(value, list) else str(value)
     fields["method"] = fields["method"].upper()
-    return _with_form(fields, urlencode(form)) if form else fields
+    return _with_form(fields, urlencode(form, doseq=True)) if form else fields
 
 
 def checked(name: str, value: Any) -> Any:
@@ -50,9 +50,9 @@ def checked(name: str, value: Any) -> Any:
 
 
 def _with_form(fields: dict[str, Any], form: str) -> dict[str, Any]:
-    if fields["method"] == "GET":
+    if fields["method"] != "POST":
         page, mark, fragment = fields["url"].partition("#")
-        fields["url"] = page + ("&" if "?" in page else "?") + form + mark + fragment
+        fields["url"] = page.partition("?")[0] + "?" + form + mark + fragment
     elif "body" not in fields:
         kind = {"Content-Type": "application/x-www-form-urlencoded"}
         fields["body"], fields["headers"] = form, kind | fields.get("headers", {})

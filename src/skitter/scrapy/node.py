@@ -42,7 +42,7 @@ logger = logging.getLogger("skitter.scrapy")
 
 MANY = 50  # endings that are handed in without waiting for more
 LINGER_S, HURRY_S = 0.05, 0.005
-FEED_S, UNREADABLE_S = 0.2, 10.0
+FEED_S, UNREADABLE_S = 0.2, 2.0
 TICK_S, SLOW_S = 0.5, 1.0
 AWAY_S = 1.0
 CLOSE_S = 30.0
@@ -125,7 +125,9 @@ class Node:
         try:
             async with open_server(self.options.server) as server:
                 self.frontier = await open_shared(server, self.options)
-                self.exchange.run = await join_run(self.frontier)
+                stats = await self.frontier.stats()
+                self.exchange.scheduled = stats.pending + stats.delayed
+                self.exchange.run = await join_run(self.frontier, stats)
                 self.exchange.is_adopted = await is_adopted(self.frontier)
                 self.taking = Taking(self.frontier, self.options, self.exchange)
                 self._loop = asyncio.get_running_loop()
@@ -259,17 +261,22 @@ class Node:
 
     async def _attempt(self, step: Callable[[], Awaitable[None]]) -> bool:
         """One that fails stops no other. A lasting error is said once, until it is over."""
+        what = step.__name__.strip("_").replace("_", " ")
         try:
             await step()
         except SkitterError as error:
             # If the server is away, or the job is, whoever leases says so.
             known = error.retryable or isinstance(error, JobMissing)
-            if not known and self._ailing.get(step.__name__) != str(error):
-                self._ailing[step.__name__] = str(error)
-                self.say("error", f"{step.__name__.strip('_').replace('_', ' ')}: {error}")
+            if not known:
+                self._say_once(what, str(error))
             return False
-        self._ailing.pop(step.__name__, None)
+        self._ailing.pop(what, None)
         return True
+
+    def _say_once(self, what: str, error: str) -> None:
+        if self._ailing.get(what) != error:
+            self._ailing[what] = error
+            self.say("error", f"{what}: {error}")
 
     async def _count_nodes(self) -> None:
         self.taking.nodes = sum(one.kind == KIND for one in await crew(self.frontier))
@@ -306,8 +313,10 @@ class Node:
                     batch = await take_batch(self.frontier, self.feed)
             except SkitterError as error:
                 if not error.retryable:  # else the server is away: whoever leases says so
-                    self.say("error", f"the feed cannot be read: {error}")
+                    self._say_once("the feed cannot be read", str(error))
                     await asyncio.sleep(UNREADABLE_S)
+            else:
+                self._ailing.pop("the feed cannot be read", None)
             if batch:
                 self.taking.note_life()
                 self._was_read.clear()

@@ -6,7 +6,9 @@ its node died, brings its items once.
 
 from __future__ import annotations
 
+import contextvars
 import logging
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 from itemadapter import ItemAdapter
@@ -15,7 +17,9 @@ from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from skitter.errors import TooBig, UsageError
 from skitter.frontier.wire import MAX_ITEM_BYTES, NOT_PLAIN, encode
-from skitter.scrapy.engine import scheduler_of
+from skitter.scrapy.connection import get_redis_from_settings
+from skitter.scrapy.engine import in_thread, scheduler_of
+from skitter.scrapy.overrides import PIPELINE, refuse_overrides
 from skitter.scrapy.reading import fill
 
 if TYPE_CHECKING:
@@ -42,6 +46,11 @@ class _Pipeline:
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler)
 
+    @cached_property
+    def server(self) -> Any:
+        """A blocking client of your own, made when it is first asked for."""
+        return get_redis_from_settings(self.crawler.settings)
+
     def open_spider(self, spider: Spider | None = None) -> None:
         self.scheduler: Scheduler | LoneScheduler = scheduler_of(self.crawler)
 
@@ -57,14 +66,26 @@ class RedisPipeline(_Pipeline):
 
     def open_spider(self, spider: Spider | None = None) -> None:
         super().open_spider(spider)
+        refuse_overrides(type(self), RedisPipeline, PIPELINE)
         if type(self).item_key is RedisPipeline.item_key:
             fill("REDIS_ITEMS_KEY", self.key, spider=self.scheduler.spider.name)
 
     def process_item(self, item: Any, spider: Spider | None = None) -> Any:
+        if type(self)._process_item is RedisPipeline._process_item:
+            return self._process_item(item, self.crawler.spider)
+        return self._process_in_thread(item)
+
+    async def _process_in_thread(self, item: Any) -> Any:
+        """An override may talk to the server, and wait: where scrapy-redis calls it, too."""
+        work = partial(self._process_item, item, self.crawler.spider)
+        return await in_thread(partial(contextvars.copy_context().run, work))
+
+    def _process_item(self, item: Any, spider: Any) -> Any:
+        """Override it to store items another way, with `self.server`."""
         data = self.serialize(item)
         data = data.encode() if isinstance(data, str) else bytes(data)
         _check_size(data)
-        self.scheduler.push_item(self.item_key(item, self.crawler.spider), data)
+        self.scheduler.push_item(self.item_key(item, spider), data)
         return item
 
     def item_key(self, item: Any, spider: Any) -> str:

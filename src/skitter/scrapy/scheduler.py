@@ -7,7 +7,7 @@ import time
 import uuid
 from collections import Counter
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, signals
@@ -19,6 +19,7 @@ from twisted.python.failure import Failure
 from skitter.errors import SkitterError, UsageError
 from skitter.frontier.wire import NOT_PLAIN, Offer, offer
 from skitter.scrapy.codec import Codec
+from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.dupefilter import NoDupeFilter, make_dupefilter
 from skitter.scrapy.engine import Engine
 from skitter.scrapy.exchange import (
@@ -36,6 +37,7 @@ from skitter.scrapy.feed import FeedOptions
 from skitter.scrapy.lone import LoneScheduler, is_lone
 from skitter.scrapy.node import Node
 from skitter.scrapy.options import read_options
+from skitter.scrapy.overrides import SCHEDULER, refuse_overrides
 from skitter.scrapy.refusals import has_errback, refused_status
 from skitter.scrapy.stats import RedisStatsCollector
 from skitter.scrapy.unstored import unstored
@@ -56,6 +58,7 @@ class Scheduler:
     """Requests of all nodes in one frontier: leased, fenced, polite, accounted for."""
 
     def __init__(self, crawler: Crawler) -> None:
+        refuse_overrides(type(self), Scheduler, SCHEDULER)
         self.crawler = crawler
         self.exchange = Exchange()
         self.df = make_dupefilter(crawler)
@@ -66,6 +69,11 @@ class Scheduler:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self | LoneScheduler:
         return LoneScheduler.from_crawler(crawler) if is_lone(crawler) else cls(crawler)
+
+    @cached_property
+    def server(self) -> Any:
+        """A blocking client for people's own code, made when it is first asked for."""
+        return get_redis_from_settings(self.crawler.settings)
 
     def __len__(self) -> int:
         """What this node knows of; `skitter status` knows the rest."""
@@ -106,10 +114,14 @@ class Scheduler:
             return
         if self.exchange.is_adopted:
             self.df.go_on_as_scrapy_redis()
+        if queued := self.exchange.scheduled:
+            self.spider.logger.info("Resuming crawl (%d requests scheduled)", queued)
+        self.df.open()
         opened.callback(None)
 
     def close(self, reason: str) -> Deferred[None]:
         closed: Deferred[None] = Deferred()
+        self.df.close(reason)
         if not hasattr(self, "node"):
             closed.callback(None)
         else:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import DontCloseSpider
-from scrapy.spiders import CrawlSpider
+from scrapy.spiders import CrawlSpider, Rule
 
 from skitter.errors import UsageError, shorten
 from skitter.scrapy.callbacks import find_public_callback
+from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.engine import scheduler_of
 from skitter.scrapy.feed import FeedOptions
-from skitter.scrapy.lone import LoneScheduler
 from skitter.scrapy.message import request_fields
+from skitter.scrapy.overrides import SPIDER, refuse_overrides
 from skitter.scrapy.reading import encoding, fill, whole, whole_setting
+from skitter.scrapy.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -43,16 +46,19 @@ class RedisMixin:
         spider.setup_redis(crawler)
         return spider
 
-    async def start(self) -> AsyncIterator[Any]:
-        """Nothing by itself: the feed is read beside it. Yield here what you begin with anyway."""
-        return
-        yield  # which makes it a generator
+    @cached_property
+    def server(self) -> Any:
+        """A blocking client of your own, made when it is first asked for."""
+        return get_redis_from_settings(self.crawler.settings)
 
     def setup_redis(self, crawler: Crawler | None = None) -> None:
         """Read the options once. Raises UsageError for one that cannot be."""
         if hasattr(self, "feed"):
             return
-        crawler = crawler or self.crawler
+        refuse_overrides(type(self), RedisMixin, SPIDER)
+        crawler = crawler or getattr(self, "crawler", None)
+        if crawler is None:
+            raise UsageError("setup_redis needs the crawler: call it in or after from_crawler.")
         settings = crawler.settings
         batch = self.redis_batch_size = self._batch_size(settings)
         named = ("redis_encoding", self.redis_encoding)
@@ -64,18 +70,24 @@ class RedisMixin:
         self.max_idle_time = whole("max_idle_time", self.max_idle_time, low=0, high=10**7)
         self._schemes = settings.getlist("SKITTER_FEED_SCHEMES") or ["http", "https"]
         self.feed = FeedOptions(self._keys(settings.get("REDIS_START_URLS_KEY")), batch)
+        self.logger.info(  # type: ignore[attr-defined]
+            "Reading start URLs from redis key %r (batch size: %s, encoding: %s)",
+            self.redis_key,
+            batch,
+            self.redis_encoding,
+        )
         crawler.signals.connect(self.spider_idle, signals.spider_idle)
 
     def _batch_size(self, settings: BaseSettings) -> int:
-        if self.redis_batch_size:
-            return whole("redis_batch_size", self.redis_batch_size, low=1, high=1000)
-        own = whole_setting(settings, "REDIS_START_URLS_BATCH_SIZE", high=1000)
-        return own or min(1000, whole_setting(settings, "CONCURRENT_REQUESTS") or 16)
+        if self.redis_batch_size is not None:
+            return whole("redis_batch_size", self.redis_batch_size, low=1, high=10**7)
+        own = whole_setting(settings, "REDIS_START_URLS_BATCH_SIZE")
+        return own or whole_setting(settings, "CONCURRENT_REQUESTS") or 16
 
     def _keys(self, default: str | None) -> tuple[str, ...]:
-        named = self.redis_key or default or DEFAULT_KEY
+        named = self.redis_key if self.redis_key is not None else default or DEFAULT_KEY
         several = [named] if isinstance(named, str) else list(named)
-        where = "redis_key" if self.redis_key else "REDIS_START_URLS_KEY"
+        where = "redis_key" if self.redis_key is not None else "REDIS_START_URLS_KEY"
         keys = tuple(
             dict.fromkeys(fill(where, str(one).strip(), name=self.name) for one in several)
         )
@@ -87,13 +99,14 @@ class RedisMixin:
     def spider_idle(self) -> None:
         """The end comes only when the whole cluster has done nothing for max_idle_time."""
         scheduler = scheduler_of(self.crawler)
-        if type(scheduler) is LoneScheduler:  # which any scheduler is an instance of
-            return
+        if not isinstance(scheduler, Scheduler):
+            return  # a command that does not crawl
+        self.schedule_next_requests()
         if not self.max_idle_time or scheduler.exchange.idle_s < self.max_idle_time:
             raise DontCloseSpider
 
     def schedule_next_requests(self) -> None:
-        """Kept for those who call it: the scheduler reads the feed all the time."""
+        """Called when idle, for those who override it. The feed is read all the time anyway."""
 
     # --- messages ---------------------------------------------------------------------------------
 
@@ -135,21 +148,6 @@ class RedisMixin:
                 fields[role] = find_public_callback(self, fields[role])  # type: ignore[arg-type]
         return Request(**fields)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in _REFUSED:
-            raise AttributeError(f"{type(self).__name__}.{name} is not here: {_REFUSED[name]}.")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-
-_REFUSED = {
-    "server": "open a client of your own with redis.Redis.from_url",
-    "next_requests": "the scheduler reads the feed; override make_request_from_data",
-    "fetch_data": "the scheduler reads the feed; override make_request_from_data",
-    "count_size": "ask `skitter status`, or a client of your own",
-    "pop_list_queue": "the scheduler reads the feed; override make_request_from_data",
-    "pop_priority_queue": "the scheduler reads the feed; override make_request_from_data",
-}
-
 
 class RedisSpider(RedisMixin, Spider):
     """A spider that is fed from outside, and stays until it is told to go."""
@@ -157,3 +155,22 @@ class RedisSpider(RedisMixin, Spider):
 
 class RedisCrawlSpider(RedisMixin, CrawlSpider):
     """The same, with rules."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _check_rules(type(self))
+        super().__init__(*args, **kwargs)
+
+
+def _check_rules(kind: type[CrawlSpider]) -> None:
+    rules = kind.rules if isinstance(kind.rules, Iterable) else [kind.rules]
+    for number, rule in enumerate(rules):
+        if not isinstance(rule, Rule):
+            what = type(rule).__name__.removeprefix("Lxml")
+            raise UsageError(
+                f"{kind.__name__}.rules[{number}] is a {what}: write Rule({what}(...)), and a "
+                "comma behind it."
+            )
+    if not isinstance(kind.rules, Iterable):
+        raise UsageError(
+            f"{kind.__name__}.rules is a single Rule: write (Rule(...),) with a comma."
+        )

@@ -104,14 +104,14 @@ SETTINGS = (
     Row(
         "DUPEFILTER_CLASS",
         "honoured: ours, scrapy-redis's and Scrapy's own mean the frontier's; a subclass of ours "
-        "may override request_fingerprint; BaseDupeFilter filters nothing. Others are refused: use "
-        "REQUEST_FINGERPRINTER_CLASS",
+        "may override request_fingerprint, log, open and close; BaseDupeFilter filters nothing. "
+        "Others are refused: use REQUEST_FINGERPRINTER_CLASS",
     ),
     Row("DUPEFILTER_DEBUG", "honoured"),
     Row("REDIS_START_URLS_KEY", "honoured"),
     Row("REDIS_START_URLS_AS_SET", "honoured; the key's own type decides"),
     Row("REDIS_START_URLS_AS_ZSET", "honoured; the key's own type decides"),
-    Row("REDIS_START_URLS_BATCH_SIZE", "honoured; redis_batch_size wins"),
+    Row("REDIS_START_URLS_BATCH_SIZE", "honoured; redis_batch_size wins; see there"),
     Row("REDIS_KEY_CHECK_INTERVAL", "needless: every read begins with the first key"),
     Row(
         "MAX_IDLE_TIME_BEFORE_CLOSE",
@@ -135,21 +135,52 @@ def check_settings(settings: BaseSettings, spider: str) -> None:
 
 #: Attributes and methods of scrapy-redis's spiders.
 ATTRIBUTES = (
-    Row("redis_key", "honoured; %(name)s is filled in; a list is read in its order"),
-    Row("redis_batch_size", "honoured: messages read at once"),
+    Row(
+        "redis_key", "honoured; %(name)s is filled in; a list is read in its order; empty: refused"
+    ),
+    Row("redis_batch_size", "honoured: messages read at once, a large batch in steps of 1,000"),
     Row("redis_encoding", "honoured"),
     Row("max_idle_time", "honoured: seconds without any activity of the whole cluster"),
     Row(
         "make_request_from_data",
         "honoured: a request, several, or none; what raises is a dead letter",
     ),
-    Row("server", "refused: open a client of your own with redis.Redis.from_url"),
+    Row("server", "honoured: a blocking client, made when it is first asked for"),
+    Row("start_urls", "honoured, beside the feed: asked for once per run, by one of the nodes"),
     Row(
         "next_requests, fetch_data, pop_list_queue, pop_priority_queue, count_size",
-        "refused: the feed is read by the scheduler, all the time. Override make_request_from_data",
+        "refused if overridden: the feed is read by the scheduler, all the time. Override "
+        "make_request_from_data",
     ),
     Row(
-        "schedule_next_requests, spider_idle", "honoured when called; they have nothing left to do"
+        "schedule_next_requests, spider_idle",
+        "honoured: called when idle; by themselves they have nothing left to do",
     ),
-    Row("setup_redis", "honoured when called"),
+    Row("setup_redis", "honoured"),
+    Row("rules", "as in Scrapy; a LinkExtractor without Rule(...) is refused with that sentence"),
+)
+
+#: Functions, and methods of other classes, that people call or override.
+METHODS = (
+    Row(
+        "get_redis, get_redis_from_settings, from_settings",
+        "honoured, in skitter.scrapy.connection: a blocking client of redis-py",
+    ),
+    Row("RedisPipeline.item_key", "honoured if overridden"),
+    Row(
+        "RedisPipeline._process_item",
+        "honoured if overridden: called in a thread, with self.server. What it stores is stored at "
+        "least once, and not in one step with the page",
+    ),
+    Row("RFPDupeFilter.request_fingerprint, log, open, close", "honoured if overridden"),
+    Row(
+        "RFPDupeFilter.request_seen, clear",
+        "refused if overridden: what was seen is decided in the frontier. Override "
+        "request_fingerprint, or yield requests with dont_filter",
+    ),
+    Row("Scheduler.flush", "refused if overridden: SCHEDULER_FLUSH_ON_START, or `skitter purge`"),
+    Row(
+        "from_settings, from_spider",
+        "refused if overridden, in any of these classes: Scrapy calls from_crawler",
+    ),
 )

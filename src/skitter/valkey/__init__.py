@@ -20,7 +20,7 @@ from skitter.valkey.binary import server_binary
 from skitter.valkey.config import ServerOptions
 from skitter.valkey.home import EmbeddedServer, check
 from skitter.valkey.process import ServerProcess
-from skitter.valkey.server import hold, revive, running, start, stop
+from skitter.valkey.server import address_of, hold, revive, running, start, stop
 from skitter.valkey.waiting import Progress
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Progress",
     "ServerOptions",
     "ServerProcess",
+    "address_of",
     "check",
     "hold",
     "revive",

@@ -126,6 +126,11 @@ def _leave(home: EmbeddedServer, seat: int, progress: Progress | None) -> None:
         process.shut_down(_with_password(home), progress)
 
 
+def address_of(directory: Path) -> EmbeddedServer:
+    """Where the server of a directory is to be found, if it runs."""
+    return _with_password(EmbeddedServer(directory=directory))
+
+
 def _with_password(home: EmbeddedServer) -> EmbeddedServer:
     """The password is that of the last start, whoever did it: its configuration has it."""
     return replace(home, password=config.read(home.config).password)

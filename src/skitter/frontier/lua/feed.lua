@@ -8,7 +8,8 @@ ARGV   limit    int    how many messages at the most
        ttl_ms   int    how long a batch is left to its node
        token    text   names the batch
 EACH   key      text   a list, set or zset; the first that has messages is read
-REPLY  the name of the batch and its messages; nothing if there are none
+REPLY  the name of the batch and its messages; nothing if there are none; an empty name, a key
+       and its type if it is neither list, set nor zset
 COST   O(limit * log N), and the batches that nodes hold now
 ]]
 --@include once clock
@@ -41,8 +42,10 @@ local READ = {
 
 local batch, messages = abandoned()
 if batch then return keep(batch, messages) end
+local wrong = {}
 for at = EACH.start, #ARGV do
-  local read = READ[redis.call('TYPE', ARGV[at]).ok]
-  if read then return keep(token, read(ARGV[at])) end
+  local kind = redis.call('TYPE', ARGV[at]).ok
+  if READ[kind] then return keep(token, READ[kind](ARGV[at])) end
+  if kind ~= 'none' then wrong = { '', ARGV[at], kind } end
 end
-return remember({})
+return remember(wrong)

@@ -1,0 +1,36 @@
+"""A blocking client to the same server, for people's own code: pipelines, scripts, consumers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+from redis.sentinel import Sentinel
+
+from skitter.errors import BadOption
+from skitter.frontier.connection import SCHEMES, sentinel_client
+from skitter.redact import parse_problem, redact
+
+#: As scrapy-redis has them.
+PATIENCE = {"socket_timeout": 30, "socket_connect_timeout": 30}
+
+
+def blocking_client(url: str | None = None, **options: Any) -> Any:
+    """redis-py's client for any of our URLs; without one, its own defaults. Nothing is sent yet,
+    except to a cluster, which is asked for its nodes."""
+    options = {**PATIENCE, **options}
+    if url is None:
+        return redis.Redis(**options)
+    scheme = url.partition("://")[0]
+    try:
+        if scheme == "redis+sentinel":
+            return sentinel_client(url, make=Sentinel, **options)
+        if scheme == "redis+cluster":
+            return redis.RedisCluster.from_url("redis" + url.removeprefix(scheme), **options)
+        if scheme in SCHEMES:
+            return redis.Redis.from_url(url, **options)
+    except ValueError as error:
+        raise BadOption(
+            "url", redact(url), f"a server's URL ({parse_problem(error, url)})"
+        ) from None
+    raise BadOption("url", redact(url), "a URL that begins with " + ", ".join(SCHEMES))

@@ -1,0 +1,60 @@
+"""Clients for people's own code, by the names that scrapy-redis has.
+
+Pipelines and scripts use them. The scheduler has a connection of its own, on a
+thread of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy.utils.misc import load_object
+
+from skitter.errors import UsageError
+from skitter.frontier.blocking import blocking_client
+from skitter.scrapy.address import NEEDLESS, server_settings
+from skitter.valkey import address_of, running
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+#: redis-py has given it up: it always tries again after a time-out.
+_GONE = frozenset({"retry_on_timeout"})
+
+
+def get_redis(**kwargs: Any) -> Any:
+    """A blocking client: of `url`, or of redis-py's own arguments; of `redis_cls`, if it is named.
+    redis+sentinel:// and redis+cluster:// are understood too."""
+    named = kwargs.pop("redis_cls", None)
+    url = kwargs.pop("url", None)
+    kwargs = {name: value for name, value in kwargs.items() if name not in _GONE}
+    if named is None:
+        return blocking_client(url, **kwargs)
+    kind: Any = load_object(named)
+    return kind.from_url(url, **kwargs) if url else kind(**kwargs)
+
+
+def get_redis_from_settings(settings: BaseSettings) -> Any:
+    """A blocking client to the server of the crawl: REDIS_URL and its kin, or SKITTER_DIR.
+
+    Of REDIS_PARAMS, what says how to wait and to decode holds for this client. Raises UsageError
+    if the embedded server does not run.
+    """
+    named = settings.getdict("REDIS_PARAMS")
+    options = {name: value for name, value in named.items() if name in NEEDLESS - _GONE}
+    options["encoding"] = settings.get("REDIS_ENCODING") or options.get("encoding", "utf-8")
+    if settings.getbool("REDIS_DECODE_RESPONSES"):
+        options["decode_responses"] = True
+    server = server_settings(settings)
+    if server.redis_url is not None:
+        return get_redis(url=server.redis_url, **options)
+    if running(server.directory) is None:
+        raise UsageError(
+            f"the server in {server.directory} does not run: start it with "
+            f"`skitter up --dir {server.directory}`, or start the crawl first."
+        )
+    embedded = address_of(server.directory)
+    return get_redis(url=embedded.url, password=embedded.password, **options)
+
+
+from_settings = get_redis_from_settings
