@@ -13,7 +13,8 @@
     ├── FrontierError              the frontier said no
     │   ├── LeaseLost              the lease is not ours any more
     │   ├── QueueFull              over max_pending; try again later
-    │   └── JobClosed              the job is draining or cancelled and takes nothing new
+    │   ├── JobClosed              the job is draining or cancelled and takes nothing new
+    │   └── JobRemoved             somebody removed the job while we worked on it
     ├── FetchError                 a page could not be brought home
     │   ├── ConnectFailed          no connection: DNS, refused, TLS
     │   ├── FetchTimeout           too slow: to connect, to begin or to end
@@ -180,6 +181,17 @@ class JobClosed(FrontierError):
         self.job, self.state = job, state
 
 
+class JobRemoved(FrontierError):
+    """Somebody removed the job while we worked on it."""
+
+    def __init__(self, job: str) -> None:
+        super().__init__(
+            f"the crawl {job!r} was removed from the server while it ran (`skitter purge`, or "
+            "FLUSHALL): run it again to begin anew."
+        )
+        self.job = job
+
+
 class FetchError(SkitterError):
     """A page could not be brought home."""
 
@@ -255,10 +267,11 @@ class ServerStopped(InfrastructureError):
     """Somebody stopped the embedded server while we used it."""
 
     def __init__(self, directory: Path) -> None:
-        super().__init__(
-            f"the embedded server in {directory} was stopped (`skitter down`) or its folder was "
-            "removed: run it again to go on."
-        )
+        if directory.exists():
+            what = "was stopped (`skitter down`): nothing is lost, run it again to go on."
+        else:
+            what = "is gone, and so is its folder: run it again to begin anew."
+        super().__init__(f"the embedded server in {directory} {what}")
 
 
 class DiskFull(InfrastructureError):

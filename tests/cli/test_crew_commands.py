@@ -420,3 +420,12 @@ def test_a_wish_that_cannot_be_met_is_refused(skitter, on, job, wish):
 def test_a_job_that_is_not_there_is_not_made(skitter):
     assert skitter("scale", "no-such-job", "2").exit_code == 2
     assert "no-such-job" not in skitter("top", "--once").out
+
+
+@pytest.mark.parametrize("width", [40, 50, 60, 80])
+def test_however_narrow_it_is_the_job_and_what_is_done_are_shown_whole(width):
+    look = a_look("books", pending=12_345_678, done=87_654_321)
+    shown = drawn(top_view([look, a_look("b")], {}, screen=Screen(width, 24)), width=width)
+
+    assert re.search(r"^books .*87,654,321", shown, re.MULTILINE)
+    assert "…" not in "".join(shown.splitlines()[1:9])  # between the headline and the log

@@ -103,12 +103,16 @@ async def test_a_transform_that_is_not_there_is_told_before_anything_is_loaded(
     assert (await frontier.stats()).items == 4
 
 
+async def noted(frontier) -> list[str]:
+    return await notes(frontier, await frontier.stats())
+
+
 async def test_a_database_that_is_away_is_waited_for_and_status_says_why(
     frontier, job, server_url, tmp_path, skitter
 ):
     words = (job, "--to", "postgresql://nobody:secret@127.0.0.1:1/none")
     async with loader(server_url, tmp_path, *words) as process:
-        await until(lambda: notes(frontier))
+        await until(lambda: noted(frontier))
         shown = await asyncio.to_thread(skitter, "status", job)
         told = json.loads((await asyncio.to_thread(skitter, "status", job, "--json")).out)
         process.terminate()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.cli.report import Went, end_of
+from skitter.cli.report import Went, _exit_code, end_of
 from skitter.model import State, Stats
 
 
@@ -20,3 +20,26 @@ def test_a_crawl_says_how_it_ended_and_how_to_go_on(state, over, words):
     before, after = (Stats(job="j", state=state, seen=9, done=done) for done in (0, 5))
 
     assert end_of(Went(before, after, 1.0, over=over)) == words
+
+
+@pytest.mark.parametrize(
+    ("state", "interrupted", "code"),
+    [
+        (State.RUN, True, 130),  # Ctrl-C
+        (State.RUN, False, 0),  # SIGTERM: systemd asked it to stop, and it did
+        (State.CANCEL, False, 1),
+    ],
+)
+def test_a_clean_stop_is_no_failure_and_only_ctrl_c_is_130(state, interrupted, code):
+    before, after = (Stats(job="j", state=state, seen=9, done=done) for done in (0, 5))
+    went = Went(before, after, 1.0, over=False, interrupted=interrupted)
+
+    assert _exit_code(went, None) == code
+
+
+def test_a_stop_with_pages_done_and_items_left_says_so():
+    before = Stats(job="j", state=State.RUN)
+    after = Stats(job="j", state=State.RUN, seen=5, done=5, items=7, crawled=True)
+
+    says = "stopped; every page is done, 7 items wait to be stored: run it again to store them"
+    assert end_of(Went(before, after, 1.0, over=False)) == says

@@ -11,6 +11,7 @@ import pytest
 
 from chaos.rig import PrivateServer, until
 from skitter.errors import UsageError
+from skitter.fleet.plan import cannot_begin
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.connection import connect
 from skitter.frontier.crew import read_log
@@ -50,13 +51,69 @@ async def test_a_death_is_told_to_whoever_watches(busy):
     async with running(make(busy, said, worker_command=exits(3), loader_command=exits(4))):
         await until(lambda: len(said) > 1, what="both have died")
 
-    assert {line.split(",")[0] for line in said} == {"the worker", "the loader"}
+    assert {line.split(",")[0] for line in said[:-1]} == {"the worker", "the loader"}
+    assert said[-1] == "stopping: 0 pages in flight; again to stop now"
     assert any("ended with exit code 4; it is started again in 1.0 s." in line for line in said)
 
 
 async def test_a_mistake_that_would_be_repeated_ends_it_in_plain_words(busy):
     with pytest.raises(UsageError, match="the worker cannot begin: it says why above"):
         await make(busy, [], worker_command=exits(2)).run()
+
+
+async def test_a_worker_that_was_heard_of_never_ends_the_fleet(busy):
+    """It had begun: what it died of later is its own affair, whatever the exit code."""
+    said: list[str] = []
+    script = (
+        "import asyncio, os, sys, uvloop\n"
+        "from skitter.frontier.connection import connect\n"
+        "from skitter.frontier.crew import log\n"
+        "from skitter.frontier.jobs import open_job\n"
+        "from skitter.frontier.shard import MARK, client_name\n"
+        "async def main():\n"
+        "    async with connect(sys.argv[1]) as server:\n"
+        "        name = client_name(mark=os.environ[MARK])\n"
+        "        await log(await open_job(server, sys.argv[2]), 'info', name, 'worker started')\n"
+        "asyncio.run(main())\n"
+        "sys.exit(2)\n"
+    )
+    words = [sys.executable, "-c", script, busy.shards[0].server.where, busy.job]
+    async with running(make(busy, said, worker_command=words)):
+        await until(lambda: len(said) > 1, what="it has died twice")
+
+    assert all("ended with exit code 2; it is started again in" in line for line in said[:2])
+
+
+@pytest.mark.parametrize(
+    ("code", "heard", "in_a_row", "hopeless"),
+    [
+        (2, False, 1, True),
+        (2, True, 9, False),
+        (1, False, 4, False),
+        (1, False, 5, True),
+        (1, True, 9, False),
+        (3, False, 9, False),  # the server or a disk: that may pass
+        (-9, False, 9, False),
+    ],
+)
+def test_only_who_fails_to_begin_ends_a_fleet(code, heard, in_a_row, hopeless):
+    assert cannot_begin(code, heard=heard, in_a_row=in_a_row) is hopeless
+
+
+async def test_a_worker_that_goes_home_with_work_left_is_sent_for_without_a_word(busy):
+    said: list[str] = []
+    supervisor = make(busy, said, worker_command=exits(0))
+    async with running(supervisor):
+        await until(lambda: pid_of(supervisor), what="it runs")
+        first = pid_of(supervisor)
+        await until(lambda: pid_of(supervisor) not in (first, None), what="another one runs")
+        assert said == []
+    assert supervisor.restarts == 0
+
+
+def pid_of(supervisor: Supervisor) -> int | None:
+    child = supervisor._crew[0] if supervisor._crew else None
+    return child.process.pid if child and child.process else None
 
 
 async def test_who_dies_on_the_way_home_is_mourned_too(busy):
@@ -93,4 +150,4 @@ async def test_an_outage_is_told_once_and_so_is_its_end():
     finally:
         server.close()
 
-    assert [said[0].endswith(" Waiting."), *said[1:]] == [True, "The server is back."]
+    assert [said[0].endswith(" Waiting."), said[1]] == [True, "The server is back."]

@@ -403,7 +403,7 @@ def test_a_full_disk_keeps_sqlite_whole_and_the_rest_can_be_written_later(tmp_pa
     rows = results([{"text": "x" * 5000} for _ in range(60)])
     with closing(open_store(str(path), job=JOB)) as store:
         store.write(rows[:3])
-        with file_size_limit(100_000), pytest.raises(SinkAway, match=r"x\.db is away"):
+        with file_size_limit(100_000), pytest.raises(SinkAway, match=r"x\.db cannot be written"):
             store.write(rows[3:])
         assert len(rows_of(path)) == 3
         store.write(rows[3:])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -11,6 +12,7 @@ import uvloop
 
 from skitter.app import open_server
 from skitter.cli.output import tell
+from skitter.errors import JobMissing, ServerStopped
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import open_job
@@ -69,3 +71,14 @@ def on_job(where: Settings, job: str, work: Callable[[Frontier], Awaitable[T]]) 
         return await work(await open_job(server, job))
 
     return on_server(where, with_frontier)
+
+
+@contextmanager
+def told_by(parent: int | None) -> Iterator[None]:
+    """What every process of a crawl notices is told once, by the one that looks after them."""
+    try:
+        yield
+    except (JobMissing, ServerStopped) as error:
+        if parent is None:
+            raise
+        raise typer.Exit(error.exit_code) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import Annotated
 
@@ -11,9 +12,10 @@ import typer
 import uvloop
 
 from skitter.app import Manners, open_server, open_worker
-from skitter.cli.common import Directory, Json, Parent, Redis, settings
+from skitter.cli.common import Directory, Json, Parent, Redis, settings, told_by
 from skitter.cli.output import tell
 from skitter.cli.plain import PLAIN, Plain, job_name_of, politeness_of, spider_of
+from skitter.cli.report import INTERRUPTED
 from skitter.cli.running import Engine, Plan, create_for, output_of, run_plan, supervisor_of
 from skitter.errors import BadOption, JobMissing, SkitterError, UsageError
 from skitter.frontier.connection import Server
@@ -178,17 +180,18 @@ def worker(
         keep_alive=keep_alive,
     )
 
-    async def main() -> bool:
+    async def main() -> int:
         async with open_server(plan.where, progress=tell) as server:
             frontier = await _join(server, spider, job or spider.name)
             tell(f"At work on {frontier.job}: `skitter logs {frontier.job} -f` shows how.")
             if not (await frontier.stats()).seen:
                 tell(f"Nobody gave it a URL yet: `skitter run {target}` does, anywhere. Waiting.")
-            over = await supervisor_of(frontier, plan, "").run()
+            supervisor = supervisor_of(frontier, plan, "")
+            over = await supervisor.run()
             tell(f"{frontier.job}: {'nothing is left to fetch' if over else 'stopped'}.")
-            return over
+            return INTERRUPTED if supervisor.stopped_by is signal.SIGINT else 0
 
-    raise typer.Exit(0 if uvloop.run(main()) else 130)
+    raise typer.Exit(uvloop.run(main()))
 
 
 async def _join(server: Server, spider: Spider, job: str) -> Frontier:
@@ -228,7 +231,8 @@ def work(
             async with open_worker(frontier, spider, manners=manners, options=options) as one:
                 await run_to_the_end(one)
 
-    uvloop.run(main())
+    with told_by(parent):
+        uvloop.run(main())
 
 
 async def run_to_the_end(worker: Worker) -> None:

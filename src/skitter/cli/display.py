@@ -30,8 +30,11 @@ _STATE_STYLES: Final = {
 }
 #: Heartbeats come every 2 seconds: after this long, somebody may want to know.
 LATE_S: Final = 6.0
-#: Columns from which on everything fits.
-WIDE: Final = 110
+#: Between two columns; and what is left of a name at the least.
+GAP: Final = 2
+SHORTEST_NAME: Final = 12
+#: Which counts of a job go first where it is narrow; done and dead stay.
+_JOB_COUNTS: Final = {"pending": 4, "delayed": 6, "leased": 7, "done": 0, "dead": 0, "items": 5}
 #: Lines of the screen that are neither a job, nor one of the crew, nor a line of the log.
 _FRAME: Final = 7
 
@@ -138,16 +141,16 @@ def top_view(
     """
     looks = sorted(looks, key=lambda look: (look.stats.finished, look.job))
     several = len(looks) != 1
-    narrow = screen is not None and screen.width < WIDE
+    width = screen.width if screen else None
     crew = [(look, one) for look in looks for one in look.crew]
     in_trouble = sum(bool(one.note) for _, one in crew)
     room = _share(screen, jobs=len(looks), crew=len(crew), other=in_trouble)
     parts: list[RenderableType] = [_headline(looks, len(crew), title), ""]
     if looks:
-        parts.append(_jobs_table(looks, before, room.jobs, narrow=narrow))
+        parts.append(_jobs_table(looks, before, room.jobs, width=width))
     else:
         parts.append(Text("There are no jobs yet: `skitter push JOB URL` creates one."))
-    parts += ["", _crew_table(crew, room.crew, several=several, narrow=narrow), ""]
+    parts += ["", _crew_table(crew, room.crew, several=several, width=width), ""]
     parts += [_trouble(look, one) for look, one in crew if one.note]
     lines = _log_lines(looks, room.log, several=several)
     parts += lines
@@ -187,25 +190,30 @@ def _headline(looks: Sequence[Look], crew: int, title: str) -> Text:
 
 
 def _jobs_table(
-    looks: Sequence[Look], before: Mapping[str, Look], rows: int, *, narrow: bool
+    looks: Sequence[Look], before: Mapping[str, Look], rows: int, *, width: int | None
 ) -> Table:
-    counts = ["pending", "delayed", "leased", "done", "dead", *([] if narrow else ["items"])]
-    table = _table(["job"], ["state"], [*counts, "pages/s", "hosts", "ETA"], narrow=narrow)
     shown = _first(looks, rows)
-    for look in shown:
-        rate = rate_of(look, before.get(look.job))
-        style = "blue" if look.stats.finished else _STATE_STYLES[look.stats.state]
-        table.add_row(
-            _name(look.job, "bold"),
-            Text(look.state, style=style),
-            *(_count(look.stats, name) for name in counts),
-            speed(rate),
-            f"{look.stats.hosts:,}",
-            eta_of(look, rate),
-        )
+    rates = [rate_of(look, before.get(look.job)) for look in shown]
+    columns = [
+        _Column("job", [_name(look.job, "bold") for look in shown]),
+        _Column("state", [_state(look) for look in shown], drop=2, number=False),
+        *(
+            _Column(name, [_count(look.stats, name) for look in shown], drop=drop)
+            for name, drop in _JOB_COUNTS.items()
+        ),
+        _Column("pages/s", [Text(speed(rate)) for rate in rates], drop=3),
+        _Column("hosts", [Text(f"{look.stats.hosts:,}") for look in shown], drop=8),
+        _Column("ETA", [Text(eta_of(*both)) for both in zip(shown, rates, strict=True)], drop=1),
+    ]
+    table = _table(_fitting(columns, width))
     if len(shown) < len(looks):
         table.add_row(_name(f"... {len(looks) - len(shown):,} more", "dim"))
     return table
+
+
+def _state(look: Look) -> Text:
+    style = "blue" if look.stats.finished else _STATE_STYLES[look.stats.state]
+    return Text(look.state, style=style)
 
 
 def _count(stats: Stats, name: str) -> Text:
@@ -214,32 +222,41 @@ def _count(stats: Stats, name: str) -> Text:
 
 
 def _crew_table(
-    crew: Sequence[tuple[Look, Heartbeat]], rows: int, *, several: bool, narrow: bool
+    crew: Sequence[tuple[Look, Heartbeat]], rows: int, *, several: bool, width: int | None
 ) -> RenderableType:
     if not crew:
         return Text("Nobody is at work: `skitter run SPIDER` or `skitter worker SPIDER`.", "dim")
-    names = ["job", "host"] if several else ["host"]
-    numbers = ["pid", "pages", "errors", "active", "memory"]
-    numbers += ["heard of"] if narrow else ["since", "heard of"]
-    table = _table(names, ["kind"], numbers, narrow=narrow)
     shown = _first(crew, rows)
-    for look, one in shown:
-        silent_s = max(0.0, look.at - one.at)
-        table.add_row(
-            *([_name(look.job, "bold")] if several else []),
-            _name(clean(one.host), "cyan"),
-            plain(one.kind),
-            str(one.pid),
-            f"{one.pages:,}",
-            Text(f"{one.errors:,}", style="yellow" if one.errors else ""),
-            f"{one.active:,}",
-            f"{one.memory_mb:,.0f} MB",
-            *([] if narrow else [duration(max(0.0, look.at - one.started_at))]),
-            Text(f"{silent_s:.0f} s ago", style="yellow" if silent_s > LATE_S else ""),
-        )
+    beats = [one for _, one in shown]
+    columns = [
+        *([_Column("job", [_name(look.job, "bold") for look, _ in shown])] if several else []),
+        _Column("host", [_name(clean(one.host), "cyan") for one in beats], drop=4),
+        _Column("kind", [plain(one.kind) for one in beats], drop=5, number=False),
+        _Column("pid", [Text(str(one.pid)) for one in beats]),
+        _Column("pages", [Text(f"{one.pages:,}") for one in beats]),
+        _Column("errors", [_errors(one) for one in beats], drop=1),
+        _Column("active", [Text(f"{one.active:,}") for one in beats], drop=3),
+        _Column("memory", [Text(f"{one.memory_mb:,.0f} MB") for one in beats], drop=6),
+        _Column("since", [_since(look, one) for look, one in shown], drop=7),
+        _Column("heard of", [_heard(look, one) for look, one in shown], drop=2),
+    ]
+    table = _table(_fitting(columns, width))
     if len(shown) < len(crew):
         table.add_row(_name(f"... {len(crew) - len(shown):,} more", "dim"))
     return table
+
+
+def _errors(one: Heartbeat) -> Text:
+    return Text(f"{one.errors:,}", style="yellow" if one.errors else "")
+
+
+def _since(look: Look, one: Heartbeat) -> Text:
+    return Text(duration(max(0.0, look.at - one.started_at)))
+
+
+def _heard(look: Look, one: Heartbeat) -> Text:
+    silent_s = max(0.0, look.at - one.at)
+    return Text(f"{silent_s:.0f} s ago", style="yellow" if silent_s > LATE_S else "")
 
 
 def _trouble(look: Look, one: Heartbeat) -> Text:
@@ -264,15 +281,45 @@ def _footer(note: str) -> Text:
     return Text("q leaves", style="dim")
 
 
-def _table(names: list[str], words: list[str], numbers: list[str], *, narrow: bool) -> Table:
-    """Where it is too narrow, names are cut short and numbers are not."""
-    table = Table(box=None, pad_edge=False, header_style="dim", collapse_padding=narrow)
-    for name in names:
-        table.add_column(name, min_width=8)
-    for name in words:
-        table.add_column(name, no_wrap=True)
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One column of a table; where it is too narrow, the one that is easiest to miss goes first."""
+
+    name: str
+    cells: Sequence[Text]
+    drop: int = 0  # the highest goes first; 0: never
+    number: bool = True
+
+    @property
+    def is_name(self) -> bool:
+        return any(cell.overflow for cell in self.cells)
+
+    @property
+    def width(self) -> int:
+        widest = max((cell.cell_len for cell in self.cells), default=0)
+        return min(widest, SHORTEST_NAME) if self.is_name else max(widest, len(self.name))
+
+
+def _fitting(columns: list[_Column], width: int | None) -> list[_Column]:
+    """As many as there is room for: names are cut short, and numbers are not."""
+    columns = list(columns)
+    while width is not None and sum(max(one.width, 3) + GAP for one in columns) - GAP > width:
+        least = max(columns, key=lambda one: one.drop)
+        if not least.drop:
+            break
+        columns.remove(least)
+    return columns
+
+
+def _table(columns: Sequence[_Column]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, GAP, 0, 0))
+    for one in columns:
+        if one.is_name:
+            table.add_column(one.name, min_width=one.width)  # Rich shrinks what may wrap first
+        else:
+            table.add_column(one.name, justify="right" if one.number else "left", no_wrap=True)
+    for row in zip(*(one.cells for one in columns), strict=True):
+        table.add_row(*row)
     return table
 
 

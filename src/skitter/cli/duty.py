@@ -57,6 +57,7 @@ class LoaderDuty:
             parent=self.parent,
             on_orphaned=self.stop.set,
         )
+        self.logbook("info", "loader started")  # and so the supervisor knows that it could begin
         beating = asyncio.create_task(pulse.run())
         try:
             yield

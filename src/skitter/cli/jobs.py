@@ -205,7 +205,8 @@ async def _reports_of(server: Server, job: str | None) -> list[JobReport]:
 async def _report_of(server: Server, job: str) -> JobReport:
     frontier = await open_job(server, job)
     kinds = Counter(one.kind for one in await crew(frontier))
-    return JobReport(await frontier.stats(), await notes(frontier), dict(kinds))
+    stats = await frontier.stats()
+    return JobReport(stats, await notes(frontier, stats), dict(kinds))
 
 
 def _show_status(

@@ -17,7 +17,7 @@ import typer
 import uvloop
 
 from skitter.app import open_server
-from skitter.cli.common import Directory, Job, Json, Parent, Redis, settings
+from skitter.cli.common import Directory, Job, Json, Parent, Redis, settings, told_by
 from skitter.cli.duty import LoaderDuty
 from skitter.cli.output import emit_json, say, tell
 from skitter.frontier.frontier import Frontier
@@ -93,7 +93,8 @@ def load_items(
                 place = partial(open_place, frontier, to, csv_safe=csv_safe)
                 return await _load(source, place, stop=stop, hooks=hooks)
 
-    loaded = uvloop.run(main())
+    with told_by(parent):
+        loaded = uvloop.run(main())
     if parent is None:
         say(f"{job}: {loaded.written:,} rows to {redact(to)}")
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from skitter.cli.output import clean, plain, some
 from skitter.frontier.eta import Bound, eta_s
-from skitter.model import Stats
+from skitter.model import State, Stats
 
 PLAIN_EVERY_S = 2.0
 SAME_EVERY_S = 60.0  # a service that has nothing to do
@@ -49,6 +49,8 @@ class Moment:
     bound: Bound | None = None
     max_pages: int | None = None
     notes: Sequence[str] = ()  # what stands in the way
+    errors: Sequence[str] = ()  # of handlers: the last ones, counted
+    error_count: int = 0
 
     @property
     def remaining(self) -> int:
@@ -58,8 +60,12 @@ class Moment:
 
     @property
     def eta(self) -> str:
+        """Of a crawl that goes on. In its first seconds nobody knows how much there is."""
+        goes_on = self.stats.state in (State.RUN, State.DRAIN) and self.elapsed_s >= WINDOW_S
         seconds = eta_s(self.remaining, self.rate, self.bound)
-        return "-" if seconds is None else duration(seconds)
+        if not goes_on or not self.remaining or seconds is None:
+            return "-"
+        return duration(max(1.0, seconds))
 
 
 @dataclass(slots=True)
@@ -93,6 +99,11 @@ class CrawlDisplay:
         elif not self.quiet:
             self._print(line(moment), time.monotonic())
 
+    def announce(self, text: str) -> None:
+        """Something new, where there is no block that shows it."""
+        if not self._live and not self.quiet:
+            self.console.print(plain(text))
+
     def _print(self, text: str, now: float) -> None:
         if now - self._printed_at > (SAME_EVERY_S if text == self._text else PLAIN_EVERY_S):
             self._text, self._printed_at = text, now
@@ -105,8 +116,10 @@ def line(moment: Moment) -> str:
         f"{some(stats.done, 'page')}, {moment.rate:,.0f}/s, {stats.pending:,} pending, "
         f"{stats.leased:,} in flight, {stats.dead:,} dead, "
         + (f"{stats.blocked:,} blocked, " if stats.blocked else "")
-        + (f"{stats.stored:,} stored, " if stats.stored else "")
+        + f"{some(stats.stored, 'item')} stored, "
+        + (f"{stats.items:,} waiting, " if stats.items else "")
         + (f"{stats.rejected:,} set aside, " if stats.rejected else "")
+        + (f"{some(moment.error_count, 'handler error')}, " if moment.error_count else "")
         + f"{some(moment.workers, 'worker')}, "
         f"ETA {moment.eta}" + "".join(f"; {clean(note)}" for note in moment.notes)
     )
@@ -114,47 +127,47 @@ def line(moment: Moment) -> str:
 
 def block(moment: Moment) -> Table:
     stats = moment.stats
-    table = Table.grid(padding=(0, 3))
-    for row in (
-        ("pages", f"{stats.done:,}", "pending", f"{stats.pending:,}", "hosts", f"{stats.hosts:,}"),
-        (
-            "pages/s",
-            f"{moment.rate:,.0f}",
-            "in flight",
-            f"{stats.leased:,}",
-            "workers",
-            f"{moment.workers}",
-        ),
-        (
-            "retries",
-            f"{stats.retried:,}",
-            "delayed",
-            f"{stats.delayed:,}",
-            "dead",
-            f"{stats.dead:,}",
-        ),
-    ):
-        names = [Text(cell, style="dim") if i % 2 == 0 else cell for i, cell in enumerate(row)]
-        table.add_row(*names)
     known = stats.done + stats.dead + moment.remaining
     bar = ProgressBar(total=max(1, known), completed=stats.done + stats.dead, width=60)
-    foot = f"{duration(moment.elapsed_s)} so far, {moment.eta} to go"
-    if moment.bound and moment.bound.delay_s > 0 and moment.bound.queued > 1:
-        bound = moment.bound
-        foot += f"; bound by {bound.host}: {bound.queued:,} URLs at {bound.delay_s:g} s"
-    if stats.rejected:
-        foot += f"; {some(stats.rejected, 'item')} set aside"
-    if stats.blocked:
-        foot += f"; {stats.blocked:,} answers were block pages"
-    title = Text(f"{stats.job}", style="bold")
+    title = plain(stats.job, "bold")
     if stats.state.value != "run":
         title.append(f"  {stats.state.value}", style="yellow")
     lines = Table.grid()  # a bar alone does not end its line
-    notes = [Text(clean(note), style="yellow") for note in moment.notes]
-    parts: list[RenderableType] = [title, table, bar, Text(foot, style="dim"), *notes]
+    parts: list[RenderableType] = [title, _numbers(moment), bar, plain(_foot(moment), "dim")]
+    parts += [plain(note, "yellow") for note in moment.notes]
+    parts += [plain(error, "red") for error in moment.errors]
     for part in parts:
         lines.add_row(part)
     return lines
+
+
+def _numbers(moment: Moment) -> Table:
+    stats = moment.stats
+    rows = (
+        (("pages", stats.done), ("pending", stats.pending), ("hosts", stats.hosts)),
+        (("pages/s", moment.rate), ("in flight", stats.leased), ("workers", moment.workers)),
+        (("retries", stats.retried), ("delayed", stats.delayed), ("dead", stats.dead)),
+        (("items", stats.stored), ("waiting", stats.items), ("set aside", stats.rejected)),
+    )
+    table = Table.grid(padding=(0, 3))
+    for row in rows:
+        cells = ((Text(name, style="dim"), f"{value:,.0f}") for name, value in row)
+        table.add_row(*(cell for pair in cells for cell in pair))
+    return table
+
+
+def _foot(moment: Moment) -> str:
+    stats, bound = moment.stats, moment.bound
+    foot = f"{duration(moment.elapsed_s)} so far, {moment.eta} to go"
+    if stats.crawled and stats.items:
+        foot += f"; every page is done, {some(stats.items, 'item')} left to store"
+    if bound and bound.delay_s > 0 and bound.queued > 1:
+        foot += f"; bound by {bound.host}: {bound.queued:,} URLs at {bound.delay_s:g} s"
+    if stats.blocked:
+        foot += f"; {stats.blocked:,} answers were block pages"
+    if moment.error_count:
+        foot += f"; {some(moment.error_count, 'handler error')}:"
+    return foot
 
 
 def duration(seconds: float) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
-from skitter.cli.output import say, some
+from skitter.cli.output import indented, say, some
 from skitter.cli.progress import duration
 from skitter.model import State
 from skitter.redact import redact
@@ -13,6 +13,9 @@ from skitter.redact import redact
 if TYPE_CHECKING:
     from skitter.cli.running import Plan
     from skitter.model import Stats
+
+INTERRUPTED = 130
+REASONS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +26,12 @@ class Went:
     after: Stats
     seconds: float
     _: KW_ONLY
-    over: bool  # it came to its end: nobody stopped it
+    over: bool  # it came to its end: nobody stopped it, or there was nothing left to do
+    interrupted: bool = False  # by Ctrl-C
     max_pages: int | None = None
     lost: int = 0  # items that are gone with their file
     why_dead: str = ""  # of a crawl that fetched nothing: what became of its first URL
+    dead_reasons: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +46,7 @@ class Report:
     seconds: float
     pages_per_second: float
     dead: int
+    dead_reasons: dict[str, int]  # how many of each kind, the most frequent first
     blocked: int
     capped: int  # pages that brought more than a page may
     items: int  # stored
@@ -63,6 +69,7 @@ def report_of(plan: Plan, went: Went) -> Report:
         seconds=round(went.seconds, 2),
         pages_per_second=round(pages / went.seconds, 1),
         dead=stats.dead,
+        dead_reasons=went.dead_reasons,
         blocked=stats.blocked,
         capped=stats.capped,
         items=stats.stored - went.lost,
@@ -75,9 +82,10 @@ def report_of(plan: Plan, went: Went) -> Report:
 
 
 def _exit_code(went: Went, max_dead: int | None) -> int:
-    """A crawl that fetched nothing is no success, whatever was allowed to die."""
+    """A crawl that fetched nothing is no success, whatever was allowed to die. One that was told to
+    stop, by systemd for instance, and did so, has not failed."""
     if not went.over:
-        return 130
+        return INTERRUPTED if went.interrupted else int(went.after.state is State.CANCEL)
     bad = not went.after.done or _stored_nothing(went) or _is_mostly_dead(went, max_dead)
     return int(bad)
 
@@ -97,6 +105,8 @@ def end_of(went: Went) -> str:
     stats, left = went.after, _left(went.after)
     if stats.state is State.CANCEL:
         return f"cancelled; to go on, `skitter resume {stats.job}` and run it again"
+    if not went.over and stats.crawled:
+        return f"stopped; every page is done, {_waiting(stats.items)}: run it again to store them"
     if not went.over:
         return "stopped; run it again to go on"
     if not stats.done:
@@ -112,6 +122,10 @@ def end_of(went: Went) -> str:
     return "finished"
 
 
+def _waiting(items: int) -> str:
+    return f"{some(items, 'item')} {'waits' if items == 1 else 'wait'} to be stored"
+
+
 def _left(stats: Stats) -> int:
     return stats.pending + stats.delayed + stats.leased
 
@@ -125,6 +139,8 @@ def show_report(report: Report, *, hints: bool) -> None:
     if report.rejected:
         hint = f": `skitter rejected {report.job}`" * hints
         say(f"aside  {some(report.rejected, 'item')}{hint}")
+    if report.items_waiting:
+        say(f"wait   {_waiting(report.items_waiting)}")
     if report.pending:
         say(f"left   {some(report.pending, 'URL')}")
     if report.blocked:
@@ -134,3 +150,13 @@ def show_report(report: Report, *, hints: bool) -> None:
         say(f"capped {some(report.capped, 'page')} brought more than a page may{hint}")
     if report.dead:
         say(f"dead   {some(report.dead, 'URL')}" + f": `skitter dead list {report.job}`" * hints)
+        _show_reasons(report.dead_reasons)
+
+
+def _show_reasons(reasons: dict[str, int]) -> None:
+    first = list(reasons.items())[:REASONS_SHOWN]
+    width = max(len(f"{count:,}") for _, count in first)
+    for reason, count in first:
+        indented(f"{count:>{width},} x {reason}")
+    if more := len(reasons) - len(first):
+        indented(f"and {some(more, 'other reason')}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import time
 from contextlib import suppress
@@ -15,11 +16,13 @@ from skitter.cli.celery import with_pumps
 from skitter.cli.load import LOAD_TO, open_place
 from skitter.cli.output import complain, emit_json, err, some, tell
 from skitter.cli.progress import CrawlDisplay, Moment, Rate
+from skitter.cli.reasons import HandlerErrors, dead_reasons
 from skitter.cli.report import Went, report_of, show_report
-from skitter.errors import JobMissing, ServerUnreachable
+from skitter.errors import JobMissing, ServerUnreachable, SpiderError
 from skitter.fleet.output import Output
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.connection import Server
+from skitter.frontier.crew import server_time
 from skitter.frontier.dead import dead_letters
 from skitter.frontier.eta import Bound, slowest_host
 from skitter.frontier.frontier import Frontier
@@ -27,6 +30,7 @@ from skitter.frontier.jobs import create_job, open_job, purge_job
 from skitter.frontier.notes import notes
 from skitter.model import State, Stats
 from skitter.settings import Layout, Settings
+from skitter.sinks.base import SinkBusy
 from skitter.sinks.dsn import is_missing
 from skitter.spider import Spider
 from skitter.spider.blame import trace
@@ -36,6 +40,9 @@ from skitter.spider.spider import run_hooks
 MAX_ITEMS = 50_000
 ETA_EVERY_S = 3.0
 LAST_LOOK_S = 3.0
+#: How long the output is waited for while another process writes it, and how often it is tried.
+LETS_GO_S, LOOK_AGAIN_S = 15.0, 0.2
+ERRORS_SHOWN = 3
 
 
 class Engine(StrEnum):
@@ -71,26 +78,29 @@ async def run_plan(plan: Plan) -> int:
         frontier = await _open(server, plan)
         before = await frontier.stats()
         lost = before.stored if is_missing(plan.out) else 0
-        async with open_place(frontier, plan.out):
-            pass  # a place that takes no items is told now, not by a loader that keeps dying
+        await _try_place(frontier, plan.out)
         if lost:
             tell(f"{plan.out} is gone, and {some(lost, 'item')} with it: --fresh crawls again.")
         plan = replace(plan, allow=(*plan.allow, *await offer_seeds(frontier, plan.spider)))
-        if before.crawled and (await frontier.stats()).crawled:
+        _check_begun(plan, now := await frontier.stats())
+        if before.crawled and now.crawled:
             tell(f"{frontier.job} was finished before, and the seeds are known: see --fresh.")
         supervisor = supervisor_of(frontier, plan, plan.out)
         with CrawlDisplay(err, quiet=plan.as_json) as display:
-            supervisor.on_tick = _Painter(frontier, display, began).paint
+            painter = _Painter(frontier, display, began, await server_time(frontier))
+            supervisor.on_tick = painter.paint
             over = await supervisor.run()
         stats = await _last_look(frontier)
         went = Went(
             before,
             stats,
             time.monotonic() - began,
-            over=over and stats.state is not State.CANCEL,
+            over=(over or stats.finished) and stats.state is not State.CANCEL,
+            interrupted=supervisor.stopped_by is signal.SIGINT,
             max_pages=frontier.options.limits.max_pages,
             why_dead="" if stats.done else await _first_dead(frontier),
             lost=lost,
+            dead_reasons=await dead_reasons(frontier) if stats.dead else {},
         )
         report = report_of(plan, went)
         if plan.as_json:
@@ -99,6 +109,32 @@ async def run_plan(plan: Plan) -> int:
             show_report(report, hints=not plan.is_demo)
         hooks_failed = went.over and not await _run_finish_hooks(plan.spider, stats)
     return report.exit_code or int(hooks_failed)
+
+
+async def _try_place(frontier: Frontier, out: str) -> None:
+    """A place that takes no items is told now, not by a loader that keeps dying. The loader of a
+    crawl that was just killed needs a moment to notice."""
+    give_up_at, told = time.monotonic() + LETS_GO_S, False
+    while True:
+        try:
+            async with open_place(frontier, out):
+                return
+        except SinkBusy as busy:
+            if time.monotonic() > give_up_at:
+                raise
+            if not told:
+                tell(f"{str(busy).partition(':')[0]}: waiting for it to end.")
+            told = True
+        await asyncio.sleep(LOOK_AGAIN_S)
+
+
+def _check_begun(plan: Plan, stats: Stats) -> None:
+    if stats.seen or stats.fed or plan.keep_alive:
+        return
+    raise SpiderError(
+        f"spider {plan.spider.name!r} has no start URL, so there is nothing to fetch: give it one, "
+        f"or `skitter push {plan.spider.name} URL`; --keep-alive waits for what is pushed later."
+    )
 
 
 async def _last_look(frontier: Frontier) -> Stats:
@@ -187,16 +223,20 @@ class _Painter:
     frontier: Frontier
     display: CrawlDisplay
     began: float
+    since_s: float  # the same moment by the server's clock
     rate: Rate = field(default_factory=Rate)
     bound: Bound | None = None
     notes: list[str] = field(default_factory=list)
-    looked_at: float = 0.0
+    errors: HandlerErrors = field(default_factory=HandlerErrors)
+    looked_at: float = field(default_factory=time.monotonic)  # those at work begin to be heard of
 
     async def paint(self, stats: Stats, workers: int) -> None:
         now = time.monotonic()
         if now - self.looked_at > ETA_EVERY_S:
             self.bound, self.looked_at = await slowest_host(self.frontier), now
-            self.notes = await notes(self.frontier)
+            self.notes = await notes(self.frontier, stats)
+            for error in await self.errors.read(self.frontier, since_s=self.since_s):
+                self.display.announce(error)
         self.display.show(
             Moment(
                 stats=stats,
@@ -206,5 +246,7 @@ class _Painter:
                 bound=self.bound,
                 notes=self.notes,
                 max_pages=self.frontier.options.limits.max_pages,
+                errors=self.errors.lines(ERRORS_SHOWN),
+                error_count=self.errors.counts.total(),
             )
         )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+import shutil
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +13,7 @@ import uvloop
 
 from skitter.cli.common import Directory, Json, Redis, settings
 from skitter.cli.output import emit_json, out, pairs, remark, say, tell
-from skitter.errors import JobMissing, SkitterError
+from skitter.errors import JobMissing, SkitterError, free_space
 from skitter.frontier.connection import Server, ServerFacts, connect, inspect
 from skitter.frontier.jobs import list_jobs, open_job
 from skitter.frontier.notes import filter_notes
@@ -20,6 +22,7 @@ from skitter.settings import Settings
 from skitter.valkey import EmbeddedServer, ServerOptions, check, hold, running, start, stop
 
 PANEL = "Server"
+LITTLE_BYTES = 8 * 2**20  # a start alone writes a configuration, a log and a file of data
 
 
 def add_to(app: typer.Typer) -> None:
@@ -94,11 +97,23 @@ def diagnose(where: Settings) -> Diagnosis:
         return uvloop.run(_examine(where.redis_url, None, redact(where.redis_url)))
     home = EmbeddedServer(directory=where.directory)
     check(home)
+    name, full = f"embedded, in {home.directory}", problems_of_disk(home.directory)
     if running(where.directory) is None:
-        return Diagnosis(f"embedded, in {home.directory}", running=False)
+        return Diagnosis(name, running=False, problems=full)
     with hold(where.directory) as server:
-        name = f"embedded, in {home.directory}"
-        return uvloop.run(_examine(server.url, server.password, name))
+        found = uvloop.run(_examine(server.url, server.password, name))
+    return replace(found, problems=sorted({*found.problems, *full}))
+
+
+def problems_of_disk(directory: Path) -> list[str]:
+    """A server that cannot write takes nothing, and one that is down does not start."""
+    place = next(one for one in (directory, *directory.parents) if one.exists())
+    if shutil.disk_usage(place).free >= LITTLE_BYTES:
+        return []
+    return [
+        f"the disk of {directory} is full ({free_space(place)} free): make room there, "
+        "or choose another directory with --dir."
+    ]
 
 
 async def _examine(url: str, password: str | None, name: str) -> Diagnosis:

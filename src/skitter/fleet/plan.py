@@ -39,3 +39,17 @@ def wanted_processes(wish: int | None, current: int, load: Load) -> int:
 def restart_after_s(deaths_in_a_row: int) -> float:
     """A process that keeps dying is started ever more slowly."""
     return min(30.0, 0.5 * 2.0 ** min(deaths_in_a_row, 10)) if deaths_in_a_row else 0.0
+
+
+#: The exit code of a mistake that a repeat would only repeat.
+USAGE = 2
+#: An exit code without a signal, before anything was heard: so often in a row, and it is hopeless.
+HOPELESS = 5
+
+
+def cannot_begin(code: int, *, heard: bool, in_a_row: int) -> bool:
+    """Whether a process failed to begin, and will again. One that was heard of had begun: however
+    it ends later, and however often, it never ends the fleet."""
+    if heard or code < 0:
+        return False
+    return code == USAGE or (code == 1 and in_a_row >= HOPELESS)

@@ -9,7 +9,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skitter.errors import UsageError
 from skitter.fleet.plan import restart_after_s
 from skitter.frontier.shard import MARK, client_name, new_mark
 
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
 #: A process that lived so long was healthy: its death is the first in a row.
 HEALTHY_S = 10.0
-#: The exit code of a mistake that a repeat would only repeat.
-USAGE = 2
+#: Who goes home sooner than this with work left is not sent for again at once.
+SHORT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +28,11 @@ class Death:
     """A process that ended badly: its name on the server, and what to tell people."""
 
     client: str
+    what: str
     cause: str
     again_in_s: float
+    code: int
+    in_a_row: int
 
     def __str__(self) -> str:
         return f"{self.cause}; it is started again in {self.again_in_s:.1f} s"
@@ -81,22 +83,24 @@ class Child:
         """Note how it ended, if it did. Answers how, if badly."""
         if self.process is None or self.running:
             return None
-        code, pid = self.process.returncode, self.process.pid
+        code, pid = self.process.returncode or 0, self.process.pid
+        lived_s = time.monotonic() - self._started_at
         self.process = None
         if code == 0:
             self.finished = True
+            self._not_before = time.monotonic() + (SHORT_S if lived_s < SHORT_S else 0.0)
             return None
-        if code == USAGE:
-            raise UsageError(f"the {self.what} cannot begin: it says why above.")
-        lived_s = time.monotonic() - self._started_at
         self.deaths = 1 if lived_s > HEALTHY_S else self.deaths + 1
         self.restarts += 1
         pause_s = restart_after_s(self.deaths)
         self._not_before = time.monotonic() + pause_s
         return Death(
             client=self._client,
+            what=self.what,
             cause=f"the {self.what}, process {pid}, {_cause(code)}",
             again_in_s=pause_s,
+            code=code,
+            in_a_row=self.deaths,
         )
 
     def tell(self, number: signal.Signals) -> None:
@@ -114,7 +118,7 @@ class Child:
         return self._client
 
 
-def _cause(code: int | None) -> str:
-    if code is not None and code < 0:
+def _cause(code: int) -> str:
+    if code < 0:
         return f"was killed by {signal.Signals(-code).name}"
     return f"ended with exit code {code}"

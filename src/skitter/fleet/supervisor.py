@@ -12,10 +12,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from skitter.errors import SkitterError
-from skitter.fleet.plan import Load, wanted_processes
+from skitter.errors import (
+    InfrastructureError,
+    JobMissing,
+    JobRemoved,
+    ServerStopped,
+    SkitterError,
+    UsageError,
+)
+from skitter.fleet.plan import USAGE, Load, cannot_begin, wanted_processes
 from skitter.fleet.process import Child, Death
-from skitter.frontier.crew import heartbeats, log, server_time, wanted_workers
+from skitter.frontier.connection import can_write
+from skitter.frontier.crew import heartbeats, log, server_time, wanted_workers, was_heard
 from skitter.frontier.forfeit import forfeit
 
 if TYPE_CHECKING:
@@ -54,6 +62,7 @@ class Supervisor:
     on_output: Callable[[str], None] = lambda _: None  # one line of that, or of our own
     keep_alive: bool = False
     restarts: int = 0
+    stopped_by: signal.Signals | None = None  # the first signal
     _crew: list[Child] = field(default_factory=list)
     _leaving: list[Child] = field(default_factory=list)
     _loader: Child | None = None
@@ -62,12 +71,13 @@ class Supervisor:
     _patience_ends: float = math.inf
     _looked_at: float = 0.0
     _is_away: bool = False
+    _in_flight: int = 0
 
     async def run(self) -> bool:
         """Until the crawl is over (True) or somebody stops us (False)."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.stop)
+            loop.add_signal_handler(number, self.stop, number)
         if self.loader_command:
             self._loader = Child("loader", self.loader_command, self.environment, self.output)
         try:
@@ -76,15 +86,24 @@ class Supervisor:
                     return True
                 await self._unless_stopped(asyncio.sleep(TICK_S))
             return False
+        except JobMissing as gone:
+            raise JobRemoved(self.frontier.job) from gone
         finally:
-            await self._stop_all()
+            with suppress(JobMissing, ServerStopped):  # said already, or about to be
+                await self._stop_all()
             self._pass_on()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
 
-    def stop(self) -> None:
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Stop in order; a second time, tell the processes not to wait for what is under way."""
         self._signals += 1
+        self.stopped_by = self.stopped_by or number
+        if self._signals == 1:
+            pages = f"{self._in_flight:,} page" + "s" * (self._in_flight != 1)
+            self.on_output(f"stopping: {pages} in flight; again to stop now")
+        elif self._signals == 2:
+            self.on_output("stopping now: what is in flight is handed back")
         self._stopping.set()
         grace_s = STOP_GRACE_S if self._signals == 1 else HURRY_S
         self._patience_ends = min(self._patience_ends, time.monotonic() + grace_s)
@@ -129,6 +148,7 @@ class Supervisor:
         stats = await self._unless_stopped(self.frontier.stats())
         if stats is None:
             return False
+        self._in_flight = stats.leased
         wish = await wanted_workers(self.frontier)
         over = self._is_over(stats)
         if not over:
@@ -173,6 +193,9 @@ class Supervisor:
         last, now = self._looked_at, time.monotonic()
         if now - last < LOOK_FOR_STUCK_S:
             return
+        if not await can_write(self.frontier.shards[0].server):
+            self._looked_at = 0.0
+            return  # its disk is full: nobody can be heard of
         self._looked_at = now
         if now - last > 2 * LOOK_FOR_STUCK_S:
             return  # the server was away, or we have just begun: nobody could be heard of
@@ -182,16 +205,25 @@ class Supervisor:
             for one in await heartbeats(self.frontier)
             if one.host == here and at - one.at > IS_KILLED_S
         }
-        for child in self._crew:
+        for child in self._children:
             if child.process and child.running and child.process.pid in silent:
                 child.tell(signal.SIGKILL)
 
     async def _mourn(self, death: Death | None) -> None:
         if death:
+            await self._check_hope(death)
             self.restarts += 1
             text = f"{death}{self.output.tell_stuck() if self.output else ''}"
             self.on_output(f"{text}.")
             await self._take_back(death, text)
+
+    async def _check_hope(self, death: Death) -> None:
+        heard = await was_heard(self.frontier, death.client)
+        if not cannot_begin(death.code, heard=heard, in_a_row=death.in_a_row):
+            return
+        self._pass_on()  # it may have said why since we looked
+        text = f"the {death.what} cannot begin: it says why above."
+        raise UsageError(text) if death.code == USAGE else InfrastructureError(text)
 
     async def _take_back(self, death: Death, text: str) -> None:
         """What a dead worker held is handed out again at once, and not when its leases run out."""

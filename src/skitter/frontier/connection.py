@@ -191,6 +191,11 @@ async def inspect(server: Server) -> list[ServerFacts]:
     return [_facts(info, fsync) for info in infos]
 
 
+async def can_write(server: Server) -> bool:
+    """Whether the disk took what the server last wrote. While it does not, reading goes on."""
+    return all(facts.last_write_ok for facts in await inspect(server))
+
+
 def _facts(info: dict[str, Any], fsync: str | None) -> ServerFacts:
     name = str(info.get("server_name", "redis"))
     return ServerFacts(

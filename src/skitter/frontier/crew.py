@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 EVENTS_KEPT = 10_000
 END_OF_TIME_S = 253_402_300_799.0  # the last second of the year 9999: an id may say any number
+EVENTS_LATELY = 1000
 #: A worker that has not been heard of for so long is gone.
 SILENCE_S = 15.0
 
@@ -74,6 +75,16 @@ async def heartbeats(frontier: Frontier) -> list[Heartbeat]:
         with suppress(ValueError):  # of a release that says it otherwise
             beats.append(msgspec.convert(decode(value), Heartbeat))
     return [one for one in beats if math.isfinite(one.at + one.started_at + one.memory_mb)]
+
+
+async def was_heard(frontier: Frontier, name: str) -> bool:
+    """Whether a worker or loader of that name ever said that it is at work; lately enough."""
+    if any(one.name == name for one in await heartbeats(frontier)):
+        return True
+    shard = frontier.shards[0]
+    events = shard.keys.key("events")
+    entries = await shard.server.command("XREVRANGE", events, "+", "-", "COUNT", EVENTS_LATELY)
+    return any(fields[b"worker"] == name.encode() for _, fields in entries)
 
 
 async def crew(frontier: Frontier) -> list[Heartbeat]:

@@ -4,18 +4,73 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skitter.frontier.crew import crew
+from skitter.errors import DiskFull
+from skitter.frontier.connection import inspect
+from skitter.frontier.crew import crew, heartbeats, server_time
 from skitter.frontier.rules import filter_problems
 from skitter.frontier.wire import side_by_side
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from skitter.frontier.connection import Server, ServerFacts
+    from skitter.frontier.crew import Heartbeat
     from skitter.frontier.frontier import Frontier
+    from skitter.model import Stats
+
+#: Heartbeats come every 2 seconds.
+LATE_S = 6.0
+#: A share of maxmemory from which on calls are refused now and then.
+FULL = 0.98
 
 
-async def notes(frontier: Frontier) -> list[str]:
+async def notes(frontier: Frontier, stats: Stats) -> list[str]:
     """What stands in the way of those at work, and of the job itself, each said once."""
     said = {f"{one.kind}: {one.note}" for one in await crew(frontier) if one.note}
-    return [*sorted(said), *await filter_notes(frontier)]
+    beats, now = await heartbeats(frontier), await server_time(frontier)
+    about = [loader_note(stats, beats, now), *await server_notes(frontier.shards[0].server)]
+    return [*sorted(said), *filter(None, about), *await filter_notes(frontier)]
+
+
+def loader_note(stats: Stats, beats: Sequence[Heartbeat], now: float) -> str:
+    """Of items that wait for a loader which does not answer. Pure."""
+    loaders = [one for one in beats if one.kind == "loader"]
+    if not stats.items or not loaders or any(now - one.at < LATE_S for one in loaders):
+        return ""
+    last = max(loaders, key=lambda one: one.at)
+    pages = "every page is done, and " if stats.crawled else ""
+    return (
+        f"{pages}{stats.items:,} items wait for the loader (pid {last.pid}), which has not "
+        f"answered for {now - last.at:,.0f} s"
+    )
+
+
+async def server_notes(server: Server) -> list[str]:
+    """A server, or a node of a cluster, whose disk or memory is full."""
+    found: list[str] = []
+    for facts in await inspect(server):
+        found += filter(None, (disk_note(facts, server.directory), memory_note(facts)))
+    return sorted(set(found))
+
+
+def disk_note(facts: ServerFacts, directory: Path | None) -> str:
+    if facts.last_write_ok:
+        return ""
+    if directory:
+        return f"{DiskFull(directory)} Waiting."
+    return "the server cannot write to its disk, and takes nothing: make room there. Waiting."
+
+
+def memory_note(facts: ServerFacts) -> str:
+    used, most = facts.memory_bytes, facts.max_memory_bytes
+    if not most or used < FULL * most:
+        return ""
+    return (
+        f"the server is full ({used / 2**20:,.0f} of {most / 2**20:,.0f} MB): new URLs and results "
+        "are refused until items are loaded; else raise its limit (SKITTER_MAX_MEMORY_MB before "
+        "its next start, or maxmemory)"
+    )
 
 
 async def filter_notes(frontier: Frontier) -> list[str]:

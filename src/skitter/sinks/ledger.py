@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import msgspec
 
 from skitter.sinks.base import BadSink, SinkAway, SinkBusy
+from skitter.sinks.disk import why_not_written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -111,9 +112,12 @@ class Ledger:
                 ) from error
             if code in _ALIEN:
                 raise BadSink(f"{self._path} is not a ledger of ours: {error}.") from error
-            raise SinkAway(f"{self._path} cannot be written: {error}") from error
+            raise self._away(error) from error
         except OSError as error:
-            raise SinkAway(f"{self.output} cannot be written: {error.strerror or error}") from error
+            raise self._away(error.strerror or error) from error
+
+    def _away(self, error: object) -> SinkAway:
+        return SinkAway(f"{self.output} cannot be written: {why_not_written(self.output, error)}")
 
     def fact(self, name: str, default: Any) -> Any:
         """One recorded fact about the whole output."""

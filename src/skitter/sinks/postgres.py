@@ -67,6 +67,8 @@ _TYPES: dict[Kind, TypeEngine[Any]] = {
 class Postgres:
     """A PostgreSQL database."""
 
+    away = "is away"
+
     def __init__(self, dsn: str) -> None:
         try:
             url = make_url(dsn)

@@ -47,6 +47,7 @@ class Dialect(Protocol):
     """What differs between databases."""
 
     name: str
+    away: str  # what it is when it takes nothing now
 
     def open(self) -> Engine: ...
 
@@ -255,7 +256,7 @@ class SqlTable:
                 raise
             if trouble is Trouble.ALIEN:
                 raise BadSink(f"{self._dialect.name} cannot be used: {reason}.") from error
-            what = "is away" if trouble is Trouble.AWAY else "does not take the rows"
+            what = self._dialect.away if trouble is Trouble.AWAY else "does not take the rows"
             raise SinkAway(f"{self._dialect.name} {what}: {reason}") from error
 
 

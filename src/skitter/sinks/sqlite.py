@@ -13,6 +13,7 @@ from sqlalchemy.pool import QueuePool
 from sqlalchemy.types import UserDefinedType
 
 from skitter.sinks.base import BadSink
+from skitter.sinks.disk import why_not_written
 from skitter.sinks.kinds import Kind, fit, json_text, text_of
 from skitter.sinks.sql import Trouble
 
@@ -45,6 +46,15 @@ _TROUBLES = {
     sqlite3.SQLITE_MISMATCH: Trouble.ROW,
     sqlite3.SQLITE_NOTADB: Trouble.ALIEN,
     sqlite3.SQLITE_CORRUPT: Trouble.ALIEN,
+}
+
+
+_OF_THE_DISK = {
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_PERM,
 }
 
 
@@ -86,6 +96,8 @@ _TYPES: dict[Kind, TypeEngine[Any]] = {
 
 class Sqlite:
     """A SQLite file."""
+
+    away = "cannot be written"
 
     def __init__(self, path: Path) -> None:
         self.name = f"SQLite file {path}"
@@ -179,7 +191,9 @@ class Sqlite:
         return _TROUBLES.get(code & 0xFF, Trouble.BUG)
 
     def explain(self, error: SQLAlchemyError) -> str:
-        return str(getattr(error, "orig", None) or error)
+        says = str(getattr(error, "orig", None) or error)
+        code = getattr(getattr(error, "orig", None), "sqlite_errorcode", 0) & 0xFF
+        return why_not_written(self._path, says) if code in _OF_THE_DISK else says
 
 
 def _begin(connection: Connection) -> None:

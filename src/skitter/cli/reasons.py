@@ -1,0 +1,69 @@
+"""What went wrong how often: reasons that differ only in their values count as one."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from skitter.frontier.crew import Event, read_log
+from skitter.frontier.dead import dead_letters
+from skitter.frontier.frontier import Frontier
+from skitter.redact import redact_text
+
+#: A handler's error, as worker/verdict.py words it: who, which exception, what it says, and where.
+_HANDLER = re.compile(r"(?P<head>handler \S+ failed: [\w.]+).*?(?P<place> \(\S+:\d+.*\))?")
+_URL = re.compile(r"https?://\S+")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+LONGEST = 160
+LOOK_AT = 10_000  # dead letters: more would take longer than anybody waits for a report
+
+
+def kind_of(reason: str) -> str:
+    """The reason without what differs from page to page. Pure."""
+    if (handler := _HANDLER.fullmatch(reason)) and handler["place"]:
+        return f"{handler['head']}{handler['place']}"[:LONGEST]
+    return _QUOTED.sub("'...'", _URL.sub("...", redact_text(reason)))[:LONGEST]
+
+
+async def dead_reasons(frontier: Frontier) -> dict[str, int]:
+    """How many dead letters there are of each kind, the most frequent first."""
+    found: Counter[str] = Counter()
+    async for letter in dead_letters(frontier):
+        found[kind_of(letter.reason)] += 1
+        if found.total() >= LOOK_AT:
+            break
+    return dict(found.most_common())
+
+
+@dataclass(slots=True)
+class HandlerErrors:
+    """Errors of handlers since the crawl was started, as workers log them: counted by kind."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    last: dict[str, str] = field(default_factory=dict)  # kind -> the last one, newest kind last
+    _after: str = ""
+
+    async def read(self, frontier: Frontier, *, since_s: float) -> list[str]:
+        """Take in what is new in the log. Answers the kinds that were not there before."""
+        self._after = self._after or f"{int(since_s * 1000)}-0"
+        known = set(self.counts)
+        while events := await read_log(frontier, self._after):
+            self._after = events[-1].id
+            for event in events:
+                self.add(event)
+        return [self.last[kind] for kind in self.counts if kind not in known]
+
+    def add(self, event: Event) -> None:
+        url, _, reason = event.text.partition(": ")  # worker/endings.py
+        if not _HANDLER.fullmatch(reason):
+            return
+        kind = kind_of(reason)
+        self.counts[kind] += 1
+        self.last.pop(kind, None)
+        self.last[kind] = f"{reason}, on {url}"
+
+    def lines(self, most: int) -> list[str]:
+        """The newest kinds, each with its last error and how often it came."""
+        newest = list(self.last.items())[-most:]
+        return [f"{self.counts[kind]:,} x {text}" for kind, text in reversed(newest)]
