@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chaos.rig import Fleet, PrivateServer, rude
-from skitter.frontier.connection import connect
+from chaos.worker import patient
 from skitter.frontier.jobs import create_job
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def private_server(make_private_server: Callable[..., PrivateServer]) -> Private
 @pytest.fixture
 async def private(private_server: PrivateServer) -> AsyncIterator[Server]:
     """A connection to the private server."""
-    async with connect(private_server.url) as connected:
+    async with patient(private_server.url) as connected:
         yield connected
 
 

@@ -57,6 +57,14 @@ class Oracle:
     def urls(self, name: str) -> Counter[str]:
         return Counter(event.url for event in self.events(name))
 
+    def held_by(self, pid: int) -> set[str]:
+        """What a process has leased and not heard the end of."""
+        leased, done, lost = (
+            Counter(event.url for event in self.events(name) if event.pid == pid)
+            for name in ("leased", "done", "lost")
+        )
+        return set(leased - done - lost)
+
     def _catch_up(self) -> None:
         if not self.path.exists():
             return

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from redis import Redis
 
 from chaos.oracle import Oracle
-from chaos.worker import Orders
+from chaos.worker import PATIENCE_S, Orders
 from skitter.frontier.audit import audit
 from skitter.frontier.host import open_host
 from skitter.frontier.items import read_items
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 TESTS = Path(__file__).parents[1]
 LOOK_EVERY_S = 0.02
-PATIENCE_S = 300.0  # the time limit of a short test comes first
 
 
 async def until(condition: Callable[[], Any], *, what: str, within_s: float = PATIENCE_S) -> None:
@@ -69,7 +69,15 @@ class PrivateServer:
         return file
 
     def start(self) -> None:
+        """All that is answered is written, whatever else the disk has to do.
+
+        With `everysec` the server puts off its writes for up to two seconds while a sync takes
+        long, and answers all the same: a kill then takes answers with it. Tests of that cut the
+        file off themselves.
+        """
         start(self.home.directory, self.options)
+        with Redis.from_url(self.url) as client:
+            client.config_set("appendfsync", "no")
 
     def kill(self) -> None:
         """kill -9, by the pid that the server itself wrote; it is ours, and nobody else's child."""
@@ -79,10 +87,12 @@ class PrivateServer:
     def alive(self) -> bool:
         return process.is_alive(self.home)
 
-    async def restart(self) -> None:
-        """Kill it, and start it again once it is gone."""
+    async def restart(self, *, cut_to: int | None = None) -> None:
+        """Kill it, cut the end of its file off if told to, and start it again once it is gone."""
         self.kill()
         await until(lambda: not self.alive, what="the killed server is gone", within_s=10)
+        if cut_to is not None:
+            os.truncate(self.append_only_file, cut_to)
         await asyncio.to_thread(self.start)
 
     def copy(self) -> PrivateServer:
@@ -144,6 +154,12 @@ class Fleet:
         self.killed.add(one.pid)
         _end(one)
 
+    async def stop(self, one: subprocess.Popen[bytes]) -> None:
+        """SIGSTOP, and wait until it does nothing more."""
+        os.kill(one.pid, signal.SIGSTOP)
+        stat = Path(f"/proc/{one.pid}/stat")
+        await until(lambda: stat.read_text().rpartition(") ")[2][0] == "T", what="it stands still")
+
     async def ended(self, ones: list[subprocess.Popen[bytes]] | None = None) -> None:
         """Until all of them left by themselves, without a complaint."""
         waited = self._processes if ones is None else ones
@@ -196,7 +212,8 @@ def rude(*, max_in_flight: int = 1000, max_losses: int = 1000) -> JobOptions:
 
 async def finished(frontier: Frontier, fleet: Fleet | None = None) -> bool:
     """Whether nothing is left to do. Workers that die of an error are not waited for in vain."""
-    assert fleet is None or not fleet.complaints()
+    complaints = fleet.complaints() if fleet else ""
+    assert not complaints, complaints
     return (await frontier.stats()).crawled
 
 

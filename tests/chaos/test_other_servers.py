@@ -13,7 +13,7 @@ import pytest
 
 from chaos.rig import assert_clean, finished, once, progress, results, rude, slow, until
 from chaos.servers import Node, cluster_facts, free_ports, join, running
-from chaos.worker import links_of, pages
+from chaos.worker import links_of, pages, patient
 from needs import need
 from skitter.errors import ServerRefused, ServerUnfit, ServerUnreachable
 from skitter.frontier.connection import connect, inspect
@@ -87,7 +87,12 @@ async def test_a_port_where_nobody_listens_is_unreachable():
             pass
 
 
-CLUSTER = {"cluster-enabled": "yes", "cluster-node-timeout": "2000", "appendonly": "yes"}
+CLUSTER = {
+    "cluster-enabled": "yes",
+    "cluster-node-timeout": "2000",
+    "appendonly": "yes",
+    "appendfsync": "no",  # what is answered is written, and a kill leaves it there
+}
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +123,7 @@ async def test_a_job_of_six_shards_is_crawled_on_a_cluster_of_three_nodes(
 
 async def test_max_pages_is_exact_over_the_nodes_of_a_cluster(cluster, fleet, job):
     options = replace(rude(), limits=Limits(max_pages=57))
-    async with connect(cluster_url(cluster)) as server:
+    async with patient(cluster_url(cluster)) as server:
         frontier = await create_job(server, job, options=options, layout=Layout(shards=6))
         await frontier.add([Request(url=url) for url in pages(0, 200)])
         for _ in range(2):
@@ -131,7 +136,7 @@ async def test_max_pages_is_exact_over_the_nodes_of_a_cluster(cluster, fleet, jo
 
 
 async def test_workers_ride_through_a_node_of_the_cluster_that_is_killed(cluster, fleet, job):
-    async with connect(cluster_url(cluster)) as server:
+    async with patient(cluster_url(cluster)) as server:
         frontier = await create_job(server, job, options=rude(), layout=Layout(shards=6))
         await frontier.add([Request(url=url) for url in pages(0, 1000)])
         for _ in range(2):

@@ -11,7 +11,7 @@ import pytest
 
 from chaos.rig import assert_clean, finished, once, progress, results, rude, until
 from chaos.servers import Node, Sentinel, running
-from chaos.worker import pages
+from chaos.worker import pages, patient
 from skitter.errors import ServerUnreachable
 from skitter.frontier.connection import connect
 from skitter.frontier.jobs import create_job
@@ -47,7 +47,7 @@ async def test_a_crawl_goes_on_after_a_failover(base, fleet, job):
         for one in (master, replica, sentinel):
             await until(one.answers, what="everybody answers", within_s=30)
         await until(lambda: sentinel.knows_a_replica(), what="the sentinel has met the replica")
-        async with connect(url_of(sentinel)) as server:
+        async with patient(url_of(sentinel)) as server:
             frontier = await create_job(server, job, options=rude())
             await frontier.add([Request(url=url) for url in pages(0, 600)])
             assert master.ask("WAIT", 1, 10_000) == 1

@@ -14,6 +14,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -27,6 +29,8 @@ from skitter.frontier.jobs import open_job
 from skitter.model import Completion, Lease, Request
 
 IDLE_S = 0.01
+#: A killed server, or a failover, may take its time on a busy machine; workers wait for it.
+PATIENCE_S = 300.0
 
 
 class Orders(msgspec.Struct, kw_only=True):
@@ -59,6 +63,14 @@ def links_of(url: str, count: int) -> list[str]:
     return [f"{url}/l/{i}" for i in range(count)]
 
 
+@asynccontextmanager
+async def patient(url: str) -> AsyncIterator[Server]:
+    """A connection that waits for a server that is away as long as a test may take."""
+    async with connect(url) as server:
+        server.patience_s = PATIENCE_S
+        yield server
+
+
 class Worker:
     """One loop of lease and complete."""
 
@@ -72,7 +84,7 @@ class Worker:
         self.stopping = True
 
     async def run(self) -> None:
-        async with connect(self.orders.server) as server:
+        async with patient(self.orders.server) as server:
             frontier = await open_job(server, self.orders.job)
             self.log("ready", clock=time.time())
             # Nobody is left to stop us if the test itself was killed.
@@ -135,6 +147,7 @@ def hold(orders: Orders, log: Log) -> None:
 
 def add(orders: Orders, log: Log) -> None:
     with URLQueue(orders.job, redis=orders.server) as queue:
+        queue._opened.shards[0].server.patience_s = PATIENCE_S
         log("ready", clock=time.time())
         wait_for(orders.gate)
         new = 0

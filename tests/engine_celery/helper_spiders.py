@@ -46,7 +46,8 @@ slow = Spider("slow", politeness=Politeness(delay_s=0, max_in_flight=100))
 
 @slow.page
 async def render(page: Page):
-    await asyncio.sleep(float(os.environ.get("SLOW_S", "30")))
+    while not Path(os.environ["SLOW_UNTIL"]).exists():  # noqa: ASYNC110, ASYNC240
+        await asyncio.sleep(0.05)
     yield {"url": page.url}
 
 
