@@ -195,6 +195,7 @@ class Stats:
     rejected: int = 0  # items that were set aside
     blocked: int = 0  # answers that were a block page
     skipped: int = 0  # pages of a type that the spider does not want
+    undeclared: int = 0  # values of fields that the declared item type does not have: left out
     capped: int = 0  # pages that brought more items or links than a page may
     damaged: int = 0  # records that made no sense, and were begun anew or given up
     hosts: int = 0

@@ -140,6 +140,39 @@ def test_status_lists_all_jobs_and_one(skitter, job):
     assert "pending  1" in skitter("status", job).out
 
 
+def test_status_says_finished_in_json_as_in_text(skitter, job, server_url):
+    with URLQueue(job, redis=server_url) as queue:
+        queue.push("https://a.test/")
+        task = queue.pop()
+        assert task is not None
+        queue.complete(task)
+
+    answer = skitter("status", job, "--json").json
+    assert "finished" in skitter("status", job).out
+    assert (answer["state"], answer["wanted"], answer["finished"]) == ("finished", "run", True)
+
+
+def test_a_host_with_a_mistake_in_its_name_is_no_host_with_zeros(skitter, job):
+    skitter("push", job, "https://shop.test:8080/")
+
+    typo = skitter("host", job, "shop.test")
+    assert typo.exit_code == 2
+    assert "has no URL of host 'shop.test'" in typo.err
+    assert skitter("host", job, "shop.test:8080").exit_code == 0
+    assert skitter("host", job, "later.test", "--delay", "5").exit_code == 0
+    assert skitter("host", job, "later.test").exit_code == 0
+
+
+def test_set_does_what_its_help_says(skitter, job):
+    shown = skitter("set", job)
+    assert (shown.exit_code, "there is no job" in shown.err) == (2, True)
+    assert "With a limit to set, a job that does not exist is created" in " ".join(
+        skitter("set", "--help").out.replace("│", " ").split()
+    )
+    assert skitter("set", job, "--max-pages", "5").exit_code == 0
+    assert skitter("status", job).exit_code == 0
+
+
 def test_purging_asks_first_and_leaves_no_key(skitter, job):
     skitter("push", job, "https://a.test/")
 

@@ -346,6 +346,10 @@ def test_on_a_terminal_the_shell_is_a_conversation(shop):
             read_until(ours, b">>> ")
             os.write(ours, b"page.status + 1000\n")
             read_until(ours, b"1200\r\n>>> ")
+            os.write(ours, b"1 / 0\n")
+            told = read_until(ours, b"division by zero\r\n>>> ")
+            assert told.count(b"Traceback") == 1
+            assert b"IPython" not in told
             os.write(ours, b"exit()\n")
             assert process.wait(30) == 0
         finally:

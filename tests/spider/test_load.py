@@ -95,6 +95,13 @@ def test_dataclasses_in_a_spider_file_work(tmp_path):
     assert load_spider("books.py").item.__name__ == "Book"
 
 
+def test_a_missing_environment_variable_blames_the_line_that_asks_for_it(tmp_path):
+    write(tmp_path / "books.py", "import os\nKEY = os.environ['SKITTER_TEST_NOT_SET']\n")
+    with pytest.raises(SpiderError, match=r"books.py:2: KEY = os.environ") as caught:
+        load_spider("books.py")
+    assert "frozen" not in str(caught.value)
+
+
 def test_one_spider_under_two_names_is_one(tmp_path):
     write(tmp_path / "books.py", GOOD + "\nalias = spider\n")
     assert load_spider("books.py").name == "books"

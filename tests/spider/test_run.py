@@ -352,6 +352,37 @@ async def test_items_that_do_not_fit_the_declared_type_are_set_aside_by_field(de
     assert all(rejected.reason for rejected in outcome.rejected)
 
 
+class Renamed(msgspec.Struct, rename={"price": "cost"}, omit_defaults=True):
+    title: str
+    price: float = 1.5
+
+
+def pydantic_with(**config: Any) -> Any:
+    pydantic = pytest.importorskip("pydantic")
+    field = pydantic.Field(1.5, alias="cost")
+    return pydantic.create_model("M", __config__=config, title=(str, ...), price=(float, field))
+
+
+@pytest.mark.parametrize(
+    ("declared", "item", "left_out"),
+    [
+        (Book, {"title": "T", "colour": "red", "size": 3}, ["colour", "size"]),
+        (Typed, {"title": "T", "price": 1.5, "colour": "red"}, ["colour"]),
+        (Renamed, {"title": "T", "cost": 1.5, "price": 1.5}, ["price"]),
+        (pydantic_book(), {"title": "T", "colour": "red"}, ["colour"]),
+        (pydantic_with(), {"title": "T", "cost": 1.5, "colour": "red"}, ["colour"]),
+        (pydantic_with(extra="allow"), {"title": "T", "colour": "red"}, []),
+        (dict[str, Any], {"title": "T", "colour": "red"}, []),
+        (None, {"title": "T", "colour": "red"}, []),
+    ],
+)
+async def test_fields_that_the_declared_type_does_not_have_are_counted(declared, item, left_out):
+    outcome = await items_of(item, item, spider=make_spider(item=declared))
+    assert len(outcome.items) == 2
+    assert outcome.undeclared == dict.fromkeys(left_out, 2)
+    assert not outcome.items[0].keys() & set(left_out)
+
+
 async def test_an_instance_that_nobody_checked_is_checked():
     wrong = Book(title=None)  # type: ignore[arg-type]
     outcome = await items_of(wrong, spider=make_spider(item=Book))

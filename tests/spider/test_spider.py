@@ -163,9 +163,35 @@ async def test_hooks_run_in_order_plain_and_async():
 
     await run_hooks(spider.hooks.error, Request(url=URL), "lost")
     assert calls == [("log", URL, "lost"), ("report", URL, "lost")]
-    assert spider.on_start(first) is first
     assert spider.on_finish(first) is first
-    assert (spider.hooks.start, spider.hooks.finish) == ([first], [first])
+    assert spider.hooks.finish == [first]
+
+
+@pytest.mark.parametrize(
+    ("kind", "right", "wrong", "says"),
+    [
+        ("on_start", lambda: 0, lambda spider: 0, r"on_start hook <lambda> .* \(no argument\)"),
+        ("on_finish", lambda stats: 0, lambda: 0, r"write def <lambda>\(stats\)"),
+        ("on_error", lambda request, error: 0, lambda error: 0, r"\(request, error\)"),
+        ("on_item", lambda item, page: 0, lambda item: 0, r"\(item, page\)"),
+        ("transform", lambda item: 0, lambda item, page: 0, r"def <lambda>\(item\)"),
+        ("on_item", lambda *all_of_it: 0, lambda item, page, *, more: 0, r"\(item, page\)"),
+    ],
+)
+def test_a_hook_with_other_arguments_is_refused_when_it_is_registered(kind, right, wrong, says):
+    spider = Spider("shop", [URL])
+    assert getattr(spider, kind)(right) is right
+    with pytest.raises(SpiderError, match=says):
+        getattr(spider, kind)(wrong)
+
+
+def test_a_hook_that_shows_no_signature_is_taken_at_its_word():
+    assert Spider("shop", [URL]).on_item(dict.update) is dict.update
+
+
+def test_a_hook_is_a_function():
+    with pytest.raises(SpiderError, match="decorate a function"):
+        Spider("shop", [URL]).on_start("begin")  # type: ignore[type-var]
 
 
 async def test_seeds_that_fail_show_the_users_line(frontier):

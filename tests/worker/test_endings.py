@@ -299,6 +299,17 @@ async def test_pages_that_brought_too_much_are_counted_and_named(frontier):
     assert said == [f"{lease.url}: 7 items were left out"]
 
 
+async def test_fields_that_were_left_out_are_counted_and_each_is_named_once(frontier):
+    said: list[str] = []
+    endings = Endings(frontier, LinkMemory(), lambda level, text: said.append(text))
+    for lease in await leases(frontier, 2):
+        endings.add(Ending(done=Completion(lease=lease), undeclared={"colour": 3, "size": 1}))
+        await endings.flush()
+
+    assert (await frontier.stats()).undeclared == 8
+    assert [line.split("'")[1] for line in said] == ["colour", "size"]
+
+
 async def test_a_batch_is_bounded_in_bytes_and_all_of_it_goes_in(frontier):
     """Twelve pages of 6 MB are not one call of 72 MB."""
     endings = Endings(frontier, LinkMemory(), lambda level, text: None)

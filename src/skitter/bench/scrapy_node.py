@@ -12,6 +12,7 @@ import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from skitter.bench.crawl.site import find_nginx, open_site
 from skitter.bench.ground import prepare_ground
 from skitter.bench.peers import SCRAPY_REDIS, Peer, environment
 from skitter.bench.report import Finding, Report, describe_machine
+from skitter.sinks import MissingExtra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,6 +80,8 @@ def run_scrapy(
     *, quick: bool = False, with_peers: bool = True, tell: Tell = lambda text: None
 ) -> Report:
     """Measure beside plain Scrapy, and beside scrapy-redis unless it is left out."""
+    if find_spec("scrapy") is None:
+        raise MissingExtra("bench scrapy", "scrapy")
     find_nginx()
     here = Path(sys.executable)
     field = [Contender(name, Peer("Scrapy", here, SCRIPT)) for name in ("skitter", "plain")]

@@ -185,7 +185,8 @@ class JobReport:
     crew: dict[str, int]  # how many of each kind
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self.stats), "notes": self.notes, "crew": self.crew}
+        stats = {**asdict(self.stats), "state": tell_state(self.stats), "wanted": self.stats.state}
+        return {**stats, "notes": self.notes, "crew": self.crew}
 
 
 async def _reports_of(server: Server, job: str | None) -> list[JobReport]:
@@ -262,6 +263,7 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
         (stats.refused, "", "URLs refused: too deep, or found while draining"),
         (stats.rejected, "set aside", f"items: `skitter rejected {job}`"),
         (stats.blocked, "blocked", "answers were block pages: their hosts get a rest"),
+        (stats.undeclared, "left out", "values of fields that the item type does not declare"),
         (stats.skipped, "skipped", "pages of a type that the spider does not accept"),
         (stats.capped, "capped", "pages brought more than a page may: `skitter logs` tells which"),
         (stats.shelved, "shelved", "pending whose host's budget is spent"),

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from http import HTTPStatus
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import msgspec
@@ -133,6 +134,9 @@ def _outcome_rows(outcome: Outcome) -> Iterator[tuple[str, object]]:
     items = [_json(item) for item in outcome.items]
     yield from _list_rows("items", items)
     yield from _list_rows("set aside", [r.why for r in outcome.rejected])
+    if outcome.undeclared:
+        fields = ", ".join(outcome.undeclared)
+        yield "left out", f"{fields}: not in the declared item type"
     follow = [f"{one.url}  {_details(one.handler, one.priority)}" for one in outcome.requests]
     yield from _list_rows("would follow", follow)
     yield from _list_rows("would not", [f"{url}  {why.reason}" for url, why in outcome.refused])
@@ -185,6 +189,7 @@ def to_json(found: Visit) -> dict[str, Any]:
         answer["handler"] = {
             "items": outcome.items,
             "set_aside": outcome.rejected,
+            "left_out": outcome.undeclared,
             "follow": outcome.requests,
             "refused": [{"url": url, "reason": why.reason} for url, why in outcome.refused],
         }
@@ -263,13 +268,11 @@ def _converse(names: dict[str, Any]) -> None:
     page: Page = names["page"]
     tell(clean(f"{page!r}, {len(page.body):,} bytes"))
     tell(f"Here are {', '.join(names)}. Try page.css('a'), page.links(), page.text; Ctrl-D leaves.")
-    try:
-        ipython = import_module("IPython")
-    except ImportError:
+    if find_spec("IPython"):
+        import_module("IPython").start_ipython(argv=["--no-banner"], user_ns=names)
+    else:  # not in an `except`: Python would show its ImportError before every error of the user's
         _complete_names(names)
         code.interact(banner="", local=names, exitmsg="")
-    else:
-        ipython.start_ipython(argv=["--no-banner"], user_ns=names)
 
 
 def _complete_names(names: dict[str, Any]) -> None:

@@ -51,6 +51,7 @@ class Report:
     capped: int  # pages that brought more than a page may
     items: int  # stored
     rejected: int  # items that were set aside
+    undeclared: int  # values of fields that the item type does not have
     pending: int
     items_waiting: int
     out: str
@@ -74,6 +75,7 @@ def report_of(plan: Plan, went: Went) -> Report:
         capped=stats.capped,
         items=stats.stored - went.lost,
         rejected=stats.rejected,
+        undeclared=stats.undeclared,
         pending=_left(stats),
         items_waiting=stats.items,
         out=redact(plan.out),
@@ -141,6 +143,9 @@ def show_report(report: Report, *, hints: bool) -> None:
         say(f"aside  {some(report.rejected, 'item')}{hint}")
     if report.items_waiting:
         say(f"wait   {_waiting(report.items_waiting)}")
+    if report.undeclared:
+        hint = f": `skitter logs {report.job} --level warning` names them" * hints
+        say(f"fields {report.undeclared:,} values left out, not in the item type{hint}")
     if report.pending:
         say(f"left   {some(report.pending, 'URL')}")
     if report.blocked:

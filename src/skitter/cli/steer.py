@@ -200,7 +200,10 @@ def set_options(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Show or change a job's limits; workers obey at once. A job that does not exist is created."""
+    """Show a job's limits, or change some of them; workers obey at once.
+
+    With a limit to set, a job that does not exist is created.
+    """
     changes = changes_of(command)
     replaced(JobOptions(), changes)  # before a job is made for nothing
 
@@ -245,6 +248,8 @@ def host(
         raise UsageError("--reset takes all values away: leave out the others, or --reset.")
 
     async def work(frontier: Frontier) -> tuple[HostFacts, JobOptions, float]:
+        if not given:
+            _check_known(await look_at_host(frontier, name), job)
         changes = dict.fromkeys(asked) if reset else given
         await set_host(frontier, name, **changes)
         now = await server_time(frontier)
@@ -255,6 +260,16 @@ def host(
         emit_json(facts)
     else:
         pairs(_host_rows(facts, options, now))
+
+
+def _check_known(facts: HostFacts, job: str) -> None:
+    """A name with a mistake in it looks like a host that was never asked."""
+    numbers = (facts.queued, facts.in_flight, facts.pages, facts.asked_at, facts.blocked_until)
+    if facts.readable and not any((*numbers, facts.own)):
+        raise UsageError(
+            f"job {job!r} has no URL of host {facts.name!r}: write the host as in the URL, with "
+            "its port if there is one. (Values can be set for a host that has no URL yet.)"
+        )
 
 
 def _host_rows(facts: HostFacts, options: JobOptions, now: float) -> Iterator[tuple[str, object]]:

@@ -72,7 +72,8 @@ def trace(error: BaseException) -> str:
 
 
 def _is_installed(filename: str) -> bool:
-    return filename.startswith(_INSTALLED) or "-packages/" in filename
+    # "<frozen os>": modules of the library that come within the interpreter.
+    return filename.startswith((*_INSTALLED, "<frozen ")) or "-packages/" in filename
 
 
 def _short(file: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import is_dataclass
 from datetime import datetime
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -77,6 +78,42 @@ def fit(item: Item, declared: Any) -> Item | Rejected:
         return item
     fit_it = _fit_pydantic if hasattr(declared, "model_validate") else _fit_msgspec
     return fit_it(item, declared)
+
+
+def undeclared(item: Item, declared: Any) -> list[str]:
+    """The fields of an item that its type does not have: `fit` leaves them out."""
+    names = _names_of(declared)
+    return [] if names is None else [name for name in item if name not in names]
+
+
+@cache
+def _names_of(declared: Any) -> frozenset[str] | None:
+    """The fields that a type takes; None: any."""
+    if hasattr(declared, "model_validate"):
+        return _names_of_model(declared)
+    try:
+        info = msgspec.inspect.type_info(declared)
+    except TypeError:  # pragma: no cover - check_item_type has refused it
+        return None
+    names: set[str] = set()
+    for kind in info.types if isinstance(info, msgspec.inspect.UnionType) else (info,):
+        fields = getattr(kind, "fields", None)
+        if fields is None:
+            return None  # a dict takes anything
+        names |= {one.encode_name for one in fields} | {getattr(kind, "tag_field", None) or ""}
+    return frozenset(names)
+
+
+def _names_of_model(model: Any) -> frozenset[str] | None:
+    """Of pydantic, without importing it."""
+    if model.model_config.get("extra") == "allow":
+        return None
+    names: set[str] = set()
+    for name, field in model.model_fields.items():
+        names |= {name, *(one for one in (field.alias, field.validation_alias) if one)}
+        if field.validation_alias is not None and not isinstance(field.validation_alias, str):
+            return None  # AliasPath and AliasChoices look anywhere
+    return frozenset(names)
 
 
 def check_item_type(declared: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Container, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from skitter.spider.items import (
     keepable,
     storable,
     to_plain,
+    undeclared,
 )
 from skitter.spider.quota import Quota
 from skitter.spider.scope import Refused
@@ -58,6 +60,7 @@ class Outcome:
     rejected: list[Rejected] = field(default_factory=list)  # items
     refused: list[tuple[str, Refused]] = field(default_factory=list)  # URLs
     exceeded: str = ""  # what was left out, as it was more than a page may bring
+    undeclared: Counter[str] = field(default_factory=Counter)  # fields that were left out of items
 
 
 async def run_handler(
@@ -176,7 +179,7 @@ class _Run:
             settled: Item | Rejected
             try:
                 item = await self._hooked(item)
-                settled = fit(item, self._spider.item)
+                settled = self._fitted(item)
             except Drop as drop:
                 settled = Rejected(item, "", str(drop) or "dropped")
             if not isinstance(settled, Rejected):
@@ -185,6 +188,14 @@ class _Run:
                 self.outcome.rejected.append(keepable(settled))
             elif self.quota.takes_item(size_bytes):
                 self.outcome.items.append(settled)
+
+    def _fitted(self, item: Item) -> Item | Rejected:
+        if self._spider.item is None:
+            return item
+        settled = fit(item, self._spider.item)
+        if not isinstance(settled, Rejected):
+            self.outcome.undeclared.update(undeclared(item, self._spider.item))
+        return settled
 
     async def _hooked(self, item: Item) -> Item:
         for hook in self._spider.hooks.item:

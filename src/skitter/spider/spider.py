@@ -119,16 +119,19 @@ class Spider:
 
     def on_start(self, function: F) -> F:
         """Call `function()` before a worker's first page."""
+        _check_hook("on_start", function)
         self.hooks.start.append(function)
         return function
 
     def on_finish(self, function: F) -> F:
         """Call `function(stats)` when the crawl has finished."""
+        _check_hook("on_finish", function, "stats")
         self.hooks.finish.append(function)
         return function
 
     def on_error(self, function: F) -> F:
         """Call `function(request, error)` when a page could not be fetched or handled."""
+        _check_hook("on_error", function, "request", "error")
         self.hooks.error.append(function)
         return function
 
@@ -137,6 +140,7 @@ class Spider:
 
         What it returns replaces the item; None leaves it; `raise Drop(reason)` sets it aside.
         """
+        _check_hook("on_item", function, "item", "page")
         self.hooks.item.append(function)
         return function
 
@@ -146,6 +150,7 @@ class Spider:
         It returns the item to store, None to leave it out, or a list of several; one that raises
         sets the item aside with the reason. Unlike `on_item`, it takes no time of the workers.
         """
+        _check_hook("transform", function, "item")
         self.transforms.append(function)
         return function
 
@@ -206,6 +211,23 @@ def _check_types(accept: Any) -> tuple[str, ...]:
         if not isinstance(one, str) or one.count("/") != 1:
             raise BadOption("accept", one, "content types, as text/html or image/*")
     return tuple(one.lower() for one in types)
+
+
+def _check_hook(kind: str, function: Callable[..., Any], *arguments: str) -> None:
+    """Now, and not when the first page fails or the crawl is over."""
+    name = getattr(function, "__name__", repr(function))
+    if not callable(function):
+        raise SpiderError(f"{name} cannot be an {kind} hook: decorate a function")
+    try:
+        inspect.signature(function).bind(*arguments)
+    except ValueError:  # written in C, without a signature
+        return
+    except TypeError:
+        takes = f"{', '.join(arguments)}" or "no argument"
+        raise SpiderError(
+            f"the {kind} hook {name} takes other arguments than it is called with ({takes}): "
+            f"write def {name}({', '.join(arguments)})"
+        ) from None
 
 
 def _check_handler(function: Callable[..., Any]) -> str:

@@ -49,6 +49,7 @@ class Ending(msgspec.Struct, frozen=True):
     skipped: str = ""  # done without its handler: why
     blocked: bool = False  # retried because of a block page
     exceeded: str = ""  # what was left out of a page that brought too much
+    undeclared: dict[str, int] = {}  # how often fields were left out that items do not declare
 
 
 @dataclass(slots=True)
@@ -111,6 +112,7 @@ class Attempts:
                 for one in outcome.rejected
             ),
             exceeded=outcome.exceeded,
+            undeclared=outcome.undeclared,
         )
 
     def _is_same_page(self, request: Request, link: Request) -> bool:

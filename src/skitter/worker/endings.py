@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from skitter.errors import InfrastructureError, JobMissing, SkitterError, UsageError
+from skitter.errors import InfrastructureError, JobMissing, SkitterError, UsageError, shorten
 from skitter.frontier.items import count, set_aside
 from skitter.frontier.wire import NOT_PLAIN, Sealed, seal
 from skitter.model import Completion, Ended, Failure
@@ -26,6 +26,7 @@ BATCH = 50
 BATCH_BYTES = 8 * 2**20
 LINGER_S = 0.005
 LONGEST_PAUSE_S = 5.0
+MOST_UNDECLARED = 100  # names of fields may be data
 
 
 @dataclass(slots=True)
@@ -91,6 +92,7 @@ class _Batch:
     counts: Counter[str] = field(default_factory=Counter)
     aside: list[Aside] = field(default_factory=list)
     exceeded: list[tuple[str, str]] = field(default_factory=list)  # URL, what was left out
+    undeclared: set[str] = field(default_factory=set)  # fields that were left out
 
     @classmethod
     def of(cls, waiting: Iterable[Ending], layout: Layout) -> _Batch:
@@ -111,6 +113,8 @@ class _Batch:
         self.counts["blocked"] += ending.blocked
         self.counts["skipped"] += bool(ending.skipped)
         self.counts["capped"] += bool(ending.exceeded)
+        self.counts["undeclared"] += sum(ending.undeclared.values())
+        self.undeclared |= ending.undeclared.keys()
         self.aside += ending.aside
         if ending.exceeded and ending.done:
             self.exceeded.append((ending.done.lease.url, ending.exceeded))
@@ -139,6 +143,7 @@ class Endings:
     log: Callable[[str, str], None]  # level, text
     on_handed_in: Callable[[], None] = lambda: None
     tally: Tally = field(default_factory=Tally)
+    _undeclared: set[str] = field(default_factory=set)  # fields that the log has named
     _waiting: deque[Ending] = field(default_factory=deque)
     _batch: _Batch | None = None  # the first of those that wait, handed in in part
     _handing_in: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -207,6 +212,8 @@ class Endings:
         for url, what in batch.exceeded:
             self.log("warning", f"{url}: {what}")
         batch.exceeded.clear()
+        self._tell_undeclared(batch.undeclared)
+        batch.undeclared = set()
 
     async def _hand_in_done(self, batch: _Batch) -> None:
         """All at once. If the server refuses that for good, one by one: a page that it still does
@@ -256,6 +263,16 @@ class Endings:
         self.tally.rejected += 1
         level = "warning" if one.field else "info"  # a hook of the user's dropped it
         self.log(level, f"an item of {one.url} was set aside: {one.why}")
+
+    def _tell_undeclared(self, fields: set[str]) -> None:
+        """Each field once: it is in every item, as a rule."""
+        for name in sorted(fields - self._undeclared)[: MOST_UNDECLARED - len(self._undeclared)]:
+            self._undeclared.add(name)
+            self.log(
+                "warning",
+                f"items have a field {shorten(name)!r} that their type does not declare: it is "
+                "left out. Declare it, or do not yield it.",
+            )
 
     def _note(self, done: list[Completion], answers: list[Ended], epoch: Hashable) -> None:
         for completion, answer in zip(done, answers, strict=True):
