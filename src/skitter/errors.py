@@ -7,6 +7,7 @@
     │   ├── BadOption              a setting outside its range
     │   ├── TooBig                 a request or a result over its limit
     │   ├── SpiderError            a spider's file does not load; shows the user's own line
+    │   ├── NotAllowed             a worker was asked for what it may not do
     │   ├── JobMissing             no job of that name on this server
     │   ├── JobMismatch            the job exists with another, unchangeable, option
     │   └── ItemsElsewhere         the job's items go to another place
@@ -104,6 +105,10 @@ class TooBig(UsageError):
 
 class SpiderError(UsageError):
     """A spider's file does not load."""
+
+
+class NotAllowed(UsageError):
+    """A spider or an output that a worker's configuration does not name, and nobody has signed."""
 
 
 class JobMissing(UsageError):

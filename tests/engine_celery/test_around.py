@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from crawl.conftest import until
 from needs import need
 from skitter.celery import map_reduce, status
 from skitter.celery.config import beside
+from skitter.valkey import EmbeddedServer
 
 pytestmark = pytest.mark.timeout(180)
 WAIT_S = 60
@@ -154,6 +156,9 @@ def rabbitmq(short_dir):
 @pytest.mark.chaos
 def test_rabbitmq_as_the_broker(station, rabbitmq):
     station.environment["SKITTER_BROKER_URL"] = rabbitmq
+    server = EmbeddedServer(directory=station.folder / ".s")
+    station.environment["SKITTER_REDIS_URL"] = server.url  # its broker is elsewhere
+    station.environment["SKITTER_SECRET"] = secrets.token_hex(16)
     worker = station.worker("-c", "2")
     program = (
         "import sys\n"

@@ -53,7 +53,7 @@ def server_of(station: Station) -> Any:
 
 
 def charged(station: Station, job: str, **options: Any) -> Charge:
-    charge = Charge(job=job, **options)
+    charge = office_of(station.app).sign(Charge(job=job, **options))
     station.run(take_charge(server_of(station), charge))
     return charge
 
@@ -106,7 +106,7 @@ def test_why_a_pump_failed_is_told_in_the_log(quiet, job):
 
 
 def test_what_breaks_beside_the_worker_is_told_in_the_log_too(quiet, job):
-    charged(quiet, job, kind="pages", out="nosuch://place")
+    charged(quiet, job, kind="pages", out="nosuch.place")
     office = office_of(quiet.app)
 
     with pytest.raises(Exception, match="nosuch") as caught:

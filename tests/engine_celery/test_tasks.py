@@ -316,11 +316,15 @@ def test_a_worker_of_other_queues_is_no_room_for_pumps(busy):
 
 
 def test_pumps_are_seen_in_status_beside_our_own_workers(busy):
-    busy.scrape.delay(busy.page("/about?crew"))
+    busy.scrape_many(busy.pages(3, "crew"), job="crew", delay_s=60).get(timeout=WAIT_S)
+    try:
+        busy.skitter("pause", "crew")  # its pump waits for the end of that
 
-    until(lambda: "celery" in busy.skitter("status", "scrape").stdout, deadline_s=WAIT_S)
-    look = json.loads(busy.skitter("top", "scrape", "--once", "--json").stdout)
-    assert isinstance(look, list)
+        until(lambda: "celery" in busy.skitter("status", "crew").stdout, deadline_s=WAIT_S)
+        look = json.loads(busy.skitter("top", "crew", "--once", "--json").stdout)
+        assert isinstance(look, list)
+    finally:
+        busy.skitter("cancel", "crew")
 
 
 def test_the_hooks_for_the_end_of_a_crawl_run_once(busy):

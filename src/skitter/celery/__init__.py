@@ -6,6 +6,10 @@ from skitter.celery import scrape
 scrape.delay("https://example.com/").get()
 
 config     where broker and results live, and every setting we ship, each with its reason
+place      where the frontier is, if nobody said so
+secret     what callers and workers share
+allowed    what a worker may run: what its configuration names, or what is signed
+messages   messages that ask for a spider or an output are signed by their sender
 factory    make_app, and register for the app that a team already has
 routing    which queue a task goes to
 backend    what Celery's result backend knows of a task

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 WATCH_S = 3.0  # how often each worker looks at all charges
 #: How long a pump's message may wait in Celery's queue before it is taken for lost.
 SENT_S = 30.0
+#: Of one worker, and of all: more than anybody has.
+MOST_PLACES = 100_000
 #: A worker that has not been heard of for so long has no room for pumps.
 SILENCE_S = 5 * WATCH_S
 #: A pump that tells nothing for so long is dead, or stands still. Half of the usual lease.
@@ -92,13 +94,17 @@ async def send_pumps(office: Office, frontier: Frontier, charge: Charge, stats: 
 
 
 async def take_back(frontier: Frontier) -> None:
-    """What pumps held that were killed is handed out again before their leases run out. Not while
-    the process lives: a handler blocks it, and has until its lease runs out."""
+    """What pumps held that were killed, or ended themselves (worker/watchdog.py), is handed out
+    again before their leases run out. Not while the process lives: a handler blocks it, and has
+    until its lease runs out."""
     now = await server_time(frontier)
     for one in await heartbeats(frontier):
         if one.kind == "celery" and now - one.at > SILENT_S and not _lives_here(one):
-            await forfeit(frontier, one.name)
+            taken = await forfeit(frontier, one.name)
             await leave(frontier, one.name)
+            text = f"process {one.pid} on {one.host} was killed, or a page held it up and it ended"
+            text = f"{text} itself; {taken} requests were taken back from it"
+            await log(frontier, "error", f"celery-{os.getpid()}", text)
 
 
 def _lives_here(one: Heartbeat) -> bool:
@@ -107,7 +113,7 @@ def _lives_here(one: Heartbeat) -> bool:
         return False
     try:
         os.kill(one.pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # or no number of a process
         return False
     except PermissionError:
         pass  # somebody else's
@@ -177,8 +183,8 @@ async def note_room(server: Server, machine: str, places: int) -> None:
 
 async def confirm_room(server: Server, machine: str) -> None:
     """It is still there: while all its places are taken, it cannot say so itself."""
-    if said := await server.command("HGET", ROOMS, machine):
-        await note_room(server, machine, int(said.split()[0]))
+    if said := _heard(await server.command("HGET", ROOMS, machine) or b""):
+        await note_room(server, machine, said[0])
 
 
 async def read_room(server: Server) -> int:
@@ -186,9 +192,17 @@ async def read_room(server: Server) -> int:
     now = int((await server.command("TIME"))[0])
     room = 0
     for machine, said in (await server.command("HGETALL", ROOMS)).items():
-        places, at = map(int, said.split())
+        places, at = _heard(said) or (0, 0)
         if now - at < SILENCE_S:
             room += places
         elif now - at > 20 * SILENCE_S:
             await server.command("HDEL", ROOMS, machine)
-    return room
+    return min(room, MOST_PLACES)
+
+
+def _heard(said: bytes) -> tuple[int, int] | None:
+    """Places, and when that was; None for what no worker says."""
+    words = said.split()
+    if len(words) != 2 or not all(word.isdigit() and len(word) < 16 for word in words):
+        return None
+    return min(int(words[0]), MOST_PLACES), int(words[1])

@@ -7,14 +7,18 @@ message is small, and stays true however late it comes.
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from skitter.errors import UsageError
 from skitter.frontier.keys import PUMPED
 from skitter.frontier.tickets import count_tickets
+from skitter.settings import check_job_name, check_number
 
 if TYPE_CHECKING:
+    from skitter.celery.secret import Secret
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
     from skitter.model import Stats
@@ -22,6 +26,9 @@ if TYPE_CHECKING:
 #: How soon the URLs of a process that was killed come back. Pages that take longer are extended.
 LEASE_S = 60.0
 Kind = Literal["crawl", "pages", "scrape", "map"]
+#: Of what the server holds about a job; the largest part is the message of a map_reduce.
+MAX_CHARGE_BYTES = 2**20
+MOST_PUMPS, MOST_PAGES_AT_A_TIME, MOST_HOSTS = 1000, 10_000, 1000
 
 
 class Charge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -38,13 +45,16 @@ class Charge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lease_s: float = LEASE_S
     obey_robots: bool = True
     allow: tuple[str, ...] = ()  # private hosts that may be fetched
-    out: str = ""  # where pumps load items; empty: somebody else does, or nobody
+    #: The name of the output that pumps load items into, or a file; empty: somebody else loads
+    #: them, or nobody. Never an address: it would hold a password.
+    out: str = ""
     hooks: bool = False  # the spider has some for the end, and nobody else runs them
     reducer: dict[str, Any] | None = None  # a Celery signature
     context: dict[str, Any] | None = None  # of the task that waits for the reducer
     #: Sets a crawl apart from an earlier one of the same name: what a process remembers of that
     #: one (links, robots.txt) is not true of this.
     mark: str = msgspec.field(default_factory=lambda: secrets.token_hex(4))
+    signature: str = ""  # of whoever had the secret; see allowed.py for what it is good for
 
 
 def has_finale(charge: Charge) -> bool:
@@ -52,31 +62,70 @@ def has_finale(charge: Charge) -> bool:
     return charge.hooks or charge.reducer is not None
 
 
+def signed(charge: Charge, secret: Secret | None) -> Charge:
+    """The same, for all workers that have this secret."""
+    signature = secret.sign("charge", charge.job, _unsigned(charge)) if secret else ""
+    return msgspec.structs.replace(charge, signature=signature)
+
+
+def is_signed(charge: Charge, secret: Secret | None) -> bool:
+    if secret is None:
+        return False
+    return secret.has_signed(charge.signature, "charge", charge.job, _unsigned(charge))
+
+
+def _unsigned(charge: Charge) -> Charge:
+    return msgspec.structs.replace(charge, signature="")
+
+
 async def take_charge(server: Server, charge: Charge) -> None:
     """Have pumps for the job from now on. Its URLs must be in the frontier before: see let_go."""
     await server.command("HSET", PUMPED, charge.job, msgspec.json.encode(charge))
 
 
-async def take_charge_once(server: Server, charge: Charge) -> Charge:
-    """The same for a job that many callers share: the first one's charge holds."""
+async def take_charge_once(server: Server, charge: Charge, secret: Secret | None) -> Charge:
+    """The same for a job that many callers share: the first one's charge holds, unless nobody who
+    has our secret made it."""
     await server.command("HSETNX", PUMPED, charge.job, msgspec.json.encode(charge))
-    return await read_charge(server, charge.job) or charge
+    held = await read_charge(server, charge.job)
+    if held is None or (secret and not is_signed(held, secret)):
+        await take_charge(server, charge)
+        return charge
+    return held
 
 
 async def read_charge(server: Server, job: str) -> Charge | None:
+    """None: nobody is in charge of it, or what is there makes no sense."""
     raw = await server.command("HGET", PUMPED, job)
-    return msgspec.json.decode(raw, type=Charge) if raw else None
+    return open_charge(job, raw) if raw else None
 
 
 async def read_charges(server: Server) -> list[Charge]:
     raw = await server.command("HGETALL", PUMPED)
-    return [msgspec.json.decode(value, type=Charge) for value in raw.values()]
+    found = (open_charge(job.decode("utf-8", "replace"), value) for job, value in raw.items())
+    return [charge for charge in found if charge]
+
+
+def open_charge(job: str, raw: bytes) -> Charge | None:
+    """What the server holds, within bounds: anybody may have written it. Not the charge of another
+    job."""
+    if len(raw) > MAX_CHARGE_BYTES:
+        return None
+    with suppress(msgspec.MsgspecError, UsageError, UnicodeDecodeError):
+        charge = msgspec.json.decode(raw, type=Charge)
+        check_job_name(charge.job)
+        if charge.pumps is not None:
+            check_number("pumps", charge.pumps, low=0, high=MOST_PUMPS)
+        check_number("concurrency", charge.concurrency, low=1, high=MOST_PAGES_AT_A_TIME)
+        check_number("lease_s", charge.lease_s, low=1, high=3600)
+        check_number("allow", len(charge.allow), low=0, high=MOST_HOSTS)
+        return charge if charge.job == job else None
+    return None
 
 
 async def count_pumps(server: Server) -> dict[str, int]:
     """How many pumps each job has, at work or on their way."""
-    jobs = await server.command("HKEYS", PUMPED)
-    return await count_tickets(server, [job.decode() for job in jobs])
+    return await count_tickets(server, [charge.job for charge in await read_charges(server)])
 
 
 async def drop_charge(server: Server, job: str) -> None:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, unquote, urlsplit
 
 from kombu import Exchange, Queue
 
+from skitter.celery.allowed import output_name, outputs_in_environment, spiders_in_environment
+from skitter.celery.secret import secret_in_environment
 from skitter.errors import BadOption
 from skitter.redact import redact
-from skitter.settings import Politeness, Settings
+from skitter.settings import Politeness, Settings, check_number
 from skitter.valkey import EmbeddedServer
 from skitter.valkey.config import read as read_config
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PUMP_S = 20.0  # how long a pump leases
 GRACE_S = 120.0  # how long it then waits for pages under way; slower ones are handed back
@@ -22,6 +27,9 @@ SOFT_LIMIT_S, HARD_LIMIT_S = PUMP_S + GRACE_S + 60, PUMP_S + GRACE_S + 120
 #: Databases after the frontier's own.
 BROKER_DB, RESULTS_DB = 1, 2
 PREFIX = "skitter.celery."
+STUCK = "SKITTER_STUCK_S"
+#: Half a lease, as in workers of our own: whoever is silent for longer loses its leases anyway.
+STUCK_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +51,26 @@ class CelerySettings:
     politeness: Politeness = field(default_factory=Politeness)  # of scrape and scrape_many
     allow_hosts: frozenset[str] = frozenset()  # private addresses that may be fetched
     obey_robots: bool = True
+    #: Shared by callers and workers, who may then name any spider; None: see secret.py.
+    secret: str | None = field(default_factory=secret_in_environment, repr=False)
+    #: Which spiders a worker runs for callers without it: files, modules, or patterns of those.
+    spiders: tuple[str, ...] = field(default_factory=spiders_in_environment)
+    #: Name -> DSN of the places that items may go to.
+    outputs: Mapping[str, str] = field(default_factory=outputs_in_environment, repr=False)
+    #: A page that holds up a process for so long ends it; None: never.
+    stuck_s: float | None = field(default_factory=lambda: _stuck_s(os.environ.get(STUCK)))
+
+    def __post_init__(self) -> None:
+        named = {output_name(name): dsn for name, dsn in self.outputs.items()}
+        object.__setattr__(self, "outputs", named)
 
     @classmethod
     def from_environment(
         cls, where: Settings | None = None, *, queues: Queues | None = None
     ) -> Self:
         """SKITTER_REDIS_URL and SKITTER_DIR as everywhere; SKITTER_BROKER_URL and
-        SKITTER_RESULT_BACKEND for others than that server; SKITTER_ALLOW_HOSTS, with commas."""
+        SKITTER_RESULT_BACKEND for others than that server; SKITTER_ALLOW_HOSTS and SKITTER_SPIDERS,
+        with commas; SKITTER_OUTPUT_NAME for each output; SKITTER_SECRET, SKITTER_STUCK_S."""
         allowed = os.environ.get("SKITTER_ALLOW_HOSTS", "")
         return cls(
             where=where or Settings.from_environment(),
@@ -66,6 +87,18 @@ class CelerySettings:
     @property
     def results(self) -> str:
         return self.result_backend or beside(self.where, RESULTS_DB, "SKITTER_RESULT_BACKEND")
+
+
+def _stuck_s(text: str | None) -> float | None:
+    """`none`: never."""
+    if text == "none":
+        return None
+    try:
+        seconds = float(text or STUCK_S)
+    except ValueError:
+        raise BadOption(STUCK, text, "a number of seconds, or none") from None
+    check_number(STUCK, seconds, low=1, high=3600)
+    return seconds
 
 
 def beside(where: Settings, database: int, variable: str) -> str:

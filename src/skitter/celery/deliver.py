@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from celery.app.task import Context
 from celery.canvas import maybe_signature
@@ -20,7 +20,8 @@ from celery.states import FAILURE
 from kombu.exceptions import EncodeError, OperationalError
 
 from skitter.celery.envelope import TASK
-from skitter.errors import ServerUnreachable, SkitterError
+from skitter.celery.secret import HOW
+from skitter.errors import NotAllowed, ServerUnreachable, SkitterError
 from skitter.frontier.dead import dead_letters, drop
 from skitter.sinks.base import SinkAway
 from skitter.spider.blame import describe
@@ -30,11 +31,16 @@ if TYPE_CHECKING:
 
     from skitter.celery.charges import Charge
     from skitter.celery.office import Office
+    from skitter.celery.secret import Secret
     from skitter.frontier.frontier import Frontier
     from skitter.model import DeadLetter, Result
 
 DEAD_S = 0.2
 LOCK_MS = 30_000
+#: The fields of a task that make others run, and those that only say what it was.
+SENDING = ("callbacks", "errbacks", "chain", "chord")
+HARMLESS = ("id", "task", "args", "kwargs", "root_id", "parent_id", "ignore_result", "reply_to",
+            "correlation_id")  # fmt: skip
 logger = logging.getLogger(__name__)
 
 
@@ -47,24 +53,25 @@ class ResultSink:
 
     description = "Celery's result backend"
 
-    def __init__(self, app: Any, charge: Charge) -> None:
-        self._app, self._plain = app, not charge.target
+    def __init__(self, office: Office, charge: Charge) -> None:
+        self._office, self._job, self._plain = office, charge.job, not charge.target
         self._ended: set[str] = set()  # of rows that come again because the backend went away
 
     async def write(self, rows: Sequence[Result]) -> None:
         for row in rows:
-            task = row.item.get("task")
-            if task and task["id"] not in self._ended:
-                await asyncio.to_thread(end, self._app, task, self._value(row.item["items"]))
+            task = row.item.get("task") if isinstance(row.item, dict) else None
+            if is_task(task) and task["id"] not in self._ended:
+                value = self._value(row.item.get("items"))
+                await asyncio.to_thread(tell_end, self._office, self._job, task, value)
                 self._ended.add(task["id"])
         self._ended.clear()
 
     async def close(self) -> None:
         pass
 
-    def _value(self, items: list[Any]) -> Any:
+    def _value(self, items: Any) -> Any:
         """The record of the page; with a spider, all its items."""
-        return items[0] if self._plain and items else items
+        return items[0] if self._plain and isinstance(items, list) and items else items
 
 
 async def deliver_dead(office: Office, frontier: Frontier, stop: asyncio.Event) -> None:
@@ -82,7 +89,7 @@ async def deliver_dead(office: Office, frontier: Frontier, stop: asyncio.Event) 
 async def _deliver_dead(office: Office, frontier: Frontier) -> None:
     try:
         async for letter in dead_letters(frontier):
-            await asyncio.to_thread(_end_of, office.app, letter)
+            await asyncio.to_thread(_end_of, office, frontier.job, letter)
             await drop(frontier, [letter])
     finally:
         shard = frontier.shards[0]
@@ -96,14 +103,52 @@ async def _lock(frontier: Frontier) -> bool:
     return bool(await shard.server.command("SET", *words))
 
 
-def _end_of(app: Any, letter: DeadLetter) -> None:
+def _end_of(office: Office, job: str, letter: DeadLetter) -> None:
     task = letter.request.meta.get(TASK)
-    if not task:
+    if not is_task(task):
         return
     if task.get("record_errors"):
-        end(app, task, {"url": letter.url, "ok": False, "error": letter.reason})
+        outcome: Any = {"url": letter.url, "ok": False, "error": letter.reason}
     else:
-        end(app, task, ScrapeFailed(f"{letter.url}: {letter.reason}"))
+        outcome = ScrapeFailed(f"{letter.url}: {letter.reason}")
+    tell_end(office, job, task, outcome)
+
+
+# --- a task that waits in the frontier, where anybody may have written it ------------------------
+
+
+def is_task(found: Any) -> TypeGuard[dict[str, Any]]:
+    return isinstance(found, dict) and isinstance(found.get("id"), str)
+
+
+def sign_task(secret: Secret | None, job: str, task: dict[str, Any]) -> dict[str, Any]:
+    """Without a secret, only one that has nothing but a result to wait for."""
+    if secret:
+        return task | {"signature": secret.sign("task", job, task)}
+    if sends_messages(task):
+        raise NotAllowed(
+            "a task with a callback, a chain or a chord waits in the frontier, where somebody "
+            f"could change what is sent: {HOW}."
+        )
+    return task
+
+
+def sends_messages(task: dict[str, Any]) -> bool:
+    """Whether its end makes other tasks run."""
+    return any(task.get(name) for name in SENDING)
+
+
+def tell_end(office: Office, job: str, task: dict[str, Any], outcome: Any) -> None:
+    """Its end, if one of us made it. If not, it gets a result and sends nothing."""
+    content = {name: value for name, value in task.items() if name != "signature"}
+    secret = office.secret
+    if not (secret and secret.has_signed(task.get("signature"), "task", job, content)):
+        if sends_messages(content):
+            outcome = ScrapeFailed(
+                f"its callbacks were not signed by a worker that has our secret: {HOW}."
+            )
+        content = {name: content[name] for name in HARMLESS if name in content}
+    end(office.app, content, outcome)
 
 
 # --- the end of a task: it blocks ----------------------------------------------------------------

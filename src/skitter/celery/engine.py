@@ -12,7 +12,7 @@ from skitter.celery.care import read_room, send_pumps
 from skitter.celery.charges import drop_charge, is_over, read_charge, take_charge
 from skitter.celery.office import office_of
 from skitter.fleet.supervisor import STOP_GRACE_S, TICK_S, Supervisor
-from skitter.frontier.crew import crew
+from skitter.frontier.crew import crew, read_log
 from skitter.frontier.tickets import void_tickets
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 NOBODY = (
     "No Celery worker answers: start one with `skitter celery worker`, or with "
     "`celery -A skitter.celery worker`. The crawl waits for it."
+)
+UNSIGNED = (
+    "Without SKITTER_SECRET, only workers whose own configuration names this spider run it "
+    "(`skitter celery worker --spiders ...`)."
 )
 PATIENCE_S = 8.0
 
@@ -37,6 +41,7 @@ class Pumping(Supervisor):
     tell: Callable[[str], None]
     _began: float = field(default_factory=time.monotonic)
     _told: bool = False
+    _read_to: str = "-"  # the log, from here on
 
     async def _follow_plan(self, wish: int | None, stats: Stats) -> None:
         """The charge may be gone: pumps let go of it when it was finished for a moment."""
@@ -46,10 +51,19 @@ class Pumping(Supervisor):
         if await read_charge(server, self.charge.job) is None:
             await take_charge(server, self.charge)
         await send_pumps(office_of(self.app), self.frontier, self.charge, stats)
+        await self._pass_on_errors()
         if not self._told and time.monotonic() - self._began > PATIENCE_S:
             self._told = True
             if not await read_room(server):
                 self.tell(NOBODY)
+
+    async def _pass_on_errors(self) -> None:
+        """Why a pump could not begin: its worker has another secret, or no such file."""
+        first = self._read_to == "-"
+        for event in await read_log(self.frontier, self._read_to):
+            self._read_to = event.id
+            if event.level == "error" and not first:
+                self.tell(event.text)
 
     async def _at_work(self) -> int:
         return sum(one.kind == "celery" for one in await crew(self.frontier))

@@ -15,6 +15,7 @@ from kombu.utils.json import dumps
 
 from skitter.celery.care import look_after
 from skitter.celery.charges import Charge, take_charge, take_charge_once
+from skitter.celery.deliver import sign_task
 from skitter.celery.envelope import ALONE, TASK, known_spider
 from skitter.errors import JobMissing
 from skitter.frontier.feed import feed
@@ -69,23 +70,31 @@ def service_charge(options: ScrapeOptions) -> Charge:
     )
 
 
-def request_of(url: str, options: ScrapeOptions, context: dict[str, Any]) -> Request:
+def request_of(url: str, options: ScrapeOptions, ticket: dict[str, Any]) -> Request:
     """One page for the task that waits for it."""
-    record = options.errors == "record" or (not options.errors and "chord" in context)
     return Request(
         url=url,
         priority=options.priority,
         headers=options.headers,
-        meta={TASK: context | {"record_errors": record}},
-        unique=context["id"],
+        meta={TASK: ticket},
+        unique=ticket["id"],
     )
+
+
+def waiting_task(
+    office: Office, job: str, options: ScrapeOptions, context: dict[str, Any]
+) -> dict[str, Any]:
+    """The task that waits for a page, as it is kept with the page. Raises NotAllowed if it has
+    callbacks that nobody could trust."""
+    record = options.errors == "record" or (not options.errors and "chord" in context)
+    return sign_task(office.secret, job, context | {"record_errors": record})
 
 
 async def hand_over_one(
     office: Office, frontier: Frontier, charge: Charge, request: Request
 ) -> None:
     await feed(frontier, [frontier.offer(request)], wait=False)
-    charge = await take_charge_once(frontier.shards[0].server, charge)
+    charge = await take_charge_once(frontier.shards[0].server, charge, office.secret)
     await look_after(office, charge)
 
 
@@ -102,6 +111,7 @@ async def hand_over_many(office: Office, urls: Sequence[str], options: ManyOptio
         lease_s=options.lease_s,
         mark=SERVICE,
     )
+    charge = office.sign(charge)
     frontier = await open_pages(office, charge, options)
     offers = [frontier.offer(Request(url=url, priority=options.priority)) for url in urls]
     added = await feed(frontier, offers, wait=False)
@@ -135,6 +145,7 @@ async def begin_crawl(office: Office, options: CrawlOptions) -> HandedOver:
         allow=tuple(sorted(private)),
         hooks=bool(spider.hooks.finish),
     )
+    charge = office.sign(charge)
     await reopen_finale(frontier)
     await take_charge(frontier.shards[0].server, charge)
     await look_after(office, charge)

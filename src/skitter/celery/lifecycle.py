@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 import threading
 import time
 from contextlib import ExitStack, contextmanager
@@ -14,6 +15,7 @@ from celery import signals
 from skitter.celery.care import SILENCE_S, WATCH_S
 from skitter.celery.office import office_of
 from skitter.celery.routing import destination, is_consumed
+from skitter.errors import SkitterError, UsageError
 from skitter.valkey import hold
 
 if TYPE_CHECKING:
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
     from skitter.celery.office import Office
 
 WATCH = "skitter.watch"
+NO_SECRET = (
+    "without SKITTER_SECRET this worker runs only what its configuration names (SKITTER_SPIDERS, "
+    "SKITTER_OUTPUT_NAME), and no chains, chords, callbacks or reducers of pages."
+)
+logger = logging.getLogger(__name__)
 AGAIN_S = SILENCE_S - WATCH_S
 
 
@@ -35,7 +42,7 @@ class Lifecycle:
     def connect(self) -> None:
         """In the order in which they come."""
         for moment, method in (
-            (signals.worker_init, self.start_server),
+            (signals.worker_init, self.prepare),
             (signals.worker_ready, self.begin_watch),
             (signals.worker_shutting_down, self.announce),
             (signals.worker_process_shutdown, self.close_process),
@@ -43,11 +50,23 @@ class Lifecycle:
         ):
             moment.connect(method, weak=False)
 
-    def start_server(self, sender: Any, **_: Any) -> None:
-        """The embedded server runs for as long as a worker does."""
-        where = self._office.settings.where
-        if sender.app is self._app and where.redis_url is None:
-            self._held.enter_context(hold(where.directory))
+    def prepare(self, sender: Any, **_: Any) -> None:
+        """Refuse what cannot work, before anything runs. The embedded server, if it is the broker,
+        runs for as long as the worker does."""
+        if sender.app is not self._app:
+            return
+        self._office.in_worker = True
+        try:
+            check_pool(pool_name(sender.pool_cls))
+            where = self._office.where
+            if self._office.secret is None:  # looked for once, for all processes
+                logger.warning(NO_SECRET)
+            if where.redis_url is None:
+                self._held.enter_context(hold(where.directory))
+        except SkitterError as error:
+            print(f"Error: {error}", file=sys.__stderr__, flush=True)
+            # Celery writes other exceptions into its log, and goes on.
+            raise SystemExit(error.exit_code) from None
 
     def begin_watch(self, sender: Any, **_: Any) -> None:
         """Now, and every few seconds. A worker that takes other queues keeps none, and is no room
@@ -68,6 +87,22 @@ class Lifecycle:
         if sender.app is self._app:
             self._office.close()
             self._held.close()
+
+
+def pool_name(pool: Any) -> str:
+    """Of an alias, a dotted path or a class."""
+    return pool if isinstance(pool, str) else str(getattr(pool, "__module__", ""))
+
+
+def check_pool(name: str) -> None:
+    """Raises UsageError."""
+    for other in ("gevent", "eventlet"):
+        if other in name:
+            raise UsageError(
+                f"pages cannot be fetched in a pool of {other}: they have an event loop of their "
+                "own. Leave `-P` out, or use `-P threads`; tasks of yours that need it run in a "
+                "worker of their own, with queues of its own (`-Q`), on an app without ours."
+            )
 
 
 class Watch:

@@ -13,12 +13,17 @@ import os
 import threading
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import uvloop
 
 from skitter.app import Manners, open_server, open_worker
+from skitter.celery.allowed import Rights, rights_of
+from skitter.celery.charges import is_signed, signed
 from skitter.celery.envelope import spider_of
+from skitter.celery.place import place_of
+from skitter.celery.secret import Secret, find_secret
 from skitter.frontier.jobs import open_job
 from skitter.worker.loop import Worker, WorkerOptions
 
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
     from skitter.celery.config import CelerySettings
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
+    from skitter.settings import Settings
     from skitter.worker.endings import Tally
 
 T = TypeVar("T")
@@ -49,6 +55,7 @@ class Desk:
     frontier: Frontier
     first: Worker
     stack: AsyncExitStack
+    rights: Rights
 
     @property
     def tally(self) -> Tally:
@@ -77,6 +84,24 @@ class Office:
         self._frontiers: dict[str, Frontier] = {}
         self._flags = mmap.mmap(-1, 2)  # shared with the children that Celery forks
         self._leaving = False
+        self.in_worker = False  # and not in whoever sends tasks to workers
+
+    @cached_property
+    def where(self) -> Settings:
+        """The frontier's server. Raises UsageError if nobody said where it is."""
+        return place_of(self.settings, self.app.conf)
+
+    @cached_property
+    def secret(self) -> Secret | None:
+        """What callers and workers share."""
+        return find_secret(self.settings.secret, self.where)
+
+    def sign(self, charge: Charge) -> Charge:
+        return signed(charge, self.secret)
+
+    def rights_of(self, charge: Charge) -> Rights:
+        """Raises NotAllowed for what this worker may not run."""
+        return rights_of(charge, self.settings, signed=is_signed(charge, self.secret))
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run something in the loop."""
@@ -137,9 +162,7 @@ class Office:
         assert self._opening is not None
         async with self._opening:
             if self._server is None:
-                self._server = await self._stack.enter_async_context(
-                    open_server(self.settings.where)
-                )
+                self._server = await self._stack.enter_async_context(open_server(self.where))
         return self._server
 
     async def frontier(self, job: str) -> Frontier:
@@ -185,16 +208,14 @@ class Office:
                 await old.stack.aclose()
 
     async def _open_desk(self, charge: Charge) -> Desk:
+        rights = self.rights_of(charge)  # before anything of it is loaded
         frontier = await open_job(await self.server(), charge.job)
-        manners = Manners(
-            obey_robots=charge.obey_robots,
-            allowed_hosts=frozenset(charge.allow) | self.settings.allow_hosts,
-        )
+        manners = Manners(obey_robots=rights.obey_robots, allowed_hosts=rights.hosts)
         stack = AsyncExitStack()
         worker = await stack.enter_async_context(
             open_worker(frontier, spider_of(charge), manners=manners, options=WorkerOptions())
         )
-        return Desk(charge, frontier, worker, stack)
+        return Desk(charge, frontier, worker, stack, rights)
 
     async def _close(self) -> None:
         for desk in [desk for desks in self._desks.values() for desk in desks]:

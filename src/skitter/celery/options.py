@@ -9,7 +9,8 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from skitter.celery.charges import LEASE_S
+from skitter.celery.allowed import check_out
+from skitter.celery.charges import LEASE_S, MOST_PUMPS
 from skitter.celery.envelope import known_spider
 from skitter.errors import BadOption, UsageError
 from skitter.settings import Politeness, check_job_name, check_number, check_priority
@@ -25,16 +26,26 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @classmethod
     def of(cls, given: dict[str, Any]) -> Self:
         """Raises UsageError, naming the option."""
-        try:
-            options = msgspec.convert(given, cls)
-        except msgspec.ValidationError as error:
-            raise UsageError(f"an option of the task is wrong: {error}.") from None
+        options = cls.read(given)
         options.check()
         return options
+
+    @classmethod
+    def read(cls, given: dict[str, Any]) -> Self:
+        """The same, without a look at its values: nothing is loaded."""
+        try:
+            return msgspec.convert(given, cls)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"an option of the task is wrong: {error}.") from None
 
     def check(self) -> None:
         """What a type cannot say."""
         known_spider(self.spider)
+
+    @property
+    def place(self) -> str:
+        """Where its items go."""
+        return ""
 
 
 class ScrapeOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,11 +87,16 @@ class ManyOptions(Pace, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Many pages."""
 
     job: str = "pages"
-    out: str = ""  # where items go; empty: they wait in the job's stream for `skitter load`
+    out: str = ""  # an output's name, or a file; empty: items wait for `skitter load`
     priority: int = 0
+
+    @property
+    def place(self) -> str:
+        return self.out
 
     def check(self) -> None:
         Pace.check(self)
+        check_out(self.out)
         check_job_name(self.job)
         check_priority(self.priority)
 
@@ -104,8 +120,13 @@ class CrawlOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     obey_robots: bool = True
     lease_s: float = LEASE_S
 
+    @property
+    def place(self) -> str:
+        return self.out
+
     def check(self) -> None:
         Options.check(self)
+        check_out(self.out)
         check_pumps(self.pumps)
         check_number("lease_s", self.lease_s, low=1, high=3600)
         if self.job:
@@ -114,7 +135,7 @@ class CrawlOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 def check_pumps(pumps: int | None) -> None:
     if pumps is not None:
-        check_number("pumps", pumps, low=1, high=1000, whole=True)
+        check_number("pumps", pumps, low=1, high=MOST_PUMPS, whole=True)
 
 
 def check_pages(urls: Any) -> None:

@@ -115,6 +115,7 @@ async def _work(office: Office, desk: Desk, message: Message) -> None:
             grace_s=GRACE_S,
             for_s=PUMP_S,
             keep_alive=lingers,
+            stuck_s=office.settings.stuck_s,
             kind="celery",
             watch_signals=False,  # Celery minds them
         )

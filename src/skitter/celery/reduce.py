@@ -131,6 +131,7 @@ async def _claim(
     charge = await read_charge(server, job)
     if charge is None:
         return None
+    office.rights_of(charge)  # or NotAllowed: it runs code
     try:
         frontier = await office.frontier(job)
         turn, value = await claim_finale(frontier, claim, ttl_s=HOLD_S)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from celery import Task
 from celery.exceptions import Ignore
 from celery.states import READY_STATES
+from celery.utils import uuid
 from kombu.exceptions import EncodeError, OperationalError
 
 from skitter.celery import intake, pump, reduce
+from skitter.celery.allowed import check_rights
 from skitter.celery.backend import QUEUED, known_of
 from skitter.celery.care import look_after_all, note_room
 from skitter.celery.config import HARD_LIMIT_S, SOFT_LIMIT_S
 from skitter.celery.lifecycle import minding_sigterm
+from skitter.celery.messages import masked, permitted, sign_message
 from skitter.celery.office import office_of
 from skitter.celery.options import (
     CrawlOptions,
     ManyOptions,
     MapOptions,
+    Options,
     ScrapeOptions,
     check_pages,
     check_times,
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 
     from skitter.frontier.frontier import Frontier
 
+Kind = TypeVar("Kind", bound=Options)
+
 
 class Checked(Task):  # type: ignore[misc]  # Celery has no types
     """A task whose arguments are checked at the caller: a mistake is told there, in a sentence, and
@@ -41,15 +47,20 @@ class Checked(Task):  # type: ignore[misc]  # Celery has no types
 
     abstract = True
 
-    def apply_async(self, args: Any = None, kwargs: Any = None, *rest: Any, **options: Any) -> Any:
+    def apply_async(
+        self, args: Any = None, kwargs: Any = None, task_id: Any = None, *rest: Any, **options: Any
+    ) -> Any:
         given = dict(kwargs or {})
         if "priority" in options:  # the frontier's: brokers disagree on which end comes first
             given["priority"] = options.pop("priority")
         self._check_all(args or (), given, options)
-        queue = office_of(self.app).settings.queues.http
-        options = destination(self.app, self.name, queue) | options
+        office, task_id = office_of(self.app), task_id or uuid()
+        options = destination(self.app, self.name, office.settings.queues.http) | options
+        if given.get("headers"):  # cookies, tokens: not for Flower
+            options["kwargsrepr"] = repr(masked(given))
         try:
-            return super().apply_async(args, given, *rest, **options)
+            options |= sign_message(office, self.name, [task_id, args or (), given], options)
+            return super().apply_async(args, given, task_id, *rest, **options)
         except EncodeError as error:
             raise UsageError(f"{self.name} cannot send this as JSON: {error}") from None
         except OperationalError as error:
@@ -80,6 +91,14 @@ class Checked(Task):  # type: ignore[misc]  # Celery has no types
     def check(self, *args: Any, **kwargs: Any) -> None:
         """Raise UsageError for what the task could not work on."""
 
+    def check_options(self, kind: type[Kind], given: dict[str, Any]) -> Kind:
+        """Where a worker sends the next task of a chain, it loads only what it may."""
+        office, wanted = office_of(self.app), kind.read(given)
+        if office.in_worker:
+            check_rights(wanted.spider, wanted.place, office.settings, signed=False)
+        wanted.check()
+        return wanted
+
 
 def is_call(task: Any) -> bool:
     """Whether it is called like a function, and not run by a worker."""
@@ -91,7 +110,7 @@ class Scrape(Checked):
 
     def check(self, url: Any, **options: Any) -> None:
         check_pages([url])
-        ScrapeOptions.of(options)
+        self.check_options(ScrapeOptions, options)
 
 
 def scrape(self: Any, url: str, **options: Any) -> None:
@@ -100,11 +119,15 @@ def scrape(self: Any, url: str, **options: Any) -> None:
     It waits for its turn at its host among all pages of the cluster, is retried three times, and
     then fails with ScrapeFailed.
     """
-    wanted = ScrapeOptions.of(options)
-    office, charge = office_of(self.app), intake.service_charge(wanted)
+    wanted = permitted(self, ScrapeOptions, options)
+    self.request.kwargs = masked(options)  # what is kept with the result
+    office = office_of(self.app)
+    charge = office.sign(intake.service_charge(wanted))
     frontier = office.run(intake.open_pages(office, charge))
+    context = intake.context_of(self.request)
+    ticket = intake.waiting_task(office, charge.job, wanted, context)
     _queue(self, frontier, {"url": url})
-    request = intake.request_of(url, wanted, intake.context_of(self.request))
+    request = intake.request_of(url, wanted, ticket)
     office.run(intake.hand_over_one(office, frontier, charge, request))
     raise Ignore  # its end comes with the page: see deliver.py
 
@@ -140,26 +163,27 @@ class ScrapeMany(Checked):
 
     def check(self, urls: Any, **options: Any) -> None:
         check_pages(urls)
-        ManyOptions.of(options)
+        self.check_options(ManyOptions, options)
 
 
 def scrape_many(self: Any, urls: list[str], **options: Any) -> intake.HandedOver:
     """Fire and forget: each page once, its items into `out`, or into the job's item stream."""
-    office = office_of(self.app)
-    return office.run(intake.hand_over_many(office, urls, ManyOptions.of(options)))
+    office, wanted = office_of(self.app), permitted(self, ManyOptions, options)
+    return office.run(intake.hand_over_many(office, urls, wanted))
 
 
 class Crawl(Checked):
     abstract = True
 
     def check(self, spider: Any, **options: Any) -> None:
-        CrawlOptions.of({"spider": spider, **options})
+        self.check_options(CrawlOptions, {"spider": spider, **options})
 
 
 def crawl(self: Any, spider: str, **options: Any) -> intake.HandedOver:
     """A whole crawl of a spider, from its seeds. `status(job)` tells how it goes."""
+    wanted = permitted(self, CrawlOptions, {"spider": spider, **options})
     office = office_of(self.app)
-    return office.run(intake.begin_crawl(office, CrawlOptions.of({"spider": spider, **options})))
+    return office.run(intake.begin_crawl(office, wanted))
 
 
 class MapReduce(Checked):
@@ -167,7 +191,7 @@ class MapReduce(Checked):
 
     def check(self, urls: Any, reducer: Any, **options: Any) -> None:
         check_pages(urls)
-        MapOptions.of(options)
+        self.check_options(MapOptions, options)
         if not urls:
             raise UsageError("map_reduce without URLs: there is nothing to reduce.")
 
@@ -176,9 +200,10 @@ def map_reduce(self: Any, urls: list[str], reducer: dict[str, Any], **options: A
     """Begin a map_reduce; its end comes with the reducer's."""
     context = intake.context_of(self.request)
     context.pop("args")  # all those URLs
-    wanted = MapOptions.of(options)
-    charge = reduce.charge_of(context, reducer, wanted)
+    wanted = permitted(self, MapOptions, options)
     office = office_of(self.app)
+    charge = office.sign(reduce.charge_of(context, reducer, wanted))
+    office.rights_of(charge)  # without a secret nobody would run its reducer
     frontier = office.run(intake.open_pages(office, charge, wanted))
     _queue(self, frontier, {})
     office.run(reduce.begin(office, frontier, charge, urls))

@@ -67,8 +67,8 @@ async def _load(office: Office, desk: Desk, stop: asyncio.Event) -> None:
         async def open_it() -> Sink:
             charge = desk.charge
             if charge.kind == "scrape":
-                return ResultSink(office.app, charge)
-            return await stack.enter_async_context(open_sink(charge.out, job=charge.job))
+                return ResultSink(office, charge)
+            return await stack.enter_async_context(open_sink(desk.rights.out, job=charge.job))
 
         try:
             sink = await insist(open_it)

@@ -14,6 +14,7 @@ import typer
 
 from skitter.cli.common import Directory, Redis, settings
 from skitter.cli.output import tell
+from skitter.errors import BadOption, UsageError
 from skitter.fleet.supervisor import Supervisor
 from skitter.redact import redact
 from skitter.valkey import hold
@@ -33,34 +34,74 @@ def celery(
     words: Annotated[
         list[str], typer.Argument(metavar="COMMAND...", help="worker -c 4, inspect active, flower")
     ],
+    spiders: Annotated[
+        list[str] | None,
+        typer.Option("--spiders", help="What a worker may run: 'spiders/*.py', shop.spiders."),
+    ] = None,
+    output: Annotated[
+        list[str] | None,
+        typer.Option("--output", metavar="NAME=DSN", help="Where out='NAME' puts items."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option("--allow-host", help="A private host that may be fetched.")
+    ] = None,
     redis: Redis = None,
     directory: Directory = None,
 ) -> None:
     """Celery's own command line on Skitter's app: `skitter celery worker -c 4`.
 
     The embedded server runs as long as this does; otherwise it is the same as
-    `celery -A skitter.celery COMMAND` with SKITTER_REDIS_URL set.
+    `celery -A skitter.celery COMMAND` with SKITTER_REDIS_URL set. Whoever has the same
+    SKITTER_SECRET may name any spider; for all others, say which ones a worker runs.
     """
     where = settings(redis, directory)
-    from skitter.celery.command import run_command
+    from skitter.celery.command import check_words, find_frontier, run_command
 
+    check_words(words)
+    os.environ["SKITTER_DIR"] = str(where.directory.absolute())
+    if where.redis_url is not None:
+        os.environ["SKITTER_REDIS_URL"] = where.redis_url
+    os.environ |= _allowed(spiders or [], output or [], allow_host or [])
     with ExitStack() as stack:
-        if where.redis_url is None:
-            stack.enter_context(hold(where.directory, progress=tell))
-            os.environ["SKITTER_DIR"] = str(where.directory.absolute())
+        found = find_frontier()
+        if found.redis_url is None:
+            stack.enter_context(hold(found.directory, progress=tell))
         else:
-            os.environ["SKITTER_REDIS_URL"] = where.redis_url
-            tell(f"on {redact(where.redis_url)}")
+            tell(f"on {redact(found.redis_url)}")
         code = run_command(words)
     raise typer.Exit(code)
+
+
+def _allowed(spiders: list[str], outputs: list[str], hosts: list[str]) -> dict[str, str]:
+    """As the app reads them from the environment; its processes have that from us."""
+    named = {}
+    for one in outputs:
+        name, equals, dsn = one.partition("=")
+        if not (equals and dsn and name.replace("-", "_").isidentifier()):
+            raise BadOption("--output", name, "NAME=DSN, as warehouse=postgresql://...")
+        named[f"SKITTER_OUTPUT_{name.replace('-', '_').upper()}"] = dsn
+    for variable, values in (("SKITTER_SPIDERS", spiders), ("SKITTER_ALLOW_HOSTS", hosts)):
+        if values:
+            named[variable] = ",".join([*filter(None, [os.environ.get(variable)]), *values])
+    return named
 
 
 def with_pumps(supervisor: Supervisor, plan: Plan) -> Supervisor:
     """The same crawl, fetched by Celery workers."""
     from skitter.celery import make_app
     from skitter.celery.charges import Charge
-    from skitter.celery.engine import Pumping
+    from skitter.celery.engine import UNSIGNED, Pumping
+    from skitter.celery.office import office_of
 
+    app = make_app(plan.where)
+    office = office_of(app)
+    if office.where.redis_url != plan.where.redis_url:
+        raise UsageError(
+            "Celery's broker is on another server than this crawl: set SKITTER_REDIS_URL to the "
+            "server that the workers use."
+        )
+    if office.secret is None:
+        tell(UNSIGNED)
     charge = Charge(
         job=supervisor.frontier.job,
         target=_everywhere(plan.target),
@@ -78,8 +119,8 @@ def with_pumps(supervisor: Supervisor, plan: Plan) -> Supervisor:
         output=supervisor.output,
         on_output=supervisor.on_output,
         keep_alive=plan.keep_alive,
-        app=make_app(plan.where),
-        charge=charge,
+        app=app,
+        charge=office.sign(charge),
         tell=tell,
     )
 

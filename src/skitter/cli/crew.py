@@ -24,7 +24,14 @@ from skitter.cli.output import emit_json, emit_line, out, say, tell
 from skitter.cli.watcher import LOG_PAGE, Watcher
 from skitter.errors import BadOption, SkitterError
 from skitter.frontier.connection import Server
-from skitter.frontier.crew import FETCHING, Event, crew, read_log, wanted_workers
+from skitter.frontier.crew import (
+    FETCHING,
+    MOST_WORKERS,
+    Event,
+    crew,
+    read_log,
+    wanted_workers,
+)
 from skitter.frontier.frontier import Frontier
 from skitter.worker.pulse import cancel_all
 
@@ -240,7 +247,6 @@ def _keys(leave: asyncio.Event) -> Iterator[None]:
 # --- scale ----------------------------------------------------------------------------------------
 
 AUTO = 0  # how the server remembers it; skitter.fleet.plan
-MOST = 1000
 
 
 def scale(
@@ -289,8 +295,8 @@ def _parse_wish(text: str) -> int:
         return AUTO
     if text == "0":
         raise BadOption("workers", text, "at least 1; `skitter pause JOB` stops them all")
-    if not text.isdecimal() or not 1 <= int(text) <= MOST:
-        raise BadOption("workers", text, f"a number from 1 to {MOST:,}, or auto")
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_WORKERS:
+        raise BadOption("workers", text, f"a number from 1 to {MOST_WORKERS:,}, or auto")
     return int(text)
 
 

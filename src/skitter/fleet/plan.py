@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 #: A worker is worth starting for so many requests that may be fetched.
 REQUESTS_PER_WORKER = 100
+#: Whoever can write to the server can wish; more processes than this would end the machine.
+LEAST_MOST, PER_CORE = 32, 8
 BUSY, IDLE = 0.9, 0.5  # share of the machine's CPU time
 
 
@@ -16,6 +18,11 @@ class Load:
     cores: int
     waiting: int  # requests pending, delayed or leased
     cpu_share: float  # 0 to 1, of the whole machine
+
+
+def bounded_wish(wish: int | None, cores: int) -> int | None:
+    """A wish that came from the server, as far as this machine can bear it."""
+    return None if wish is None else min(wish, max(LEAST_MOST, PER_CORE * cores))
 
 
 def wanted_processes(wish: int | None, current: int, load: Load) -> int:

@@ -20,7 +20,7 @@ from skitter.errors import (
     SkitterError,
     UsageError,
 )
-from skitter.fleet.plan import USAGE, Load, cannot_begin, wanted_processes
+from skitter.fleet.plan import USAGE, Load, bounded_wish, cannot_begin, wanted_processes
 from skitter.fleet.process import Child, Death
 from skitter.frontier.connection import can_write
 from skitter.frontier.crew import heartbeats, log, server_time, wanted_workers, was_heard
@@ -149,7 +149,7 @@ class Supervisor:
         if stats is None:
             return False
         self._in_flight = stats.leased
-        wish = await wanted_workers(self.frontier)
+        wish = bounded_wish(await wanted_workers(self.frontier), os.cpu_count() or 1)
         over = self._is_over(stats)
         if not over:
             await self._follow_plan(self.workers if wish is None else wish, stats)

@@ -18,6 +18,8 @@ END_OF_TIME_S = 253_402_300_799.0  # the last second of the year 9999: an id may
 EVENTS_LATELY = 1000
 #: A worker that has not been heard of for so long is gone.
 SILENCE_S = 15.0
+#: More than anybody wants: whatever the server says.
+MOST_WORKERS = 1000
 
 
 #: Kinds of heartbeats that fetch pages.
@@ -139,7 +141,7 @@ def _text(fields: dict[bytes, bytes], name: bytes) -> str:
 
 
 async def wanted_workers(frontier: Frontier) -> int | None:
-    """How many processes the operator wants; None: nobody said."""
+    """How many processes the operator wants; None: nobody said, or nothing that makes sense."""
     shard = frontier.shards[0]
-    raw = await shard.server.command("HGET", shard.keys.key("control"), "workers")
-    return int(raw) if raw else None
+    raw = await shard.server.command("HGET", shard.keys.key("control"), "workers") or b""
+    return min(int(raw), MOST_WORKERS) if raw.isdigit() and len(raw) < 16 else None

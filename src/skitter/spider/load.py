@@ -28,8 +28,8 @@ def load_spider(target: str | Path) -> Spider:
 
 def import_target(target: str | Path) -> tuple[ModuleType, str, str | None]:
     """The module that the target names, what it is called, and the name in it."""
-    where, name = _split(str(target))
-    module = _import_file(Path(where)) if _is_file(where) else _import_module(where)
+    where, name = split_target(str(target))
+    module = _import_file(Path(where)) if names_a_file(where) else _import_module(where)
     return module, where, name
 
 
@@ -43,7 +43,7 @@ def find_in(module: ModuleType, name: str | None) -> object:
     return None if name is None else getattr(module, name, None)
 
 
-def _split(target: str) -> tuple[str, str | None]:
+def split_target(target: str) -> tuple[str, str | None]:
     where, colon, name = target.rpartition(":")
     if not colon or "/" in name:
         return target, None
@@ -52,7 +52,7 @@ def _split(target: str) -> tuple[str, str | None]:
     return where, name
 
 
-def _is_file(where: str) -> bool:
+def names_a_file(where: str) -> bool:
     return where.endswith(".py") or "/" in where or Path(where).exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import sys
 import time
 from contextlib import asynccontextmanager
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 SPIDER = "skitter.bench.crawl.titles"
+SECRET = secrets.token_hex(32)
 LEAST_RATIO = 10.0
 START_S, LIMIT_S = 30.0, 120.0
 
@@ -82,7 +84,7 @@ async def _celery_worker(ground: Ground) -> AsyncIterator[None]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *words,
-        env=os.environ | {"SKITTER_REDIS_URL": f"unix://{ground.socket}"},
+        env=os.environ | {"SKITTER_REDIS_URL": f"unix://{ground.socket}", "SKITTER_SECRET": SECRET},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
@@ -99,14 +101,17 @@ async def _celery_worker(ground: Ground) -> AsyncIterator[None]:
 
 
 async def _send_pumps(ground: Ground, frontier: Frontier, seed: str) -> None:
-    from skitter.celery import make_app
+    from skitter.celery import CelerySettings, make_app
     from skitter.celery.care import send_pumps
     from skitter.celery.charges import Charge, take_charge
     from skitter.celery.office import office_of
 
-    app = make_app(Settings(redis_url=f"unix://{ground.socket}"))
+    where = Settings(redis_url=f"unix://{ground.socket}")
+    app = make_app(CelerySettings(where=where, secret=SECRET))
     allowed = (urlsplit(seed).netloc,)
-    charge = Charge(job=JOB, target=SPIDER, pumps=PROCESSES, allow=allowed)
+    charge = office_of(app).sign(
+        Charge(job=JOB, target=SPIDER, pumps=PROCESSES, allow=allowed)
+    )
     await take_charge(ground.server, charge)
     await send_pumps(office_of(app), frontier, charge, await frontier.stats())
     app.close()

@@ -1,0 +1,189 @@
+"""What a worker may run without a signature, and where its frontier is. Pure."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from skitter.celery import CelerySettings
+from skitter.celery.allowed import check_rights, is_named, rights_of
+from skitter.celery.charges import Charge
+from skitter.celery.lifecycle import check_pool
+from skitter.celery.place import place_of
+from skitter.errors import NotAllowed, UsageError
+from skitter.settings import Settings
+from skitter.valkey import EmbeddedServer
+
+HERE = Settings(redis_url="redis://h")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "spiders" / "deep").mkdir(parents=True)
+    for name in ("spiders/books.py", "spiders/deep/more.py", "evil.py"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "link.py").symlink_to(tmp_path / "evil.py")
+    (tmp_path / "way").symlink_to(tmp_path / "spiders")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("target", "patterns", "named"),
+    [
+        ("spiders/books.py", ("spiders/*.py",), True),
+        ("spiders/books.py:books", ("spiders/*.py",), True),
+        ("way/books.py", ("spiders/*.py",), True),  # the same file
+        ("spiders/../evil.py", ("spiders/*.py",), False),
+        ("spiders/deep/more.py", ("spiders/*.py",), False),
+        ("spiders/deep/more.py", ("spiders/**/*.py",), True),
+        ("evil.py", ("link.py",), True),  # the operator's own link
+        ("spiders/books.py:books", ("spiders/books.py:books",), True),
+        ("spiders/books.py:other", ("spiders/books.py:books",), False),
+        ("spiders/books.py", ("spiders/books.py:books",), False),
+        ("shop.spiders:books", ("shop.spiders",), True),
+        ("shop.spiders", ("shop.spiders",), True),
+        ("shop.spiders.deep:x", ("shop.spiders",), False),
+        ("shop.spiders.deep:x", ("shop.*",), True),
+        ("evil.py", ("*",), False),  # modules, and no files
+        ("shop", ("*",), True),
+        ("spiders/books.py", ("*",), False),
+        ("os:system", ("shop.*",), False),
+        ("nowhere.py", ("nowhere.py",), False),
+        ("evil.py", (), False),
+    ],
+)
+def test_spiders_are_named_by_their_real_place_or_their_module(folder, target, patterns, named):
+    assert is_named(target, patterns) is named
+
+
+def test_a_file_by_its_whole_path_is_the_same_file(folder):
+    assert is_named(str(folder / "spiders" / "books.py"), ("spiders/*.py",))
+    assert is_named("spiders/books.py", (str(folder / "spiders" / "*.py"),))
+
+
+def settings(**options: Any) -> CelerySettings:
+    return CelerySettings(where=HERE, spiders=(), **options)
+
+
+def test_what_is_not_named_needs_a_signature():
+    with pytest.raises(NotAllowed, match=r"--spiders evil\.py.*SKITTER_SECRET"):
+        check_rights("evil.py", "", settings(), signed=False)
+
+    assert check_rights("evil.py", "", settings(), signed=True) == ""
+    assert check_rights("", "", settings(), signed=False) == ""
+
+
+def test_an_output_is_found_by_its_name():
+    known = settings(outputs={"Ware-House": "postgresql://u:pw@h/db"})
+
+    assert "pw" not in repr(known)
+    assert check_rights("", "ware_house", known, signed=False) == "postgresql://u:pw@h/db"
+    assert check_rights("", "WARE-house", known, signed=False) == "postgresql://u:pw@h/db"
+    assert check_rights("", "pages.db", known, signed=True) == "pages.db"
+    for out, signed in (("pages.db", False), ("other", False), ("other", True)):
+        with pytest.raises(NotAllowed, match="SKITTER_OUTPUT_NAME"):
+            check_rights("", out, known, signed=signed)
+    for signed in (False, True):
+        with pytest.raises(UsageError) as caught:
+            check_rights("", "postgresql://u:pw@h/db", settings(), signed=signed)
+        assert "pw" not in str(caught.value)
+
+
+def test_outputs_and_spiders_come_from_the_environment(monkeypatch):
+    monkeypatch.setenv("SKITTER_OUTPUT_WAREHOUSE", "items.db")
+    monkeypatch.setenv("SKITTER_SPIDERS", "spiders/*.py, shop.spiders")
+
+    found = CelerySettings()
+
+    assert found.outputs == {"warehouse": "items.db"}
+    assert found.spiders == ("spiders/*.py", "shop.spiders")
+
+
+def test_hosts_and_robots_txt_count_only_with_a_signature():
+    charge = Charge(job="j", allow=("10.0.0.1",), obey_robots=False)
+    own = settings(allow_hosts=frozenset({"intranet"}))
+
+    signed, not_signed = (rights_of(charge, own, signed=one) for one in (True, False))
+
+    assert (sorted(signed.hosts), signed.obey_robots) == (["10.0.0.1", "intranet"], False)
+    assert (sorted(not_signed.hosts), not_signed.obey_robots) == (["intranet"], True)
+
+
+def test_a_reducer_needs_a_signature():
+    with pytest.raises(NotAllowed, match="SKITTER_SECRET"):
+        rights_of(Charge(job="j", reducer={"task": "t"}), settings(), signed=False)
+
+
+# --- where the frontier is -----------------------------------------------------------------------
+
+
+def conf(url: str | list[str] | None, **options: Any) -> Any:
+    options = {"broker_transport_options": {}, "broker_use_ssl": None} | options
+    return SimpleNamespace(broker_url=url, broker_write_url=url, **options)
+
+
+@pytest.mark.parametrize(
+    ("broker", "options", "frontier"),
+    [
+        ("redis://h:6380/3", {}, "redis://h:6380/3"),
+        ("redis://:p%2Fw@h", {}, "redis://:p%2Fw@h"),
+        ("rediss://h/0?ssl_cert_reqs=CERT_NONE", {}, "rediss://h/0?ssl_cert_reqs=none"),
+        ("redis+socket:///run/r.sock?virtual_host=4", {}, "unix:///run/r.sock?db=4"),
+        ("redis+socket://:pw@/run/r.sock", {}, "unix://:pw@/run/r.sock?db=0"),
+        (
+            "sentinel://:pw@a:26379;sentinel://b:26380/2",
+            {"master_name": "main"},
+            "redis+sentinel://:pw@a:26379,b:26380/main/2",
+        ),
+        ("sentinel://a:26379", {"master_name": "main"}, "redis+sentinel://a:26379/main/0"),
+    ],
+)
+def test_the_frontier_is_on_the_broker_if_nobody_said_otherwise(broker, options, frontier):
+    where = place_of(
+        CelerySettings(where=Settings()), conf(broker, broker_transport_options=options)
+    )
+
+    assert where.redis_url == frontier
+
+
+@pytest.mark.parametrize(
+    ("broker", "options"),
+    [
+        ("amqp://user:pw@h//", {}),
+        (None, {}),
+        ("sqs://", {}),
+        ("memory://", {}),
+        ("redis://a;redis://b", {}),
+        (["redis://a", "redis://b"], {}),
+        ("redis://h/x", {}),
+        ("sentinel://a:1", {}),
+        ("sentinel://a:1", {"master_name": "m", "sentinel_kwargs": {"password": "x"}}),
+    ],
+)
+def test_a_broker_that_has_no_room_for_it_asks_for_a_server(broker, options):
+    with pytest.raises(UsageError, match="SKITTER_REDIS_URL") as caught:
+        place_of(CelerySettings(where=Settings()), conf(broker, broker_transport_options=options))
+
+    assert "pw" not in str(caught.value)
+
+
+def test_what_the_settings_name_comes_first(tmp_path):
+    socket = EmbeddedServer(directory=tmp_path).socket
+    embedded = Settings(directory=tmp_path)
+
+    assert place_of(CelerySettings(where=HERE), conf("amqp://h")) == HERE
+    beside_it = conf(f"redis+socket://{socket}?virtual_host=1")
+    assert place_of(CelerySettings(where=embedded), beside_it) == embedded
+
+
+@pytest.mark.parametrize(
+    "pool",
+    ["gevent", "eventlet", "celery.concurrency.gevent:TaskPool", "celery.concurrency.gevent"],
+)
+def test_pools_with_an_event_loop_of_their_own_are_refused(pool):
+    with pytest.raises(UsageError, match="-P threads"):
+        check_pool(pool)
+    check_pool("prefork")

@@ -1,0 +1,144 @@
+"""The shared secret: where it is found, and what a signature is good for."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import msgspec
+import pytest
+
+from skitter.celery.charges import Charge, is_signed, open_charge, signed
+from skitter.celery.secret import Secret, find_secret, secret_in_environment
+from skitter.errors import BadOption, DirectoryUnusable
+from skitter.settings import Settings
+
+OURS, THEIRS = Secret(b"ours" * 8), Secret(b"theirs" * 8)
+
+
+def test_the_embedded_server_has_a_secret_that_only_its_user_can_read(tmp_path):
+    where = Settings(directory=tmp_path / ".skitter")
+
+    first, again = find_secret(None, where), find_secret(None, where)
+
+    assert first is not None
+    assert first == again
+    assert len(first.key) == 64
+    assert stat.S_IMODE((tmp_path / ".skitter" / "secret").stat().st_mode) == 0o600
+    assert [one.name for one in (tmp_path / ".skitter").glob(".secret*")] == []
+    assert repr(first.key)[2:-1] not in repr(first)
+
+
+def test_a_server_elsewhere_has_none_but_the_one_that_is_given(tmp_path):
+    where = Settings(redis_url="redis://elsewhere", directory=tmp_path / ".skitter")
+
+    assert find_secret(None, where) is None
+    assert find_secret("x" * 32, where) == Secret(b"x" * 32)
+    assert not (tmp_path / ".skitter").exists()
+
+
+def test_a_planted_secret_is_refused(tmp_path):
+    (tmp_path / "elsewhere").write_text("known to somebody else")
+    (tmp_path / "elsewhere").chmod(0o600)
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / "secret").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open" / "secret").write_text("known to everybody else")
+    (tmp_path / "open" / "secret").chmod(0o644)
+    (tmp_path / "short").mkdir()
+    (tmp_path / "short" / "secret").touch(mode=0o600)
+
+    for name, words in (("link", "is a link"), ("open", "mode 644"), ("short", "too short")):
+        with pytest.raises(DirectoryUnusable, match=words):  # and not obeyed
+            find_secret(None, Settings(directory=tmp_path / name))
+
+
+def test_many_processes_make_one_secret(tmp_path):
+    """All at once, in a directory that nobody has made."""
+    where = Settings(directory=tmp_path / ".skitter")
+    readers = []
+    for _ in range(8):
+        reading, writing = os.pipe()
+        if not (pid := os.fork()):
+            found = find_secret(None, where)
+            os.write(writing, found.key if found else b"none")
+            os._exit(0)
+        os.close(writing)
+        readers.append((pid, reading))
+    keys = set()
+    for pid, reading in readers:
+        keys.add(os.read(reading, 100))
+        os.close(reading)
+        os.waitpid(pid, 0)
+
+    assert len(keys) == 1
+    assert len(keys.pop()) == 64
+
+
+def test_a_secret_that_could_be_guessed_is_refused_and_not_shown(monkeypatch):
+    monkeypatch.setenv("SKITTER_SECRET", "hunter2")
+
+    with pytest.raises(BadOption, match="at least 16 characters") as caught:
+        secret_in_environment()
+
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_signature_holds_for_one_job_and_one_content():
+    charge = signed(Charge(job="books", target="books.py", allow=("10.0.0.1",)), OURS)
+    travelled = open_charge("books", msgspec.json.encode(charge))
+
+    assert travelled is not None
+    assert is_signed(travelled, OURS)
+    assert not is_signed(travelled, THEIRS)
+    assert not is_signed(travelled, None)
+    for changes in (
+        {"job": "other"},
+        {"target": "evil.py"},
+        {"allow": ("169.254.169.254",)},
+        {"out": "evil.db"},
+        {"obey_robots": False},
+        {"reducer": {"task": "evil"}},
+        {"mark": "another"},
+        {"signature": ""},
+        {"signature": "é\ud800"},
+        {"signature": charge.signature.upper()},
+    ):
+        assert not is_signed(msgspec.structs.replace(charge, **changes), OURS), changes
+
+
+def test_parts_of_what_is_signed_cannot_be_shifted():
+    signature = OURS.sign("charge", "ab", "c")
+
+    assert OURS.has_signed(signature, "charge", "ab", "c")
+    for words in (("charge", "a", "bc"), ("message", "ab", "c"), ("chargea", "b", "c")):
+        assert not OURS.has_signed(signature, *words)
+    assert not OURS.has_signed(None, "charge", "ab", "c")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pumps": 10_000_000},
+        {"pumps": -1},
+        {"concurrency": 0},
+        {"concurrency": 10**9},
+        {"lease_s": 0.0},
+        {"lease_s": 1e300},
+        {"job": "other"},
+        {"job": "no {name}"},
+        {"allow": ["h"] * 2000},
+        {"kind": "shell"},
+        {"target": 5},
+        {"context": {"id": "x" * 2**21}},
+    ],
+)
+def test_a_charge_out_of_bounds_is_nobody_s(changes):
+    raw = msgspec.json.encode({"job": "books", "target": "books.py"} | changes)
+
+    assert open_charge("books", raw) is None
+
+
+@pytest.mark.parametrize("raw", [b"", b"nonsense", b"[]", b"\xff", b'{"job": "books"'])
+def test_what_is_no_charge_is_nobody_s(raw):
+    assert open_charge("books", raw) is None
