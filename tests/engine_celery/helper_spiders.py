@@ -57,7 +57,8 @@ blocking = Spider("blocking", politeness=Politeness(delay_s=0, max_in_flight=100
 
 @blocking.page
 async def block(page: Page):
-    time.sleep(float(os.environ.get("BLOCK_S", "1")))  # noqa: ASYNC251
+    if os.environ.get("BLOCK_ON", "") in page.url:
+        time.sleep(float(os.environ.get("BLOCK_S", "1")))  # noqa: ASYNC251
     yield {"url": page.url}
 
 

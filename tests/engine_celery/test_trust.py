@@ -192,7 +192,9 @@ def test_a_message_that_nobody_signed_loads_no_file_and_opens_no_output(busy, ev
 
 
 def test_the_signature_of_a_message_holds_for_no_other(busy, evil):
-    own = office_of(busy.app).secret.sign("message", "skitter.crawl", ["id-1", [TITLES], {}])
+    secret = office_of(busy.app).secret
+    assert secret is not None
+    own = secret.sign("message", "skitter.crawl", ["id-1", [TITLES], {}])
 
     right = send(busy, "skitter.crawl", TITLES, task_id="id-1", headers={"skitter_signature": own})
     wrong = [
@@ -280,7 +282,8 @@ def everything(station) -> str:
     """What broker, result backend and frontier hold, of strings, lists and hashes."""
 
     async def dump() -> str:
-        server, found = await office_of(station.app).server(), []
+        server = await office_of(station.app).server()
+        found: list[Any] = []
         for database in (0, 1, 2):
             client = server.client.__class__.from_url(
                 f"{EmbeddedServer(directory=station.folder / '.s').url}?db={database}"
