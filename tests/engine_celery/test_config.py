@@ -40,6 +40,7 @@ def test_broker_and_results_stand_beside_the_frontier(where, broker, results):
 
 def test_the_embedded_server_is_reached_by_its_socket_with_its_password(tmp_path):
     (tmp_path / "valkey.conf").write_text('requirepass "p/w"\n')
+    (tmp_path / "valkey.conf").chmod(0o600)
 
     url = beside(Settings(directory=tmp_path), 1, "SKITTER_BROKER_URL")
 

@@ -109,9 +109,7 @@ async def _send_pumps(ground: Ground, frontier: Frontier, seed: str) -> None:
     where = Settings(redis_url=f"unix://{ground.socket}")
     app = make_app(CelerySettings(where=where, secret=SECRET))
     allowed = (urlsplit(seed).netloc,)
-    charge = office_of(app).sign(
-        Charge(job=JOB, target=SPIDER, pumps=PROCESSES, allow=allowed)
-    )
+    charge = office_of(app).sign(Charge(job=JOB, target=SPIDER, pumps=PROCESSES, allow=allowed))
     await take_charge(ground.server, charge)
     await send_pumps(office_of(app), frontier, charge, await frontier.stats())
     app.close()
