@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.fleet.plan import Load, restart_after_s, wanted_processes
+from skitter.fleet.plan import Load, bounded_wish, restart_after_s, wanted_processes
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,11 @@ def test_a_process_that_keeps_dying_is_started_ever_more_slowly():
     assert pauses[0] == 0
     assert pauses == sorted(pauses)
     assert pauses[-1] == 30
+
+
+@pytest.mark.parametrize(
+    ("wish", "cores", "wanted"),
+    [(None, 4, None), (0, 4, 0), (20, 1, 20), (10_000_000, 1, 32), (10_000_000, 16, 128)],
+)
+def test_a_wish_from_the_server_is_bounded_by_what_the_machine_can_bear(wish, cores, wanted):
+    assert bounded_wish(wish, cores) == wanted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ import pytest
 
 from chaos.rig import PrivateServer, until
 from skitter.errors import UsageError
-from skitter.fleet.plan import cannot_begin
+from skitter.fleet.plan import bounded_wish, cannot_begin
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.connection import connect
 from skitter.frontier.crew import read_log
@@ -151,3 +152,26 @@ async def test_an_outage_is_told_once_and_so_is_its_end():
         server.close()
 
     assert [said[0].endswith(" Waiting."), said[1]] == [True, "The server is back."]
+
+
+async def test_whoever_writes_to_the_server_cannot_have_ten_million_processes(busy):
+    """Nor stop the supervisor with a wish that is no number: it keeps to its own."""
+    shard = busy.shards[0]
+    supervisor = make(busy, [], worker_command=["sleep", "600"], workers=2)
+    most = bounded_wish(10_000_000, os.cpu_count() or 1)
+    seen: list[int] = []
+
+    async def note(_, workers: int) -> None:
+        seen.append(workers)
+
+    supervisor.on_tick = note
+    async with running(supervisor):
+        for wish, expected in ((b"10000000", most), (b"9" * 5000, 2), (b"-7", 2), (b"1e9", 2)):
+            await shard.server.command("HSET", shard.keys.key("control"), "workers", wish)
+            seen.clear()
+
+            def follows(wanted: int | None = expected) -> bool:
+                return len(seen) > 3 and seen[-1] == wanted
+
+            await until(follows, what="it follows")
+            assert max(seen) <= (most or 0)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from skitter.errors import BadOption, JobDamaged
+from skitter.errors import BadOption, JobDamaged, shorten
 from skitter.frontier.scan import scan_names
 from skitter.frontier.wire import ms, side_by_side
 from skitter.model import State
@@ -102,12 +103,22 @@ def options_of(job: str, control: Mapping[str, str], *, lenient: bool = False) -
     stored: dict[str, float] = {}
     for name, value in control.items():
         try:
-            stored[name] = float(value)
+            stored[name] = _finite(value)
         except ValueError:
             if name != "state" and not lenient:
-                what = f"{name} is {value!r}, which is no number"
+                what = f"{name} is {shorten(repr(value))}, which is no number"
                 raise JobDamaged(job, what) from None
-    return _from_fields(stored)
+    try:
+        return _from_fields(stored)
+    except BadOption as error:
+        raise JobDamaged(job, str(error).rstrip(".")) from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError
+    return number
 
 
 def has_options(control: Mapping[str, str], options: JobOptions) -> bool:
