@@ -7,7 +7,7 @@ errors below; a link that leads nowhere becomes a request that the scope refuses
     PageError (SkitterError)
     ├── NoMatch          css_first found nothing, and no default was given
     ├── NoLink           a node without href, or nothing that could be a link
-    ├── TooDeep          elements inside each other, too many for the parser
+    ├── TooComplex       HTML that takes the parser too much time or memory
     └── NotJSON          the body is not JSON
     BadSelector (UsageError)
     LibraryMissing (UsageError)
@@ -26,7 +26,8 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from skitter.errors import SkitterError, UsageError, shorten
 from skitter.fetch.encoding import decode
-from skitter.fetch.nesting import is_too_deep
+from skitter.fetch.nesting import is_plain
+from skitter.fetch.trial import can_be_parsed
 from skitter.model import Request, Response
 from skitter.urls import fingerprint, join, join_all
 
@@ -63,8 +64,8 @@ class NoLink(PageError):
     """A node without href, or a value that cannot be a link."""
 
 
-class TooDeep(PageError):
-    """Elements inside each other, too many for the parser."""
+class TooComplex(PageError):
+    """HTML that takes the parser too much time or memory: see skitter.fetch.nesting."""
 
 
 class NotJSON(PageError):
@@ -192,11 +193,11 @@ class Page:
     def tree(self) -> LexborHTMLParser:
         """The parsed document. Shared by all that look at this page: do not change it.
 
-        Raises TooDeep.
+        Raises TooComplex.
         """
         if self._tree is None:
-            if is_too_deep(self.text):
-                raise TooDeep(self, "the page is nested too deeply")
+            if not is_plain(self.text) and not can_be_parsed(self.text):
+                raise TooComplex(self, "its HTML takes the parser too much time or memory")
             self._tree = LexborHTMLParser(self.text)
         return self._tree
 

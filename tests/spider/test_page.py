@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skitter.errors import SkitterError, UsageError
-from skitter.fetch.nesting import is_too_deep
 from skitter.model import Request, Response
-from skitter.page import BadSelector, LibraryMissing, NoLink, NoMatch, NotJSON, Page, TooDeep
+from skitter.page import BadSelector, LibraryMissing, NoLink, NoMatch, NotJSON, Page
 from skitter.spider.default import visible_text
 from skitter.urls import join
 
@@ -287,26 +286,3 @@ def test_links_are_what_a_loop_over_the_tree_would_find(hrefs):
 
 def escape(href: str) -> str:
     return '"' + href.replace("&", "&amp;").replace('"', "&quot;") + '"'
-
-
-@pytest.mark.parametrize("tag", ["<div>", "<DIV class=x>", "<span><br>", "<!-- </div> --><div>"])
-def test_a_page_that_would_hold_up_the_parser_is_refused(tag):
-    page = Page.of(tag * 100_000)
-    with pytest.raises(TooDeep, match="the page is nested too deeply"):
-        page.links()
-
-
-@pytest.mark.parametrize(
-    "part",
-    [
-        "<div><a href=x>text</a></div>",
-        "<p>text<br>",
-        "<li><img src=x>",
-        "<tr><td><input type=text>",
-        "<script>if (a<b && c<d) x='<div>'</script>",
-        "<!-- <div><div> -->",
-        "<option value=1>one",
-    ],
-)
-def test_a_long_page_of_an_ordinary_kind_is_not(part):
-    assert not is_too_deep(f"<html><body>{part * 50_000}")

@@ -1,38 +1,173 @@
-"""Pages that are nested so deeply that the parser would stand still: 100,000 <div> inside each
-other, 500 KB, take lexbor a minute, in which it holds the interpreter's lock."""
+"""Pages that would stop the parser: it takes the square of some of what HTML allows.
+
+Measured on lexbor, with the interpreter's lock held all the time: 100,000 <div> inside each other,
+500 KB, a minute; 200 KB of attributes of one element, 1.5 s; 50 KB of <p><font color=...> that
+nobody closes, 3 million elements and a gigabyte. HTML has too many such ways to know them all, so
+a page is *plain* if it is certain to be cheap, which nearly all are; any other is tried first by
+`skitter.fetch.trial`, within limits.
+
+Certain means: what is counted as open here is at least what is open in the parser. A start tag
+counts, also where the parser would ignore it or close others by itself; an end tag takes away only
+what the parser certainly closes. HTML 13.2.6 calls the elements and their rules by these names.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-#: Lexbor takes half a second for so many, and the square of it for more. People's pages have
-#: fewer than a hundred.
-DEEPEST: Final = 20_000
-#: A page that is shorter has not so many tags.
-SHORTEST: Final = len("<div>") * DEEPEST
-#: Pages have thousands of them, and nothing is inside.
-_HOLD_NOTHING: Final = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta"}
-#: The next of their kind closes them.
-_CLOSE_BY_THEMSELVES: Final = {"p", "li", "dt", "dd", "option", "tr", "td", "th", "thead", "tbody"}
-_FLAT: Final = _HOLD_NOTHING | _CLOSE_BY_THEMSELVES | {"source", "track", "wbr", "param"}
-_TAG: Final = re.compile(
-    r"<!--.*?-->|<(script|style|textarea|title)\b.*?</\1|<(/?)([a-z][^\s/>]*)",
-    re.IGNORECASE | re.DOTALL,
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Below both of these any page is cheap, whatever is in it.
+FEW_TAGS, FEW_CHARS = 1_000, 100_000
+#: People's pages are less than a hundred deep.
+DEEPEST: Final = 250
+MOST_ELEMENTS: Final = 200_000
+MOST_ATTRIBUTES: Final = 200
+FEW_ATTRIBUTE_CHARS: Final = 500
+#: <body> again adds its attributes to the first.
+MOST_ROOTS: Final = 10
+#: How far up the end of a block looks for its beginning.
+REACH: Final = 20
+
+
+def _names(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_VOID: Final = _names("area base br col embed hr img input link meta source track wbr param image")
+_FORMATTING: Final = _names("a b big code em font i nobr s small strike strong tt u")
+_ROOTS: Final = _names("html head body")
+_CELLS: Final = _names("td th caption")
+_TABLE: Final = _CELLS | _names("table tr tbody thead tfoot colgroup")
+#: Their end tags close whatever is inside ("has an element in scope").
+_BLOCKS: Final = _TABLE | _names(
+    "address article aside blockquote center details dialog dir div dl dd dt fieldset figcaption "
+    "figure footer header hgroup h1 h2 h3 h4 h5 h6 li main menu nav ol p pre section summary ul"
 )
+#: No end tag of something outside closes these, but the end of a part of the same table.
+_MARKERS: Final = _CELLS | _names("table template select button applet marquee object ol ul")
+_OPAQUE: Final = _names("table template select applet marquee object")
+_FOREIGN: Final = _names("svg math")
+#: Inside <svg> and <math>, these are or begin HTML again.
+_MIXED: Final = (_BLOCKS | _FORMATTING | _ROOTS) - {"a"} | _names(
+    "br embed hr img meta ruby span sub sup var foreignobject desc mi mo mn ms mtext annotation-xml"
+)
+_STRANGE: Final = _names("plaintext frameset")
+_RAW: Final = "script|style|textarea|title|xmp|iframe|noembed|noframes"
+_SPACE: Final = r"[ \t\n\f\r]"
+_NAME_ENDS: Final = r"(?=[ \t\n\f\r/>])"
+_ATTRIBUTES: Final = rf"""
+    (?: (?:{_SPACE}|/)++
+      | [^ \t\n\f\r/>][^ \t\n\f\r/>=]*+
+        (?: {_SPACE}*+ = {_SPACE}*+
+            (?: "[^"]*+"? | '[^']*+'? | [^ \t\n\f\r>"'][^ \t\n\f\r>]*+ )?+ )?+
+    )*+"""
+#: A token: an element of raw text, an ordinary tag, a comment, or anything else that `<` begins.
+#: Everything is possessive or runs to the end of the text: no character is read twice.
+_TOKEN: Final = re.compile(
+    rf"""<(?:
+      ((?i:{_RAW})){_NAME_ENDS} {_ATTRIBUTES} >
+      ( [^<]*+ (?: <(?! /(?i:\1){_NAME_ENDS} ) [^<]*+ )*+ ) (?: </ [^>]*+ >? )?+
+    | (/?)([a-zA-Z][^ \t\n\f\r/>]*+) ({_ATTRIBUTES}) >?
+    | !--(?: -?> | [^-]*+ (?: -(?! -!?> ) [^-]*+ )*+ (?: --!?> )?+ )
+    | [!?/] [^>]*+ >?
+    )""",
+    re.VERBOSE,
+)
+_ENDS_ITSELF: Final = re.compile(rf"""(?:{_SPACE}/|{_SPACE}[^\s"'=<>/]+="[^"]*"/|^/)\Z""")
+_SEPARATOR: Final = re.compile(r"""[\s/"']""")
 
 
-def is_too_deep(text: str) -> bool:
-    """Whether so many elements are open at once. An ordinary page costs a look at its length, a
-    large one two counts; only one with very many open tags is read tag by tag."""
-    if len(text) < SHORTEST or text.count("<") - 2 * text.count("</") < DEEPEST:
-        return False
-    depth = 0
-    for tag in _TAG.finditer(text):
-        name = (tag[3] or "").lower()
-        if not name or name in _FLAT:
-            continue
-        depth = max(0, depth - 1) if tag[2] else depth + 1
-        if depth > DEEPEST:
+def is_plain(text: str) -> bool:
+    """Whether the page is certain to be cheap to parse. Linear in its size."""
+    tags = text.count("<")
+    if tags < FEW_TAGS and len(text) < FEW_CHARS:
+        return True
+    count = _Count()
+    return tags < MOST_ELEMENTS and all(count.take(*token.groups()) for token in tokens(text))
+
+
+def tokens(text: str) -> Iterator[re.Match[str]]:
+    return _TOKEN.finditer(text)
+
+
+class _Count:
+    """What may be open, at the most."""
+
+    def __init__(self) -> None:
+        self.open: list[str] = []
+        self.formatting = 0  # of those that are open
+        self.dangling = 0  # formatting that was never closed, and is opened again in what follows
+        self.elements = self.roots = self.foreign = 0
+
+    def take(self, raw: str | None, inside: str, slash: str, name: str | None, rest: str) -> bool:
+        """One token. False: it is not plain."""
+        if raw:
+            return self._take_raw(inside)
+        if not name:
             return True
-    return False
+        name = name.lower()
+        if slash:
+            self.elements += 1  # </p> and </br> make one
+            self._end(name)
+            return True
+        return self._begin(name, rest)
+
+    def _take_raw(self, inside: str) -> bool:
+        """Where it is doubtful whether it is text or tags, it must have no tags."""
+        self.elements += 1
+        is_doubtful = self.foreign or "select" in self.open or "<!--" in inside
+        return not (is_doubtful and "<" in inside)
+
+    def _begin(self, name: str, rest: str) -> bool:
+        self.elements += 1 + self.formatting + self.dangling
+        if name in _STRANGE or (self.foreign and name in _MIXED) or _has_many(rest):
+            return False
+        if name in _ROOTS:
+            self.roots += 1
+        elif not (
+            (name in _VOID and not self.foreign) or (self.foreign and _ENDS_ITSELF.search(rest))
+        ):
+            self.open.append(name)
+            self.formatting += name in _FORMATTING
+            self.foreign += name in _FOREIGN
+        return (
+            len(self.open) <= DEEPEST
+            and self.elements <= MOST_ELEMENTS
+            and self.roots <= MOST_ROOTS
+        )
+
+    def _end(self, name: str) -> None:
+        if self.open and self.open[-1] == name:
+            self._close_last()
+        elif name in _BLOCKS and (inside := self._inside(name)) is not None:
+            for _ in range(inside + 1):
+                self._close_last()
+
+    def _inside(self, name: str) -> int | None:
+        """How many are closed with it; None: not certain."""
+        walls = _OPAQUE if name in _TABLE else _MARKERS
+        lost = 0
+        for inside, one in enumerate(reversed(self.open[-REACH:])):
+            if one == name:
+                self.dangling += 0 if name in _CELLS else lost
+                return inside
+            if one in walls:
+                return None
+            # The end of a cell forgets the formatting in it.
+            lost = 0 if one in _CELLS else lost + (one in _FORMATTING)
+        return None
+
+    def _close_last(self) -> None:
+        name = self.open.pop()
+        self.formatting -= name in _FORMATTING
+        self.foreign -= name in _FOREIGN
+
+
+def _has_many(attributes: str) -> bool:
+    return (
+        len(attributes) > FEW_ATTRIBUTE_CHARS
+        and len(_SEPARATOR.findall(attributes)) > MOST_ATTRIBUTES
+    )

@@ -1,0 +1,142 @@
+"""What would stop the parser is found before it is parsed, in time that grows with the size alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from selectolax.lexbor import LexborHTMLParser
+
+from skitter.fetch import nesting
+from skitter.fetch.nesting import is_plain, tokens
+from skitter.fetch.trial import can_be_parsed
+from skitter.page import Page, TooComplex
+
+SIZE = 10 * 2**20
+
+
+def flood(part: str, *, before: str = "", size: int = SIZE) -> str:
+    return before + part * (size // len(part))
+
+
+def numbered(part: str, count: int) -> str:
+    return "".join(part.replace("#", str(n)) for n in range(count))
+
+
+#: Each takes lexbor seconds or hundreds of megabytes, at this size or far below it.
+HOSTILE = {
+    "div": flood("<div>"),
+    "DIV": flood("<DIV class=x>"),
+    "span": flood("<span><br>"),
+    "comments": flood("<!-- </div> --><div>"),
+    "end tags of nothing": flood("<div></x>"),
+    "end of body": flood("<body><div></body>"),
+    "end behind a table": flood("<div><table></div>"),
+    "end in an attribute": flood("<div><p a='</p></div>'></p>"),
+    "quote in a name": flood("<a '><div>'></a>"),
+    "end in a title": flood('<div><title a="></title></div>"></title>'),
+    "end in a script": flood("<div><script><!--<script></script></div></script>"),
+    "abrupt comment": flood("<!--><div><!-->"),
+    "form": flood("<form><div></form>"),
+    "svg": flood("<svg><div>"),
+    "in svg": flood("<g a=x/>", before="<svg>"),
+    "style in svg": flood("<g>", before="<svg><style>", size=SIZE // 4) + "</style>",
+    "options": flood("<option>", before="<select>"),
+    "lists": flood("<ul><li>"),
+    "blocks in formatting": flood("<a><div>"),
+    "formatting that nobody closes": numbered("<p><font color=#>", 5_000),
+    "formatting in divisions": "".join(
+        f"<div>{numbered('<p><b id=#>', 50)}</div>" for _ in "x" * 300
+    ),
+    "attributes": f"<p {numbered('a# ', 300_000)}>",
+    "attributes of the body": numbered("<body a#=1>", 50_000),
+    "line breaks": flood("<br>"),
+    "stray signs": flood("< "),
+    "unclosed comments": flood("<!--"),
+}
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE if name != "unclosed comments"])
+def test_what_is_expensive_is_never_taken_for_plain(name):
+    assert not is_plain(HOSTILE[name])
+
+
+@pytest.mark.parametrize(
+    "name", ["div", "formatting that nobody closes", "attributes", "line breaks"]
+)
+def test_a_page_that_would_stop_the_parser_is_refused(name):
+    with pytest.raises(TooComplex, match="takes the parser too much time or memory"):
+        Page.of(HOSTILE[name]).links()
+
+
+@pytest.mark.parametrize(
+    "part", ["<!--", "<!-", "<", "</", "<script>", "<script", "<a b='", "<a '", "x "]
+)
+def test_ten_megabytes_of_anything_are_read_once(part):
+    """Read twice from every place, they would take days."""
+    text = flood(part)
+
+    assert sum(token.end() - token.start() for token in tokens(text)) <= len(text)
+    is_plain(text)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<div><a href=x>text</a></div>",
+        "<p>text<br></p>",
+        "<li><img src=x></li>",
+        "<table><tr><td><input type=text></table>",
+        "<table><tr><td><font size=2>text<tr><td><b>text</table>",
+        "<script>if (a<b && c<d) x='<div>'</script>",
+        "<!-- <div><div> -->",
+        "<svg viewBox='0 0 1 1'><title>x</title><path d=\"M0 0\"/><g><circle r=1 /></g></svg>",
+        "<div><span>text</div>",
+        "<ul><li>one<li>two</ul>",
+    ],
+)
+def test_a_long_page_of_an_ordinary_kind_is_plain(part):
+    assert is_plain(f"<html><body>{part * 5000}")
+
+
+@pytest.mark.parametrize(
+    "part", ["<p>text<br>", "<li><img src=x>", "<option value=1>one", "<div><span><b>text</div>"]
+)
+def test_a_page_that_leaves_out_end_tags_is_tried_and_taken(part):
+    text = f"<html><body>{part * 5000}"
+
+    assert not is_plain(text)
+    assert can_be_parsed(text)
+
+
+_NAMES = (
+    "div p b a font span table tr td li ul select option svg g math mi foreignObject form body html "
+    "template button h1 script title style br img object caption nobr x textarea frameset"
+).split()
+_TAGS = st.one_of(
+    st.sampled_from(_NAMES).map(lambda name: f"<{name}>"),
+    st.sampled_from(_NAMES).map(lambda name: f"</{name}>"),
+    st.sampled_from(["<!--", "-->", "<!-->", "x", "<g a=x/>", "<g a='1' />", "<p a='", "'>", '">']),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(parts=st.lists(_TAGS, max_size=12), times=st.just(40))
+@example(parts=["<div>", "<table>", "</div>"], times=40)
+@example(parts=["<svg>", "<g a=x/>"], times=40)
+def test_no_page_is_deeper_or_larger_than_it_was_counted(parts, times):
+    """Plain by small limits: then it must be small in the parser, too."""
+    text = "".join(parts) * times
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nesting, "FEW_TAGS", 0)
+        patch.setattr(nesting, "DEEPEST", 10)
+        plain = is_plain(text)
+    if plain:
+        assert depth_of(text) <= 3 * 10 + 10  # <td> may bring <tbody> and <tr>
+
+
+def depth_of(text: str) -> int:
+    deepest, level = 0, [LexborHTMLParser(text).root]
+    while level := [child for node in level if node for child in node.iter()]:
+        deepest += 1
+    return deepest
