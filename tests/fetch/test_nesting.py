@@ -1,4 +1,4 @@
-"""What would stop the parser is found before it is parsed, in time that grows with the size alone."""
+"""What would stop the parser is found before it is parsed, in linear time."""
 
 from __future__ import annotations
 
@@ -109,10 +109,12 @@ def test_a_page_that_leaves_out_end_tags_is_tried_and_taken(part):
     assert can_be_parsed(text)
 
 
-_NAMES = (
-    "div p b a font span table tr td li ul select option svg g math mi foreignObject form body html "
-    "template button h1 script title style br img object caption nobr x textarea frameset"
-).split()
+_NAMES = [
+    *("div", "p", "b", "a", "font", "span", "li", "ul", "h1", "form", "button", "nobr", "x"),
+    *("table", "tr", "td", "caption", "select", "option", "template", "object", "frameset"),
+    *("svg", "g", "math", "mi", "foreignObject", "body", "html", "br", "img"),
+    *("script", "title", "style", "textarea"),
+]
 _TAGS = st.one_of(
     st.sampled_from(_NAMES).map(lambda name: f"<{name}>"),
     st.sampled_from(_NAMES).map(lambda name: f"</{name}>"),
