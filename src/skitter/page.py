@@ -27,6 +27,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 from skitter.errors import SkitterError, UsageError, shorten
 from skitter.fetch.encoding import decode
 from skitter.fetch.nesting import is_plain
+from skitter.fetch.query import encode_query
 from skitter.fetch.trial import can_be_parsed
 from skitter.model import Request, Response
 from skitter.urls import fingerprint, join, join_all
@@ -35,7 +36,14 @@ Handler = Callable[..., Any]
 Link = str | LexborNode
 T = TypeVar("T")
 
+_LINKS: Final = "a[href],area[href]"
+_LINKS_AND_FRAMES: Final = f"{_LINKS},frame[src],iframe[src],noframes"
 _REQUIRED: Final[Any] = object()
+#: Of Scrapy's selectors.
+_INSTEAD: Final = {
+    "text": "leave ::text out, and take .text() of the element: page.css_first('h1').text()",
+    "attr": "leave ::attr(name) out, and take .attributes['name'] of the element",
+}
 _BASE: Final = re.compile(r"<base[\s/>]", re.IGNORECASE)
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 
@@ -76,6 +84,8 @@ class BadSelector(UsageError):
     """A selector that does not parse."""
 
     def __init__(self, selector: object, reason: str) -> None:
+        pseudo = re.search(r"::(text|attr)", selector) if isinstance(selector, str) else None
+        reason = _INSTEAD[pseudo[1]] if pseudo else reason
         super().__init__(f"{shorten(repr(selector))} is not a selector we can use: {reason}")
         self.selector = selector
 
@@ -96,7 +106,7 @@ class Page:
         self._decoded: tuple[str, str] | None = None
         self._tree: LexborHTMLParser | None = None
         self._base: str | None = None
-        self._links: list[str] | None = None
+        self._links: dict[bool, list[str]] = {}  # with frames, and without
         self._copies = 0
 
     @classmethod
@@ -261,20 +271,31 @@ class Page:
         href = element.attributes.get("href") if element else None
         return (join(self.url, href) if href else None) or self.url
 
-    def links(self, *, skip_nofollow: bool = False, keep_fragment: bool = False) -> list[str]:
-        """Where the page's links lead: absolute http(s) URLs, each once, in order."""
-        if skip_nofollow or keep_fragment:
-            return self._find_links(skip_nofollow=skip_nofollow, keep_fragment=keep_fragment)
-        if self._links is None:
-            self._links = self._find_links()
-        return self._links.copy()
+    def links(
+        self, *, skip_nofollow: bool = False, keep_fragment: bool = False, frames: bool = False
+    ) -> list[str]:
+        """Where the page's links lead: absolute http(s) URLs, each once, in order.
 
-    def _find_links(self, *, skip_nofollow: bool = False, keep_fragment: bool = False) -> list[str]:
-        nodes = self.tree.css("a[href],area[href]")
+        `frames`: also the pages that it shows in frames, and the links for who has no frames.
+        """
+        if skip_nofollow or keep_fragment:
+            return self._find_links(
+                skip_nofollow=skip_nofollow, keep_fragment=keep_fragment, frames=frames
+            )
+        if frames not in self._links:
+            self._links[frames] = self._find_links(frames=frames)
+        return self._links[frames].copy()
+
+    def _find_links(
+        self, *, skip_nofollow: bool = False, keep_fragment: bool = False, frames: bool = False
+    ) -> list[str]:
+        nodes = self.tree.css(_LINKS_AND_FRAMES if frames else _LINKS)
         if skip_nofollow:
             nodes = [node for node in nodes if not _is_nofollow(node)]
         # Equal hrefs are joined once: the menu of a page is often there twice.
-        hrefs = dict.fromkeys([node.attributes["href"] or "" for node in nodes])
+        hrefs = dict.fromkeys([href for node in nodes for href in _hrefs(node)])
+        if self.encoding != "utf-8":
+            hrefs = dict.fromkeys(encode_query(href, self.encoding) for href in hrefs)
         if keep_fragment:
             return list(dict.fromkeys(url for href in hrefs if (url := join(self.base, href))))
         return join_all(self.base, hrefs)
@@ -282,7 +303,7 @@ class Page:
     def absolute(self, link: Link) -> str:
         """The link as a browser resolves it; as it stands, if it does not lead to http(s)."""
         href = self._href(link)
-        return join(self.base, href) or href
+        return join(self.base, encode_query(href, self.encoding)) or href
 
     def follow(  # noqa: PLR0913 - the fields of a request, by keyword
         self,
@@ -293,18 +314,19 @@ class Page:
         meta: dict[str, Any] | None = None,
         method: str = "GET",
         headers: dict[str, str] | None = None,
-        body: bytes = b"",
+        body: bytes | str = b"",
         dont_filter: bool = False,
     ) -> Request:
         """A request for a URL or a node's href, one step deeper than this page.
 
         No handler: the spider's default. `dont_filter` fetches it although the page is known.
+        A body that is text is sent as UTF-8.
         """
         return Request(
             url=self.absolute(link),
             method=method,
             headers=headers or {},
-            body=body,
+            body=body.encode() if isinstance(body, str) else body,
             depth=self.request.depth + 1,
             parent=self.url,
             handler=_handler_name(handler),
@@ -320,8 +342,10 @@ class Page:
         *,
         priority: int = 0,
         meta: dict[str, Any] | None = None,
+        frames: bool = False,
     ) -> list[Request]:
-        """A request for each link: of a CSS selector, of an iterable, or every link of the page.
+        """A request for each link: of a CSS selector, of an iterable, or every link of the page,
+        `frames` included or not.
 
         Nodes without href are left out.
         """
@@ -330,12 +354,10 @@ class Page:
             Request(
                 url=url, depth=depth, parent=self.url, handler=name, meta=meta, priority=priority
             )
-            for url in self._urls(links)
+            for url in (self.links(frames=frames) if links is None else self._urls(links))
         ]
 
-    def _urls(self, links: str | Iterable[Link] | None) -> Iterable[str]:
-        if links is None:
-            return self.links()
+    def _urls(self, links: str | Iterable[Link]) -> Iterable[str]:
         found = self.css(links) if isinstance(links, str) else links
         hrefs = (link for link in found if isinstance(link, str) or _node_href(link) is not None)
         return dict.fromkeys(self.absolute(link) for link in hrefs)
@@ -380,6 +402,12 @@ def _node_href(node: object) -> str | None:
     attributes = node.attributes
     # An empty attribute is None to selectolax, and a link to the page itself to a browser.
     return attributes["href"] or "" if "href" in attributes else attributes.get("src")
+
+
+def _hrefs(node: LexborNode) -> Iterable[str]:
+    if node.tag == "noframes":  # text to the parser, markup to who has no frames
+        return [href for link in LexborHTMLParser(node.text()).css(_LINKS) for href in _hrefs(link)]
+    return (_node_href(node) or "",)
 
 
 def _is_nofollow(node: LexborNode) -> bool:

@@ -264,7 +264,7 @@ def test_no_page_raises_anything_but_our_errors(body, charset, link, selector):
     assert all(url.startswith(("http://", "https://")) for url in page.links(keep_fragment=True))
     assert len(page.follow_all()) == len(page.links(skip_nofollow=False))
     assert isinstance(page.follow(link).url, str)
-    assert isinstance(visible_text(page.tree), str)
+    assert isinstance(visible_text(page.text), str)
     assert isinstance(page.is_html, bool)
     for look in (page.json, lambda: page.css(selector), lambda: page.css_first(selector)):
         try:
@@ -286,3 +286,17 @@ def test_links_are_what_a_loop_over_the_tree_would_find(hrefs):
 
 def escape(href: str) -> str:
     return '"' + href.replace("&", "&amp;").replace('"', "&quot;") + '"'
+
+
+def test_a_body_that_is_text_is_sent_as_utf_8():
+    assert Page.of("").follow("/", method="POST", body="a=\u00fc").body == b"a=\xc3\xbc"
+
+
+@pytest.mark.parametrize(
+    ("selector", "instead"), [("h1::text", r"\.text\(\)"), ("a::attr(href)", r"\.attributes\[")]
+)
+def test_a_selector_of_scrapy_is_answered_with_what_to_write_instead(selector, instead):
+    page = Page.of("<h1>x</h1>")
+    for look in (page.css, page.css_first):
+        with pytest.raises(BadSelector, match=instead):
+            look(selector)

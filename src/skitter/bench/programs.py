@@ -29,6 +29,11 @@ class Program:
 
 PROGRAMS: Final = {
     "bash": Program("bash"),
+    # Not a program: the documents of html5lib-tests, and what each is to a browser.
+    "html5lib-tests": Program(
+        "golang-golang-x-net-dev",
+        file="usr/share/gocode/src/golang.org/x/net/html/testdata/webkit/tests1.dat",
+    ),
     "initdb": Program("postgresql", file="usr/lib/postgresql/*/bin/initdb"),
     # A library that shifts the clock of the process that preloads it.
     "libfaketime": Program("libfaketime", file="usr/lib/*/faketime/libfaketime.so.1"),

@@ -227,7 +227,7 @@ def _title(page: Page) -> str | None:
 
 
 def _text(page: Page) -> str:
-    return visible_text(page.tree) if page.is_html else " ".join(page.text.split())
+    return visible_text(page.text) if page.is_html else " ".join(page.text.split())
 
 
 def _json(item: object) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 from selectolax.lexbor import LexborHTMLParser
 
 CPU_S: Final = 1
-MEMORY_BYTES: Final = 192 * 2**20
+MEMORY_BYTES: Final = 128 * 2**20
 
 
 def can_be_parsed(text: str) -> bool:

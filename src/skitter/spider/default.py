@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from selectolax.lexbor import LexborHTMLParser
+
 from skitter.settings import Limits, Politeness
+from skitter.spider.blame import describe
+from skitter.spider.items import Rejected
 from skitter.spider.scope import Scope
 from skitter.spider.spider import Spider
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from selectolax.lexbor import LexborHTMLParser
+    from selectolax.lexbor import LexborNode
 
     from skitter.model import Request
     from skitter.page import Page
@@ -38,20 +42,36 @@ def default_spider(
     return spider
 
 
-def describe_page(page: Page) -> Iterator[Item | Request]:
+def describe_page(page: Page) -> Iterator[Item | Rejected | Request]:
     """The default handler."""
     if not page.is_html:
         text = page.text if page.content_type.startswith("text/") else ""
         yield _describe(page, title=None, text=_collapse(text), links=[])
         return
-    title = page.css_first("head title", default=None)
-    yield _describe(
-        page,
-        title=_collapse(title.text()) if title else None,
-        text=visible_text(page.tree),
-        links=page.links(),
-    )
-    yield from page.follow_all()
+    yield _describe_html(page, page.links(frames=True))
+    yield from page.follow_all(frames=True)
+
+
+def _describe_html(page: Page, links: list[str]) -> Item | Rejected:
+    """A page whose text nobody can make out is set aside, and its links are followed."""
+    try:
+        return _describe(page, title=title_of(page), text=visible_text(page.text), links=links)
+    except Exception as error:
+        known = _describe(page, title=None, text="", links=links)
+        return Rejected(known, "text", f"it could not be made out: {describe(error)}")
+
+
+def title_of(page: Page) -> str | None:
+    """The first that is HTML, wherever the parser put it: pictures in SVG have titles, too."""
+    titles = (node for node in page.tree.css("title") if not _is_in_picture(node))
+    return next((_collapse(node.text()) for node in titles), None)
+
+
+def _is_in_picture(node: LexborNode) -> bool:
+    above = node.parent
+    while above is not None and above.tag not in ("svg", "math"):
+        above = above.parent
+    return above is not None
 
 
 def _describe(page: Page, *, title: str | None, text: str, links: list[str]) -> Item:
@@ -72,9 +92,11 @@ _INLINE: Final = (
 _HIDDEN: Final = "head,script,style,noscript,template,svg,iframe,object,canvas"
 
 
-def visible_text(tree: LexborHTMLParser) -> str:
+def visible_text(markup: str) -> str:
     """What a reader sees: no scripts, no styles; words of different blocks kept apart."""
-    tree = tree.clone()  # the page's own tree is shared
+    # Parsed anew: the page's own tree is shared, and some documents cannot be cloned
+    # (<!DOCTYPE html SYSTEM "about:legacy-compat">).
+    tree = LexborHTMLParser(markup)
     for node in tree.css(_HIDDEN):
         node.replace_with(" ")
     for node in tree.css(_INLINE):

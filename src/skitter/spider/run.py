@@ -126,6 +126,9 @@ class _Run:
         if isinstance(output, Request):
             if not (output.url in known and output.is_plain):
                 self._take_request(output)
+        elif isinstance(output, Rejected):
+            if self.quota.counts_item():
+                self.outcome.rejected.append(keepable(output))
         elif is_item(output):
             if self.quota.counts_item():
                 self._found.append(output)

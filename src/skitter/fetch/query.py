@@ -1,0 +1,64 @@
+"""The query of a link, in the bytes that a browser would send from that page.
+
+URL 4.4 (query state) and 1.3 (percent-encode after encoding): the path of a link is always UTF-8,
+its query has the encoding of the page; what that cannot express becomes `&#number;`.
+"""
+
+from __future__ import annotations
+
+import codecs
+from typing import Final
+
+import webencodings
+
+#: Encoding 4.3: they are for reading alone, and what is sent is UTF-8.
+_AS_UTF8: Final = frozenset({"utf-8", "utf-16le", "utf-16be", "replacement"})
+_QUOTED: Final = frozenset(b"\"#<>'")
+_REMOVED: Final = str.maketrans("", "", "\t\n\r")
+_TRIMMED: Final = "".join(map(chr, range(0x21)))
+_SHIFTS: Final = dict.fromkeys((0x0E, 0x0F, 0x1B), "%26%2365533%3B")
+#: Where Python's codecs write another character for the same bytes, or know none.
+_SPELLINGS: Final = {
+    "shift_jis": str.maketrans({"\u2212": "\uff0d", "\u00a5": "\\", "\u203e": "~"}),
+    "euc-jp": str.maketrans(
+        {"\uff0d": "\u2212", "\uff5e": "\u301c", "\u00a5": "\\", "\u203e": "~"}
+    ),
+    "iso-2022-jp": str.maketrans({"\uff0d": "\u2212", "\uff5e": "\u301c"}) | _SHIFTS,
+}
+_BYTES: Final = {"gbk": {"\u20ac": b"\x80"}} | {
+    "windows-1252": {chr(byte): bytes([byte]) for byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}
+}
+
+
+def encode_query(link: str, encoding: str) -> str:
+    """The link, with a query that is in ASCII already. `encoding`: as `decode` names it."""
+    if encoding in _AS_UTF8 or link.isascii():
+        return link
+    link = link.strip(_TRIMMED).translate(_REMOVED)
+    page, hash_sign, fragment = link.partition("#")
+    path, mark, query = page.partition("?")
+    return f"{path}{mark}{_percent_encoded(query, encoding)}{hash_sign}{fragment}"
+
+
+def _percent_encoded(query: str, name: str) -> str:
+    # Big5 is read with the signs of Hong Kong, and written without them (Encoding 11.1).
+    codec = codecs.lookup("cp950") if name == "big5" else _codec(name)
+    known = _BYTES.get(name, {})
+
+    def express(error: UnicodeError) -> tuple[str | bytes, int]:
+        assert isinstance(error, UnicodeEncodeError)
+        character = error.object[error.start]
+        return known.get(character, f"%26%23{ord(character)}%3B"), error.start + 1
+
+    codecs.register_error("skitter.query", express)
+    spelled = query.translate(_SPELLINGS.get(name, {}))
+    data, _ = codec.encode(spelled, "skitter.query")
+    return "".join(
+        chr(byte) if 0x20 < byte < 0x7F and byte not in _QUOTED else f"%{byte:02X}" for byte in data
+    )
+
+
+def _codec(name: str) -> codecs.CodecInfo:
+    encoding = webencodings.lookup(name)
+    assert encoding is not None, name  # `decode` has it from the same table
+    return encoding.codec_info
