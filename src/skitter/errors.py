@@ -136,13 +136,13 @@ class ItemsElsewhere(UsageError):
     """The job's items go to another place."""
 
     def __init__(self, job: str, place: str, *, stored: int) -> None:
-        there = f"{stored:,} items of job {job!r} are in" if stored else f"job {job!r} loads into"
+        count = f", which has {stored:,} of them" if stored else ""
         copy = "copy that file"
         if place.startswith("postgresql:") or place.endswith((".db", ".sqlite", ".sqlite3")):
-            copy = f"`skitter export {job} --from {place} --to FILE` copies them"
+            copy = f"`skitter export {job} --from {place} --to FILE`"
         super().__init__(
-            f"{there} {place}, and the rest goes there too: leave that as it is, and {copy}; or "
-            "start over with `run --fresh`."
+            f"the items of job {job!r} go to {place}{count}, and a job has one sink. Use the same "
+            f"place, and for a copy {copy}; or start over with `run --fresh`."
         )
         self.job, self.place, self.stored = job, place, stored
 

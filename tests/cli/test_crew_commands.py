@@ -391,7 +391,7 @@ def test_a_wish_is_written_and_what_was_wanted_is_told(skitter, on, job):
     third = skitter("scale", job, "2", "--json")
     on(read)
 
-    assert first.out == f"{job}: 4 per machine wanted; before, nobody said; 0 at work now.\n"
+    assert first.out == f"{job}: 4 per machine wanted; before, not set; 0 at work now.\n"
     assert second.out == f"{job}: automatic wanted; before, 4 per machine; 0 at work now.\n"
     assert third.json == {"job": job, "was": "auto", "wanted": 2, "at_work": 0, "machines": 0}
     assert wishes == [4, 0, 2]

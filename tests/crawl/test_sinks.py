@@ -75,4 +75,4 @@ def test_of_two_runs_at_once_only_one_reports_items(machine):
             assert rows == 10
         else:
             assert rows == 0
-            assert "job 'sw' loads into" in err
+            assert "the items of job 'sw' go to" in err

@@ -192,7 +192,7 @@ async def test_only_the_rows_of_the_job_are_copied(tmp_path: Path):
 
 
 async def test_nothing_is_created_by_looking(tmp_path: Path):
-    with pytest.raises(BadSink, match="no file"):
+    with pytest.raises(BadSink, match="there is no database"):
         await export(str(tmp_path / "x.db"), job=JOB, to=tmp_path / "o.csv")
     assert names_in(tmp_path) == []
     write(tmp_path / "x.db", [result(0, 1)], table="other")

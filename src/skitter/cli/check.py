@@ -15,6 +15,7 @@ from skitter.cli.common import (
     Json,
     Method,
     Redis,
+    as_bytes,
     on_job,
     on_server,
     settings,
@@ -132,7 +133,7 @@ def explain(
             return await why_all(frontier, url)
         if is_fingerprint(url):
             return [await why_fingerprint(frontier, url)]
-        return [await _explain_any(frontier, url, method, body.encode())]
+        return [await _explain_any(frontier, url, method, as_bytes(body))]
 
     found = on_job(settings(redis, directory), job, work)
     if as_json:
@@ -147,8 +148,8 @@ def explain(
 
 
 def _rows(found: Explanation) -> Iterator[tuple[str, object]]:
-    unknown = "unknown: only the fingerprint is kept of a request that is done"
-    yield "url", redact_text(found.url or "") or unknown
+    done = ": only the fingerprint is kept of a request that is done" * (found.state == "done")
+    yield "url", redact_text(found.url or "") or f"unknown{done}"
     yield "state", found.state
     for i, reason in enumerate(found.because):
         yield "because" if i == 0 else "", reason

@@ -50,6 +50,11 @@ Body = Annotated[str, typer.Option("--body", help="Text that the request sends."
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 
 
+def as_bytes(argument: str) -> bytes:
+    """What was typed, also if that is not UTF-8."""
+    return argument.encode("utf-8", "surrogateescape")
+
+
 def settings(redis: str | None, directory: Path | None) -> Settings:
     return Settings.from_environment(redis_url=redis, directory=directory)
 

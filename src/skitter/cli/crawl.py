@@ -33,7 +33,8 @@ Target = Annotated[
     str, typer.Argument(metavar="SPIDER", help="A file, file.py:name, or package.module:name.")
 ]
 Concurrency = Annotated[
-    int, typer.Option("--concurrency", "-c", min=1, help="Pages at a time, per process.")
+    int,
+    typer.Option("--concurrency", "-c", min=1, max=10_000, help="Pages at a time, per process."),
 ]
 Workers = Annotated[str, typer.Option("--workers", help="Processes; auto: by queue depth and CPU.")]
 RobotsOff = Annotated[bool, typer.Option("--ignore-robots", help="Do not obey robots.txt.")]
@@ -73,7 +74,7 @@ def run(
     max_dead: Annotated[
         int | None,
         typer.Option(
-            help="Exit code 1 with more dead letters than this; default: half of what ended."
+            min=0, help="Exit code 1 with more dead letters than this; default: half of what ended."
         ),
     ] = None,
     redis: Redis = None,
@@ -251,7 +252,7 @@ def _workers(asked: str) -> int | None:
         return None
     if asked == "cores":
         return os.cpu_count() or 1
-    if not asked.isdigit() or not 1 <= int(asked) <= 1000:
+    if not asked.isdecimal() or not 1 <= int(asked) <= 1000:
         raise BadOption("--workers", asked, "a number from 1 to 1000, cores or auto")
     return int(asked)
 

@@ -25,6 +25,7 @@ from skitter.cli.watcher import LOG_PAGE, Watcher
 from skitter.errors import BadOption, SkitterError
 from skitter.frontier.connection import Server
 from skitter.frontier.crew import (
+    EVENTS_KEPT,
     FETCHING,
     MOST_WORKERS,
     Event,
@@ -100,7 +101,7 @@ async def tail(
     frontier: Frontier, count: int, wanted: Callable[[Event], bool] = lambda _: True
 ) -> tuple[list[Event], str]:
     """The last events that are wanted, and the id from which to go on."""
-    kept: deque[Event] = deque(maxlen=count)
+    kept: deque[Event] = deque(maxlen=min(count, 2 * EVENTS_KEPT))
     last = "-"
     while page := await read_log(frontier, last, LOG_PAGE):
         kept.extend(event for event in page if wanted(event))
@@ -302,5 +303,5 @@ def _parse_wish(text: str) -> int:
 
 def _tell_wish(wish: int | None) -> str:
     if wish is None:
-        return "nobody said"
+        return "not set"
     return "automatic" if wish == AUTO else f"{wish:,} per machine"

@@ -14,7 +14,7 @@ from typing import Annotated, Any, BinaryIO
 import msgspec
 import typer
 
-from skitter.cli.common import Body, Directory, Job, Json, Method, Redis, on_job, settings
+from skitter.cli.common import Body, Directory, Job, Json, Method, Redis, as_bytes, on_job, settings
 from skitter.cli.output import emit_json, grid, indented, out, pairs, say, some
 from skitter.errors import UsageError, shorten
 from skitter.frontier.dead import PAGE, Filter, dead_letters, drop, find_dead, revive
@@ -288,7 +288,7 @@ async def _find(frontier: Frontier, url: str, method: str = "GET", body: str = "
     known = url
     if not is_fingerprint(url):
         canonical = identify(url, frontier.layout.canonical).canonical
-        known = fingerprint(canonical, method=method, body=body.encode())
+        known = fingerprint(canonical, method=method, body=as_bytes(body))
     letter = await find_dead(frontier, known) or await _find_by_url(frontier, url)
     if letter is None:
         raise UsageError(

@@ -27,7 +27,7 @@ from skitter.frontier.connection import Server
 from skitter.frontier.crew import crew
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.items import Aside, read_aside
+from skitter.frontier.items import REJECTED_KEPT, Aside, read_aside
 from skitter.frontier.jobs import create_job, list_jobs, open_job
 from skitter.frontier.notes import notes
 from skitter.model import Added, Request, Stats
@@ -275,7 +275,7 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
 
 def rejected(
     job: Job,
-    limit: Annotated[int, typer.Option(help="How many to show.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="How many to show.")] = 20,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
@@ -283,7 +283,7 @@ def rejected(
     """Items that were set aside: they do not fit their type, or no database takes them."""
 
     async def work(frontier: Frontier) -> list[Aside]:
-        return await read_aside(frontier, limit)
+        return await read_aside(frontier, min(limit, 2 * REJECTED_KEPT)) if limit else []
 
     found = on_job(settings(redis, directory), job, work)
     if as_json:

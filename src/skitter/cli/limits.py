@@ -61,7 +61,7 @@ def changes_of(command: typer.Context) -> dict[str, float | None]:
     """The limits that were given, by the names of the job's options; None: no limit."""
     given = {name: command.params[name] for name in _OPTIONS}
     return {
-        _NAMES.get(name, name): None if value == NO_LIMIT else value
+        _NAMES.get(name, name): None if name in _LIMITS and value == NO_LIMIT else value
         for name, value in given.items()
         if value is not None
     }

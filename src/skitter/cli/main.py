@@ -6,8 +6,10 @@ Exit codes: 0 done, 1 a check found something or the frontier said no, 2 usage, 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -29,7 +31,18 @@ from skitter.cli import (
     steer,
 )
 from skitter.cli.output import complain
-from skitter.errors import NO_ROOM, SkitterError
+from skitter.errors import NO_ROOM, SkitterError, shorten
+
+#: What the system says about a path that a user should not have named.
+NOT_A_PATH = (
+    errno.EACCES,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+)
 
 
 class ReaderGone(BaseException):
@@ -79,12 +92,34 @@ def run() -> None:
         _drop_output()
         ended = gone.__context__
         sys.exit(ended.code if isinstance(ended, SystemExit) else 0)
+    except SystemExit as ended:
+        # Rich's consoles, as that of --help, exit with 1 when a pipe breaks.
+        sys.exit(0 if isinstance(ended.__context__, BrokenPipeError) else ended.code)
     except OSError as error:
-        if error.errno not in NO_ROOM:
-            raise
+        sys.exit(_explain(error))
+
+
+def _explain(error: OSError) -> int:
+    """One sentence about a disk or a path; the exit code. What is neither is a bug, and raised."""
+    if error.errno in NO_ROOM:
         _drop_output()
         complain(f"cannot write all of the answer: {error.strerror}. Make room, and ask again.")
-        sys.exit(3)
+        return 3
+    if error.errno == errno.ENOENT and error.filename is None and _is_nowhere():
+        complain("the current directory was removed: change to one that exists.")
+        return 2
+    if error.errno in NOT_A_PATH and isinstance(error.filename, str):
+        reason = str(error.strerror).lower()
+        complain(f"cannot use {shorten(error.filename)}: {reason}. Name another file or directory.")
+        return 2
+    raise error
+
+
+def _is_nowhere() -> bool:
+    try:
+        return not Path.cwd()
+    except FileNotFoundError:
+        return True
 
 
 def _open_what_is_closed() -> None:

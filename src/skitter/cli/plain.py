@@ -58,6 +58,6 @@ def politeness_of(asked: str) -> tuple[float, int]:
         per_second = float(asked)
     except ValueError:
         per_second = 0.0
-    if not 0 < per_second <= 10_000:
-        raise BadOption("--rate", asked, "requests per second, or none")
+    if not 1 / 86_400 <= per_second <= 10_000:
+        raise BadOption("--rate", asked, "requests per second, from one a day to 10,000, or none")
     return 1 / per_second, max(1, round(per_second))

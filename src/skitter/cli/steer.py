@@ -27,7 +27,7 @@ from skitter.cli.limits import (
     show_options,
 )
 from skitter.cli.output import emit_json, pairs, say
-from skitter.errors import UsageError
+from skitter.errors import UsageError, shorten
 from skitter.frontier.connection import Server
 from skitter.frontier.control import change_options, replaced, set_host, set_state
 from skitter.frontier.crew import server_time
@@ -267,8 +267,8 @@ def _check_known(facts: HostFacts, job: str) -> None:
     numbers = (facts.queued, facts.in_flight, facts.pages, facts.asked_at, facts.blocked_until)
     if facts.readable and not any((*numbers, facts.own)):
         raise UsageError(
-            f"job {job!r} has no URL of host {facts.name!r}: write the host as in the URL, with "
-            "its port if there is one. (Values can be set for a host that has no URL yet.)"
+            f"job {job!r} has no URL of host {shorten(facts.name)!r}: write the host as in the "
+            "URL, with its port if there is one. (Values can be set for a host without URLs.)"
         )
 
 

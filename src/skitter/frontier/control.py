@@ -7,7 +7,7 @@ import secrets
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from skitter.errors import BadOption, JobDamaged, shorten
+from skitter.errors import BadOption, BadURL, JobDamaged, shorten
 from skitter.frontier.scan import scan_names
 from skitter.frontier.wire import ms, side_by_side
 from skitter.model import State
@@ -153,9 +153,14 @@ class HostOptions(TypedDict, total=False):
 
 
 def host_name(text: str) -> str:
-    """The host as the frontier names it, from a URL or from what stands in one. Raises BadURL."""
+    """The host as the frontier names it, from a URL or from what stands in one."""
+    if "://" in text:
+        return identify(text).host
     scheme = "https" if text.endswith(":443") else "http"  # a scheme's own port is not named
-    return identify(text if "://" in text else f"{scheme}://{text}/").host
+    try:
+        return identify(f"{scheme}://{text}/").host
+    except BadURL:
+        raise BadOption("the host", text, "as in a URL, such as shop.example:8080") from None
 
 
 async def set_host(frontier: Frontier, host: str, **values: Unpack[HostOptions]) -> None:

@@ -134,7 +134,7 @@ class Sqlite:
 
     def require(self) -> None:
         if not self._path.is_file():
-            raise BadSink(f"there is no file {self._path}.")
+            raise BadSink(f"there is no database {self._path}: name the one that has the items.")
 
     def refresh(self, engine: Engine) -> None:
         # Rows written to a file that somebody removed would be gone with it.
