@@ -40,6 +40,8 @@ def test_commands_know_a_scrapy_crawl_and_items_come_out_of_the_stream(open_shop
 
     stats = cluster.command("HGETALL", f"{cluster.job}:stats")
     assert int(stats[b"item_scraped_count"]) == len(upcs)
+    assert stats[b"finish_reason"] == b"finished"
+    assert float(stats[b"elapsed_time_seconds"]) > 0
 
     revived = cluster.json("dead", "retry", cluster.job, page)
     assert revived["retried"] == 1

@@ -11,6 +11,8 @@ from skitter.errors import BadOption
 from skitter.frontier.connection import SCHEMES, sentinel_client
 from skitter.redact import parse_problem, redact
 
+#: Whatever such a client raises.
+RedisProblem = redis.RedisError
 #: As scrapy-redis has them.
 PATIENCE = {"socket_timeout": 30, "socket_connect_timeout": 30}
 

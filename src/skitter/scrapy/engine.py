@@ -8,13 +8,14 @@ three can be had from five private names that have been the same from Scrapy 2.1
     engine._handle_downloader_output       called with what came of it, before anything is done
     engine._slot.closing                   not None: nothing is begun any more
     engine._slot.nextcall.schedule         asks the scheduler again
-    engine.downloader.per_slot_settings    delays of this process alone
+    engine.downloader.slots                delays of this process alone
 """
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import lru_cache
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,7 @@ class Engine:
             "_slot.remove_request",
             "_slot.nextcall.schedule",
             "_handle_downloader_output",
-            "downloader.per_slot_settings",
+            "downloader.slots",
             "downloader.get_slot_key",
         ):
             self._check(path)
@@ -141,10 +142,11 @@ class Engine:
         else:
             self._engine.close_spider(self._engine.spider, reason)
 
-    def leave_delays_to_the_frontier(self) -> None:
-        """The frontier hands out what may be fetched now: to wait again would be too slow."""
+    def leave_delays_to_the_frontier(self, delay_s: Callable[[str], float]) -> None:
+        """The frontier hands out what may be fetched now: to wait again would be too slow. Who
+        raises the delay of a slot, as AutoThrottle does, is obeyed."""
         downloader = self._engine.downloader
-        downloader.per_slot_settings = _Undelayed(downloader.per_slot_settings)
+        downloader.slots = _Slots(delay_s, downloader.slots)
 
     def share_robots(self) -> None:
         """Scrapy (2.19 too) gives a robots.txt to the first of those who wait for it; nothing,
@@ -183,13 +185,28 @@ def _share_robots(middleware: Any) -> None:
     middleware.robot_parser = robot_parser
 
 
-class _Undelayed(dict[str, dict[str, Any]]):
-    """DOWNLOAD_SLOTS in which every slot, named or not, has no delay."""
+class _Slots(dict[str, Any]):
+    """Download slots, with the delay that is configured, which the frontier keeps for them."""
 
-    def get(self, key: str, default: Any = None) -> dict[str, Any]:
-        # Not `jitter`, which Scrapy has only since 2.19: no delay has none.
-        own = super().get(key, {})
-        return {name: own[name] for name in ("concurrency",) if name in own} | {"delay": 0}
+    def __init__(self, delay_s: Callable[[str], float], slots: dict[str, Any]) -> None:
+        super().__init__()
+        self._delay_s = delay_s
+        for key, slot in slots.items():
+            self[key] = slot
+
+    def __setitem__(self, key: str, slot: Any) -> None:
+        slot.__class__ = _patient(type(slot), self._delay_s(key))  # type: ignore[arg-type]
+        super().__setitem__(key, slot)
+
+
+@lru_cache(maxsize=1000)
+def _patient(kind: type[Any], kept_s: float) -> type[Any]:
+    """The same slot; it waits only if its delay is longer than what the frontier keeps."""
+
+    def download_delay(self: Any) -> float:
+        return kind.download_delay(self) if self.delay > kept_s else 0.0
+
+    return type(kind.__name__, (kind,), {"__slots__": (), "download_delay": download_delay})
 
 
 def _caller() -> Callable[..., object]:

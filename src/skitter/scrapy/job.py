@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 from typing import TYPE_CHECKING
 
 from skitter.errors import JobMissing
@@ -25,6 +26,7 @@ logger = logging.getLogger("skitter.scrapy")
 
 KIND = "scrapy"
 SILENT_S = 6.0  # three heartbeats
+_LOADED_AT = time.monotonic()  # before any crawler of this process began
 
 
 async def open_shared(server: Server, options: NodeOptions) -> Frontier:
@@ -73,12 +75,21 @@ async def remove_if_last(frontier: Frontier) -> None:
 
 
 async def others_at_work(frontier: Frontier) -> int:
-    """How many other processes are, or were a moment ago."""
-    here, me = socket.gethostname(), os.getpid()
+    """How many others are, or were a moment ago; another crawler of this process counts."""
     gone = {one.name for one in await the_dead(frontier)}
+    me = frontier.shards[0].client
+    now = await server_time(frontier)
     return sum(
-        one.name not in gone and (one.host, one.pid) != (here, me) for one in await crew(frontier)
+        one.name != me and one.name not in gone and not _was_before_us(one, now)
+        for one in await crew(frontier)
     )
+
+
+def _was_before_us(one: Heartbeat, now: float) -> bool:
+    """A process of the same number on this machine that is not ours: a container's first process
+    has the same number in each of its lives."""
+    is_ours = (one.host, one.pid) == (socket.gethostname(), os.getpid())
+    return is_ours and one.started_at < now - (time.monotonic() - _LOADED_AT)
 
 
 async def the_dead(frontier: Frontier) -> list[Heartbeat]:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import threading
 import time
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import uvloop
@@ -30,8 +30,9 @@ from skitter.scrapy.taking import IDLE_S, Taking
 from skitter.worker.pulse import Logbook, Pulse, cancel_all
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
+    from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
     from skitter.scrapy.engine import Engine
     from skitter.scrapy.exchange import Exchange
@@ -69,7 +70,7 @@ class Node:
         self.statistics: Callable[[], Iterable[tuple[Any, ...]]] = list
         self.logbook = Logbook()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._nudged = self._hurried = self._away = False
+        self._nudged = self._hurried = self._away = self._is_open = False
         self._ailing: dict[str, str] = {}  # what fails beside the pump, and why
         self._some, self._many, self._stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._was_read = asyncio.Event()  # the batch of the feed
@@ -122,24 +123,41 @@ class Node:
         self.engine.call(self._on_closed)
 
     async def _live(self, opened: Callable[[BaseException | None], None]) -> None:
+        self._loop = asyncio.get_running_loop()
         try:
-            async with open_server(self.options.server) as server:
-                self.frontier = await open_shared(server, self.options)
-                stats = await self.frontier.stats()
-                self.exchange.scheduled = stats.pending + stats.delayed
-                self.exchange.run = await join_run(self.frontier, stats)
-                self.exchange.is_adopted = await is_adopted(self.frontier)
-                self.taking = Taking(self.frontier, self.options, self.exchange)
-                self._loop = asyncio.get_running_loop()
-                self.engine.call(opened, None)
-                await self._work()
+            while not self._is_open and not self._stop.is_set():
+                async with self._waiting_for_server(), open_server(self.options.server) as server:
+                    await self._join(server)
+                    self._note_back()
+                    self._is_open = True
+                    self.engine.call(opened, None)
+                    await self._work()
         except Exception as error:
-            if self._loop is None:
-                self.engine.call(opened, error)
-            else:
+            if self._is_open:
                 self._break_down(error)
+            else:
+                self.engine.call(opened, error)
         finally:
             self._loop = None
+
+    @asynccontextmanager
+    async def _waiting_for_server(self) -> AsyncIterator[None]:
+        """A node that starts while the server is away waits, as those that run do."""
+        try:
+            yield
+        except SkitterError as error:
+            if self._is_open or not error.retryable:
+                raise
+            self._survives(error)
+            await _wait(self._stop, AWAY_S)
+
+    async def _join(self, server: Server) -> None:
+        self.frontier = await open_shared(server, self.options)
+        stats = await self.frontier.stats()
+        self.exchange.scheduled = stats.pending + stats.delayed
+        self.exchange.run = await join_run(self.frontier, stats)
+        self.exchange.is_adopted = await is_adopted(self.frontier)
+        self.taking = Taking(self.frontier, self.options, self.exchange)
 
     async def _work(self) -> None:
         self.hand_in = HandIn(self)

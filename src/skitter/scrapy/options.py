@@ -56,6 +56,11 @@ class NodeOptions:
     def job_options(self) -> JobOptions:
         return JobOptions(politeness=self.politeness)
 
+    def delay_s(self, slot: str) -> float:
+        """What the frontier keeps between two requests of a download slot."""
+        found: float = self.slots.get(slot, {}).get("delay_s", self.politeness.delay_s)
+        return found
+
     @property
     def prefetch(self) -> int:
         """Leases beyond what the downloader takes at once. With delays there are none: who holds

@@ -96,9 +96,9 @@ class Scheduler:
         )
         self.node.on_feed, self.node.on_tick = self._read_feed, self._send_ahead
         if isinstance(self.crawler.stats, RedisStatsCollector):
-            self.node.statistics = partial(self.crawler.stats.commands, spider.name)
+            self.node.statistics = self.crawler.stats.begin(spider.name)
         self._few = self.options.concurrency * 3 // 4
-        self.engine.leave_delays_to_the_frontier()
+        self.engine.leave_delays_to_the_frontier(self.options.delay_s)
         self.engine.share_robots()
         self.engine.on_output(self._in_context)
         self.engine.on_finished(self._finish)

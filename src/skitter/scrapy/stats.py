@@ -1,20 +1,27 @@
 """STATS_CLASS = "skitter.scrapy.RedisStatsCollector": the numbers of all nodes in one hash.
 
-They are counted in memory and sent with the heartbeat, as differences: no round trip per number.
+They are counted in memory and sent from time to time, as differences: no round trip per number.
 """
 
 from __future__ import annotations
 
+import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy.statscollectors import MemoryStatsCollector
 
+from skitter.errors import SkitterError
+from skitter.frontier.blocking import RedisProblem
+from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.reading import fill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_KEY = "%(spider)s:stats"
 
@@ -27,6 +34,25 @@ class RedisStatsCollector(MemoryStatsCollector):
         self.key: str = crawler.settings.get("STATS_KEY") or DEFAULT_KEY
         fill("STATS_KEY", self.key, spider=str(getattr(crawler.spidercls, "name", "")))
         self._sent: dict[str, Any] = {}
+        self._spider = ""  # until a node begins, nothing is sent
+
+    def begin(self, spider: str) -> Callable[[], Iterator[tuple[Any, ...]]]:
+        """A node is at work: what it has to send from time to time."""
+        self._spider = spider
+        return partial(self.commands, spider)
+
+    def _persist_stats(self, stats: Any) -> None:
+        """The last ones, such as finish_reason: they come when the node has gone."""
+        super()._persist_stats(stats)
+        if not self._spider:
+            return
+        try:
+            client = get_redis_from_settings(self._crawler.settings)
+            for command in self.commands(self._spider):
+                client.execute_command(*command)
+            client.close()
+        except (SkitterError, RedisProblem, OSError) as error:
+            logger.warning("the last statistics were not sent: %s", error)
 
     def commands(self, spider: str) -> Iterator[tuple[Any, ...]]:
         """What brings the hash up to date, one at a time: whoever asks for the next one has had
