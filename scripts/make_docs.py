@@ -144,7 +144,10 @@ def scrapy_page() -> str:
         "sentence when the spider opens; nothing is ignored in silence. Skitter's own: "
         "`SKITTER_JOB` (the job's name), `SKITTER_LEASE_S` (60: after so many seconds the requests "
         "of a dead node come back), `SKITTER_DIR` (an embedded server in that directory), "
-        "`SKITTER_FEED_SCHEMES` (http and https: what addresses from a feed may begin with).\n\n"
+        "`SKITTER_FEED_SCHEMES` (http and https: what addresses from a feed may begin with), "
+        "`SKITTER_GUARD` (true: no requests to private addresses) and `SKITTER_ALLOWED_HOSTS` (its "
+        "exceptions: names, with a port or without), `SKITTER_STUCK_S` (600: a process whose "
+        "engine stands still for so long ends itself; 0: never).\n\n"
         + table(SETTINGS, "setting")
         + "\n## Spiders\n\n"
         + table(ATTRIBUTES, "attribute or method")

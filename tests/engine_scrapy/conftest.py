@@ -120,6 +120,7 @@ class Cluster:
             "REDIS_ITEMS_KEY": f"{self.job}:items",
             "REDIS_START_URLS_KEY": f"{self.job}:start_urls",
             "LOG_LEVEL": "INFO",
+            "SKITTER_ALLOWED_HOSTS": "localhost",
             **settings,
         }
         options = [part for name, value in given.items() for part in ("-s", f"{name}={value}")]

@@ -17,6 +17,9 @@ SCHEDULER_PERSIST = True
 # Optional: tracking parameters and the spelling of an address make no new page.
 REQUEST_FINGERPRINTER_CLASS = "skitter.scrapy.RequestFingerprinter"
 
+# Nodes do not follow links or messages to private addresses, except of these hosts.
+SKITTER_ALLOWED_HOSTS = ["localhost"]
+
 # --- manners: limits over all nodes together ------------------------------------------------------
 ROBOTSTXT_OBEY = True
 DOWNLOAD_DELAY = 0  # the demo shop is ours; a stranger's site deserves a second

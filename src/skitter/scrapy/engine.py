@@ -2,13 +2,14 @@
 
 Scrapy tells a scheduler neither when a request is through (callback, children and pipelines) nor
 which request a child came from, and it asks for the next request only when something happened. All
-three can be had from five private names that have been the same from Scrapy 2.13 to 2.19:
+three can be had from six private names that have been the same from Scrapy 2.13 to 2.19:
 
     engine._slot.remove_request            called with a request when all of it is through
     engine._handle_downloader_output       called with what came of it, before anything is done
     engine._slot.closing                   not None: nothing is begun any more
     engine._slot.nextcall.schedule         asks the scheduler again
     engine.downloader.slots                delays of this process alone
+    engine.downloader.middleware._add_middleware
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class Engine:
             "_slot.nextcall.schedule",
             "_handle_downloader_output",
             "downloader.slots",
+            "downloader.middleware._add_middleware",
             "downloader.get_slot_key",
         ):
             self._check(path)
@@ -147,6 +149,10 @@ class Engine:
         raises the delay of a slot, as AutoThrottle does, is obeyed."""
         downloader = self._engine.downloader
         downloader.slots = _Slots(delay_s, downloader.slots)
+
+    def add_downloader_middleware(self, middleware: Any) -> None:
+        """Behind all others, nearest to the downloader."""
+        self._engine.downloader.middleware._add_middleware(middleware)
 
     def share_robots(self) -> None:
         """Scrapy (2.19 too) gives a robots.txt to the first of those who wait for it; nothing,

@@ -27,6 +27,15 @@ class FeedOptions:
     batch_size: int = 16
 
 
+async def has_messages(frontier: Frontier, feed: FeedOptions) -> bool:
+    """One small command a key, for those who ask all the time."""
+    server = frontier.shards[0].server
+    for key in feed.keys:
+        if await server.command("EXISTS", key):
+            return True
+    return False
+
+
 async def take_batch(frontier: Frontier, feed: FeedOptions) -> tuple[str, list[bytes]] | None:
     """The next messages and the name of their batch, of whatever type the key is."""
     answer = await frontier.shards[0].call(

@@ -16,6 +16,8 @@ from skitter.frontier.jobs import create_job, open_job, purge_job
 from skitter.scrapy.taking import is_done
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from skitter.frontier.connection import Server
     from skitter.frontier.crew import Heartbeat
     from skitter.frontier.frontier import Frontier
@@ -76,12 +78,13 @@ async def remove_if_last(frontier: Frontier) -> None:
 
 async def others_at_work(frontier: Frontier) -> int:
     """How many others are, or were a moment ago; another crawler of this process counts."""
-    gone = {one.name for one in await the_dead(frontier)}
+    everybody = await crew(frontier)
+    gone = {one.name for one in await the_dead(frontier, everybody)}
     me = frontier.shards[0].client
     now = await server_time(frontier)
     return sum(
         one.name != me and one.name not in gone and not _was_before_us(one, now)
-        for one in await crew(frontier)
+        for one in everybody
     )
 
 
@@ -92,21 +95,21 @@ def _was_before_us(one: Heartbeat, now: float) -> bool:
     return is_ours and one.started_at < now - (time.monotonic() - _LOADED_AT)
 
 
-async def the_dead(frontier: Frontier) -> list[Heartbeat]:
+async def the_dead(frontier: Frontier, everybody: Iterable[Heartbeat]) -> list[Heartbeat]:
     """Processes of this machine that are gone without a word. A number that is not here may be of
     a container with the same host name: only who is silent as well is dead."""
     here, now = socket.gethostname(), await server_time(frontier)
     return [
         one
-        for one in await crew(frontier)
+        for one in everybody
         if one.kind == KIND and one.host == here and now - one.at > SILENT_S and _is_gone(one.pid)
     ]
 
 
-async def bury_the_dead(frontier: Frontier) -> int:
+async def bury_the_dead(frontier: Frontier, everybody: Iterable[Heartbeat]) -> int:
     """What they held is handed out again at once, and not when their leases run out."""
     taken = 0
-    for one in await the_dead(frontier):
+    for one in await the_dead(frontier, everybody):
         taken += await forfeit(frontier, one.name)
         await leave(frontier, one.name)
     return taken

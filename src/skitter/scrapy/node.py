@@ -23,10 +23,11 @@ from skitter.frontier.control import is_adopted
 from skitter.frontier.crew import Vitals, crew
 from skitter.frontier.feed import take_feed
 from skitter.model import Ended
-from skitter.scrapy.feed import take_batch
+from skitter.scrapy.feed import has_messages, take_batch
 from skitter.scrapy.handin import HandIn
 from skitter.scrapy.job import KIND, bury_the_dead, join_run, open_shared, remove_if_last
-from skitter.scrapy.taking import IDLE_S, Taking
+from skitter.scrapy.taking import IDLE_S, Taking, pause_s
+from skitter.scrapy.watchdog import Watchdog
 from skitter.worker.pulse import Logbook, Pulse, cancel_all
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ logger = logging.getLogger("skitter.scrapy")
 
 MANY = 50  # endings that are handed in without waiting for more
 LINGER_S, HURRY_S = 0.05, 0.005
-FEED_S, UNREADABLE_S = 0.2, 2.0
+FEED_S, LOOK_S, UNREADABLE_S = 0.2, 5.0, 2.0
 TICK_S, SLOW_S = 0.5, 1.0
 AWAY_S = 1.0
 CLOSE_S = 30.0
@@ -69,6 +70,7 @@ class Node:
         self.on_tick: Callable[[], None] = lambda: None
         self.statistics: Callable[[], Iterable[tuple[Any, ...]]] = list
         self.logbook = Logbook()
+        self.watchdog = Watchdog(engine, options.stuck_s)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._nudged = self._hurried = self._away = self._is_open = False
         self._ailing: dict[str, str] = {}  # what fails beside the pump, and why
@@ -100,6 +102,7 @@ class Node:
     def stop(self, reason: str, on_closed: Callable[[], None]) -> None:
         """Hand in what there is, hand back the rest; then the engine's thread is told."""
         self._reason, self._on_closed = reason, on_closed
+        self.watchdog.end()
         _in_time(GIVE_UP_S, self.engine.call, on_closed)
         loop = self._loop
         try:
@@ -169,7 +172,7 @@ class Node:
             vitals=self._vitals,
         )
         self.say("info", f"scrapy node started, job {self.options.job}")
-        jobs = (pulse.run, self._keep_leases, self._tick, self._read_feed)
+        jobs = (pulse.run, self._keep_leases, self._tick, self._read_feed, self.watchdog.watch)
         helpers = [asyncio.create_task(run()) for run in jobs]
         for helper in helpers:
             helper.add_done_callback(self._mourn)
@@ -268,14 +271,14 @@ class Node:
 
     async def _tick(self) -> None:
         """Twice a second: who is here, which pages take long, what there is to tell."""
-        steps = (self._count_nodes, self._take_over, self._take_own_feed, self._send_statistics)
+        steps = (self._look_after_others, self._take_own_feed, self._send_statistics)
         while True:
             slow_since = time.monotonic() - SLOW_S
             if any(one.links for one in self.exchange.entries if one.since_s < slow_since):
                 self.engine.call(self.on_tick)
             for step in steps:
                 await self._attempt(step)
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(pause_s(TICK_S, self.exchange.idle_s, longest_s=1.0))
 
     async def _attempt(self, step: Callable[[], Awaitable[None]]) -> bool:
         """One that fails stops no other. A lasting error is said once, until it is over."""
@@ -296,11 +299,10 @@ class Node:
             self._ailing[what] = error
             self.say("error", f"{what}: {error}")
 
-    async def _count_nodes(self) -> None:
-        self.taking.nodes = sum(one.kind == KIND for one in await crew(self.frontier))
-
-    async def _take_over(self) -> None:
-        if taken := await bury_the_dead(self.frontier):
+    async def _look_after_others(self) -> None:
+        everybody = await crew(self.frontier)
+        self.taking.nodes = sum(one.kind == KIND for one in everybody)
+        if taken := await bury_the_dead(self.frontier, everybody):
             self.say("warning", f"took over {taken} requests of a node that died")
 
     async def _take_own_feed(self) -> None:
@@ -323,12 +325,17 @@ class Node:
             await self.frontier.shards[0].server.command(*command)
 
     async def _read_feed(self) -> None:
-        """One batch at a time, so that the engine can breathe."""
+        """One batch at a time, so that the engine can breathe. Now and then also if there are no
+        messages, for what a node took and did not finish."""
+        look_at = 0.0
         while self.feed is not None:
-            batch = None
+            batch, now = None, time.monotonic()
             try:
-                if not self.engine.is_closing:
+                if not self.engine.is_closing and (
+                    now > look_at or await has_messages(self.frontier, self.feed)
+                ):
                     batch = await take_batch(self.frontier, self.feed)
+                    look_at = now + LOOK_S
             except SkitterError as error:
                 if not error.retryable:  # else the server is away: whoever leases says so
                     self._say_once("the feed cannot be read", str(error))
@@ -342,7 +349,7 @@ class Node:
                 self.engine.call(self.on_feed, *batch)
                 await self._was_read.wait()
             else:
-                await asyncio.sleep(FEED_S)
+                await asyncio.sleep(pause_s(FEED_S, self.exchange.idle_s, longest_s=2 * FEED_S))
 
     # --- the end ----------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ QUEUES: dict[str, Order] = {
 }
 _QUEUE_PLACES = ("scrapy_redis.queue", "skitter.scrapy", "skitter.scrapy.queue")
 DEFAULT_LEASE_S = 60.0
+DEFAULT_STUCK_S = 600.0
 DAY_S, MOST = 86_400, 100_000
 
 
@@ -46,6 +47,7 @@ class NodeOptions:
     lease_s: float = DEFAULT_LEASE_S
     persist: bool = False
     flush_on_start: bool = False
+    stuck_s: float = DEFAULT_STUCK_S  # an engine that stands still for so long ends; 0: never
     linger_s: float = 0.0  # an empty queue is looked at for so long before the crawl is over
 
     @property
@@ -83,6 +85,9 @@ def read_options(settings: BaseSettings, spider: Spider) -> NodeOptions:
         concurrency=whole_setting(settings, "CONCURRENT_REQUESTS") or 1000,  # 0: no limit
         lease_s=number(
             "SKITTER_LEASE_S", settings.get("SKITTER_LEASE_S", DEFAULT_LEASE_S), low=0.1, high=DAY_S
+        ),
+        stuck_s=number(
+            "SKITTER_STUCK_S", settings.get("SKITTER_STUCK_S", DEFAULT_STUCK_S), low=0, high=DAY_S
         ),
         persist=settings.getbool("SCHEDULER_PERSIST"),
         flush_on_start=settings.getbool("SCHEDULER_FLUSH_ON_START"),

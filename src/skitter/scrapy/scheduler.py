@@ -34,6 +34,7 @@ from skitter.scrapy.exchange import (
     Unstored,
 )
 from skitter.scrapy.feed import FeedOptions
+from skitter.scrapy.guard import GuardMiddleware
 from skitter.scrapy.lone import LoneScheduler, is_lone
 from skitter.scrapy.node import Node
 from skitter.scrapy.options import read_options
@@ -100,6 +101,7 @@ class Scheduler:
         self._few = self.options.concurrency * 3 // 4
         self.engine.leave_delays_to_the_frontier(self.options.delay_s)
         self.engine.share_robots()
+        self.guard = self._make_guard()
         self.engine.on_output(self._in_context)
         self.engine.on_finished(self._finish)
         self.crawler.signals.connect(self._callback_failed, signals.spider_error)
@@ -107,6 +109,15 @@ class Scheduler:
         opened: Deferred[None] = Deferred()
         self.node.start(partial(self._on_opened, opened))
         return opened
+
+    def _make_guard(self) -> GuardMiddleware | None:
+        if not self.crawler.settings.getbool("SKITTER_GUARD", default=True):
+            return None
+        guard = GuardMiddleware(self.crawler)
+        for url in getattr(self.spider, "start_urls", ()):
+            guard.allow_seed(url)
+        self.engine.add_downloader_middleware(guard)
+        return guard
 
     def _on_opened(self, opened: Deferred[None], error: BaseException | None) -> None:
         if error is not None:
@@ -159,6 +170,8 @@ class Scheduler:
     # --- requests that come -----------------------------------------------------------------------
 
     def _enqueue(self, request: Request) -> bool:
+        if self.guard and "is_start_request" in request.meta and ORIGIN.get() is None:
+            self.guard.allow_seed(request.url)
         key = self.df.key_of(request) if self._filters and not request.dont_filter else b""
         origin = ORIGIN.get()
         page = origin if isinstance(origin, Entry) and not origin.is_over else None

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from skitter.scrapy.options import NodeOptions
 
 IDLE_S = 0.25
+LONGEST_S = 2.0
+
+
+def pause_s(usual_s: float, idle_s: float, *, longest_s: float) -> float:
+    """How long to rest: a tenth of the time in which the whole cluster had nothing to do."""
+    return max(usual_s, min(longest_s, idle_s / 10))
 
 
 def is_done(stats: Stats) -> bool:
@@ -47,7 +53,7 @@ class Taking:
             self.note_life()
         news = bool(leased.leases) or await self._see_whether_it_is_over(version)
         again_in_s = IDLE_S if leased.again_in_s is None else max(0.01, leased.again_in_s)
-        return news, min(IDLE_S, again_in_s)
+        return news, pause_s(min(IDLE_S, again_in_s), self.exchange.idle_s, longest_s=LONGEST_S)
 
     async def hand_back(self) -> None:
         """What the engine has not begun and never will, to whoever has the time."""

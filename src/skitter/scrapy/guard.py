@@ -1,0 +1,173 @@
+"""The guard against private addresses, in Scrapy's downloader: a page, a redirect or a message of
+the feed must not lead a node into the network that it runs in. On unless SKITTER_GUARD is False.
+
+Twisted is given a resolver that judges: the addresses that pass are the ones that are dialled.
+Without Twisted's reactor, or with download handlers of the user's own, a name is looked up and
+judged before, and the address that answered is judged after.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from skitter.errors import AddressRefused, BadURL
+from skitter.fetch.guard import Guard, authority_of, refusal, refusal_of_name
+from skitter.fetch.resolver import Resolver
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from skitter.fetch.guard import Authority
+
+
+class GuardMiddleware:
+    """Nearest to the downloader, so that it sees what is really asked for."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        settings = crawler.settings
+        self._allowed = frozenset(settings.getlist("SKITTER_ALLOWED_HOSTS"))
+        self._seeds: set[str] = set()
+        self.guard = Guard(self._allowed)
+        twisted = settings.getbool("TWISTED_REACTOR_ENABLED", default=True)
+        own_handlers = any(settings.getdict("DOWNLOAD_HANDLERS").values())
+        self._names = judging_names() if twisted and not own_handlers else None
+        self._places: WeakKeyDictionary[Request, tuple[str, int]] = WeakKeyDictionary()
+        self._resolver = None if self._names else Resolver()
+
+    def allow_seed(self, url: str) -> None:
+        """What the spider begins with, if it is localhost or a private address in so many words."""
+        if _is_http(url) and url not in self._seeds and len(self._seeds) < 1000:
+            self._seeds.add(url)
+            self.guard = Guard.for_seeds(self._seeds, also=self._allowed)
+
+    def process_request(self, request: Request, spider: Any = None) -> Awaitable[None] | None:
+        whom = self._to_judge(request)
+        if whom is None:
+            return None
+        if reason := refusal_of_name(whom.name):
+            raise _refused(request.url, reason)
+        if request.meta.get("proxy"):
+            return None  # which looks the name up by itself
+        if self._names is not None:
+            self._places[request] = _place(whom)
+            self._names.watch(_place(whom))
+            return None
+        return self._look_up(request.url, whom.name)
+
+    def process_response(self, request: Request, response: Response, spider: Any = None) -> Any:
+        self._stop_watching(request)
+        if self._to_judge(request) is None or request.meta.get("proxy"):
+            return response
+        reason = refusal(str(response.ip_address)) if response.ip_address else None
+        if reason:
+            raise _refused(request.url, reason)
+        return response
+
+    def process_exception(self, request: Request, exception: Any, spider: Any = None) -> None:
+        if reason := self._stop_watching(request):
+            raise _refused(request.url, reason) from exception
+
+    def _stop_watching(self, request: Request) -> str | None:
+        place = self._places.pop(request, None)
+        return self._names.forget(place) if self._names and place else None
+
+    def _to_judge(self, request: Request) -> Authority | None:
+        """Whom the request is for; None: nobody judges it."""
+        if not _is_http(request.url):
+            return None
+        try:
+            whom = authority_of(request.url)
+        except BadURL:
+            return None  # the downloader refuses it, too
+        return None if self.guard.permits(whom) else whom
+
+    async def _look_up(self, url: str, name: str) -> None:
+        assert self._resolver is not None
+        try:
+            addresses = await self._resolver.resolve(name)
+        except OSError:
+            return  # the downloader will say so
+        for address in addresses:
+            if reason := refusal(address):
+                raise _refused(url, reason)
+
+
+class JudgingNames:
+    """Twisted's resolver. Of names that are watched, it passes on only what may be dialled."""
+
+    def __init__(self, below: Any) -> None:
+        self._below = below
+        self._watched: Counter[tuple[str, int]] = Counter()
+        self._refusals: dict[tuple[str, int], str] = {}
+
+    def watch(self, place: tuple[str, int]) -> None:
+        self._watched[place] += 1
+
+    def forget(self, place: tuple[str, int]) -> str | None:
+        """It was dialled, or not: why not."""
+        reason = self._refusals.get(place)
+        self._watched[place] -= 1
+        if self._watched[place] <= 0:
+            del self._watched[place]
+            self._refusals.pop(place, None)
+        return reason
+
+    def resolveHostName(
+        self, receiver: Any, name: str, port: int = 0, *rest: Any, **more: Any
+    ) -> Any:
+        port = more.pop("portNumber", port)
+        place = name.lower().removesuffix("."), port
+        if place in self._watched:
+            receiver = _Judge(receiver, place, self._refusals)
+        return self._below.resolveHostName(receiver, name, port, *rest, **more)
+
+
+class _Judge:
+    """Hears of every address first."""
+
+    def __init__(
+        self, receiver: Any, place: tuple[str, int], refusals: dict[tuple[str, int], str]
+    ) -> None:
+        self._receiver, self._place, self._refusals = receiver, place, refusals
+        self.resolutionBegan = receiver.resolutionBegan
+        self.resolutionComplete = receiver.resolutionComplete
+
+    def addressResolved(self, address: Any) -> None:
+        if reason := refusal(address.host):
+            self._refusals[self._place] = reason
+        else:
+            self._receiver.addressResolved(address)
+
+
+def judging_names() -> JudgingNames:
+    """The reactor's own resolver, put under ours, once."""
+    from twisted.internet import reactor
+    from twisted.internet.interfaces import IHostnameResolver, IResolutionReceiver
+    from zope.interface import classImplements  # type: ignore[import-untyped]
+
+    known: Any = reactor
+    if not isinstance(known.nameResolver, JudgingNames):
+        classImplements(JudgingNames, IHostnameResolver)
+        classImplements(_Judge, IResolutionReceiver)
+        known.installNameResolver(JudgingNames(known.nameResolver))
+    found: JudgingNames = known.nameResolver
+    return found
+
+
+def _is_http(url: str) -> bool:
+    return url[:5].lower() == "http:" or url[:6].lower() == "https:"
+
+
+def _place(whom: Authority) -> tuple[str, int]:
+    return whom.name, int(whom.host_port.rpartition(":")[2])
+
+
+def _refused(url: str, reason: str) -> AddressRefused:
+    host = authority_of(url).host_port
+    return AddressRefused(url, f"{reason}: if you mean it, add {host!r} to SKITTER_ALLOWED_HOSTS")
