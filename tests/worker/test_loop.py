@@ -17,6 +17,7 @@ from skitter.errors import ServerUnreachable, SkitterError, SpiderError
 from skitter.fetch.static import StaticFetcher
 from skitter.fleet.output import Output
 from skitter.frontier.connection import connect
+from skitter.frontier.crew import read_log
 from skitter.frontier.forfeit import forfeit
 from skitter.frontier.jobs import create_job, purge_job
 from skitter.model import Request
@@ -197,3 +198,35 @@ async def test_a_bug_that_a_page_finds_is_the_end_of_that_page(frontier):
     await running_worker
 
     assert (await frontier.stats()).delayed == 1
+
+
+async def test_a_worker_over_its_memory_finishes_up_and_hands_back_the_rest(frontier, monkeypatch):
+    monkeypatch.setattr(loop, "MEMORY_S", 0.01)
+    await frontier.add([Request(url=QUICK), Request(url=SLOW)])
+    fetcher = SlowFetcher()
+    worker = make_worker(frontier, fetcher, max_rss_mb=1, keep_alive=True, grace_s=0.1)
+
+    await worker.run()
+
+    stats = await frontier.stats()
+    assert (stats.done, stats.pending, stats.lost) == (1, 1, 0)
+    assert any("over --max-memory 1" in event.text for event in await read_log(frontier))
+
+
+async def test_a_worker_that_has_ended_no_page_does_not_give_up_because_of_its_memory(
+    frontier, monkeypatch
+):
+    """The next one would have as much, and nothing would ever be fetched."""
+    monkeypatch.setattr(loop, "MEMORY_S", 0.01)
+    await frontier.add([Request(url=SLOW)])
+    fetcher = SlowFetcher()
+    worker = make_worker(frontier, fetcher, max_rss_mb=1)
+    running_worker = asyncio.create_task(worker.run())
+    await fetcher.begun.wait()
+    await asyncio.sleep(0.1)
+
+    assert not worker._stop.is_set()
+
+    worker.stop()
+    worker.stop()
+    await running_worker

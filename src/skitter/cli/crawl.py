@@ -16,8 +16,18 @@ from skitter.cli.common import Directory, Json, Parent, Redis, settings, told_by
 from skitter.cli.output import tell
 from skitter.cli.plain import PLAIN, Plain, job_name_of, politeness_of, spider_of
 from skitter.cli.report import INTERRUPTED
-from skitter.cli.running import Engine, Plan, create_for, output_of, run_plan, supervisor_of
+from skitter.cli.running import (
+    DEFAULT_MEMORY_MB,
+    DEFAULT_PAGE_MB,
+    Engine,
+    Plan,
+    create_for,
+    output_of,
+    run_plan,
+    supervisor_of,
+)
 from skitter.errors import BadOption, JobMissing, SkitterError, UsageError
+from skitter.fetch.options import FetchOptions
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import open_job
@@ -35,6 +45,12 @@ Target = Annotated[
 Concurrency = Annotated[
     int,
     typer.Option("--concurrency", "-c", min=1, max=10_000, help="Pages at a time, per process."),
+]
+MaxPage = Annotated[
+    float, typer.Option("--max-page-size", min=0.01, max=1024, help="MB of one page, unpacked.")
+]
+MaxMemory = Annotated[
+    int, typer.Option("--max-memory", min=100, help="MB; a worker that has more is replaced.")
 ]
 Workers = Annotated[str, typer.Option("--workers", help="Processes; auto: by queue depth and CPU.")]
 RobotsOff = Annotated[bool, typer.Option("--ignore-robots", help="Do not obey robots.txt.")]
@@ -65,6 +81,8 @@ def run(
     ] = None,
     workers: Workers = "cores",
     concurrency: Concurrency = 64,
+    max_page_size: MaxPage = DEFAULT_PAGE_MB,
+    max_memory: MaxMemory = DEFAULT_MEMORY_MB,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget an earlier crawl.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     keep_alive: KeepAlive = False,
@@ -95,6 +113,8 @@ def run(
         out=out or f"{spider.name}.db",
         workers=_pumps(workers) if engine is Engine.CELERY else _workers(workers),
         concurrency=concurrency,
+        max_page_mb=max_page_size,
+        max_memory_mb=max_memory,
         ignore_robots=ignore_robots,
         allow=tuple(allow_host or ()),
         keep_alive=keep_alive,
@@ -121,6 +141,8 @@ def crawl(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     workers: Workers = "cores",
     concurrency: Concurrency = 64,
+    max_page_size: MaxPage = DEFAULT_PAGE_MB,
+    max_memory: MaxMemory = DEFAULT_MEMORY_MB,
     ignore_robots: RobotsOff = False,
     redis: Redis = None,
     directory: Directory = None,
@@ -146,6 +168,8 @@ def crawl(
         out=out,
         workers=_workers(workers),
         concurrency=concurrency,
+        max_page_mb=max_page_size,
+        max_memory_mb=max_memory,
         ignore_robots=ignore_robots,
         fresh=fresh,
         as_json=as_json,
@@ -161,6 +185,8 @@ def worker(
     ] = "cores",
     job: Annotated[str | None, typer.Option("--job", help="Default: the spider's name.")] = None,
     concurrency: Concurrency = 64,
+    max_page_size: MaxPage = DEFAULT_PAGE_MB,
+    max_memory: MaxMemory = DEFAULT_MEMORY_MB,
     keep_alive: KeepAlive = False,
     ignore_robots: RobotsOff = False,
     allow_host: Allow = None,
@@ -176,6 +202,8 @@ def worker(
         out="",
         workers=_workers(processes),
         concurrency=concurrency,
+        max_page_mb=max_page_size,
+        max_memory_mb=max_memory,
         ignore_robots=ignore_robots,
         allow=tuple(allow_host or ()),
         keep_alive=keep_alive,
@@ -207,6 +235,8 @@ def work(
     target: str,
     job: Annotated[str, typer.Option("--job")],
     concurrency: Concurrency = 64,
+    max_page_size: MaxPage = DEFAULT_PAGE_MB,
+    max_memory: MaxMemory = DEFAULT_MEMORY_MB,
     keep_alive: KeepAlive = False,
     ignore_robots: RobotsOff = False,
     allow_host: Allow = None,
@@ -216,9 +246,14 @@ def work(
 ) -> None:
     """One worker, in this process."""
     spider = spider_of(target)
-    manners = Manners(obey_robots=not ignore_robots, allowed_hosts=frozenset(allow_host or ()))
+    manners = Manners(
+        obey_robots=not ignore_robots,
+        allowed_hosts=frozenset(allow_host or ()),
+        fetch=FetchOptions(max_body_bytes=round(max_page_size * 2**20)),
+    )
     options = WorkerOptions(
         concurrency=concurrency,
+        max_rss_mb=max_memory,
         keep_alive=keep_alive,
         parent=parent,
         stuck_s=ENDS_ITSELF_S,

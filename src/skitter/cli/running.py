@@ -19,6 +19,7 @@ from skitter.cli.progress import CrawlDisplay, Moment, Rate
 from skitter.cli.reasons import HandlerErrors, dead_reasons
 from skitter.cli.report import Went, report_of, show_report
 from skitter.errors import JobMissing, ServerUnreachable, SpiderError
+from skitter.fetch.options import MAX_BODY_BYTES
 from skitter.fleet.output import Output
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.connection import Server
@@ -38,6 +39,9 @@ from skitter.spider.seeding import offer_seeds
 from skitter.spider.spider import run_hooks
 
 MAX_ITEMS = 50_000
+DEFAULT_PAGE_MB = MAX_BODY_BYTES / 2**20
+#: Far above what an ordinary crawl needs: about 150, and 64 pages of the largest size.
+DEFAULT_MEMORY_MB = 1000
 ETA_EVERY_S = 3.0
 LAST_LOOK_S = 3.0
 #: How long the output is waited for while another process writes it, and how often it is tried.
@@ -62,6 +66,8 @@ class Plan:
     out: str
     workers: int | None
     concurrency: int
+    max_page_mb: float = DEFAULT_PAGE_MB
+    max_memory_mb: int = DEFAULT_MEMORY_MB
     ignore_robots: bool = False
     allow: tuple[str, ...] = ()
     keep_alive: bool = False
@@ -188,6 +194,8 @@ def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
     program = [sys.executable, "-P", "-m", "skitter"]
     work_words = [*program, "work", plan.target, "--job", frontier.job]
     work_words += ["--concurrency", str(plan.concurrency), "--parent", str(os.getpid())]
+    work_words += ["--max-page-size", str(plan.max_page_mb)]
+    work_words += ["--max-memory", str(plan.max_memory_mb)]
     work_words += ["--ignore-robots"] if plan.ignore_robots else []
     work_words += [word for host in plan.allow for word in ("--allow-host", host)]
     work_words += ["--keep-alive"] if plan.keep_alive else []

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 PROJECT_URL: Final = "https://github.com/skitter/skitter"
 
+MAX_BODY_BYTES: Final = 10 * 2**20
+
 _HTML_FIRST: Final = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 
@@ -29,7 +31,7 @@ class FetchOptions:
     connect_timeout_s: float = 10.0  # name, TCP and TLS
     first_byte_timeout_s: float = 30.0  # until the headers are here; then the longest silence
     total_timeout_s: float = 60.0
-    max_body_bytes: int = 10 * 2**20  # after decompression
+    max_body_bytes: int = MAX_BODY_BYTES  # after decompression
     max_header_bytes: int = 64 * 2**10
     max_idle_connections: int = 256  # a broad crawl meets more hosts than it may open files
     user_agent: str = field(default_factory=honest_user_agent)

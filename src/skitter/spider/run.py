@@ -13,6 +13,7 @@ import msgspec
 from skitter.errors import SkitterError, SpiderError, UsageError, shorten
 from skitter.frontier.wire import check_record
 from skitter.model import Request
+from skitter.page import TooComplex
 from skitter.settings import check_priority
 from skitter.spider.blame import Place, blame, describe, line_of
 from skitter.spider.items import (
@@ -49,6 +50,11 @@ class HandlerError(SkitterError):
         at = f" ({place})" if place else ""
         super().__init__(f"handler {handler} failed on {shorten(page.url)}: {reason}{at}")
         self.handler, self.url, self.reason, self.place = handler, page.url, reason, place
+
+    @property
+    def is_final(self) -> bool:
+        """The same page would give the same answer, and take as long."""
+        return isinstance(self.__cause__, TooComplex)
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from skitter.frontier.feed import take_feed
 from skitter.model import Ended, State
 from skitter.spider.blame import trace
 from skitter.spider.spider import run_hooks
-from skitter.worker.pulse import Logbook, Pulse, cancel_all
+from skitter.worker.pulse import Logbook, Pulse, cancel_all, rss_mb
 from skitter.worker.watchdog import watch
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 IDLE_S = 0.2  # how long to wait for news when there is nothing to do
 FEED_S = 0.2
+MEMORY_S = 0.5
 #: After the grace, or a second signal: how long results and leases may take to be handed in.
 HAND_IN_S = 5.0
 
@@ -39,6 +40,7 @@ class WorkerOptions:
 
     concurrency: int = 64
     lease_s: float = 60.0
+    max_rss_mb: float | None = None  # with more, it finishes up; its supervisor starts another
     grace_s: float = 20.0
     parent: int | None = None  # the supervisor's process: without it, we go home
     keep_alive: bool = False  # stay when the crawl has finished, for what is pushed later
@@ -83,6 +85,8 @@ class Worker:
                 self.logbook("info", "worker started")
                 self.has_begun = True
                 helpers += map(self._start, (self.endings.run, pulse.run, self._extend, self._feed))
+                if self.options.max_rss_mb is not None:
+                    helpers.append(self._start(self._watch_memory))
                 if stuck_s := self.options.stuck_s:
                     helpers.append(self._start(partial(watch, stuck_s, self.options.stuck_log)))
                 await self._pump_or_break()
@@ -244,6 +248,20 @@ class Worker:
         """Time is up: lease nothing more; what is under way has the whole grace."""
         self._stop.set()
         self._free.set()
+
+    async def _watch_memory(self) -> None:
+        """No page is blamed: large ones, a leak of a handler's, or of a library's. Who has ended no
+        page yet would not do better the next time."""
+        most, tally = self.options.max_rss_mb or 0.0, self.endings.tally
+        while not self._stop.is_set():
+            await asyncio.sleep(MEMORY_S)
+            if (used := rss_mb()) > most and tally.pages + tally.errors:
+                self.logbook(
+                    "warning",
+                    f"the worker has {used:,.0f} MB, over --max-memory {most:,.0f}: it finishes "
+                    "what is under way, and another takes its place",
+                )
+                self._finish_up()
 
     async def _wind_down(self) -> None:
         """Finish what is under way within the grace, hand back the rest."""

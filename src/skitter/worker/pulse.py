@@ -10,6 +10,7 @@ import sys
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -97,6 +98,15 @@ def memory_mb() -> float:
     """The largest this process has been."""
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return used / (2**20 if sys.platform == "darwin" else 1024)
+
+
+def rss_mb() -> float:
+    """What this process has now; where the system does not tell, the most it has had."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return memory_mb()
+    return pages * resource.getpagesize() / 2**20
 
 
 async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:

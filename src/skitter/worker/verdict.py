@@ -125,7 +125,8 @@ def judge_error(error: SkitterError, *, attempt: int, policy: Policy) -> Retry |
     """Judge a fetch that failed, or a handler that did."""
     if error.retryable:
         return Retry(_reason(error))
-    if isinstance(error, HandlerError) and attempt < policy.handler_tries:
+    is_final = isinstance(error, HandlerError) and error.is_final
+    if isinstance(error, HandlerError) and not is_final and attempt < policy.handler_tries:
         return Retry(_reason(error))
     return Bury(_reason(error))
 
