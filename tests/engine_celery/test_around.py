@@ -56,9 +56,12 @@ def test_flower_lists_the_workers_and_their_tasks(busy):
     [(name, facts)] = workers.items()
     assert name.startswith("w")
     assert "skitter.pump" in facts["registered"]
-    busy.scrape.delay(busy.page("/about?flower")).get(timeout=WAIT_S)
+    headers = {"Authorization": "Bearer to-ken", "Accept": "text/html"}
+    busy.scrape.delay(busy.page("/about?flower"), headers=headers).get(timeout=WAIT_S)
     tasks = until(lambda: answer(f"http://127.0.0.1:{port}/api/tasks"))
     assert "skitter.scrape" in {task["name"] for task in tasks.values()}
+    assert "text/html" in str(tasks)
+    assert "to-ken" not in str(tasks)
 
 
 def test_a_team_registers_our_tasks_with_its_own_app(station):

@@ -8,9 +8,17 @@ import stat
 import msgspec
 import pytest
 
-from skitter.celery.charges import Charge, is_signed, open_charge, signed
+from skitter.celery.charges import (
+    MAX_CHARGE_BYTES,
+    Charge,
+    is_signed,
+    open_charge,
+    read_charge,
+    signed,
+    take_charge,
+)
 from skitter.celery.secret import Secret, find_secret, secret_in_environment
-from skitter.errors import BadOption, DirectoryUnusable
+from skitter.errors import BadOption, DirectoryUnusable, TooBig
 from skitter.settings import Settings
 
 OURS, THEIRS = Secret(b"ours" * 8), Secret(b"theirs" * 8)
@@ -142,3 +150,12 @@ def test_a_charge_out_of_bounds_is_nobody_s(changes):
 @pytest.mark.parametrize("raw", [b"", b"nonsense", b"[]", b"\xff", b'{"job": "books"'])
 def test_what_is_no_charge_is_nobody_s(raw):
     assert open_charge("books", raw) is None
+
+
+async def test_a_charge_that_nobody_would_read_is_not_written(server):
+    charge = Charge(job="huge", context={"id": "x", "chain": ["y" * MAX_CHARGE_BYTES]})
+
+    with pytest.raises(TooBig, match="huge"):
+        await take_charge(server, charge)
+
+    assert await read_charge(server, "huge") is None

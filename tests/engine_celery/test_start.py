@@ -13,6 +13,7 @@ from crawl.conftest import until
 from engine_celery.conftest import HERE
 from engine_celery.test_around import free_port
 from skitter.celery import status
+from skitter.celery.config import beside
 from skitter.frontier.dead import dead_letters
 from skitter.model import Request
 
@@ -51,6 +52,22 @@ def test_a_pool_that_cannot_fetch_is_refused_before_there_is_a_server(tmp_path, 
     assert "-P threads" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / ".s" / "valkey.sock").exists()
+
+
+def test_a_worker_of_other_queues_may_have_any_pool_and_needs_no_frontier(station):
+    team = {"TEAM_BROKER": beside(station.settings.where, 5, ""), "TEAM_BACKEND": "rpc://"}
+    own = {"SKITTER_DIR": str(station.folder / "own")}  # the broker is not its embedded server
+    words = ("-m", "celery", "-A", "engine_celery.helper_team", "worker", "-l", "INFO")
+    log = station.folder / "emails.log"
+
+    worker = station.start(
+        sys.executable, *words, "-P", "gevent", "-Q", "emails", log=log, **team, **own
+    )
+
+    until(lambda: b" ready." in log.read_bytes() or worker.poll() is not None)
+    assert worker.poll() is None, log.read_text()
+    assert not (station.folder / "own").exists()
+    station.end(worker)
 
 
 @pytest.mark.parametrize(

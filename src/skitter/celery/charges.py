@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from skitter.errors import UsageError
+from skitter.errors import TooBig, UsageError
 from skitter.frontier.keys import PUMPED
 from skitter.frontier.tickets import count_tickets
 from skitter.settings import check_job_name, check_number
@@ -80,18 +80,27 @@ def _unsigned(charge: Charge) -> Charge:
 
 async def take_charge(server: Server, charge: Charge) -> None:
     """Have pumps for the job from now on. Its URLs must be in the frontier before: see let_go."""
-    await server.command("HSET", PUMPED, charge.job, msgspec.json.encode(charge))
+    await server.command("HSET", PUMPED, charge.job, _packed(charge))
 
 
 async def take_charge_once(server: Server, charge: Charge, secret: Secret | None) -> Charge:
     """The same for a job that many callers share: the first one's charge holds, unless nobody who
     has our secret made it."""
-    await server.command("HSETNX", PUMPED, charge.job, msgspec.json.encode(charge))
+    await server.command("HSETNX", PUMPED, charge.job, _packed(charge))
     held = await read_charge(server, charge.job)
     if held is None or (secret and not is_signed(held, secret)):
         await take_charge(server, charge)
         return charge
     return held
+
+
+def _packed(charge: Charge) -> bytes:
+    """Raises TooBig for what nobody would read."""
+    raw = msgspec.json.encode(charge)
+    if len(raw) > MAX_CHARGE_BYTES:
+        what = f"what workers have to know about {charge.job}"
+        raise TooBig(what, size_bytes=len(raw), limit_bytes=MAX_CHARGE_BYTES)
+    return raw
 
 
 async def read_charge(server: Server, job: str) -> Charge | None:
@@ -125,7 +134,8 @@ def open_charge(job: str, raw: bytes) -> Charge | None:
 
 async def count_pumps(server: Server) -> dict[str, int]:
     """How many pumps each job has, at work or on their way."""
-    return await count_tickets(server, [charge.job for charge in await read_charges(server)])
+    jobs = await server.command("HKEYS", PUMPED)
+    return await count_tickets(server, [job.decode("utf-8", "replace") for job in jobs])
 
 
 async def drop_charge(server: Server, job: str) -> None:

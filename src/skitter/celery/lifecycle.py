@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from skitter.celery.office import Office
 
-WATCH = "skitter.watch"
+WATCH, PUMP = "skitter.watch", "skitter.pump"
 NO_SECRET = (
     "without SKITTER_SECRET this worker runs only what its configuration names (SKITTER_SPIDERS, "
     "SKITTER_OUTPUT_NAME), and no chains, chords, callbacks or reducers of pages."
@@ -52,10 +52,13 @@ class Lifecycle:
 
     def prepare(self, sender: Any, **_: Any) -> None:
         """Refuse what cannot work, before anything runs. The embedded server, if it is the broker,
-        runs for as long as the worker does."""
+        runs for as long as the worker does. A worker that takes only other queues may be anything.
+        """
         if sender.app is not self._app:
             return
         self._office.in_worker = True
+        if not self._fetches():
+            return
         try:
             check_pool(pool_name(sender.pool_cls))
             where = self._office.where
@@ -67,6 +70,10 @@ class Lifecycle:
             print(f"Error: {error}", file=sys.__stderr__, flush=True)
             # Celery writes other exceptions into its log, and goes on.
             raise SystemExit(error.exit_code) from None
+
+    def _fetches(self) -> bool:
+        queues = self._office.settings.queues
+        return any(is_consumed(self._app, PUMP, one) for one in (queues.http, queues.browser))
 
     def begin_watch(self, sender: Any, **_: Any) -> None:
         """Now, and every few seconds. A worker that takes other queues keeps none, and is no room
@@ -99,9 +106,9 @@ def check_pool(name: str) -> None:
     for other in ("gevent", "eventlet"):
         if other in name:
             raise UsageError(
-                f"pages cannot be fetched in a pool of {other}: they have an event loop of their "
-                "own. Leave `-P` out, or use `-P threads`; tasks of yours that need it run in a "
-                "worker of their own, with queues of its own (`-Q`), on an app without ours."
+                f"pages cannot be fetched in a pool of {other}, because there is an event loop "
+                "inside: leave `-P` out or use `-P threads`, and let a worker with that pool take "
+                "other queues (`-Q`)."
             )
 
 

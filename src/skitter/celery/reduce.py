@@ -140,7 +140,14 @@ async def _claim(
         return None
     if turn in (Turn.WAIT, Turn.HELD):
         return None
-    return charge, frontier, msgspec.json.decode(value, type=Reduced) if value else None
+    return charge, frontier, _open(value) if value else None
+
+
+def _open(value: bytes) -> Reduced:
+    try:
+        return msgspec.json.decode(value, type=Reduced)
+    except msgspec.MsgspecError as error:
+        return Reduced(error=f"what the server holds of its reducer cannot be read ({error})")
 
 
 def _reduce(office: Office, charge: Charge, frontier: Frontier) -> Reduced:
