@@ -18,6 +18,7 @@ from skitter.frontier.jobs import create_job
 from skitter.settings import JobOptions, Layout, Settings, check_job_name
 from skitter.valkey import Progress, hold, revive
 from skitter.worker.attempt import Attempts
+from skitter.worker.departures import Departures
 from skitter.worker.endings import Endings, LinkMemory
 from skitter.worker.loop import Worker, WorkerOptions
 from skitter.worker.pulse import Logbook
@@ -126,8 +127,16 @@ async def open_worker(
         robots = RobotsBook(frontier, fetcher, guard, manners.fetch.user_agent)
         obeyed = robots if manners.obey_robots else None
         policy = Policy(accept=spider.accept)
+        departures = Departures(frontier)
         attempts = Attempts(
-            spider, fetcher, obeyed, memory, logbook, policy, lambda: frontier.options.limits
+            spider=spider,
+            fetcher=fetcher,
+            robots=obeyed,
+            memory=memory,
+            log=logbook,
+            policy=policy,
+            limits=lambda: frontier.options.limits,
+            departures=departures,
         )
-        endings = Endings(frontier, memory, logbook)
+        endings = Endings(frontier, memory, logbook, departures)
         yield Worker(frontier, attempts, endings, logbook, options)

@@ -93,6 +93,15 @@ class Ended(StrEnum):
     LOST = "lost"  # not ours any more; nothing was changed
 
 
+class Pace(msgspec.Struct, frozen=True):
+    """How the host of a lease wants to be asked, if it wants a delay."""
+
+    moment_ms: int  # when its turn was, by the server's clock
+    delay_s: float
+    shared: bool  # others may have a request under way there
+    since: float  # no later than that moment, by this process's monotonic clock
+
+
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """A request that is ours until it expires. The token proves it."""
 
@@ -103,6 +112,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int  # 1 for the first try
     losses: int  # how many workers vanished with it
     token: str
+    pace: Pace | None = None  # None: as fast as it goes
 
     @property
     def url(self) -> str:

@@ -12,7 +12,7 @@ from skitter.frontier.crew import (
     read_log,
     server_time,
 )
-from skitter.frontier.robots import claim_robots, read_robots, store_robots
+from skitter.frontier.robots import Shared, ask_robots, store_robots
 
 
 async def test_the_crew_is_whoever_was_heard_of_lately(frontier):
@@ -37,11 +37,10 @@ async def test_the_log_is_read_from_where_one_stopped(frontier):
 
 
 async def test_robots_txt_is_claimed_by_one_and_shared_with_all(frontier):
-    assert await read_robots(frontier, "a.test") is None
-    assert await claim_robots(frontier, "a.test")
-    assert not await claim_robots(frontier, "a.test")
-    assert await read_robots(frontier, "a.test") == b""
+    assert (await ask_robots(frontier, "a.test")).is_ours
+    assert await ask_robots(frontier, "a.test") == Shared()
 
     await store_robots(frontier, "a.test", b"rules", ttl_s=60)
 
-    assert await read_robots(frontier, "a.test") == b"rules"
+    shared = await ask_robots(frontier, "a.test")
+    assert (shared.rules, shared.is_known, shared.is_ours) == (b"rules", True, False)

@@ -16,7 +16,7 @@ from skitter.frontier.feed import take_feed
 from skitter.frontier.items import Aside, ItemStream, set_aside
 from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
 from skitter.frontier.keys import feed_key
-from skitter.frontier.robots import claim_robots, store_robots
+from skitter.frontier.robots import ask_robots, store_robots
 from skitter.model import Added, Completion, Failure, Request, State
 from skitter.settings import Layout
 
@@ -57,7 +57,7 @@ async def test_nobody_who_comes_late_brings_a_purged_job_back(server, job, clock
         beat(frontier, Heartbeat(name="w", host="h", pid=1, started_at=0, at=0)),
         log(frontier, "info", "w", "too late"),
         set_aside(frontier, Aside(url="https://a.test/", field="", reason="x", item=1)),
-        claim_robots(frontier, "a.test"),
+        ask_robots(frontier, "a.test"),
         store_robots(frontier, "a.test", b"rules", ttl_s=60),
         ItemStream(frontier, "l").read(1, 0),
         set_host(frontier, "a.test", delay_s=1),

@@ -65,7 +65,7 @@ class Raw:
 
     async def lease(self, limit=10, *, ttl_ms=60_000) -> Grant:
         answer = await self.shard.call("lease", limit=limit, ttl_ms=ttl_ms)
-        state, again_ms, token, short, _, *rest = answer
+        state, again_ms, token, short, _, _, *rest = answer
         rows = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
         taken = [(fp.decode(), *more) for fp, *more in rows]
         return Grant(state.decode(), again_ms, token.decode(), bool(short), taken)

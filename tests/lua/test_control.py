@@ -127,7 +127,8 @@ VERBS: Any = {
     "beat": ([], {"name": "w1", "message": b"x"}),
     "log": ([("info", "w1", "text")], {"keep": 10}),
     "aside": ([("whole", b"x")], {"keep": 10}),
-    "robots": ([], {"name": "a.test", "rules": b"x", "ttl_ms": 9000}),
+    "robots": ([], {"name": "a.test", "rules": b"x", "ttl_ms": 9000, "keep_ms": 0}),
+    "depart": ([("a.test", 0, -1, 1000)], {}),
     "group": ([], {"name": "load"}),
     "stats": ([], {}),
 }

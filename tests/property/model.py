@@ -407,6 +407,7 @@ class Shard:
         expired.sort(key=lambda page: (page.expires_at, page.fp))
         for page in expired[:at_most]:
             self.hosts[page.host].in_flight -= 1
+            self.hosts[page.host].asked_at = self.now  # it may have left just now
             self.touched.append(page.host)
             page.losses += 1
             self.counts["lost"] += 1

@@ -40,11 +40,11 @@ class SlowFetcher(StaticFetcher):
         super().__init__({QUICK: b"quick"})
         self.begun = asyncio.Event()
 
-    async def fetch(self, request):
+    async def fetch(self, request, *, leave=None):
         if request.url == SLOW:
             self.begun.set()
             await asyncio.Event().wait()
-        return await super().fetch(request)
+        return await super().fetch(request, leave=leave)
 
 
 def make_worker(frontier, fetcher, **options) -> Worker:
@@ -184,10 +184,10 @@ async def test_a_worker_that_cannot_begin_says_so_by_its_exit_code(frontier):
 
 async def test_a_bug_that_a_page_finds_is_the_end_of_that_page(frontier):
     class Broken(StaticFetcher):
-        async def fetch(self, request):
+        async def fetch(self, request, *, leave=None):
             if request.url == SLOW:
                 raise RecursionError("a page that nobody thought of")
-            return await super().fetch(request)
+            return await super().fetch(request, leave=leave)
 
     await frontier.add([Request(url=SLOW), Request(url=QUICK)])
     worker = make_worker(frontier, Broken({QUICK: b"quick"}))

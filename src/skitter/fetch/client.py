@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
@@ -30,10 +31,14 @@ _METHODS: Final = {
 _PLAIN: Final = re.compile(r"https?://(?:[a-z0-9._-]+|\[[0-9a-f:]+\])(?::[0-9]+)?/[!\"$-\[\]-~]*")
 
 
+#: Called when all is ready and the request is about to leave; it may wait, or raise.
+Leave = Callable[[], Awaitable[None]]
+
+
 class Fetcher(Protocol):
     """Whatever can bring a page home. A redirect is an answer: it is not followed here."""
 
-    async def fetch(self, request: Request) -> Response:
+    async def fetch(self, request: Request, *, leave: Leave | None = None) -> Response:
         """The answer, whatever its status, or a FetchError."""
         ...
 
@@ -69,14 +74,16 @@ class HttpFetcher:
         self._clients.close()
         await self._resolver.close()
 
-    async def fetch(self, request: Request) -> Response:
+    async def fetch(self, request: Request, *, leave: Leave | None = None) -> Response:
         url = request.url
         if not _PLAIN.fullmatch(url):
             url = identify(url).url
         whom = authority_of(url)
         allowed = self._guard.permits(whom)
         addresses = await self._addresses(url, whom, allowed=allowed)
-        started = perf_counter()
+        if leave is not None:
+            await leave()
+        started = perf_counter()  # nothing is awaited between here and the request
         dialer = self._clients.dialer(whom.dialled, addresses)
         try:
             answer = await self._send(dialer.client, request, url)

@@ -21,10 +21,10 @@ from protego import Protego
 from skitter.errors import BadURL, FetchError, shorten
 from skitter.fetch.retry_after import retry_after_s
 from skitter.model import Request, Response
-from skitter.urls import join
+from skitter.urls import join, origin_of
 
 if TYPE_CHECKING:
-    from skitter.fetch.client import Fetcher
+    from skitter.fetch.client import Fetcher, Leave
     from skitter.fetch.guard import Guard
 
 MAX_BYTES: Final = 500 * 1024  # RFC 9309 2.5: parse at least this much
@@ -200,13 +200,14 @@ async def fetch_robots(
     *,
     at: float,
     unreachable_since: float | None = None,
+    leave: Leave | None = None,
 ) -> RobotsRules:
     """Ask an origin for its robots.txt, `at` a moment. Every failure is an answer here.
 
     RFC 9309 2.3.1.2: redirects lead to other hosts too, and the rules hold for the first one.
     """
     try:
-        response = await _follow(fetcher, guard, robots_url(origin))
+        response = await _follow(fetcher, guard, robots_url(origin), leave)
     except (FetchError, BadURL) as error:
         return RobotsRules.unreachable(error.reason, at=at, unreachable_since=unreachable_since)
     return RobotsRules.from_response(
@@ -238,11 +239,13 @@ def product_token(user_agent: str) -> str:
     return found.lower()
 
 
-async def _follow(fetcher: Fetcher, guard: Guard, url: str) -> Response:
+async def _follow(fetcher: Fetcher, guard: Guard, url: str, leave: Leave | None) -> Response:
     hops = 0
+    origin = origin_of(url)
     while True:
         guard.check_url(url)
-        response = await fetcher.fetch(Request(url=url))
+        gate = leave if origin_of(url) == origin else None  # others have clocks of their own
+        response = await fetcher.fetch(Request(url=url), leave=gate)
         location = response.header("location") if 300 <= response.status < 400 else None
         target = join(url, location) if location else None
         if target is None or hops == MAX_REDIRECTS:

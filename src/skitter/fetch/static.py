@@ -9,6 +9,8 @@ from skitter.model import Request, Response
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from skitter.fetch.client import Leave
+
 _HTML: Final = (("content-type", "text/html; charset=utf-8"),)
 _MISSING: Final = b"<title>404 Not Found</title>"
 
@@ -27,7 +29,9 @@ class StaticFetcher:
     def asked_urls(self) -> list[str]:
         return [request.url for request in self.asked]
 
-    async def fetch(self, request: Request) -> Response:
+    async def fetch(self, request: Request, *, leave: Leave | None = None) -> Response:
+        if leave is not None:
+            await leave()
         self.asked.append(request)
         page = self.pages.get(request.url)
         if isinstance(page, Exception):

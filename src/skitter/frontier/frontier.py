@@ -15,6 +15,7 @@ from skitter.errors import ServerFull
 from skitter.frontier.budget import refill
 from skitter.frontier.control import read_options
 from skitter.frontier.keys import feed_key
+from skitter.frontier.pace import Granted
 from skitter.frontier.scripts import Code
 from skitter.frontier.totals import left_in, read_totals
 from skitter.frontier.wire import (
@@ -25,6 +26,7 @@ from skitter.frontier.wire import (
     ms,
     offer,
     open_lease,
+    open_paces,
     scatter,
     seal,
     side_by_side,
@@ -36,6 +38,7 @@ from skitter.urls import shard_of
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
+    from skitter.frontier.pace import Departure
     from skitter.frontier.shard import Shard
     from skitter.model import Completion, Lease, Request
     from skitter.settings import JobOptions, Layout
@@ -135,12 +138,16 @@ class Frontier:
 
     async def _lease_part(self, shard: int, limit: int, ttl_s: float) -> tuple[Leased, int]:
         """What one shard hands out, and how many its share of max_pages was short of."""
+        since = time.monotonic()
         answer = await self.shards[shard].call("lease", limit=limit, ttl_ms=ms(ttl_s))
-        state, again_ms, token, is_short, born, *rows = answer
+        state, again_ms, token, is_short, born, pace, *rows = answer
         self._lives[shard] = state, born
+        paces = open_paces(pace, len(rows) // 3, since=since)
         leases = [
-            open_lease(fp, record, trouble, token.decode())
-            for fp, record, trouble in zip(rows[::3], rows[1::3], rows[2::3], strict=True)
+            open_lease(fp, record, trouble, token.decode(), pace)
+            for fp, record, trouble, pace in zip(
+                rows[::3], rows[1::3], rows[2::3], paces, strict=True
+            )
         ]
         again_in_s = None if again_ms < 0 else again_ms / 1000
         leased = Leased([one for one in leases if one.url], State(state.decode()), again_in_s)
@@ -209,6 +216,18 @@ class Frontier:
     async def release(self, leases: Sequence[Lease], *, after_s: float = 0.0) -> list[Ended]:
         """Hand back what was not worked on. It counts as neither a failure nor a loss."""
         return await self._end("release", leases, [(ms(after_s),) for _ in leases])
+
+    async def depart(self, departures: Sequence[Departure]) -> list[Granted]:
+        """Say when requests left, and ask when others may."""
+
+        async def send(shard: int, part: list[int]) -> list[Granted]:
+            each = [value for i in part for value in departures[i].arguments]
+            answer = await self.shards[shard].call("depart", each)
+            pairs = zip(answer[::2], answer[1::2], strict=True)
+            return [Granted(wait_ms / 1000, moment_ms) for wait_ms, moment_ms in pairs]
+
+        places = [shard_of(one.host, len(self.shards)) for one in departures]
+        return await scatter(places, send, batch=END_BATCH)
 
     async def reap(self, *, at_most: int = LEASE_BATCH) -> int:
         """Take back leases that ran out, also when nobody leases. Returns how many."""

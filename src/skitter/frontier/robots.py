@@ -2,34 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
+from skitter.frontier.wire import ms
 from skitter.urls import shard_of
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
-CLAIM_MS = 60_000
-_CLAIMED = b""  # somebody is fetching it
+#: The fetching of it is ours for so long: a worker that dies meanwhile holds up nobody for longer.
+CLAIM_MS: Final = 60_000
+#: Trouble that is no longer believed still tells when it began: RFC 9309 2.3.1.4 counts 30 days,
+#: and we ask once a day in the end.
+KEEP_S: Final = 40 * 86_400.0
 
 
-async def read_robots(frontier: Frontier, host: str) -> bytes | None:
-    """What the fleet knows; empty while somebody fetches it; None if nobody has."""
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the fleet has of a host's robots.txt."""
+
+    rules: bytes = b""  # the last answer; empty: there was none
+    left_s: float = 0.0  # how long to believe it
+    is_ours: bool = False  # nobody believes it any more: we fetch it
+
+    @property
+    def is_known(self) -> bool:
+        return self.left_s > 0
+
+
+async def ask_robots(frontier: Frontier, host: str) -> Shared:
+    """What the fleet knows. If it is nothing, the first who asks is the one who fetches it."""
+    what, rules, left_ms = await _call(frontier, host, ttl_ms=CLAIM_MS, keep_s=KEEP_S)
+    return Shared(rules, left_ms / 1000, is_ours=what == b"yours")
+
+
+async def store_robots(
+    frontier: Frontier, host: str, rules: bytes, *, ttl_s: float, keep_s: float = 0.0
+) -> None:
+    """Share it with the fleet, to be believed for `ttl_s` seconds and remembered for longer."""
+    await _call(frontier, host, rules=rules, ttl_ms=ms(ttl_s), keep_s=keep_s)
+
+
+async def _call(
+    frontier: Frontier, host: str, *, ttl_ms: int, keep_s: float, rules: bytes = b""
+) -> Any:
     shard = frontier.shards[shard_of(host, len(frontier.shards))]
-    known: bytes | None = await shard.server.command("GET", shard.keys.key("robots", host))
-    return known
-
-
-async def claim_robots(frontier: Frontier, host: str) -> bool:
-    """Say that we fetch it. False: somebody else does. The claim of a dead worker expires."""
-    return await _set(frontier, host, _CLAIMED, CLAIM_MS)
-
-
-async def store_robots(frontier: Frontier, host: str, rules: bytes, *, ttl_s: float) -> None:
-    """Share it with the fleet for `ttl_s` seconds."""
-    await _set(frontier, host, rules, round(ttl_s * 1000))
-
-
-async def _set(frontier: Frontier, host: str, rules: bytes, ttl_ms: int) -> bool:
-    shard = frontier.shards[shard_of(host, len(frontier.shards))]
-    return bool(await shard.call("robots", strict=True, name=host, rules=rules, ttl_ms=ttl_ms))
+    # To bring rules is refused by a full server; to ask for them is not.
+    return await shard.call(
+        "robots", strict=bool(rules), name=host, rules=rules, ttl_ms=ttl_ms, keep_ms=ms(keep_s)
+    )

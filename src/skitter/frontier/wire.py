@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from skitter.errors import BadOption, TooBig
-from skitter.model import Completion, Lease, Request
+from skitter.model import Completion, Lease, Pace, Request
 from skitter.redact import redact_text
 from skitter.settings import Layout, check_number, check_priority
 from skitter.urls import fingerprint, fingerprint_of, identify, shard_of
@@ -247,7 +247,20 @@ def open_record(record: bytes) -> tuple[int, str, Request]:
     return int(priority), host.decode(), decode_request(body)
 
 
-def open_lease(fp: bytes, record: bytes, trouble: bytes, token: str) -> Lease:
+def open_paces(pace: bytes, leases: int, *, since: float) -> list[Pace | None]:
+    """As lua/lib/pace.lua writes them."""
+    if not pace:
+        return [None] * leases
+    words = iter([int(word) for word in pace.split()])
+    return [
+        Pace(moment_ms, delay_ms / 1000, bool(shared), since) if delay_ms else None
+        for moment_ms, delay_ms, shared in zip(words, words, words, strict=True)
+    ]
+
+
+def open_lease(
+    fp: bytes, record: bytes, trouble: bytes, token: str, pace: Pace | None = None
+) -> Lease:
     """A body that cannot be read gives a lease without URL, for the caller to bury."""
     try:
         priority, host, request = open_record(record)
@@ -263,6 +276,7 @@ def open_lease(fp: bytes, record: bytes, trouble: bytes, token: str) -> Lease:
         attempt=known.get("failures", 0) + 1,
         losses=known.get("losses", 0),
         token=token,
+        pace=pace,
     )
 
 

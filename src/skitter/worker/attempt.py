@@ -18,6 +18,11 @@ from skitter.spider.run import run_handler
 from skitter.spider.scope import Refused
 from skitter.spider.spider import run_hooks
 from skitter.urls import identify
+from skitter.worker.departures import (
+    PATIENCE_AFTER_REDIRECT_S,
+    PATIENCE_AFTER_ROBOTS_S,
+    TooEarly,
+)
 from skitter.worker.redirects import redirected
 from skitter.worker.verdict import (
     Bury,
@@ -33,18 +38,20 @@ from skitter.worker.verdict import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skitter.fetch.client import Fetcher
+    from skitter.fetch.client import Fetcher, Leave
     from skitter.spider.spider import Spider
+    from skitter.worker.departures import Departures
     from skitter.worker.endings import LinkMemory
     from skitter.worker.robots import RobotsBook
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """How an attempt ended. Exactly one of the first three is set."""
+    """How an attempt ended. Exactly one of the first four is set."""
 
     done: Completion | None = None
     retry: Failure | None = None
     bury: Failure | None = None
+    early: Lease | None = None  # handed back: it is not yet its turn
     aside: tuple[Aside, ...] = ()  # items that do not fit the declared type
     skipped: str = ""  # done without its handler: why
     blocked: bool = False  # retried because of a block page
@@ -63,11 +70,14 @@ class Attempts:
     log: Callable[[str, str], None]  # level, text
     policy: Policy = field(default_factory=Policy)
     limits: Callable[[], Limits] = Limits  # the job's, as they are now
+    departures: Departures | None = None  # None: requests leave as they like
 
     async def make(self, lease: Lease) -> Ending:
         """Fetch and handle one request. Raises nothing but cancellation."""
         try:
             return await self._make(lease)
+        except TooEarly:
+            return Ending(early=lease)
         except SkitterError as error:
             await self._tell_hooks(lease.request, error)
             return _ending(lease, judge_error(error, attempt=lease.attempt, policy=self.policy))
@@ -84,12 +94,14 @@ class Attempts:
 
     async def _make(self, lease: Lease) -> Ending:
         request = lease.request
-        if self.robots is not None:
-            rules = await self.robots.rules(request.url, lease.host)
-            if not self.robots.allows(rules, request.url):
-                return _ending(lease, self.robots.verdict(rules, request.url))
+        gate = self.departures.gate(lease) if self.departures else None
+        leave = gate.leave if gate else None
+        if problem := await self._ask_robots(lease, leave):
+            return _ending(lease, problem)
+        if gate and gate.was_used:
+            gate.patience_s = PATIENCE_AFTER_ROBOTS_S
         while True:
-            response = await self.fetcher.fetch(request)
+            response = await self.fetcher.fetch(request, leave=leave)
             verdict = judge_response(request, response, self.policy, now=time.time())
             if isinstance(verdict, Handle):
                 return await self._handle(lease, Page(request, response))
@@ -101,10 +113,25 @@ class Attempts:
             if not self._is_same_page(request, link):
                 return self._follow(lease, link)
             request = link  # it counts as the page itself, which nobody else will fetch
+            if gate:
+                gate.patience_s = PATIENCE_AFTER_REDIRECT_S
+
+    async def _ask_robots(self, lease: Lease, leave: Leave | None) -> Retry | Bury | None:
+        """Why it may not be fetched, if it may not."""
+        if self.robots is None:
+            return None
+        was_known = self.robots.known(lease.host)
+        rules = await self.robots.rules(lease.url, lease.host, leave=leave)
+        if not await self.robots.may_fetch(rules, lease.url):
+            return self.robots.verdict(rules, lease.url)
+        if self.departures and not leave and not was_known and self.robots.delay_s(rules):
+            self.departures.note_now(lease)  # its turn was before anybody knew of the delay
+            raise TooEarly
+        return None
 
     async def _handle(self, lease: Lease, page: Page) -> Ending:
         outcome = await run_handler(self.spider, page, known=self.memory.urls, limits=self.limits())
-        links = [link for link in outcome.requests if self._may_be_fetched(link)]
+        links = self._without_disallowed(outcome.requests)
         return Ending(
             done=Completion(lease=lease, items=outcome.items, links=links),
             aside=tuple(
@@ -129,12 +156,12 @@ class Attempts:
         link = msgspec.structs.replace(link, priority=lease.priority)
         return Ending(done=Completion(lease=lease, links=[link]))
 
-    def _may_be_fetched(self, link: Request) -> bool:
-        """Not if robots.txt is known to disallow it. An unknown one is asked before the fetch."""
+    def _without_disallowed(self, links: list[Request]) -> list[Request]:
+        """Not those that robots.txt is known to disallow. An unknown one is asked before the fetch,
+        and so is one with so many rules that they would hold up other pages."""
         if self.robots is None:
-            return True
-        rules = self.robots.known(_host_of(link.url))
-        return rules is None or self.robots.allows(rules, link.url)
+            return links
+        return self.robots.without_disallowed(links)
 
 
 def out_of_scope(spider: Spider, link: Request, *, parent: str) -> str | None:
@@ -143,11 +170,6 @@ def out_of_scope(spider: Spider, link: Request, *, parent: str) -> str | None:
     if isinstance(verdict, Refused):
         return f"it redirects out of scope, to {link.url}: {verdict.reason}"
     return None
-
-
-def _host_of(url: str) -> str:
-    """The politeness key of a URL that `join` or `identify` spelled."""
-    return url.split("/", 3)[2] if "://" in url else ""
 
 
 def _ending(lease: Lease, verdict: Retry | Bury) -> Ending:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from skitter.model import Lease, Request
     from skitter.settings import Layout
     from skitter.worker.attempt import Ending
+    from skitter.worker.departures import Departures
 
 BATCH = 50
 BATCH_BYTES = 8 * 2**20
@@ -89,10 +90,16 @@ class _Batch:
     done: list[_Page] = field(default_factory=list)
     retries: list[Failure] = field(default_factory=list)
     graves: list[Failure] = field(default_factory=list)
+    early: list[Lease] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     aside: list[Aside] = field(default_factory=list)
     exceeded: list[tuple[str, str]] = field(default_factory=list)  # URL, what was left out
     undeclared: set[str] = field(default_factory=set)  # fields that were left out
+
+    @property
+    def leases(self) -> list[Lease]:
+        done = [page.completion.lease for page in self.done]
+        return done + [one.lease for one in self.retries + self.graves] + self.early
 
     @classmethod
     def of(cls, waiting: Iterable[Ending], layout: Layout) -> _Batch:
@@ -108,6 +115,7 @@ class _Batch:
         self.size += 1
         if ending.done:
             self._seal(ending.done, layout)
+        self.early += [ending.early] if ending.early else []
         self.retries += [ending.retry] if ending.retry else []
         self.graves += [ending.bury] if ending.bury else []
         self.counts["blocked"] += ending.blocked
@@ -141,6 +149,7 @@ class Endings:
     frontier: Frontier
     memory: LinkMemory
     log: Callable[[str, str], None]  # level, text
+    departures: Departures | None = None
     on_handed_in: Callable[[], None] = lambda: None
     tally: Tally = field(default_factory=Tally)
     _undeclared: set[str] = field(default_factory=set)  # fields that the log has named
@@ -197,7 +206,11 @@ class Endings:
 
     async def _hand_in(self, batch: _Batch) -> None:
         """Part by part; what was answered leaves the batch, and is not handed in again."""
+        await self.tell_departures(batch.leases)
         await self._hand_in_done(batch)
+        if batch.early:
+            await self.frontier.release(batch.early)
+            batch.early.clear()
         if batch.retries:
             await self.frontier.retry(batch.retries)
             batch.retries = self._note_failures(batch.retries)
@@ -214,6 +227,11 @@ class Endings:
         batch.exceeded.clear()
         self._tell_undeclared(batch.undeclared)
         batch.undeclared = set()
+
+    async def tell_departures(self, leases: Iterable[Lease]) -> None:
+        """Before a lease ends: the next turn of its host counts from when its request left."""
+        if self.departures is not None:
+            await self.departures.tell(leases)
 
     async def _hand_in_done(self, batch: _Batch) -> None:
         """All at once. If the server refuses that for good, one by one: a page that it still does

@@ -272,6 +272,7 @@ class Worker:
         await cancel_all(list(self._active))
         await self.endings.flush()
         if left:
+            await self.endings.tell_departures(left)
             await self.frontier.release(left)
             self._held.clear()
             self.logbook("info", f"handed back {len(left)} requests")

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from skitter.fetch.robots import RobotsRules, fetch_robots
+from skitter.errors import ServerFull
+from skitter.fetch.robots import LOST_AFTER_S, TROUBLE_S, RobotsRules, fetch_robots
 from skitter.frontier.control import set_host
-from skitter.frontier.robots import claim_robots, read_robots, store_robots
+from skitter.frontier.robots import KEEP_S, ask_robots, store_robots
 from skitter.worker.verdict import Bury, Retry
 
 if TYPE_CHECKING:
-    from skitter.fetch.client import Fetcher
+    from skitter.fetch.client import Fetcher, Leave
     from skitter.fetch.guard import Guard
     from skitter.frontier.frontier import Frontier
+    from skitter.model import Request
 
-MAX_HOSTS = 10_000
-POLL_S = 0.1
+MAX_HOSTS: Final = 10_000
+POLL_S: Final = 0.1
+LONGEST_DELAY_S: Final = 3600.0
 #: A host that did not answer at all is asked again soon: its pages are tried again, too.
-NO_ANSWER_S = 5.0
+NO_ANSWER_S: Final = 5.0
+#: A file of 500 KiB can cost 2 s to parse, and 0.3 s for each URL: those are read in a thread,
+#: and not for more links of a page than cost 60 ms.
+LARGE_BYTES: Final = 8 * 1024
+LINKS_TIMES_BYTES: Final = 100_000_000
 #: To find the line takes time that other hosts would wait for.
-DISALLOWED = "robots.txt disallows it (`skitter fetch` with its URL shows the line)"
+DISALLOWED: Final = "robots.txt disallows it (`skitter fetch` with its URL shows the line)"
 
 
 @dataclass(slots=True)
@@ -41,19 +49,39 @@ class RobotsBook:
         entry = self._known.get(host)
         return entry[0] if entry and entry[1] > time.monotonic() else None
 
-    async def rules(self, url: str, host: str) -> RobotsRules:
-        """The rules of a URL's host. Many who ask at once wait for one answer."""
+    async def rules(self, url: str, host: str, *, leave: Leave | None = None) -> RobotsRules:
+        """The rules of a URL's host. Many who ask at once wait for one answer.
+
+        `leave`: where the request for it leaves, if it is us who send it: it counts as one.
+        """
         if rules := self.known(host):
             return rules
         task = self._asking.get(host)
         if task is None:
-            task = asyncio.create_task(self._ask(url, host))
+            task = asyncio.create_task(self._ask(url, host, leave))
             self._asking[host] = task
             task.add_done_callback(lambda _: self._asking.pop(host, None))
         return await asyncio.shield(task)
 
-    def allows(self, rules: RobotsRules, url: str) -> bool:
-        return rules.allows(url, self.user_agent)
+    async def may_fetch(self, rules: RobotsRules, url: str) -> bool:
+        if len(rules.body) <= LARGE_BYTES:
+            return rules.allows(url, self.user_agent)
+        return await asyncio.to_thread(rules.allows, url, self.user_agent)
+
+    def delay_s(self, rules: RobotsRules) -> float:
+        """What it asks for beyond the delay of the job. Quick, as `may_fetch` has read them."""
+        delay_s = min(rules.crawl_delay_s(self.user_agent) or 0.0, LONGEST_DELAY_S)
+        return delay_s if delay_s > self.frontier.options.politeness.delay_s else 0.0
+
+    def without_disallowed(self, links: list[Request]) -> list[Request]:
+        """Those that may be fetched, by the rules that are here and can be asked quickly."""
+        work, allowed = 0, []
+        for link in links:
+            rules = self.known(_host_of(link.url))
+            work += len(rules.body) if rules else 0
+            if rules is None or work > LINKS_TIMES_BYTES or rules.allows(link.url, self.user_agent):
+                allowed.append(link)
+        return allowed
 
     def verdict(self, rules: RobotsRules, url: str) -> Retry | Bury:
         """What becomes of a page that may not be fetched: in trouble, not for now."""
@@ -62,29 +90,62 @@ class RobotsBook:
         after_s = rules.ttl_s if rules.status else None
         return Retry(rules.explain(url, self.user_agent), after_s=after_s)
 
-    async def _ask(self, url: str, host: str) -> RobotsRules:
+    async def _ask(self, url: str, host: str, leave: Leave | None) -> RobotsRules:
         while True:
-            raw = await read_robots(self.frontier, host)
-            if raw:
-                return self._remember(host, RobotsRules.from_bytes(raw))
-            if raw is None and await claim_robots(self.frontier, host):
-                return self._remember(host, await self._fetch(url, host))
+            shared = await ask_robots(self.frontier, host)
+            last = _open(shared.rules)
+            if shared.is_known and last:
+                return self._remember(host, last, shared.left_s)
+            if shared.is_ours or shared.is_known:  # and makes no sense
+                rules = await self._fetch(url, last, leave)
+                await self._share(host, rules)
+                return self._remember(host, rules, _ttl_s(rules))
             await asyncio.sleep(POLL_S)  # somebody else is fetching it
 
-    async def _fetch(self, url: str, host: str) -> RobotsRules:
-        rules = await fetch_robots(self.fetcher, self.guard, url, at=time.time())
-        delay_s = rules.crawl_delay_s(self.user_agent)
-        if delay_s and delay_s > self.frontier.options.politeness.delay_s:
-            await set_host(self.frontier, host, delay_s=min(delay_s, 3600.0))
-        await store_robots(self.frontier, host, rules.to_bytes(), ttl_s=_ttl_s(rules))
-        return rules
+    async def _fetch(
+        self, url: str, before: RobotsRules | None, leave: Leave | None
+    ) -> RobotsRules:
+        return await fetch_robots(
+            self.fetcher,
+            self.guard,
+            url,
+            at=time.time(),
+            unreachable_since=before.unreachable_since if before else None,
+            leave=leave,
+        )
 
-    def _remember(self, host: str, rules: RobotsRules) -> RobotsRules:
+    async def _share(self, host: str, rules: RobotsRules) -> None:
+        if delay_s := await asyncio.to_thread(self.delay_s, rules):
+            await set_host(self.frontier, host, delay_s=delay_s)
+        keep_s = 0.0 if rules.unreachable_since is None else KEEP_S
+        with suppress(ServerFull):  # we know it, and others ask for themselves
+            await store_robots(
+                self.frontier, host, rules.to_bytes(), ttl_s=_ttl_s(rules), keep_s=keep_s
+            )
+
+    def _remember(self, host: str, rules: RobotsRules, left_s: float) -> RobotsRules:
         while len(self._known) >= MAX_HOSTS:
             self._known.pop(next(iter(self._known)))
-        self._known[host] = rules, time.monotonic() + _ttl_s(rules)
+        self._known[host] = rules, time.monotonic() + left_s
         return rules
+
+
+def _open(data: bytes) -> RobotsRules | None:
+    """None: there is none, or it was written by another release."""
+    try:
+        return RobotsRules.from_bytes(data) if data else None
+    except ValueError:  # msgspec's errors are ValueErrors
+        return None
 
 
 def _ttl_s(rules: RobotsRules) -> float:
-    return NO_ANSWER_S if rules.status == 0 else rules.ttl_s
+    """An answer as it says; silence is asked about again when it has lasted twice as long."""
+    lasted_s = rules.fetched_at - (rules.unreachable_since or rules.fetched_at)
+    if rules.status or lasted_s >= LOST_AFTER_S:
+        return rules.ttl_s
+    return min(TROUBLE_S, max(NO_ANSWER_S, lasted_s))
+
+
+def _host_of(url: str) -> str:
+    """The politeness key of a URL that `join` or `identify` spelled."""
+    return url.split("/", 3)[2] if "://" in url else ""

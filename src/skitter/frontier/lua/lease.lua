@@ -11,10 +11,10 @@ ARGV   limit    int    how many at the most
        token    text   proof of the lease
 REPLY  state, ms until something may change (-1: nothing will), token, short (1: this shard's share
        of max_pages was all that held more back), born (another number: what was known before is
-       not), then per request: fingerprint, record, trouble or empty
+       not), pace (see there), then per request: fingerprint, record, trouble or empty
 COST   O(limit * log N), whatever the number of hosts and URLs
 ]]
---@include once handing_out reap wake take sift commit budget
+--@include once handing_out reap wake take sift commit budget pace
 local function hand_out(fps)
   local expiries, holders = {}, {}
   for i, fp in ipairs(fps) do
@@ -55,13 +55,13 @@ end
 
 local short = handing_out and limits.shared and #fps < limit and pages_left() <= 0
   and redis.call('ZCARD', due) > 0
-local reply = {
-  limits.state, next_change(handing_out), token, short and 1 or 0, limits.born or '',
-}
 records = records or bulk_read('HMGET', task, fps)
+local reply = {
+  limits.state, next_change(handing_out), token, short and 1 or 0, limits.born or '', pace(records),
+}
 local troubles = redis.call('EXISTS', trouble) == 1 and bulk_read('HMGET', trouble, fps) or {}
 for i, fp in ipairs(fps) do
-  local at = 3 * i + 2
+  local at = 3 * i + 3
   reply[at + 1], reply[at + 2], reply[at + 3] = fp, records[i] or '', troubles[i] or ''
 end
 return reply

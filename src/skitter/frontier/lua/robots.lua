@@ -1,18 +1,40 @@
 --[[
-robots: share the robots.txt of a host with the fleet, or claim the fetching of it.
+robots: the robots.txt of a host, fetched by one for the whole fleet: ask for it, or bring it. The
+last answer is kept when it is no longer believed: it says since when there has been none.
 
-KEYS   robots   string one per host: what was answered; empty while somebody fetches it
+FLAGS  allow-oom
+KEYS   robots   string one per host: `believed_until fetched_until answer`, both in ms
 ARGV   name     text   host
-       rules    bytes  empty: a claim, which only one has
-       ttl_ms   int    how long it holds
-REPLY  1, or 0 if somebody else has it or it would not hold at all
+       rules    bytes  empty: ask
+       ttl_ms   int    ask: how long the fetching is ours; bring: how long to believe it
+       keep_ms  int    how long to remember it after that
+REPLY  ask: `known`, `asked` (somebody else fetches it) or `yours`, the last answer, and for how many
+       ms more to believe it; bring: 1
 COST   O(1)
 ]]
---@include once
+--@include once clock
 local answer = answered()
 if answer then return answer end
 
-if ttl_ms <= 0 then return remember(0) end
-local only_if = rules == '' and { 'NX' } or {}
-local stored = redis.call('SET', robots .. name, rules, 'PX', ttl_ms, unpack(only_if))
-return remember(stored and 1 or 0)
+local function keep(believed_until, fetched_until, value)
+  local expires_at = math.max(value ~= '' and believed_until + keep_ms or 0, fetched_until)
+  if expires_at <= now_ms then return redis.call('DEL', robots .. name) end
+  redis.call('SET', robots .. name, string.format('%d %d ', believed_until, fetched_until) .. value,
+    'PX', expires_at - now_ms)
+end
+
+local function read()
+  local stored = redis.call('GET', robots .. name)
+  local believed, fetched, value = string.match(stored or '', '^(%d+) (%d+) (.*)$')
+  return tonumber(believed) or 0, tonumber(fetched) or 0, value or ''
+end
+
+local believed_until, fetched_until, last = read()
+if rules ~= '' then
+  keep(now_ms + ttl_ms, 0, rules)
+  return remember(1)
+end
+if believed_until > now_ms then return { 'known', last, believed_until - now_ms } end
+if fetched_until > now_ms then return { 'asked', '', 0 } end
+keep(math.max(believed_until, now_ms), now_ms + ttl_ms, last)
+return remember({ 'yours', last, 0 })

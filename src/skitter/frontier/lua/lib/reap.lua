@@ -12,6 +12,7 @@ local function lose(fp)
   if not name then return count('damaged', 1) end -- the audit tells; others must not wait for it
   local entry, known = trouble_of(fp), host(name)
   if known.in_flight > 0 then known.in_flight = known.in_flight - 1 end -- or it was begun anew
+  known.asked_at = now_ms -- nobody knows when its request left, or whether it does now
   entry.losses = entry.losses + 1
   count('lost', 1)
   if entry.losses >= limits.max_losses then

@@ -1,0 +1,44 @@
+--[[
+depart: the clock of a host starts when a request leaves, not when it is handed out. Tells when
+requests have left, and asks for a moment to leave: a delay after the last one that left or will.
+
+FLAGS  allow-oom
+EACH   name      text  host
+       moment_ms int   when our turn was, or what was granted before: as long as nobody had another
+                       since, it is ours to use late; 0: there is none, or it was used
+       ago_ms    int   so long ago our last request left; -1: none did
+       most_ms   int   the longest wait that we would take; -1: ask for none
+REPLY  per group: how long to wait (-1: not within most_ms, and nothing is reserved), and the moment
+COST   O(groups * log N)
+]]
+--@include once commit
+local answer = answered()
+if answer then return answer end
+
+local function put_off(name, moment_ms)
+  local known = peek(name)
+  if moment_ms > known.asked_at then host(name).asked_at = moment_ms end
+end
+
+local function grant(name, moment_ms, most_ms)
+  local known, opens_at = peek(name), now_ms
+  if known.asked_at ~= moment_ms then
+    local delay_ms = known.own.delay_ms or limits.delay_ms
+    opens_at = math.max(now_ms, known.asked_at + delay_ms)
+  end
+  if opens_at - now_ms > most_ms then return -1, 0 end
+  put_off(name, opens_at)
+  return opens_at - now_ms, opens_at
+end
+
+local reply = {}
+for at = EACH.start, #ARGV, EACH.stride do
+  local name, moment_ms = ARGV[at], tonumber(ARGV[at + 1])
+  local ago_ms, most_ms = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+  if ago_ms >= 0 then put_off(name, now_ms - ago_ms) end
+  local wait_ms, granted_ms = 0, 0
+  if most_ms >= 0 then wait_ms, granted_ms = grant(name, moment_ms, most_ms) end
+  reply[#reply + 1], reply[#reply + 2] = wait_ms, granted_ms
+end
+commit()
+return remember(reply)

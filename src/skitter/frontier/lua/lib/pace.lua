@@ -1,0 +1,27 @@
+--[[
+pace: how the hosts of what is handed out want to be asked: empty if nobody wants a delay, else
+per request `moment_ms delay_ms shared`: when its turn was, and whether there may be others.
+]]
+--@include host limits record
+local function wants_delay()
+  if limits.delay_ms > 0 then return true end
+  for _, known in pairs(loaded) do
+    if known.own.delay_ms then return true end
+  end
+  return false
+end
+
+local function pace(records)
+  if next(loaded) and not wants_delay() then return '' end -- the hosts of a repeated call are not
+  local names, words = {}, {}
+  for i, record in ipairs(records) do names[i] = record and host_of(record) or '' end
+  load_hosts(names)
+  if not wants_delay() then return '' end
+  for i, name in ipairs(names) do
+    local known = loaded[name]
+    local shared = (known.own.max_in_flight or limits.max_in_flight) > 1
+    words[i] = string.format('%d %d %d', known.asked_at, known.own.delay_ms or limits.delay_ms,
+      shared and 1 or 0)
+  end
+  return table.concat(words, ' ')
+end

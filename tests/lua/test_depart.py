@@ -1,0 +1,127 @@
+"""When requests left, and when others may: the clock of a host."""
+
+from __future__ import annotations
+
+import pytest
+
+from lua.conftest import HOST
+
+DELAY_MS = 1000
+
+
+@pytest.fixture
+async def polite(make_raw):
+    raw = await make_raw(delay_s=1, max_in_flight=2)
+    await raw.add("1", "2", "3")
+    return raw
+
+
+async def depart(raw, moment_ms=0, *, ago_ms=-1, most_ms=-1, host=HOST):
+    wait_ms, granted_ms = await raw.shard.call("depart", [host, moment_ms, ago_ms, most_ms])
+    return wait_ms, granted_ms
+
+
+async def test_a_request_that_left_late_puts_off_the_next_turn(polite, clock):
+    turn = clock()
+    await polite.lease(1)
+    clock.advance(0.8)
+
+    await depart(polite, ago_ms=100)
+
+    assert (await polite.known()).asked_at == turn + 700
+    clock.advance(0.899)
+    assert (await polite.lease(1)).fps == []
+    clock.advance(0.001)
+    assert (await polite.lease(1)).fps == ["2"]
+
+
+async def test_what_was_known_already_moves_nothing_back(polite, clock):
+    await polite.lease(1)
+    clock.advance(1)
+    second = clock()
+    await polite.lease(1)
+
+    await depart(polite, ago_ms=900)
+
+    assert (await polite.known()).asked_at == second
+
+
+async def test_a_turn_that_nobody_had_another_since_is_moved_to_now(polite, clock):
+    turn = clock()
+    await polite.lease(1)
+    clock.advance(0.9)
+
+    assert await depart(polite, turn, most_ms=0) == (0, clock())
+
+    clock.advance(0.5)
+    assert (await polite.lease(1)).fps == []
+
+
+async def test_late_behind_somebody_elses_turn_the_next_moment_is_reserved(polite, clock):
+    first = clock()
+    await polite.lease(1)
+    clock.advance(1)
+    second = clock()
+    await polite.lease(1)
+    clock.advance(0.1)
+
+    assert await depart(polite, first, most_ms=5000) == (900, second + DELAY_MS)
+    assert await depart(polite, first, most_ms=5000) == (1900, second + 2 * DELAY_MS)
+
+
+async def test_a_wait_that_is_too_long_reserves_nothing(polite, clock):
+    turn = clock()
+    await polite.lease(1)
+
+    assert await depart(polite, ago_ms=0, most_ms=500) == (-1, 0)
+
+    assert (await polite.known()).asked_at == turn
+
+
+async def test_a_second_request_of_an_attempt_keeps_the_delay_from_its_first(polite, clock):
+    await polite.lease(1)
+    clock.advance(0.4)
+
+    assert await depart(polite, ago_ms=100, most_ms=5000) == (900, clock() + 900)
+
+
+async def test_the_delay_is_the_hosts_own(polite, clock):
+    await polite.host(HOST, field="delay_ms", value=3000)
+    await polite.lease(1)
+
+    assert await depart(polite, ago_ms=0, most_ms=5000) == (3000, clock() + 3000)
+
+
+async def test_many_who_ask_at_once_get_moments_of_their_own(polite, clock):
+    await polite.lease(1)
+    asks = [HOST, 0, 0, 9000] * 3
+
+    answer = await polite.shard.call("depart", asks)
+
+    assert answer[::2] == [1000, 2000, 3000]
+
+
+async def test_a_lease_that_ran_out_starts_the_clock_again(polite, clock):
+    await polite.lease(1, ttl_ms=5000)
+    clock.advance(5)
+
+    assert (await polite.lease(1)).fps == []
+
+    clock.advance(1)
+    assert (await polite.lease(1)).fps == ["2"]
+
+
+async def test_a_lease_says_how_its_host_wants_to_be_asked(make_raw, clock):
+    raw = await make_raw(delay_s=0, max_in_flight=1)
+
+    async def pace():
+        words = (await raw.shard.call("lease", limit=9, ttl_ms=60_000))[5].decode().split()
+        return sorted(zip(words[::3], words[1::3], words[2::3], strict=True))
+
+    await raw.add("1")
+    assert await pace() == []
+    await raw.add("2", host="b.test")
+    await raw.add("3", host="slow.test")
+    await raw.host("slow.test", field="delay_ms", value=2000)
+
+    assert await pace() == [(str(clock()), "0", "0"), (str(clock()), "2000", "0")]
