@@ -1,0 +1,226 @@
+"""robots.txt for a fleet: real sites, a real server, several books as several workers have them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from itertools import count
+
+import pytest
+
+from fetch.site import Exchange, redirect, reply, serve
+from skitter.fetch import Guard, HttpFetcher, RobotsRules
+from skitter.fetch.robots import FRESH_S, LOST_AFTER_S, TROUBLE_S
+from skitter.frontier.robots import CLAIM_MS, KEEP_S, ask_robots, store_robots
+from skitter.frontier.why import look_at_host
+from skitter.model import Request
+from skitter.urls import identify
+from skitter.worker.robots import DISALLOWED, LARGE_BYTES, NO_ANSWER_S, RobotsBook
+from skitter.worker.verdict import Bury, Retry
+
+AGENT = "Skitter/0.1"
+SECRET = reply(b"User-agent: *\nDisallow: /secret\n")
+
+Open = Callable[[], RobotsBook]
+
+
+@pytest.fixture
+async def open_book(frontier) -> AsyncIterator[Open]:
+    """A worker's book; each new one knows nothing."""
+    guard = Guard(frozenset({"127.0.0.1"}))
+    async with HttpFetcher(guard=guard) as fetcher:
+        yield lambda: RobotsBook(frontier, fetcher, guard, AGENT)
+
+
+async def ask(book: RobotsBook, site, path: str = "/") -> RobotsRules:
+    url = site.url(path)
+    return await book.rules(url, identify(url).host)
+
+
+async def test_many_workers_and_many_pages_ask_the_site_once(open_book):
+    async with serve({"/robots.txt": SECRET}) as site:
+        books = [open_book() for _ in range(3)]
+        found = await asyncio.gather(*(ask(book, site) for book in books for _ in range(10)))
+        assert site.paths == ["/robots.txt"]
+    for rules in found:
+        assert rules.allows(site.url("/page"), AGENT)
+        assert not rules.allows(site.url("/secret"), AGENT)
+
+
+async def test_what_a_worker_wanted_to_fetch_and_died_is_fetched_by_another(
+    frontier, open_book, clock
+):
+    async with serve({"/robots.txt": SECRET}) as site:
+        host = identify(site.url()).host
+        assert (await ask_robots(frontier, host)).is_ours  # and it is never heard of again
+        waiting = asyncio.create_task(ask(open_book(), site))
+        clock.advance(CLAIM_MS / 1000 - 1)
+        assert not (await ask_robots(frontier, host)).is_ours
+        assert site.paths == []
+
+        clock.advance(1)
+
+        assert (await waiting).status == 200
+        assert site.paths == ["/robots.txt"]
+
+
+async def test_rules_are_believed_for_a_day_here_and_elsewhere(frontier, open_book, clock):
+    async with serve({"/robots.txt": SECRET}) as site:
+        host = identify(site.url()).host
+        await ask(open_book(), site)
+        clock.advance(FRESH_S - 60)
+        late = open_book()
+        await ask(late, site)
+        assert late._known[host][1] - time.monotonic() <= 60  # not a day from now
+        assert site.paths == ["/robots.txt"]
+
+        clock.advance(60)
+
+        await ask(open_book(), site)
+        assert site.paths == ["/robots.txt"] * 2
+
+
+@pytest.mark.parametrize("status", [401, 404, 410])
+async def test_a_site_without_rules_allows_everything(open_book, status):
+    async with serve({"/robots.txt": reply(b"", status=status)}) as site:
+        assert (await ask(open_book(), site)).allows(site.url("/secret"), AGENT)
+
+
+async def test_a_redirect_is_followed_and_its_rules_are_those_of_the_first_host(open_book):
+    async with serve({"/rules.txt": SECRET}) as other:
+        moved = {"/robots.txt": redirect(other.url("/rules.txt"))}
+        async with serve(moved) as site:
+            rules = await ask(open_book(), site)
+            assert (site.paths, other.paths) == (["/robots.txt"], ["/rules.txt"])
+            assert not rules.allows(site.url("/secret"), AGENT)
+
+
+async def test_a_server_error_forbids_everything_for_now(open_book):
+    async with serve({"/robots.txt": reply(b"", status=503)}) as site:
+        book = open_book()
+        rules = await ask(book, site)
+
+        assert not await book.may_fetch(rules, site.url("/page"))
+        assert book.verdict(rules, site.url("/page")) == Retry(
+            "robots.txt: nothing may be fetched for now (it answered 503).", after_s=TROUBLE_S
+        )
+
+
+async def test_the_fleet_remembers_since_when_a_site_has_been_in_trouble(open_book, clock):
+    async with serve({"/robots.txt": reply(b"", status=500)}) as site:
+        first = await ask(open_book(), site)
+        for _ in range(3):
+            clock.advance(FRESH_S)
+            again = await ask(open_book(), site)
+            assert again.unreachable_since == first.unreachable_since
+            assert again.fetched_at > first.fetched_at
+        assert len(site.paths) == 4
+
+
+async def test_a_dead_worker_does_not_take_that_memory_along(frontier, open_book, clock):
+    async with serve({"/robots.txt": reply(b"", status=500)}) as site:
+        host = identify(site.url()).host
+        first = await ask(open_book(), site)
+        clock.advance(TROUBLE_S)
+        assert (await ask_robots(frontier, host)).is_ours  # a worker that dies now
+        clock.advance(CLAIM_MS / 1000)
+
+        again = await ask(open_book(), site)
+
+    assert again.unreachable_since == first.unreachable_since
+
+
+async def test_after_thirty_days_of_trouble_everything_is_allowed(frontier, open_book, clock):
+    async with serve({"/robots.txt": reply(b"", status=500)}) as site:
+        now = time.time()
+        old = RobotsRules.from_response(500, at=now, unreachable_since=now - LOST_AFTER_S - 1)
+        host = identify(site.url()).host
+        await store_robots(frontier, host, old.to_bytes(), ttl_s=1, keep_s=KEEP_S)
+        clock.advance(2)
+
+        rules = await ask(open_book(), site)
+
+        assert site.paths == ["/robots.txt"]
+        assert rules.allows(site.url("/page"), AGENT)
+
+
+async def test_an_answer_ends_the_trouble(open_book, clock):
+    pages = {"/robots.txt": reply(b"", status=500)}
+    async with serve(pages) as site:
+        await ask(open_book(), site)
+        clock.advance(TROUBLE_S)
+        pages["/robots.txt"] = SECRET
+
+        rules = await ask(open_book(), site)
+
+        assert rules.unreachable_since is None
+        assert rules.allows(site.url("/page"), AGENT)
+
+
+async def test_silence_is_asked_about_soon_and_then_more_rarely(frontier, open_book, clock):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/"
+        host = identify(url).host
+        rules = await open_book().rules(url, host)
+        assert (rules.status, rules.reason) == (0, "nothing listens on that port")
+        assert (await ask_robots(frontier, host)).left_s == NO_ANSWER_S
+
+        an_hour_ago = time.time() - 3600
+        old = RobotsRules.unreachable("silence", at=time.time(), unreachable_since=an_hour_ago)
+        await store_robots(frontier, host, old.to_bytes(), ttl_s=1, keep_s=KEEP_S)
+        clock.advance(2)
+        await open_book().rules(url, host)
+
+        assert (await ask_robots(frontier, host)).left_s == TROUBLE_S
+
+
+async def test_a_crawl_delay_becomes_the_hosts_own(frontier, open_book):
+    body = b"User-agent: skitter\nCrawl-delay: 7\nDisallow: /secret\n"
+    async with serve({"/robots.txt": reply(body)}) as site:
+        await ask(open_book(), site)
+        facts = await look_at_host(frontier, identify(site.url()).host)
+    assert facts.own["delay_ms"] == 7000
+
+
+async def test_a_page_that_is_disallowed_is_dead_and_no_line_is_looked_for(open_book):
+    async with serve({"/robots.txt": SECRET}) as site:
+        book = open_book()
+        rules = await ask(book, site)
+        assert book.verdict(rules, site.url("/secret")) == Bury(DISALLOWED)
+
+
+async def test_large_rules_are_obeyed_too(open_book):
+    body = b"User-agent: *\n" + b"Disallow: /*x$\n" * LARGE_BYTES + b"Disallow: /secret\n"
+    async with serve({"/robots.txt": reply(body)}) as site:
+        book = open_book()
+        rules = await ask(book, site)
+        assert not await book.may_fetch(rules, site.url("/secret"))
+        assert await book.may_fetch(rules, site.url("/page"))
+        links = [Request(url=site.url(path)) for path in ("/page", "/secret")]
+        assert book.without_disallowed(links) == links[:1]
+
+
+async def test_a_record_that_makes_no_sense_is_fetched_anew(frontier, open_book):
+    async with serve({"/robots.txt": SECRET}) as site:
+        await store_robots(frontier, identify(site.url()).host, b"\xc1 nonsense", ttl_s=3600)
+
+        assert (await ask(open_book(), site)).status == 200
+
+
+async def test_the_request_for_it_leaves_through_the_gate_of_who_asked_first(open_book):
+    left, numbers = [], count()
+
+    async def leave() -> None:
+        left.append(next(numbers))
+
+    async def slow(exchange: Exchange) -> None:
+        await asyncio.sleep(0)
+        await exchange.send(SECRET)
+
+    async with serve({"/robots.txt": slow}) as site:
+        book, host = open_book(), identify(site.url()).host
+        await asyncio.gather(*(book.rules(site.url(), host, leave=leave) for _ in range(5)))
+    assert left == [0]
