@@ -78,7 +78,7 @@ def test_bad_lines_can_be_skipped(skitter, job):
         (["status", "--redis", ""], "redis must be a server's URL"),
         (["status", "--redis", "redis://a.test/abc"], "comes the number of a database"),
         (["set", "{job}", "--max-pages", "0"], "max_pages must be a whole number from 1"),
-        (["set", "{job}", "--max-pages", "few"], "'few' is neither a whole number nor none"),
+        (["set", "{job}", "--max-pages", "few"], "'few' is not a whole number or none"),
         (
             ["status", "--redis", "http://a.test"],
             "must be a URL that begins with redis",
@@ -214,7 +214,7 @@ def test_dead_letters_are_listed_shown_retried_and_dropped(skitter, dead_job, tm
 
 
 def test_dead_letters_need_to_be_named(skitter, dead_job):
-    assert "or say --all" in skitter("dead", "retry", dead_job).err
+    assert "or --all" in skitter("dead", "retry", dead_job).err
     assert (
         "is not among the dead letters" in skitter("dead", "show", dead_job, "https://c.test/").err
     )
@@ -296,7 +296,7 @@ def test_a_job_is_created_with_shards_and_a_bloom_filter_once(skitter, job):
         (["--shards", "0"], "shards must be a whole number from 1"),
         (["--shards", "5000"], "shards must be a whole number from 1"),
         (["--bloom", "0"], "capacity must be a whole number from 1"),
-        (["--error-rate", "0.1"], "say for how many with --bloom"),
+        (["--error-rate", "0.1"], "add --bloom URLS"),
         (["--delay", "-1"], "delay_s must be a number from 0"),
     ],
 )
@@ -327,7 +327,7 @@ def test_a_host_is_shown_and_has_values_of_its_own(skitter, job):
     reset = skitter("host", job, "shop.test", "--reset")
 
     assert "delay         3 s (its own)" in given.out
-    assert "at a time     2 (its own)" in given.out
+    assert "in flight     2 (its own)" in given.out
     assert "budget        5 pages (its own)" in given.out
     assert "may be asked  in 3,5" in blocked.out or "may be asked  in 3,600" in blocked.out
     assert known["own"] == {"delay_ms": 3000.0, "max_in_flight": 2.0, "max_pages": 5.0}

@@ -234,7 +234,7 @@ def test_nobody_there(skitter):
     ("words", "says"),
     [
         (["nonsense"], "cannot use 'nonsense' as a URL"),
-        (["{shop}/", "--body", "--json"], "both want standard output"),
+        (["{shop}/", "--body", "--json"], "both write to standard output"),
         (["{shop}/", "--handler", "book"], "name its file with --spider"),
         (["{shop}/", "--spider", "nowhere.py"], "there is no file nowhere.py"),
         (["{shop}/", "--spider", "{spider}", "--handler", "boook"], "has no handler 'boook'"),

@@ -119,4 +119,4 @@ def test_a_worker_that_comes_first_makes_the_job_as_its_spider_wants_it(machine,
     assert options["politeness"]["delay_s"] == 0
     assert options["limits"]["max_items"] == 50_000
     helper.terminate()
-    assert "Nobody gave it a URL yet" in helper.communicate()[1]
+    assert "It has no URLs yet" in helper.communicate()[1]

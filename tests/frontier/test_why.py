@@ -21,7 +21,7 @@ async def test_an_unknown_url(frontier):
     found = await why(frontier, URL)
 
     assert found.state == "unknown"
-    assert "nobody pushed it" in " ".join(found.because)
+    assert "it was never pushed" in " ".join(found.because)
 
 
 async def test_no_url_at_all(frontier):

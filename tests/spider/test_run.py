@@ -323,7 +323,7 @@ async def test_an_element_in_an_item_is_named_with_its_field():
         yield {"url": page.url, "title": page.css_first("h1")}
 
     error = await failure(handler)
-    assert "field 'title' is a LexborNode, which is no data: take its .text()" in str(error)
+    assert "field 'title' is a LexborNode, which cannot be stored: take its .text()" in str(error)
 
 
 @pytest.mark.parametrize("value", ["half an emoji \ud83d", 2**70])

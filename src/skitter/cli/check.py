@@ -112,21 +112,21 @@ def show_audit(report: AuditReport) -> None:
 
 def explain(
     job: Job,
-    url: Annotated[str, typer.Argument(metavar="URL", help="Or a fingerprint.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="URL or fingerprint.")],
     method: Method = "GET",
     body: Body = "",
     every: Annotated[
         bool,
         typer.Option(
             "--all",
-            help="Every request for it, whatever its method and body. Reads the whole job.",
+            help="All requests for the URL, with any method and body. Reads the whole job.",
         ),
     ] = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Why a URL is where it is: its state, what it waits for, where it was found."""
+    """Explain the state of a URL: what it waits for, and where it was found."""
 
     async def work(frontier: Frontier) -> list[Explanation]:
         if every:

@@ -27,7 +27,7 @@ Redis = Annotated[
         "--redis",
         metavar="URL",
         envvar="SKITTER_REDIS_URL",
-        help="A server of your own, as redis://host:6379. Default: the embedded one.",
+        help="Redis or Valkey server, such as redis://host:6379. Default: the embedded one.",
         show_default=False,
         show_envvar=False,
     ),
@@ -37,17 +37,17 @@ Directory = Annotated[
     typer.Option(
         "--dir",
         envvar="SKITTER_DIR",
-        help="Where the embedded server lives. Default: .skitter",
+        help="Directory of the embedded server. Default: .skitter",
         show_default=False,
         show_envvar=False,
     ),
 ]
 Parent = Annotated[
-    int | None, typer.Option("--parent", hidden=True, help="Stop when this process is gone.")
+    int | None, typer.Option("--parent", hidden=True, help="Stop when this process exits.")
 ]
-Method = Annotated[str, typer.Option("--method", help="Of a request that is not a plain GET.")]
-Body = Annotated[str, typer.Option("--body", help="Text that the request sends.")]
-Json = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
+Method = Annotated[str, typer.Option("--method", help="The method of the request.")]
+Body = Annotated[str, typer.Option("--body", help="The body of the request.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def as_bytes(argument: str) -> bytes:

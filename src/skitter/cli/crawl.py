@@ -44,16 +44,23 @@ Target = Annotated[
 ]
 Concurrency = Annotated[
     int,
-    typer.Option("--concurrency", "-c", min=1, max=10_000, help="Pages at a time, per process."),
+    typer.Option("--concurrency", "-c", min=1, max=10_000, help="Concurrent pages per process."),
 ]
 MaxPage = Annotated[
-    float, typer.Option("--max-page-size", min=0.01, max=1024, help="MB of one page, unpacked.")
+    float,
+    typer.Option("--max-page-size", min=0.01, max=1024, help="Maximum page size in MB, unpacked."),
 ]
 MaxMemory = Annotated[
-    int, typer.Option("--max-memory", min=100, help="MB; a worker that has more is replaced.")
+    int,
+    typer.Option(
+        "--max-memory", min=100, help="Replace a worker that uses more than this many MB."
+    ),
 ]
-Workers = Annotated[str, typer.Option("--workers", help="Processes; auto: by queue depth and CPU.")]
-RobotsOff = Annotated[bool, typer.Option("--ignore-robots", help="Do not obey robots.txt.")]
+Workers = Annotated[
+    str,
+    typer.Option("--workers", help="Number of processes, cores, or auto (by queue depth and CPU)."),
+]
+RobotsOff = Annotated[bool, typer.Option("--ignore-robots", help="Ignore robots.txt.")]
 Allow = Annotated[
     list[str] | None,
     typer.Option(
@@ -63,7 +70,10 @@ Allow = Annotated[
     ),
 ]
 KeepAlive = Annotated[
-    bool, typer.Option("--keep-alive", help="Stay when it is finished, for what is pushed later.")
+    bool,
+    typer.Option(
+        "--keep-alive", help="Keep running when the crawl is finished, and wait for more URLs."
+    ),
 ]
 
 
@@ -77,31 +87,39 @@ def add_to(app: typer.Typer) -> None:
 def run(
     target: Target,
     out: Annotated[
-        str | None, typer.Option("--out", "-o", help="JOB.db, a .jsonl, .csv, .parquet or DSN.")
+        str | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Where items go: a .db, .jsonl, .csv or .parquet file, or a DSN. Default: JOB.db.",
+        ),
     ] = None,
     workers: Workers = "cores",
     concurrency: Concurrency = 64,
     max_page_size: MaxPage = DEFAULT_PAGE_MB,
     max_memory: MaxMemory = DEFAULT_MEMORY_MB,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget an earlier crawl.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Discard the earlier crawl and start over.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     keep_alive: KeepAlive = False,
-    engine: Annotated[Engine, typer.Option(help="Who fetches the pages.")] = Engine.PROCESSES,
+    engine: Annotated[Engine, typer.Option(help="What fetches the pages.")] = Engine.PROCESSES,
     ignore_robots: RobotsOff = False,
     allow_host: Allow = None,
     max_dead: Annotated[
         int | None,
         typer.Option(
-            min=0, help="Exit code 1 with more dead letters than this; default: half of what ended."
+            min=0,
+            help="Exit with 1 if there are more dead letters than this. Default: half of all URLs.",
         ),
     ] = None,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Crawl with a spider on this machine: workers, loader, display. Again: it resumes.
+    """Crawl with a spider on this machine: workers, loader, live display. Run again to resume.
 
-    With --engine celery the pages are fetched by Celery workers; --workers is then their pumps.
+    With --engine celery, Celery workers fetch the pages, and --workers is the number of pumps.
     """
     spider = load_spider(target)
     if fresh and not yes:
@@ -127,18 +145,27 @@ def run(
 
 
 def crawl(
-    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Where to begin.")],
-    depth: Annotated[int | None, typer.Option(min=0, help="Links from a seed.")] = None,
-    max_pages: Annotated[int | None, typer.Option(min=1, help="Pages at the most.")] = None,
-    out: Annotated[str, typer.Option("--out", "-o", help="Where items go.")] = "crawl.jsonl",
+    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Start URLs.")],
+    depth: Annotated[
+        int | None, typer.Option(min=0, help="Maximum number of links from a start URL.")
+    ] = None,
+    max_pages: Annotated[int | None, typer.Option(min=1, help="Maximum number of pages.")] = None,
+    out: Annotated[
+        str,
+        typer.Option(
+            "--out", "-o", help="Where items go: a .db, .jsonl, .csv or .parquet file, or a DSN."
+        ),
+    ] = "crawl.jsonl",
     rate: Annotated[
-        str, typer.Option("--rate", help="Requests per second to a host, or none for no limit.")
+        str, typer.Option("--rate", help="Requests per second to each host; none for no limit.")
     ] = "1",
     job: Annotated[
-        str | None, typer.Option("--job", help="A name; default: one made from the URLs.")
+        str | None, typer.Option("--job", help="Job name. Default: derived from the URLs.")
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget an earlier crawl.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Discard the earlier crawl and start over.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     workers: Workers = "cores",
     concurrency: Concurrency = 64,
     max_page_size: MaxPage = DEFAULT_PAGE_MB,
@@ -148,7 +175,7 @@ def crawl(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Crawl without a spider: url, title, text, links and status of every page."""
+    """Crawl without a spider: store url, title, text, links and status of every page."""
     delay_s, in_flight = politeness_of(rate)
     name = job or job_name_of(urls)
     if fresh and not yes:
@@ -181,9 +208,11 @@ def crawl(
 def worker(
     target: Target,
     processes: Annotated[
-        str, typer.Option("--processes", "-p", help="How many; cores, or auto.")
+        str, typer.Option("--processes", "-p", help="Number of processes, cores, or auto.")
     ] = "cores",
-    job: Annotated[str | None, typer.Option("--job", help="Default: the spider's name.")] = None,
+    job: Annotated[
+        str | None, typer.Option("--job", help="Job name. Default: the spider's name.")
+    ] = None,
     concurrency: Concurrency = 64,
     max_page_size: MaxPage = DEFAULT_PAGE_MB,
     max_memory: MaxMemory = DEFAULT_MEMORY_MB,
@@ -193,7 +222,7 @@ def worker(
     redis: Redis = None,
     directory: Directory = None,
 ) -> None:
-    """Work on a crawl from this machine, beside others: `--redis` says where it lives."""
+    """Join a crawl from this machine; --redis names the server that holds it."""
     spider = load_spider(target)
     plan = Plan(
         target=target,
@@ -214,7 +243,7 @@ def worker(
             frontier = await _join(server, spider, job or spider.name)
             tell(f"At work on {frontier.job}: `skitter logs {frontier.job} -f` shows how.")
             if not (await frontier.stats()).seen:
-                tell(f"Nobody gave it a URL yet: `skitter run {target}` does, anywhere. Waiting.")
+                tell(f"It has no URLs yet: `skitter run {target}` adds some. Waiting.")
             supervisor = supervisor_of(frontier, plan, "")
             over = await supervisor.run()
             tell(f"{frontier.job}: {'nothing is left to fetch' if over else 'stopped'}.")
@@ -299,7 +328,9 @@ def _pumps(asked: str) -> int | None:
 
 def _confirm_fresh(job: str) -> None:
     if not sys.stdin.isatty():
-        raise UsageError("--fresh forgets the earlier crawl and there is nobody to ask: add --yes.")
+        raise UsageError(
+            "--fresh discards the earlier crawl, and there is no terminal to confirm on: add --yes."
+        )
     question = f"Forget which pages {job!r} has crawled? (Rows that are stored stay.)"
     if not typer.confirm(question, err=True):
         raise typer.Exit(1)

@@ -60,17 +60,21 @@ class Level(StrEnum):
 
 def logs(
     job: Job,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as they come.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last.")] = 50,
-    level: Annotated[Level, typer.Option(help="This one and louder.")] = Level.DEBUG,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing new lines.")
+    ] = False,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=0, help="Number of lines from the end.")
+    ] = 50,
+    level: Annotated[Level, typer.Option(help="Minimum level.")] = Level.DEBUG,
     worker: Annotated[
-        str | None, typer.Option(help="Only workers whose name has this in it.")
+        str | None, typer.Option(help="Only workers whose name contains this.")
     ] = None,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """What all workers on all machines said, oldest first. Times are UTC."""
+    """Show the log of all workers on all machines, oldest first. Times are UTC."""
 
     def wanted(event: Event) -> bool:
         return loudness(event.level) >= loudness(level) and (worker or "") in event.worker
@@ -140,15 +144,15 @@ PLAIN_WIDTH = 200
 
 
 def top(
-    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="One job, or all.")] = None,
-    once: Annotated[bool, typer.Option("--once", help="One look, and leave.")] = False,
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Default: all jobs.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="Print once and exit.")] = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Everything on one screen: jobs, workers, rates, the log. q leaves.
+    """Live view of jobs, workers, rates and the log. Press q to leave.
 
-    Off a terminal it is a line for each job every second.
+    Without a terminal, print one line per job every second.
     """
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -253,16 +257,19 @@ AUTO = 0  # how the server remembers it; skitter.fleet.plan
 def scale(
     job: Job,
     workers: Annotated[
-        str, typer.Argument(metavar="N|auto", help="Processes; auto: by queue depth and CPU.")
+        str,
+        typer.Argument(
+            metavar="N|auto", help="Processes per machine, or auto (by queue depth and CPU)."
+        ),
     ],
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Say how many workers each machine should run; `run` and `worker` obey while they run.
+    """Set how many workers each machine runs; a running `run` or `worker` follows.
 
-    The wish is for each machine and not for all together: 4 on three machines makes 12. It holds
-    until the next `scale`, also for machines that join later.
+    The number is per machine: 4 on three machines makes 12. It stays in effect until the next
+    `scale`, also for machines that join later.
     """
     wish = _parse_wish(workers)
 

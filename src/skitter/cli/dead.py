@@ -28,11 +28,16 @@ Target = Annotated[
     list[str] | None, typer.Argument(metavar="[URL...]", help="URLs or fingerprints.")
 ]
 Match = Annotated[
-    str | None, typer.Option("--match", help="Only URLs like this: a part, or a pattern with *.")
+    str | None,
+    typer.Option(
+        "--match", help="Only URLs that contain this text, or match this pattern with * and ?."
+    ),
 ]
-Reason = Annotated[str | None, typer.Option("--reason", help="Only those whose reason says this.")]
+Reason = Annotated[
+    str | None, typer.Option("--reason", help="Only those whose reason contains this text.")
+]
 LONGEST_REASON = 300
-All = Annotated[bool, typer.Option("--all", help="All of them.")]
+All = Annotated[bool, typer.Option("--all", help="All dead letters.")]
 WithSecrets = Annotated[
     bool,
     typer.Option(
@@ -59,7 +64,7 @@ def list_letters(
     job: Job,
     match: Match = None,
     reason: Reason = None,
-    limit: Annotated[int, typer.Option(min=0, help="How many to show.")] = 50,
+    limit: Annotated[int, typer.Option(min=0, help="Maximum number to show.")] = 50,
     with_secrets: WithSecrets = False,
     redis: Redis = None,
     directory: Directory = None,
@@ -108,7 +113,7 @@ def _show_list(rows: list[list[object]]) -> None:
 
 def show(
     job: Job,
-    url: Annotated[str, typer.Argument(metavar="URL", help="Or a fingerprint.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="URL or fingerprint.")],
     method: Method = "GET",
     body: Body = "",
     with_secrets: WithSecrets = False,
@@ -116,7 +121,7 @@ def show(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Everything about one dead letter, by URL or fingerprint."""
+    """Show everything about one dead letter, by URL or fingerprint."""
 
     async def work(frontier: Frontier) -> DeadLetter:
         return await _find(frontier, url, method, body)
@@ -181,7 +186,7 @@ def retry(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Make dead letters pending again: one, those that match, or --all."""
+    """Make dead letters pending again: the named ones, those that match, or --all."""
     choice = _Choice(urls or [], Filter(url=match, reason=reason), everything)
     count = on_job(settings(redis, directory), job, choice.apply(revive))
     _report(job, "retried", count, as_json=as_json)
@@ -194,13 +199,16 @@ def drop_letters(
     reason: Reason = None,
     everything: All = False,
     forget: Annotated[
-        bool, typer.Option("--forget", help="As if never seen: a link may bring it back.")
+        bool,
+        typer.Option(
+            "--forget", help="Also forget the URL, so that a later link can add it again."
+        ),
     ] = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Remove dead letters: one, those that match, or --all. They count as dropped, not as lost."""
+    """Remove dead letters: the named ones, those that match, or --all."""
     choice = _Choice(urls or [], Filter(url=match, reason=reason), everything)
     count = on_job(settings(redis, directory), job, choice.apply(partial(drop, forget=forget)))
     _report(job, "dropped", count, as_json=as_json)
@@ -208,7 +216,7 @@ def drop_letters(
 
 def export(
     job: Job,
-    to: Annotated[Path, typer.Option("--to", help="A file; JSON, one letter per line.")],
+    to: Annotated[Path, typer.Option("--to", help="The file to write.")],
     urls: Target = None,
     match: Match = None,
     reason: Reason = None,
@@ -261,7 +269,9 @@ class _Choice:
     ) -> Callable[[Frontier], Awaitable[int]]:
         """Do something to all of them, in batches. Answers how many there were."""
         if not self.urls and self.which == Filter() and not self.everything:
-            raise UsageError("which ones? Name URLs, use --match or --reason, or say --all.")
+            raise UsageError(
+                "no dead letters were selected: name URLs, or use --match, --reason or --all."
+            )
 
         async def work(frontier: Frontier) -> int:
             count = 0

@@ -53,13 +53,13 @@ def push(
         Path | None, typer.Option("--file", "-f", help="A file with one URL per line.")
     ] = None,
     priority: Annotated[int, typer.Option(help="-1000 to 1000; higher goes first.")] = 0,
-    wait: Annotated[bool, typer.Option(help="When the queue is full, wait for room.")] = False,
-    skip_bad: Annotated[bool, typer.Option(help="Leave out lines that are no URLs.")] = False,
+    wait: Annotated[bool, typer.Option(help="Wait for room if the queue is full.")] = False,
+    skip_bad: Annotated[bool, typer.Option(help="Skip lines that are not valid URLs.")] = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Add URLs to a job; a job that does not exist is created. Known URLs are not added twice."""
+    """Add URLs to a job, and create the job if needed. Known URLs are not added twice."""
     lines = _lines(urls or [], file)
     pushed = on_server(
         settings(redis, directory),
@@ -154,13 +154,13 @@ def _explained(error: BadURL, place: str, total: Counter[str]) -> SkitterError:
 
 
 def status(
-    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="One job, or all.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Every 2 seconds.")] = False,
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Default: all jobs.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh every 2 seconds.")] = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Pending, leased, done, dead: one job or all of them, once or again and again."""
+    """Show how many URLs are pending, leased, done and dead, for one job or all."""
 
     async def look(server: Server) -> None:
         previous: dict[str, Stats] = {}
@@ -247,9 +247,9 @@ def _status_rows(report: JobReport) -> Iterator[tuple[str, object]]:
         yield name, f"{getattr(stats, name):,}"
     yield "hosts", f"{stats.hosts:,}"
     kinds = (f"{number} {kind}" for kind, number in sorted(report.crew.items()))
-    yield "crew", ", ".join(kinds) or "nobody"
+    yield "crew", ", ".join(kinds) or "none"
     if stats.fed:
-        yield "fed", f"{stats.fed:,} messages that no worker has taken"
+        yield "fed", f"{stats.fed:,} messages waiting for a worker"
     yield "items", f"{stats.items:,} waiting for a loader, {stats.stored:,} stored"
     yield "so far", f"{stats.duplicates:,} duplicates, {stats.retried:,} retries"
     yield "", f"{stats.lost:,} leases ran out, {stats.late:,} late ends refused"
@@ -275,12 +275,12 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
 
 def rejected(
     job: Job,
-    limit: Annotated[int, typer.Option(min=0, help="How many to show.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="Maximum number to show.")] = 20,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Items that were set aside: they do not fit their type, or no database takes them."""
+    """Show rejected items: those that do not fit their type or cannot be stored."""
 
     async def work(frontier: Frontier) -> list[Aside]:
         return await read_aside(frontier, min(limit, 2 * REJECTED_KEPT)) if limit else []

@@ -20,29 +20,37 @@ def _number_or_none(text: str) -> float:
     try:
         return int(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is neither a whole number nor none") from None
+        raise typer.BadParameter(f"{text!r} is not a whole number or none") from None
 
 
 def _limit(what: str) -> Any:
-    return typer.Option(parser=_number_or_none, metavar="NUMBER", help=f"{what}; none: no limit.")
+    return typer.Option(
+        parser=_number_or_none, metavar="NUMBER", help=f"{what}; none for no limit."
+    )
 
 
-Delay = Annotated[float | None, typer.Option(help="Seconds between requests to a host.")]
-InFlight = Annotated[int | None, typer.Option(help="Requests to a host at a time.")]
-MaxRetries = Annotated[int | None, typer.Option(help="Tries after the first.")]
-MaxLosses = Annotated[int | None, typer.Option(help="Workers that may vanish with a URL.")]
-RetryBase = Annotated[float | None, typer.Option(help="Seconds to the first retry, at the most.")]
-RetryCap = Annotated[float | None, typer.Option(help="Seconds to any retry, at the most.")]
-MaxPages = Annotated[float | None, _limit("Pages of the crawl")]
-MaxPagesPerHost = Annotated[float | None, _limit("Pages of each host")]
-MaxDepth = Annotated[float | None, _limit("Links from a seed")]
-MaxPending = Annotated[float | None, _limit("URLs waiting")]
-MaxItems = Annotated[float | None, _limit("Results waiting for a loader")]
+Delay = Annotated[float | None, typer.Option(help="Seconds between requests to one host.")]
+InFlight = Annotated[int | None, typer.Option(help="Concurrent requests to one host.")]
+MaxRetries = Annotated[int | None, typer.Option(help="Retries after the first attempt.")]
+MaxLosses = Annotated[
+    int | None, typer.Option(help="Give a URL up after it was lost with this many workers.")
+]
+RetryBase = Annotated[
+    float | None, typer.Option(help="Longest delay before the first retry, in seconds.")
+]
+RetryCap = Annotated[float | None, typer.Option(help="Longest delay before any retry, in seconds.")]
+MaxPages = Annotated[float | None, _limit("Maximum pages in total")]
+MaxPagesPerHost = Annotated[float | None, _limit("Maximum pages per host")]
+MaxDepth = Annotated[float | None, _limit("Maximum number of links from a start URL")]
+MaxPending = Annotated[float | None, _limit("Maximum URLs in the queue")]
+MaxItems = Annotated[float | None, _limit("Maximum items waiting for a loader")]
 MaxItemsPerPage = Annotated[
-    int | None, typer.Option(help="Items of one page; the others are left out, and counted.")
+    int | None,
+    typer.Option(help="Maximum items from one page; further ones are dropped and counted."),
 ]
 MaxLinksPerPage = Annotated[
-    int | None, typer.Option(help="New links of one page; the others are left out, and counted.")
+    int | None,
+    typer.Option(help="Maximum new links from one page; further ones are dropped and counted."),
 ]
 
 #: The job's option for each of the command's, where it has another name.

@@ -60,7 +60,7 @@ def load_items(
             "--to",
             envvar=LOAD_TO,
             show_envvar=False,
-            help="JOB.db, a .jsonl, .csv, .parquet or DSN.",
+            help="A .db, .jsonl, .csv or .parquet file, or a DSN.",
         ),
     ],
     transform: Annotated[
@@ -68,7 +68,7 @@ def load_items(
         typer.Option(
             "--transform",
             metavar="SPIDER|MODULE:FUNCTION",
-            help="What changes each item on its way: a spider's @spider.transform, or a function.",
+            help="Transforms to apply: those of a spider, or a single function.",
         ),
     ] = None,
     csv_safe: CsvSafe = True,
@@ -76,7 +76,7 @@ def load_items(
     redis: Redis = None,
     directory: Directory = None,
 ) -> None:
-    """Move items from the crawl into a database or file, until stopped."""
+    """Move items from the server into a database or file, until stopped."""
     change = load_transform(transform) if transform else None
 
     async def main() -> Loaded:
@@ -134,10 +134,12 @@ def export_items(
     job: Job,
     to: Annotated[
         Path,
-        typer.Option("--to", help="A .jsonl, .csv or .parquet file; -: JSON lines, to stdout."),
+        typer.Option(
+            "--to", help="A .jsonl, .csv or .parquet file, or - for JSON Lines on stdout."
+        ),
     ],
     source: Annotated[
-        str | None, typer.Option("--from", help="The database; default: JOB.db.")
+        str | None, typer.Option("--from", help="The database to read. Default: JOB.db.")
     ] = None,
     csv_safe: CsvSafe = True,
     as_json: Json = False,

@@ -40,13 +40,13 @@ SpiderFile = Annotated[
     typer.Option("--spider", metavar="SPIDER", help="A file, file.py:name or package.module:name."),
 ]
 Handler = Annotated[
-    str | None, typer.Option("--handler", help="The spider's handler. Default: its default.")
+    str | None, typer.Option("--handler", help="Handler to run. Default: the spider's default.")
 ]
 Allow = Annotated[
     list[str] | None,
     typer.Option("--allow-host", help="A private host that may be fetched, also by redirects."),
 ]
-IgnoreRobots = Annotated[bool, typer.Option("--ignore-robots", help="Do not obey robots.txt.")]
+IgnoreRobots = Annotated[bool, typer.Option("--ignore-robots", help="Ignore robots.txt.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -61,8 +61,10 @@ def fetch(
     url: Url,
     spider: SpiderFile = None,
     handler: Handler = None,
-    body: Annotated[bool, typer.Option("--body", help="The body alone, byte by byte.")] = False,
-    headers: Annotated[bool, typer.Option("--headers", help="All headers of the answer.")] = False,
+    body: Annotated[
+        bool, typer.Option("--body", help="Print only the body, byte for byte.")
+    ] = False,
+    headers: Annotated[bool, typer.Option("--headers", help="Show all response headers.")] = False,
     ignore_robots: IgnoreRobots = False,
     allow_host: Allow = None,
     as_json: Json = False,
@@ -72,9 +74,9 @@ def fetch(
     Exit code 1 if a worker would not complete it: no answer, an error status, robots.txt, scope.
     """
     if body and as_json:
-        raise UsageError("--body and --json both want standard output: choose one.")
+        raise UsageError("--body and --json both write to standard output: choose one.")
     if handler and not spider:
-        raise UsageError("--handler is one of a spider's: name its file with --spider.")
+        raise UsageError("--handler needs a spider: name its file with --spider.")
     loaded = load_spider(spider) if spider else None
     manners = Manners(obey_robots=not ignore_robots, allowed_hosts=frozenset(allow_host or ()))
     found = uvloop.run(visit(url, loaded, handler=handler, manners=manners))
@@ -243,16 +245,17 @@ def shell(
     ignore_robots: IgnoreRobots = False,
     allow_host: Allow = None,
 ) -> None:
-    """Open Python with `page`, `response` and, with --spider, `spider`; IPython if it is installed.
+    """Open a Python shell with `page` and `response`; with --spider, also `spider`.
 
-    What comes through a pipe is run instead: echo 'page.css_first("h1").text()' | skitter shell URL
+    Uses IPython if it is installed. Input from a pipe is run as a program:
+    echo 'page.css_first("h1").text()' | skitter shell URL
     """
     loaded = load_spider(spider) if spider else None
     manners = Manners(obey_robots=not ignore_robots, allowed_hosts=frozenset(allow_host or ()))
     found = uvloop.run(visit(url, manners=manners))
     page = found.page
     if page is None:
-        raise SkitterError(clean(found.problem or "there is no page."))
+        raise SkitterError(clean(found.problem or "there is no page to show."))
     if found.problem:
         tell(clean(found.problem))
     names: dict[str, Any] = {"page": page, "response": page.response}

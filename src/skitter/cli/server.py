@@ -33,11 +33,13 @@ def add_to(app: typer.Typer) -> None:
 
 def up(
     directory: Directory = None,
-    port: Annotated[int | None, typer.Option(help="Open a TCP port too.")] = None,
+    port: Annotated[int | None, typer.Option(help="Also open this TCP port.")] = None,
     bind: Annotated[
-        str, typer.Option(help="Address of that port; other than loopback needs SKITTER_PASSWORD.")
+        str, typer.Option(help="Address of that port. Any but loopback requires SKITTER_PASSWORD.")
     ] = "127.0.0.1",
-    max_memory_mb: Annotated[int | None, typer.Option(help="Refuse new URLs beyond this.")] = None,
+    max_memory_mb: Annotated[
+        int | None, typer.Option(help="Memory limit; new URLs are refused beyond it.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Start the embedded server and keep it running until `skitter down`."""
@@ -81,7 +83,7 @@ class Diagnosis:
 
 
 def doctor(redis: Redis = None, directory: Directory = None, as_json: Json = False) -> None:
-    """What is running, which version, how durable, how full; and what to do about problems."""
+    """Check the server: version, durability, memory, and how to fix problems."""
     found = diagnose(settings(redis, directory))
     if as_json:
         emit_json(found)

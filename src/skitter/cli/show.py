@@ -40,7 +40,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def demo(
-    books: Annotated[int, typer.Option(min=50, max=5000, help="Size of the shop.")] = 700,
+    books: Annotated[
+        int, typer.Option(min=50, max=5000, help="Number of books in the shop.")
+    ] = 700,
 ) -> None:
     """Crawl a bundled bookshop with 2 workers into SQLite, and audit it. No network needed."""
     with tempfile.TemporaryDirectory(prefix="skitter-demo-", dir="/tmp") as folder:
@@ -93,15 +95,20 @@ def _show_rows(database: Path) -> None:
 
 def bench(
     what: Annotated[str, typer.Argument(metavar="frontier|crawl|scrapy")] = "frontier",
-    quick: Annotated[bool, typer.Option("--quick", help="A twentieth of the size.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A twentieth of the work.")] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="speed, memory, lease; speed, celery, scale, memory, profile."),
+        typer.Option(
+            help="Parts to run. frontier: speed, memory, lease; crawl: speed, celery, scale, "
+            "memory, profile."
+        ),
     ] = None,
-    no_peers: Annotated[bool, typer.Option("--no-peers", help="Ours alone.")] = False,
+    no_peers: Annotated[
+        bool, typer.Option("--no-peers", help="Do not measure other tools.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure against goals and peers, in one run, as ratios. Exit code 1 if a goal is missed."""
+    """Benchmark against goals and other tools. Exit code 1 if a goal is missed."""
     parts, peers = only or (), not no_peers
     with progress_on_stderr() as tell_progress:
         if what == "frontier":

@@ -40,12 +40,12 @@ from skitter.settings import Bloom, JobOptions, Layout, check_job_name
 
 PANEL = "Steer"
 STATES = {
-    "pause": (State.PAUSE, "Hand out nothing for now; new URLs are still taken."),
-    "resume": (State.RUN, "Go on after pause, drain or cancel."),
-    "drain": (State.DRAIN, "Finish what is queued; take nothing new."),
+    "pause": (State.PAUSE, "Stop handing out URLs; new ones are still accepted."),
+    "resume": (State.RUN, "Continue after pause, drain or cancel."),
+    "drain": (State.DRAIN, "Finish the queue; accept no new URLs."),
     "cancel": (
         State.CANCEL,
-        "Stop: hand out nothing, take nothing. What is queued stays, for `resume` or `purge`.",
+        "Stop: hand out nothing and accept nothing. The queue stays, for `resume` or `purge`.",
     ),
 }
 
@@ -66,19 +66,19 @@ def create(
     command: typer.Context,
     job: Job,
     shards: Annotated[
-        int, typer.Option(help="Parts that may live on different nodes of a cluster.")
+        int, typer.Option(help="Parts that can be on different nodes of a cluster.")
     ] = 1,
     bloom: Annotated[
         int | None,
         typer.Option(
             metavar="URLS",
-            help="Remember seen URLs in a Bloom filter for so many: less memory, some new URLs "
-            "are taken for seen.",
+            help="Use a Bloom filter for this many URLs: less memory, but some new URLs are "
+            "skipped as seen.",
         ),
     ] = None,
     error_rate: Annotated[
         float | None,
-        typer.Option(help="Share of new URLs that the Bloom filter may skip; usually 0.0001."),
+        typer.Option(help="Share of new URLs that the Bloom filter may skip. Default: 0.0001."),
     ] = None,
     delay: Delay = None,
     in_flight: InFlight = None,
@@ -97,9 +97,9 @@ def create(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Create a job with options of its own; `push` creates one with the usual ones.
+    """Create a job with its own options; `push` creates one with the defaults.
 
-    How many shards it has and how it remembers URLs cannot change later; limits can (`set`).
+    Shards and the Bloom filter cannot be changed later; limits can, with `set`.
     """
     options = replaced(JobOptions(), changes_of(command))
     layout = Layout(shards=shards, bloom=_bloom(bloom, error_rate))
@@ -107,7 +107,7 @@ def create(
 
     async def work(server: Server) -> None:
         if job in await list_jobs(server):
-            raise UsageError(f"there is a job {job!r} already: `skitter set {job}` changes it.")
+            raise UsageError(f"job {job!r} exists already: `skitter set {job}` changes it.")
         await create_job(server, job, options=options, layout=layout)
 
     on_server(settings(redis, directory), work)
@@ -121,9 +121,7 @@ def create(
 def _bloom(capacity: int | None, error_rate: float | None) -> Bloom | None:
     if capacity is None:
         if error_rate is not None:
-            raise UsageError(
-                "--error-rate is that of a Bloom filter: say for how many with --bloom."
-            )
+            raise UsageError("--error-rate belongs to a Bloom filter: add --bloom URLS.")
         return None
     return Bloom(capacity=capacity, **({} if error_rate is None else {"error_rate": error_rate}))
 
@@ -150,12 +148,12 @@ def _command_for(state: State) -> Callable[..., None]:
 
 def purge(
     job: Job,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Remove a job and everything it knows. This cannot be undone."""
+    """Remove a job with its queue, history and items. This cannot be undone."""
 
     async def work(server: Server) -> int:
         frontier = await open_job(server, job, as_found=True)
@@ -172,7 +170,7 @@ def purge(
 
 def _confirm(question: str) -> None:
     if not sys.stdin.isatty():
-        raise UsageError("this removes data and there is nobody to ask: add --yes.")
+        raise UsageError("this removes data, and there is no terminal to confirm on: add --yes.")
     if not typer.confirm(question, err=True):
         raise typer.Exit(1)
 
@@ -225,18 +223,21 @@ def set_options(
 def host(
     job: Job,
     name: Annotated[str, typer.Argument(metavar="HOST", help="As in a URL: shop.example:8080.")],
-    delay: Annotated[float | None, typer.Option(help="Seconds between its requests.")] = None,
-    in_flight: Annotated[int | None, typer.Option(help="Its requests at a time.")] = None,
-    max_pages: Annotated[int | None, typer.Option(help="Its pages, in all.")] = None,
+    delay: Annotated[float | None, typer.Option(help="Seconds between requests to it.")] = None,
+    in_flight: Annotated[int | None, typer.Option(help="Concurrent requests to it.")] = None,
+    max_pages: Annotated[int | None, typer.Option(help="Maximum number of its pages.")] = None,
     block: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Give it a rest from now on; 0: none.")
+        float | None,
+        typer.Option(metavar="SECONDS", help="Do not ask it for this long; 0 ends the pause."),
     ] = None,
-    reset: Annotated[bool, typer.Option("--reset", help="The job's values, and no rest.")] = False,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="Back to the job's values, without a pause.")
+    ] = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Show one host, or give it values of its own in place of the job's."""
+    """Show one host, or override the job's limits for it."""
     asked = {
         "delay_s": delay,
         "max_in_flight": in_flight,
@@ -245,7 +246,9 @@ def host(
     }
     given = {key: value for key, value in asked.items() if value is not None}
     if reset and given:
-        raise UsageError("--reset takes all values away: leave out the others, or --reset.")
+        raise UsageError(
+            "--reset removes all values of the host: do not combine it with other options."
+        )
 
     async def work(frontier: Frontier) -> tuple[HostFacts, JobOptions, float]:
         if not given:
@@ -281,7 +284,7 @@ def _host_rows(facts: HostFacts, options: JobOptions, now: float) -> Iterator[tu
     yield "pages", f"{facts.pages:,}"
     yield "delay", f"{facts.delay_s(options):g} s{own('delay_ms')}"
     in_flight = int(facts.own.get("max_in_flight", options.politeness.max_in_flight))
-    yield "at a time", f"{in_flight:,}{own('max_in_flight')}"
+    yield "in flight", f"{in_flight:,}{own('max_in_flight')}"
     budget = facts.own.get("max_pages", options.limits.max_pages_per_host)
     yield "budget", f"{f'{budget:,.0f} pages' if budget else 'no limit'}{own('max_pages')}"
     wait_s = facts.opens_at(options) - now

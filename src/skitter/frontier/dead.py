@@ -124,7 +124,7 @@ async def _read(shard: Shard, rows: list[tuple[bytes, float]]) -> list[DeadLette
 def _letter(shard: int, fingerprint: str, at: float, record: bytes, trouble: bytes) -> DeadLetter:
     """A record that cannot be read is a letter without a URL: it can still be seen and dropped."""
     priority, _, request = open_body(record)
-    known = open_trouble(trouble) or Trouble(error="nobody knows: its record cannot be read")
+    known = open_trouble(trouble) or Trouble(error="unknown: its record cannot be read")
     return DeadLetter(
         shard=shard,
         fingerprint=fingerprint,

@@ -167,7 +167,7 @@ def _standing(facts: RequestFacts, now_s: float) -> list[str]:
         day = datetime.fromtimestamp(facts.dead_since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         return [f"it was given up at {day}: {error}", "bring it back with `skitter dead retry`"]
     if not facts.seen:
-        return ["nobody pushed it, and no handler found it"]
+        return ["it was never pushed, and no handler found it"]
     return [] if facts.queued else ["it was finished, or dropped from the dead letters"]
 
 

@@ -90,4 +90,4 @@ def _open_file(dsn: str, job: str, csv_safe: bool) -> Store:
         return ParquetParts(Path(dsn), job=job)
     # Only the scheme of an address: the rest may hold a password.
     shown = f"{dsn.partition('://')[0]}://..." if "://" in dsn else shorten(dsn)
-    raise BadSink(f"{shown!r} is not a place that items can go to. Use one of:\n{FORMS}")
+    raise BadSink(f"{shown!r} is not a known kind of sink. Use one of:\n{FORMS}")

@@ -36,7 +36,7 @@ _MISSING: Final = re.compile(r"missing required field `([^`]+)`")
 
 
 class NotAnItem(UsageError):
-    """A handler yielded something that is no data."""
+    """A handler yielded something that cannot be stored."""
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -224,5 +224,5 @@ def _why_no_data(value: Any, error: TypeError) -> str:
         except TypeError:
             kind = type(content).__name__
             hint = ": take its .text()" if kind == "LexborNode" else ""
-            return f"an item whose field {name!r} is a {kind}, which is no data{hint}"
-    return f"a {type(value).__name__} that is no data ({error})"
+            return f"an item whose field {name!r} is a {kind}, which cannot be stored{hint}"
+    return f"a {type(value).__name__} that cannot be stored ({error})"
