@@ -56,6 +56,7 @@ IDEMPOTENT: Any = {
     "host": lambda t: ([("a.test", "c.test")], {"field": "blocked_for_ms", "value": 4000}),
     "allow": lambda t: ([], {"told": 9, "keep": 1}),
     "grant": lambda t: ([(3, 1, 2, 5), (1, 0, 1, 90)], {}),
+    "spare": lambda t: ([], {"name": "me", "wanted": 2}),
 }
 
 
@@ -65,6 +66,8 @@ async def prepare(raw, clock, verb):
     await raw.shard.server.command("RPUSH", MESSAGES, "one", "two")
     if verb == "unload":  # not for `group`, which makes the stream
         await raw.shard.server.command("XADD", raw.shard.keys.key("items"), "1-1", "item", "x")
+    if verb == "spare":
+        await raw.shard.call("beat", name="me", message=b"x")
     await raw.control(max_pages=50)
     await raw.shard.call("issue", ["t0"], wanted=1, ttl_ms=5000)
     await raw.shard.call("finale", claim="me", ttl_ms=5000)

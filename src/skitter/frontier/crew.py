@@ -68,6 +68,12 @@ async def leave(frontier: Frontier, name: str) -> None:
     await shard.server.command("HDEL", shard.keys.key("workers"), name)
 
 
+async def ask_for_spare(frontier: Frontier, name: str, wanted: int) -> int:
+    """Requests of a host beyond those in flight, for a worker that is the only one; else none."""
+    found: int = await frontier.shards[0].call("spare", name=name, wanted=wanted)
+    return found
+
+
 async def heartbeats(frontier: Frontier) -> list[Heartbeat]:
     """The last heartbeat of everybody, the silent ones too."""
     shard = frontier.shards[0]

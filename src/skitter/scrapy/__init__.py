@@ -11,7 +11,8 @@ exchange                what the engine's thread and the frontier's pass to each
 node                    the frontier's thread, with
 taking, handin, feed    what it takes, hands in, and is fed
 job                     opened by the first node, removed by the last
-engine, refusals        the rooms that know what Scrapy keeps to itself
+engine, slots, refusals the rooms that know what Scrapy keeps to itself
+guard, watchdog         no private addresses; a process that stands still ends
 codec, plain            requests as plain data, no pickle
 options, address, table settings: honoured, or refused with a sentence
 overrides, callbacks    methods: used, or refused by name

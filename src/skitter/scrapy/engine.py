@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from functools import lru_cache
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.utils.httpobj import urlparse_cached
 
 from skitter.errors import UsageError
+from skitter.scrapy.slots import Slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from skitter.scrapy.lone import LoneScheduler
+    from skitter.scrapy.options import NodeOptions
     from skitter.scrapy.scheduler import Scheduler
 
 
@@ -144,11 +145,11 @@ class Engine:
         else:
             self._engine.close_spider(self._engine.spider, reason)
 
-    def leave_delays_to_the_frontier(self, delay_s: Callable[[str], float]) -> None:
+    def leave_delays_to_the_frontier(self, options: NodeOptions) -> None:
         """The frontier hands out what may be fetched now: to wait again would be too slow. Who
         raises the delay of a slot, as AutoThrottle does, is obeyed."""
         downloader = self._engine.downloader
-        downloader.slots = _Slots(delay_s, downloader.slots)
+        downloader.slots = Slots(options, downloader.slots)
 
     def add_downloader_middleware(self, middleware: Any) -> None:
         """Behind all others, nearest to the downloader."""
@@ -189,30 +190,6 @@ def _share_robots(middleware: Any) -> None:
         return found or getattr(middleware, "_parsers", {}).get(urlparse_cached(request).netloc)
 
     middleware.robot_parser = robot_parser
-
-
-class _Slots(dict[str, Any]):
-    """Download slots, with the delay that is configured, which the frontier keeps for them."""
-
-    def __init__(self, delay_s: Callable[[str], float], slots: dict[str, Any]) -> None:
-        super().__init__()
-        self._delay_s = delay_s
-        for key, slot in slots.items():
-            self[key] = slot
-
-    def __setitem__(self, key: str, slot: Any) -> None:
-        slot.__class__ = _patient(type(slot), self._delay_s(key))  # type: ignore[arg-type]
-        super().__setitem__(key, slot)
-
-
-@lru_cache(maxsize=1000)
-def _patient(kind: type[Any], kept_s: float) -> type[Any]:
-    """The same slot; it waits only if its delay is longer than what the frontier keeps."""
-
-    def download_delay(self: Any) -> float:
-        return kind.download_delay(self) if self.delay > kept_s else 0.0
-
-    return type(kind.__name__, (kind,), {"__slots__": (), "download_delay": download_delay})
 
 
 def _caller() -> Callable[..., object]:

@@ -128,6 +128,7 @@ class Exchange:
     #: Counts what the engine put in or took out; `finished_at` is the count at which the frontier
     #: was seen to have nothing left. Equal: the crawl is over.
     version: int = 0
+    supplied: int = 0  # what the engine had when it was last given more
     finished_at: int = -1
     run: int = 0  # which run of the job this is
     scheduled: int = 0  # what was queued when this node came
@@ -145,6 +146,11 @@ class Exchange:
         """Every lease that this node must keep."""
         over = [one for one in self.outbox.copy() if isinstance(one, Entry)]
         return [one.lease for one in over + self.entries] + list(self.ready)
+
+    @property
+    def runs_low(self) -> bool:
+        """A quarter of what the engine was last supplied with is through."""
+        return len(self.ready) + len(self.active) <= self.supplied * 3 // 4
 
     @property
     def is_quiet(self) -> bool:

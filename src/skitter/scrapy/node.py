@@ -20,7 +20,7 @@ import uvloop
 from skitter.app import open_server
 from skitter.errors import JobMissing, SkitterError
 from skitter.frontier.control import is_adopted
-from skitter.frontier.crew import Vitals, crew
+from skitter.frontier.crew import Vitals, ask_for_spare, crew
 from skitter.frontier.feed import take_feed
 from skitter.model import Ended
 from skitter.scrapy.feed import has_messages, take_batch
@@ -77,6 +77,7 @@ class Node:
         self._some, self._many, self._stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._was_read = asyncio.Event()  # the batch of the feed
         self._reason = ""
+        self._spare = -1  # not known
         self._on_closed: Callable[[], None] = lambda: None
 
     def start(self, opened: Callable[[BaseException | None], None]) -> None:
@@ -161,18 +162,21 @@ class Node:
         self.exchange.run = await join_run(self.frontier, stats)
         self.exchange.is_adopted = await is_adopted(self.frontier)
         self.taking = Taking(self.frontier, self.options, self.exchange)
-
-    async def _work(self) -> None:
         self.hand_in = HandIn(self)
-        pulse = Pulse(
+        self.pulse = Pulse(
             frontier=self.frontier,
             name=self.frontier.shards[0].client,
             kind=KIND,
             logbook=self.logbook,
             vitals=self._vitals,
         )
+        # In this order, and before anything is leased: who is seen takes the spare from others.
+        await self.pulse.beat()
+        await self._share_or_spare()
+
+    async def _work(self) -> None:
         self.say("info", f"scrapy node started, job {self.options.job}")
-        jobs = (pulse.run, self._keep_leases, self._tick, self._read_feed, self.watchdog.watch)
+        jobs = (self.pulse.run, self._keep_leases, self._tick, self._read_feed, self.watchdog.watch)
         helpers = [asyncio.create_task(run()) for run in jobs]
         for helper in helpers:
             helper.add_done_callback(self._mourn)
@@ -182,7 +186,7 @@ class Node:
             await cancel_all(helpers)
         with suppress(SkitterError, TimeoutError):
             async with asyncio.timeout(CLOSE_S):
-                await self._wind_down(pulse)
+                await self._wind_down()
 
     def _vitals(self) -> Vitals:
         hand_in = self.hand_in
@@ -271,7 +275,12 @@ class Node:
 
     async def _tick(self) -> None:
         """Twice a second: who is here, which pages take long, what there is to tell."""
-        steps = (self._look_after_others, self._take_own_feed, self._send_statistics)
+        steps = (
+            self._look_after_others,
+            self._share_or_spare,
+            self._take_own_feed,
+            self._send_statistics,
+        )
         while True:
             slow_since = time.monotonic() - SLOW_S
             if any(one.links for one in self.exchange.entries if one.since_s < slow_since):
@@ -304,6 +313,16 @@ class Node:
         self.taking.nodes = sum(one.kind == KIND for one in everybody)
         if taken := await bury_the_dead(self.frontier, everybody):
             self.say("warning", f"took over {taken} requests of a node that died")
+
+    async def _share_or_spare(self) -> None:
+        """Alone, hold some requests more than may be in flight: Scrapy's slots keep that limit.
+        Not if somebody changed it while we are at work."""
+        ours = self.options.politeness
+        unchanged = self.frontier.options.politeness == ours
+        alone = self.taking.nodes == 1 and unchanged and self.options.prefetch > 0
+        wanted = min(ours.max_in_flight, self.options.concurrency) if alone else 0
+        if wanted != self._spare:
+            self._spare = await ask_for_spare(self.frontier, self.pulse.name, wanted)
 
     async def _take_own_feed(self) -> None:
         await take_feed(self.frontier)  # the job's own: skitter:JOB:feed
@@ -353,14 +372,14 @@ class Node:
 
     # --- the end ----------------------------------------------------------------------------------
 
-    async def _wind_down(self, pulse: Pulse) -> None:
+    async def _wind_down(self) -> None:
         await self.hand_in.all()
         if left := self.exchange.held:
             await self.frontier.release(left)
             self.say("info", f"handed back {len(left)} requests")
         self.say("info", f"scrapy node stopped ({self._reason})")
         await self._attempt(self._send_statistics)
-        await pulse.end()
+        await self.pulse.end()
         if not self.options.persist and self._reason == "finished":
             await remove_if_last(self.frontier)
 

@@ -58,6 +58,11 @@ class NodeOptions:
     def job_options(self) -> JobOptions:
         return JobOptions(politeness=self.politeness)
 
+    def max_in_flight(self, slot: str) -> int:
+        """How many requests of a download slot may be under way at once."""
+        found: int = self.slots.get(slot, {}).get("max_in_flight", self.politeness.max_in_flight)
+        return found
+
     def delay_s(self, slot: str) -> float:
         """What the frontier keeps between two requests of a download slot."""
         found: float = self.slots.get(slot, {}).get("delay_s", self.politeness.delay_s)

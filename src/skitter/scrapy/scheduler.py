@@ -98,8 +98,9 @@ class Scheduler:
         self.node.on_feed, self.node.on_tick = self._read_feed, self._send_ahead
         if isinstance(self.crawler.stats, RedisStatsCollector):
             self.node.statistics = self.crawler.stats.begin(spider.name)
-        self._few = self.options.concurrency * 3 // 4
-        self.engine.leave_delays_to_the_frontier(self.options.delay_s)
+        if not self.options.prefetch:
+            self.exchange.supplied = self.options.concurrency
+        self.engine.leave_delays_to_the_frontier(self.options)
         self.engine.share_robots()
         self.guard = self._make_guard()
         self.engine.on_output(self._in_context)
@@ -160,7 +161,7 @@ class Scheduler:
                 return None  # what may kill a process is worked on with nobody beside it
             lease = ready.popleft()
             self.exchange.version += 1
-            if len(ready) + len(active) == self._few:
+            if self.exchange.runs_low:
                 self.node.nudge(hurry=True)
             if request := self._open_lease(lease):
                 self._count("dequeued")
@@ -287,7 +288,7 @@ class Scheduler:
         entry.is_over = True
         exchange = self.exchange
         self._put(entry)
-        if len(exchange.ready) + len(exchange.active) <= self._few:
+        if exchange.runs_low:
             self.node.nudge(hurry=True)
 
     def _put(self, something: Parcel) -> None:

@@ -50,6 +50,8 @@ class Taking:
         self.exchange.memory.keep_to(self.frontier.epoch)  # before the engine sees these leases
         if leased.leases:
             self.exchange.ready.extend(leased.leases)
+            if self.options.prefetch:
+                self.exchange.supplied = len(self.exchange.ready) + len(self.exchange.active)
             self.note_life()
         news = bool(leased.leases) or await self._see_whether_it_is_over(version)
         again_in_s = IDLE_S if leased.again_in_s is None else max(0.01, leased.again_in_s)

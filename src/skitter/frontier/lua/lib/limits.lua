@@ -7,7 +7,7 @@ KEYS   control  hash   state and limits; an absent limit is none
 ]]
 local LIMITS = {
   'delay_ms', 'max_in_flight', 'max_retries', 'max_losses',
-  'max_pages', 'max_pages_per_host', 'max_depth', 'max_pending', 'max_items',
+  'max_pages', 'max_pages_per_host', 'max_depth', 'max_pending', 'max_items', 'spare',
 }
 
 local function read_limits()
@@ -20,7 +20,9 @@ local function read_limits()
   for _, name in ipairs({ 'max_pending', 'max_items' }) do
     limits[name] = math.ceil(limits[name] / (tonumber(values[5]) or 1))
   end
-  if limits.delay_ms == math.huge then limits.delay_ms = 0 end
+  for _, name in ipairs({ 'delay_ms', 'spare' }) do
+    if limits[name] == math.huge then limits[name] = 0 end
+  end
   limits.running = limits.state == 'run' or limits.state == 'drain'
   limits.open = limits.state == 'run' or limits.state == 'pause'
   return limits

@@ -31,10 +31,11 @@ end
 local function place_of(name, known)
   local budget = known.own.max_pages or limits.max_pages_per_host
   if budget < math.huge or known.shelved > 0 then shelve(name, known, budget) end
-  if known.in_flight >= (known.own.max_in_flight or limits.max_in_flight)
+  local delay_ms = known.own.delay_ms or limits.delay_ms
+  local spare = delay_ms == 0 and limits.spare or 0 -- spare.lua tells whose
+  if known.in_flight >= (known.own.max_in_flight or limits.max_in_flight + spare)
     or known.pages + known.in_flight >= budget
     or best_of(name, known) == NEVER then return NOWHERE end
-  local delay_ms = known.own.delay_ms or limits.delay_ms
   local opens_at = math.max(known.asked_at + delay_ms, known.blocked_until)
   if opens_at > now_ms then return WAIT, opens_at end
   -- Best priority first; among equals the host whose last turn is longest ago.
