@@ -63,8 +63,8 @@ class Raw:
     def link(fp, host=HOST, priority=0, depth=0, body=b"body"):
         return (fp, host, priority, depth, f"{priority} {host} ".encode() + body)
 
-    async def lease(self, limit=10, *, ttl_ms=60_000) -> Grant:
-        answer = await self.shard.call("lease", limit=limit, ttl_ms=ttl_ms)
+    async def lease(self, limit=10, *, ttl_ms=60_000, since_ms=-1) -> Grant:
+        answer = await self.shard.call("lease", limit=limit, ttl_ms=ttl_ms, since_ms=since_ms)
         state, again_ms, token, short, _, _, *rest = answer
         rows = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
         taken = [(fp.decode(), *more) for fp, *more in rows]
@@ -157,9 +157,11 @@ class Raw:
         return {name: await self.read(*name) for name in sorted(found, key=str)}
 
     async def dump_without_traces(self) -> dict[Any, Any]:
-        """The dump without what a refused call leaves: its own answer, and the counter `late`."""
+        """The dump without what a call that changes nothing leaves: its own answer, the counter
+        `late`, and the job's clock."""
         dump = await self.dump()
         dump.get(("stats", None), {}).pop("late", None)
+        dump.get(("control", None), {}).pop("clock", None)
         return {name: value for name, value in dump.items() if name[0] != "recent"}
 
     async def state_of(self, fp) -> list[str]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from skitter.frontier.shard import Shard
 
 TRIES = 3
+#: What shards do not have in common: only the first has workers, and each has a clock of its own.
+OF_ONE_SHARD = {"workers": "", "clock": "", "shift": ""}
 
 
 async def check_keys(frontier: Frontier, report: AuditReport) -> set[int]:
@@ -121,7 +123,7 @@ async def check_control(frontier: Frontier, report: AuditReport, damaged: set[in
     shards = [shard for shard in frontier.shards if shard.keys.shard not in damaged]
     for _ in range(TRIES):  # somebody may be setting them, shard by shard
         controls = [await read_control(shard) for shard in shards]
-        limits = [{**control, "workers": ""} for control in controls]  # only the first has those
+        limits = [{**control, **OF_ONE_SHARD} for control in controls]
         if all(one == limits[0] for one in limits):
             break
     else:

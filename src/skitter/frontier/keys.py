@@ -39,7 +39,7 @@ class KeySpec:
 
 
 SHARD_KEYS: dict[str, KeySpec] = {
-    "control": KeySpec("hash", "the desired state (run, pause, drain, cancel) and every limit"),
+    "control": KeySpec("hash", "the desired state (run, pause, drain, cancel), limits, the clock"),
     "stats": KeySpec("hash", "counters: pending, done, seen, ticket, buckets, late, granted, ..."),
     "pot": KeySpec("hash", "of shard 0: how max_pages is shared out, if there are many shards"),
     "hosts": KeySpec(

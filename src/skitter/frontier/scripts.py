@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 #: Arguments that say who calls and when, not what for: see shard.py.
-COMMON = ("now", "seq", "token")
+COMMON = ("now", "seq", "since_ms", "token")
 _LUA = files("skitter.frontier") / "lua"
 _SECTION = re.compile(r"^(KEYS|ARGV|EACH|FLAGS|REPLY|COST)\b")
 _COLUMN = 7  # where names stand; text further to the right belongs to the row above

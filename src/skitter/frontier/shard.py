@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import secrets
 import socket
+import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import count
@@ -50,6 +52,7 @@ class Shard:
         default_factory=lambda: defaultdict(asyncio.Lock)
     )
     _keys: dict[str, list[str]] = field(default_factory=dict)
+    _leased_at: float = -math.inf
 
     async def call(
         self, verb: str, each: Sequence[object] = (), *, strict: bool = False, **values: object
@@ -62,9 +65,17 @@ class Shard:
                 "now": self.clock() if self.clock else "",
                 "seq": number,
                 "token": f"{self.client}.{number}",
+                "since_ms": self._since_leased_ms() if verb == "lease" else -1,
             }
-            values |= {name: common[name] for name in code.common}
+            values = {name: common[name] for name in code.common} | values
             return await self.server.call(code, self._keys_of(code), code.arguments(values, each))
+
+    def _since_leased_ms(self) -> int:
+        """How long ago a lease was last asked for, by a clock that nobody sets; -1: never, or the
+        clock is a test's. By that a server whose clock was set is found out (lib/steady.lua)."""
+        before, self._leased_at = self._leased_at, time.monotonic()
+        known = self.clock is None and before > -math.inf
+        return round(1000 * (self._leased_at - before)) if known else -1
 
     def _keys_of(self, code: Script) -> list[str]:
         """Spelled once: a call has a dozen, and a client makes thousands of calls."""

@@ -17,6 +17,6 @@ for at = EACH.start, #ARGV, EACH.stride do fps[#fps + 1] = ARGV[at] end
 for i, token in ipairs(bulk_read('HMGET', holder, fps)) do
   if token == ARGV[EACH.start + (i - 1) * EACH.stride + 1] then held[#held + 1] = fps[i] end
 end
-lose_all(held)
+lose_all(held, {}) -- somebody saw the process die, and lived: that counts
 commit()
 return remember(#held)

@@ -8,18 +8,21 @@ KEYS   lease    zset   fingerprint -> ms
        trouble  hash   fingerprint -> msgpack
 ARGV   limit    int    how many at the most
        ttl_ms   int    how long they are ours
-       token    text   proof of the lease
+       since_ms int    since this client last leased: steady.lua
+       token    text   proof of the lease; the second in which it was taken is added to it
 REPLY  state, ms until something may change (-1: nothing will), token, short (1: this shard's share
        of max_pages was all that held more back), born (another number: what was known before is
        not), pace (see there), then per request: fingerprint, record, trouble or empty
 COST   O(limit * log N), whatever the number of hosts and URLs
 ]]
---@include once handing_out reap wake take sift commit budget pace
+--@include once handing_out steady reap wake take sift commit budget pace
+local proof = token .. string.format('.%d', wall_ms / 1000)
+
 local function hand_out(fps)
   local expiries, holders = {}, {}
   for i, fp in ipairs(fps) do
     expiries[2 * i - 1], expiries[2 * i] = now_ms + ttl_ms, fp
-    holders[2 * i - 1], holders[2 * i] = fp, token
+    holders[2 * i - 1], holders[2 * i] = fp, proof
   end
   bulk('ZADD', lease, expiries)
   bulk('HSET', holder, holders)
@@ -29,7 +32,9 @@ end
 local function still_ours(fps)
   local ours = {}
   for i, held_by in ipairs(bulk_read('HMGET', holder, fps)) do
-    if held_by == token then ours[#ours + 1] = fps[i] end
+    if held_by and string.sub(held_by, 1, #token + 1) == token .. '.' then
+      ours[#ours + 1], proof = fps[i], held_by
+    end
   end
   return ours
 end
@@ -39,6 +44,7 @@ local function pages_left()
   return (limits.shared and share() or limits.max_pages) - pages_used()
 end
 
+keep_steady()
 local first = answered()
 local fps, records = first and still_ours(first), nil
 if not fps then
@@ -57,7 +63,7 @@ local short = handing_out and limits.shared and #fps < limit and pages_left() <=
   and redis.call('ZCARD', due) > 0
 records = records or bulk_read('HMGET', task, fps)
 local reply = {
-  limits.state, next_change(handing_out), token, short and 1 or 0, limits.born or '', pace(records),
+  limits.state, next_change(handing_out), proof, short and 1 or 0, limits.born or '', pace(records),
 }
 local troubles = redis.call('EXISTS', trouble) == 1 and bulk_read('HMGET', trouble, fps) or {}
 for i, fp in ipairs(fps) do

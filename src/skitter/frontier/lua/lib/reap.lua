@@ -2,19 +2,24 @@
 reap: requests whose lease ran out become pending again; one that was lost too often is dead.
 A handler that kills its process must not take the whole fleet with it, one worker at a time.
 
+A lease that was taken before the server was started, and ran out, is not counted: what ended the
+server, a power cut perhaps, ended its worker as well, whatever that was doing (docs/adr/0014).
+
 KEYS   lease    zset   fingerprint -> ms
-       holder   hash   fingerprint -> token
+       holder   hash   fingerprint -> token, which ends with the second in which it was taken
        task     hash   fingerprint -> record
 ]]
---@include enqueue record trouble
-local function lose(fp)
+--@include bulk enqueue record trouble
+local function lose(fp, counts)
   local priority, name = unpack_record(redis.call('HGET', task, fp) or '')
   if not name then return count('damaged', 1) end -- the audit tells; others must not wait for it
-  local entry, known = trouble_of(fp), host(name)
+  local known = host(name)
   if known.in_flight > 0 then known.in_flight = known.in_flight - 1 end -- or it was begun anew
   known.asked_at = now_ms -- nobody knows when its request left, or whether it does now
-  entry.losses = entry.losses + 1
   count('lost', 1)
+  if not counts then return enqueue(fp, name, priority) end
+  local entry = trouble_of(fp)
+  entry.losses = entry.losses + 1
   if entry.losses >= limits.max_losses then
     bury(fp, entry, 'its worker vanished ' .. entry.losses .. ' times')
   else
@@ -23,14 +28,30 @@ local function lose(fp)
   end
 end
 
-local function lose_all(fps)
-  for _, fp in ipairs(fps) do lose(fp) end
+local function lose_all(fps, forgiven)
+  for _, fp in ipairs(fps) do lose(fp, not forgiven[fp]) end
   bulk('ZREM', lease, fps)
   bulk('HDEL', holder, fps)
 end
 
+-- The second in which the server was started, or a little before; 0: nobody knows.
+local function started_s()
+  local info = not tonumber(now) and redis.pcall('INFO', 'server')
+  local up_s = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))
+  return up_s and math.floor(wall_ms / 1000) - up_s - 1 or 0
+end
+
+local function taken_before_the_start(fps)
+  local start_s, found = started_s(), {}
+  for i, token in ipairs(bulk_read('HMGET', holder, fps)) do
+    local taken_s = tonumber(string.match(token or '', '%.(%d+)$'))
+    found[fps[i]] = taken_s and taken_s < start_s
+  end
+  return found
+end
+
 local function reap(at_most)
   local expired = redis.call('ZRANGE', lease, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, at_most)
-  lose_all(expired)
+  if #expired > 0 then lose_all(expired, taken_before_the_start(expired)) end
   return #expired
 end

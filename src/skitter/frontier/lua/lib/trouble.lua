@@ -25,12 +25,12 @@ local function trouble_of(fp)
 end
 
 local function note_trouble(fp, entry, reason)
-  entry.error, entry.at = reason, now_ms
+  entry.error, entry.at = reason, wall_ms
   redis.call('HSET', trouble, fp, cmsgpack.pack(entry))
 end
 
 -- The body stays in `task`: a dead letter can be read, and brought back.
 local function bury(fp, entry, reason)
   note_trouble(fp, entry, reason)
-  redis.call('ZADD', dead, now_ms, fp)
+  redis.call('ZADD', dead, wall_ms, fp)
 end

@@ -1,0 +1,68 @@
+"""A stop of the whole machine is nobody's fault: what was under way is not counted against it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from chaos.rig import PrivateServer, until
+from conftest import rude
+from skitter.frontier.audit import audit
+from skitter.frontier.connection import connect
+from skitter.frontier.dead import dead_letters
+from skitter.frontier.jobs import create_job, open_job
+from skitter.model import Request
+
+pytestmark = pytest.mark.timeout(120)
+
+
+async def lease_and_let_it_run_out(frontier) -> int:
+    """How many were handed out; when this returns, a lease would be of an earlier second."""
+    began = time.time()
+    leases = (await frontier.lease(10, ttl_s=0.05)).leases
+    await until(lambda: time.time() - began > 3, what="the second is over")
+    return len(leases)
+
+
+async def test_what_is_under_way_when_the_power_goes_is_not_lost_by_its_own_fault():
+    server = PrivateServer()
+    try:
+        server.start()
+        async with connect(server.url) as connected:
+            frontier = await create_job(connected, "cuts", options=rude())
+            await frontier.add([Request(url=f"https://a.test/{i}") for i in range(5)])
+        for _ in range(4):  # one more than max_losses
+            async with connect(server.url) as connected:
+                assert await lease_and_let_it_run_out(await open_job(connected, "cuts")) == 5
+            server.kill()
+            server.start()
+        async with connect(server.url) as connected:
+            frontier = await open_job(connected, "cuts")
+            leases = (await frontier.lease(10)).leases
+            stats = await frontier.stats()
+            assert sorted(lease.url for lease in leases) == [
+                f"https://a.test/{i}" for i in range(5)
+            ]
+            assert {lease.attempt for lease in leases} == {1}
+            assert (stats.dead, stats.lost) == (0, 20)
+            assert not (await audit(frontier)).problems
+    finally:
+        server.close()
+
+
+async def test_what_kills_the_only_worker_dies_although_nobody_else_is_there():
+    server = PrivateServer()
+    try:
+        server.start()
+        async with connect(server.url) as connected:
+            frontier = await create_job(connected, "poison", options=rude())
+            await frontier.add([Request(url="https://a.test/poison")])
+            for _ in range(3):  # each time a new client, as after a restart of the worker
+                again = await open_job(connected, "poison")
+                assert await lease_and_let_it_run_out(again) == 1
+            assert (await (await open_job(connected, "poison")).lease(1)).leases == []
+            [letter] = [one async for one in dead_letters(frontier)]
+            assert letter.reason == "its worker vanished 3 times"
+    finally:
+        server.close()

@@ -1,0 +1,85 @@
+"""The server's clock is set: the job's own neither stops nor hurries."""
+
+from __future__ import annotations
+
+import pytest
+
+HOUR_S = 3600
+
+
+async def control(raw) -> dict[str, int]:
+    found = await raw.read("control")
+    return {name: int(found[name]) for name in ("clock", "shift") if name in found}
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+async def test_a_clock_that_is_set_ends_no_lease_and_makes_nobody_wait(make_raw, clock, hours):
+    raw = await make_raw(delay_s=2, max_in_flight=1)
+    await raw.add("1")
+    await raw.add("2")
+    grant = await raw.lease(1, ttl_ms=60_000, since_ms=0)
+    clock.advance(hours * HOUR_S + 1)
+
+    again = await raw.lease(1, since_ms=1000)
+
+    assert again.fps == []
+    assert await raw.state_of(grant.fps[0]) == ["lease"]
+    assert await raw.extend(*grant.claims) != []
+    assert abs((await control(raw))["shift"] + hours * HOUR_S * 1000) <= 6000
+
+
+async def test_a_host_is_asked_again_after_its_delay_although_the_clock_went_back(make_raw, clock):
+    raw = await make_raw(delay_s=2, max_in_flight=5)
+    await raw.add("1")
+    await raw.add("2")
+    await raw.lease(1, since_ms=0)
+    clock.advance(-HOUR_S)
+    waits = await raw.lease(1, since_ms=100)
+    assert (waits.fps, waits.again_ms) == ([], 2000)
+    clock.advance(2)
+
+    assert (await raw.lease(1, since_ms=2000)).fps == ["2"]
+
+
+async def test_a_rest_of_a_host_is_not_cut_short_by_a_clock_that_went_forward(make_raw, clock):
+    raw = await make_raw(max_in_flight=5)
+    await raw.add("1")
+    grant = await raw.lease(1, since_ms=0)
+    await raw.retry(*grant.claims, after_ms=0, block_ms=600_000)
+    clock.advance(HOUR_S)
+    assert (await raw.lease(1, since_ms=100)).fps == []
+    clock.advance(600)
+
+    assert (await raw.lease(1, since_ms=600_000)).fps == ["1"]
+
+
+async def test_time_that_nobody_saw_has_passed(raw, clock):
+    """A night without workers: whoever comes in the morning has not leased before."""
+    await raw.add("1")
+    await raw.lease(1, ttl_ms=60_000, since_ms=0)
+    clock.advance(8 * HOUR_S)
+
+    assert (await raw.lease(1)).fps == ["1"]
+    assert "shift" not in await control(raw)
+
+
+async def test_a_clock_that_is_a_little_off_is_left_alone(raw, clock):
+    await raw.add("1")
+    await raw.lease(1, since_ms=0)
+    for seconds in (4, -3, 5, -4):
+        clock.advance(seconds)
+        await raw.lease(1, since_ms=0)
+
+    assert "shift" not in await control(raw)
+
+
+async def test_people_read_the_time_of_the_server(raw, clock):
+    await raw.add("1")
+    await raw.lease(1, since_ms=0)
+    clock.advance(-HOUR_S)
+    await raw.lease(1, since_ms=0)
+    await raw.add("2")
+    grant = await raw.lease(1, since_ms=0)
+    await raw.bury(*grant.claims)
+
+    assert await raw.read("dead") == {"2": clock()}
