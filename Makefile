@@ -54,7 +54,7 @@ bench: $(STAMP) ## Measure against goals and peers: frontier, crawl, scrapy
 
 chaos: $(STAMP) ## Run the slow proof: killed workers, killed servers, lost replies
 	@scripts/system-packages chaos
-	@$(BIN)/python -m pytest -m chaos $(ARGS)
+	@$(BIN)/python -m pytest -m chaos -n 4 --dist worksteal $(ARGS)
 
 constraints: ## Renew constraints.txt with the newest versions
 	$(need_python)
