@@ -21,7 +21,7 @@ import pytest
 from redis import Redis
 
 from chaos.oracle import Oracle
-from chaos.worker import PATIENCE_S, Orders
+from chaos.worker import Orders
 from skitter.frontier.audit import audit
 from skitter.frontier.host import open_host
 from skitter.frontier.items import read_items
@@ -29,6 +29,7 @@ from skitter.frontier.scan import scan_keys
 from skitter.frontier.wire import decode
 from skitter.settings import JobOptions, Politeness, Retries
 from skitter.valkey import EmbeddedServer, ServerOptions, process, start, stop
+from waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
@@ -196,10 +197,9 @@ def _end(one: subprocess.Popen[bytes]) -> None:
         Path(f"/dev/shm/{left}{one.pid}").unlink(missing_ok=True)
 
 
-def slow(*values: Any, minutes: int = 10) -> Any:
+def slow(*values: Any) -> Any:
     """Parameters of a long version, run by `make chaos`."""
-    marks = [pytest.mark.chaos, pytest.mark.timeout(60 * minutes)]
-    return pytest.param(*values, marks=marks)
+    return pytest.param(*values, marks=pytest.mark.chaos)
 
 
 def rude(*, max_in_flight: int = 1000, max_losses: int = 1000) -> JobOptions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from skitter.model import Request
 from skitter.valkey import server_binary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -33,13 +34,17 @@ def base() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-def url_of(sentinel: Sentinel) -> str:
-    # The first one is not there: whoever answers is asked.
-    return f"redis+sentinel://127.0.0.1:1,127.0.0.1:{sentinel.port}/{SERVICE}"
+@pytest.fixture
+def url_of() -> Iterator[Callable[[Sentinel], str]]:
+    """The first one is not there: whoever answers is asked."""
+    with socket.socket() as nobody:  # has the port, and does not listen
+        nobody.bind(("127.0.0.1", 0))
+        away = f"127.0.0.1:{nobody.getsockname()[1]}"
+        yield lambda sentinel: f"redis+sentinel://{away},127.0.0.1:{sentinel.port}/{SERVICE}"
 
 
 @pytest.mark.chaos
-async def test_a_crawl_goes_on_after_a_failover(base, fleet, job):
+async def test_a_crawl_goes_on_after_a_failover(base, url_of, fleet, job):
     master = Node(server_binary(), base / "one", appendonly="yes")
     replica = Node(server_binary(), base / "two", replicaof=f"127.0.0.1 {master.port}")
     sentinel = Sentinel(server_binary(), base / "sentinel", service=SERVICE, master=master)
@@ -65,7 +70,7 @@ async def test_a_crawl_goes_on_after_a_failover(base, fleet, job):
             await assert_clean(frontier)
 
 
-async def test_a_service_that_no_sentinel_knows_is_unreachable(base):
+async def test_a_service_that_no_sentinel_knows_is_unreachable(base, url_of):
     master = Node(server_binary(), base / "one")
     sentinel = Sentinel(server_binary(), base / "sentinel", service="other", master=master)
     with running([master, sentinel]):
@@ -76,7 +81,7 @@ async def test_a_service_that_no_sentinel_knows_is_unreachable(base):
         assert len(str(refused.value)) < 250
 
 
-async def test_a_crawl_through_a_sentinel_with_a_password(base, fleet, job):
+async def test_a_crawl_through_a_sentinel_with_a_password(base, url_of, fleet, job):
     master = Node(server_binary(), base / "one", requirepass="open-sesame")
     sentinel = Sentinel(server_binary(), base / "sentinel", service=SERVICE, master=master)
     url = url_of(sentinel).replace("//", "//:open-sesame@")

@@ -27,10 +27,9 @@ from skitter.frontier.connection import Server, connect
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import open_job
 from skitter.model import Completion, Lease, Request
+from waiting import PATIENCE_S
 
 IDLE_S = 0.01
-#: A killed server, or a failover, may take its time on a busy machine; workers wait for it.
-PATIENCE_S = 300.0
 
 
 class Orders(msgspec.Struct, kw_only=True):

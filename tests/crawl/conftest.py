@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -19,18 +18,10 @@ import pytest
 
 from skitter.demo import SPIDER
 from skitter.demo.site import BookShop, read_log
+from waiting import PATIENCE_S, until
 
 _numbers = count(1)
 COLUMNS = ("title", "price", "currency", "stock", "rating", "category", "upc")
-
-
-def until(condition: Callable[[], Any], *, deadline_s: float = 60) -> Any:
-    """Wait for a condition; what it answered."""
-    end = time.monotonic() + deadline_s
-    while not (answer := condition()):
-        assert time.monotonic() < end, "the condition did not come true in time"
-        time.sleep(0.02)
-    return answer
 
 
 @dataclass
@@ -67,7 +58,7 @@ class Machine:
         self.started.append(process)
         return process
 
-    def call(self, *words: str, timeout_s: float = 100) -> subprocess.CompletedProcess[str]:
+    def call(self, *words: str, timeout_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
         process = self.start(*words)
         out, err = process.communicate(timeout=timeout_s)
         return subprocess.CompletedProcess(list(words), process.returncode, out, err)

@@ -11,6 +11,7 @@ import pytest
 
 from crawl.test_crawls import assert_complete
 from skitter.demo import SPIDER
+from waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
 
@@ -37,7 +38,7 @@ def test_a_worker_that_stays_over_a_fresh_crawl_brings_the_same_items_again(
     assert len(shop.log()) > 1.5 * asked
     assert set(pids) <= set(machine.children("work"))
     worker.terminate()
-    worker.communicate(timeout=60)
+    worker.communicate(timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize("kept", [0.4, 0.8])
@@ -61,11 +62,11 @@ def test_a_server_that_forgot_its_last_seconds_is_told_again_by_living_workers(
     [file] = (home.folder / ".skitter" / "appendonlydir").glob("*.incr.aof")
     os.truncate(file, round(file.stat().st_size * kept))
     home.call("up", "--port", str(port))
-    out, err = crawl.communicate(timeout=200)
+    out, err = crawl.communicate(timeout=PATIENCE_S)
 
     assert crawl.returncode == 0, err
     assert json.loads(out)["finished"]
     assert_complete(machine, shop)
     assert set(pids) <= set(machine.children("work"))
     worker.terminate()
-    worker.communicate(timeout=60)
+    worker.communicate(timeout=PATIENCE_S)

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from crawl.conftest import Shop, until
+from crawl.conftest import Shop
 from skitter.celery import CelerySettings, make_app
 from skitter.celery.office import office_of
 from skitter.demo.site import BookShop
@@ -27,6 +27,7 @@ from skitter.frontier.audit import audit
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import create_job, open_job
 from skitter.settings import JobOptions, Limits, Politeness, Retries, Settings
+from waiting import PATIENCE_S, until
 
 T = TypeVar("T")
 HERE = Path(__file__).parent
@@ -115,7 +116,7 @@ class Station:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=PATIENCE_S,
             check=False,
         )
 
@@ -128,7 +129,7 @@ class Station:
     def end(self, process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> None:
         if process.poll() is None:
             process.send_signal(number)
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE_S)
 
     def close(self) -> None:
         office_of(self.app).close()

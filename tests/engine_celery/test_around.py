@@ -14,14 +14,13 @@ from typing import Any
 import httpx
 import pytest
 
-from crawl.conftest import until
 from needs import need
 from skitter.celery import map_reduce, status
 from skitter.celery.config import beside
 from skitter.valkey import EmbeddedServer
+from waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.timeout(180)
-WAIT_S = 60
 
 
 def free_port() -> int:
@@ -57,7 +56,7 @@ def test_flower_lists_the_workers_and_their_tasks(busy):
     assert name.startswith("w")
     assert "skitter.pump" in facts["registered"]
     headers = {"Authorization": "Bearer to-ken", "Accept": "text/html"}
-    busy.scrape.delay(busy.page("/about?flower"), headers=headers).get(timeout=WAIT_S)
+    busy.scrape.delay(busy.page("/about?flower"), headers=headers).get(timeout=PATIENCE_S)
     tasks = until(lambda: answer(f"http://127.0.0.1:{port}/api/tasks"))
     assert "skitter.scrape" in {task["name"] for task in tasks.values()}
     assert "text/html" in str(tasks)
@@ -80,8 +79,8 @@ def test_a_team_registers_our_tasks_with_its_own_app(station):
         "from engine_celery.helper_team import count_words\n"
         "from skitter.celery import map_reduce, scrape\n"
         "import sys\n"
-        "print(scrape.delay(sys.argv[1]).get(timeout=60)['status'])\n"
-        "print(map_reduce(sys.argv[1:], count_words, delay_s=0).get(timeout=60) > 5)\n"
+        "print(scrape.delay(sys.argv[1]).get(timeout=600)['status'])\n"
+        "print(map_reduce(sys.argv[1:], count_words, delay_s=0).get(timeout=600) > 5)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, *station.pages(3, "team")],
@@ -89,7 +88,7 @@ def test_a_team_registers_our_tasks_with_its_own_app(station):
         cwd=station.folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -122,7 +121,7 @@ def test_a_web_application_answers_at_once_while_a_slow_page_is_at_work(station)
         assert station.stats("scrape-slow-browser").leased == 1
         assert user.get(f"{web}/{first}").json() == {"state": "QUEUED"}
     gate.touch()
-    until(lambda: status(first, app=station.app).state == "SUCCESS", deadline_s=90)
+    until(lambda: status(first, app=station.app).state == "SUCCESS")
 
 
 @pytest.fixture
@@ -168,9 +167,10 @@ def test_rabbitmq_as_the_broker(station, rabbitmq):
         "from celery import chord\n"
         "from skitter.celery import map_reduce, scrape, scrape_many, summarize\n"
         "pages = sys.argv[1:]\n"
-        "print(chord(scrape.s(url) for url in pages[:3])(summarize.s()).get(timeout=60)['total'])\n"
-        "print(scrape_many(pages, job='many', delay_s=0).get(timeout=60)['new'])\n"
-        "print(map_reduce(pages, summarize, delay_s=0).get(timeout=60)['successful'])\n"
+        "found = chord(scrape.s(url) for url in pages[:3])(summarize.s())\n"
+        "print(found.get(timeout=600)['total'])\n"
+        "print(scrape_many(pages, job='many', delay_s=0).get(timeout=600)['new'])\n"
+        "print(map_reduce(pages, summarize, delay_s=0).get(timeout=600)['successful'])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, *station.pages(40, "rabbit")],
@@ -178,7 +178,7 @@ def test_rabbitmq_as_the_broker(station, rabbitmq):
         cwd=station.folder,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -191,6 +191,6 @@ def test_rabbitmq_as_the_broker(station, rabbitmq):
 def test_the_result_of_a_reducer_is_there_for_whoever_asks_later(busy):
     result = map_reduce(busy.pages(3, "later"), busy.summarize, app=busy.app, delay_s=0)
 
-    result.get(timeout=WAIT_S)
+    result.get(timeout=PATIENCE_S)
 
     assert status(result.id, app=busy.app).state == "SUCCESS"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from crawl.conftest import COLUMNS, until
+from crawl.conftest import COLUMNS
 from skitter.celery import map_reduce, status
 from skitter.celery.charges import read_charges
 from skitter.celery.office import office_of
@@ -23,6 +23,7 @@ from skitter.demo.site import fetched_twice, trespasses
 from skitter.frontier.crew import crew
 from skitter.frontier.dead import dead_letters
 from skitter.valkey import running
+from waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.timeout(180)
 BOOKS = str(SPIDER)
@@ -43,11 +44,11 @@ def rows(station) -> list[dict[str, Any]]:
 
 def begin(station, **options: Any) -> None:
     """A crawl that nobody looks after but Celery; what a killed process held comes back soon."""
-    station.crawl.delay(BOOKS, out="books.db", lease_s=3, **options).get(timeout=60)
+    station.crawl.delay(BOOKS, out="books.db", lease_s=3, **options).get(timeout=PATIENCE_S)
 
 
 def finish(station) -> None:
-    until(lambda: status("books", app=station.app).ready, deadline_s=120)
+    until(lambda: status("books", app=station.app).ready)
 
 
 def assert_complete(station) -> None:
@@ -111,7 +112,7 @@ def test_sigterm_to_every_process_hands_back_what_they_hold(slow_station):
     until(lambda: len(rows(slow_station)) > 5)
 
     os.killpg(worker.pid, signal.SIGTERM)
-    worker.wait(timeout=60)
+    worker.wait(timeout=PATIENCE_S)
 
     assert slow_station.stats("books").leased == 0
     assert slow_station.stats("books").lost == 0
@@ -132,7 +133,7 @@ def test_a_broker_that_is_killed_comes_back_and_the_crawl_goes_on(slow_station):
     assert server is not None
     os.kill(server.pid, signal.SIGKILL)
 
-    assert crawl.wait(timeout=150) == 0
+    assert crawl.wait(timeout=PATIENCE_S) == 0
     assert_complete(slow_station)
 
 
@@ -140,7 +141,7 @@ def test_a_broker_that_is_killed_comes_back_and_the_crawl_goes_on(slow_station):
 def test_scale_pause_resume_and_cancel_work_as_with_our_own_workers(station):
     station.worker("-c", "3")
     pages = station.pages(500, "long")
-    station.scrape_many(pages, job="long", delay_s=0.1).get(timeout=60)
+    station.scrape_many(pages, job="long", delay_s=0.1).get(timeout=PATIENCE_S)
     until(lambda: station.stats("long").done > 3)
 
     for wish in (3, 1, 2):
@@ -173,10 +174,10 @@ def test_two_workers_together_ask_a_host_once_a_second(station):
         station.worker("-c", "2")
 
     results = [station.scrape.delay(url) for url in station.pages(5, "polite")]
-    station.scrape_many(station.pages(1, "elsewhere"), job="another").get(timeout=60)
+    station.scrape_many(station.pages(1, "elsewhere"), job="another").get(timeout=PATIENCE_S)
 
     for result in results:
-        assert result.get(timeout=60)["status"] == 200
+        assert result.get(timeout=PATIENCE_S)["status"] == 200
     asked = [one.monotonic for one in station.shop.log() if "polite" in one.target]
     gaps = [later - earlier for earlier, later in pairwise(asked)]
     # The server hands one out each second; a worker may be late with one and not with the next.
@@ -211,7 +212,7 @@ def test_workers_that_are_killed_while_they_map_do_not_run_the_reducer_twice(slo
     slow_station.worker(*words)
     slow_station.worker(*words)
 
-    assert result.get(timeout=120) == 200
+    assert result.get(timeout=PATIENCE_S) == 200
     assert [line.split()[0] for line in diary.read_text().splitlines()] == ["begin", "end"]
 
 
@@ -225,6 +226,6 @@ def test_a_reducer_that_is_killed_half_way_is_run_by_another_and_ends_once(slow_
 
     os.kill(int(begun.split()[1]), signal.SIGKILL)
 
-    assert result.get(timeout=120) == 200
+    assert result.get(timeout=PATIENCE_S) == 200
     said = [line.split()[0] for line in diary.read_text().splitlines()]
     assert said == ["begin", "begin", "end"]

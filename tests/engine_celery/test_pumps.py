@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from crawl.conftest import until
 from engine_celery.conftest import Station, open_station
 from skitter.celery import make_app, status
 from skitter.celery import pump as pumping
@@ -30,6 +29,7 @@ from skitter.frontier.jobs import purge_job
 from skitter.frontier.scan import scan_keys
 from skitter.frontier.tickets import issue_tickets, void_tickets
 from skitter.model import Request, State
+from waiting import until
 
 pytestmark = pytest.mark.timeout(120)
 

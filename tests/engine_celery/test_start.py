@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from crawl.conftest import until
 from engine_celery.conftest import HERE
 from engine_celery.test_around import free_port
 from skitter.celery import status
 from skitter.celery.config import beside
 from skitter.frontier.dead import dead_letters
 from skitter.model import Request
+from waiting import until
 
 pytestmark = pytest.mark.timeout(180)
 WAIT_S = 60

@@ -12,7 +12,6 @@ import pytest
 from celery import chain, chord, group
 from celery.signals import after_task_publish as task_sent
 
-from crawl.conftest import until
 from skitter.celery import make_app, map_reduce, status
 from skitter.celery.charges import read_charges
 from skitter.celery.deliver import ScrapeFailed
@@ -21,6 +20,7 @@ from skitter.celery.reduce import ReducerFailed
 from skitter.errors import BadOption, BadURL, SpiderError, UsageError
 from skitter.frontier.jobs import purge_job
 from skitter.frontier.keys import ROOMS
+from waiting import until
 
 pytestmark = pytest.mark.timeout(120)
 WAIT_S = 40

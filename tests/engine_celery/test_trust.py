@@ -14,7 +14,6 @@ import msgspec
 import pytest
 from celery import chord
 
-from crawl.conftest import until
 from skitter.celery import CelerySettings, make_app, map_reduce, status
 from skitter.celery.care import read_room
 from skitter.celery.charges import Charge, read_charge, signed, take_charge
@@ -29,6 +28,7 @@ from skitter.frontier.keys import PUMPED, ROOMS
 from skitter.model import Request
 from skitter.settings import Settings
 from skitter.valkey import EmbeddedServer
+from waiting import until
 
 pytestmark = pytest.mark.timeout(180)
 WAIT_S = 60

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,18 +24,10 @@ from skitter.frontier.dead import dead_letters
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import create_job, open_job
 from skitter.model import State, Stats
+from waiting import PATIENCE_S, until
 
 PROJECT = Path(__file__).parents[2] / "examples" / "scrapy"
 ODD = Path(__file__).parent / "odd.py.txt"
-
-
-def until(condition: Callable[[], Any], *, deadline_s: float = 50) -> Any:
-    """Wait for a condition; what it answered."""
-    end = time.monotonic() + deadline_s
-    while not (answer := condition()):
-        assert time.monotonic() < end, "the condition did not come true in time"
-        time.sleep(0.02)
-    return answer
 
 
 @pytest.fixture(name="until")
@@ -87,7 +78,7 @@ class Node:
 
     def wait(self) -> int | None:
         try:
-            return self.process.wait(timeout=50)
+            return self.process.wait(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             return None
 
@@ -187,7 +178,7 @@ class Cluster:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
 
     def json(self, *words: str) -> Any:
