@@ -55,6 +55,7 @@ async def test_a_kill_that_takes_the_last_answers_with_it_repeats_no_result(
     added = private_server.append_only_file.stat().st_size
     for _ in range(3):
         fleet.start("work", private_server.url, frontier.job, fetch_s=0.001)
+    await fleet.ready(3)
 
     for _ in range(kills):
         await progress(frontier, fleet, by=chance.randint(1, urls // (2 * kills)))

@@ -18,7 +18,8 @@ import pytest
 
 from skitter.demo import SPIDER
 from skitter.demo.site import BookShop, read_log
-from waiting import PATIENCE_S, until
+from waiting import PATIENCE_S
+from waiting import until as until
 
 _numbers = count(1)
 COLUMNS = ("title", "price", "currency", "stock", "rating", "category", "upc")

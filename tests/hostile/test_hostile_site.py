@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from crawl.conftest import Machine, until
+from crawl.conftest import Machine
 from hostile.site import ANSWERS, INNOCENT, PAGES
+from waiting import until
 
 HERE = Path(__file__).parent
 MOST_MB = 400
