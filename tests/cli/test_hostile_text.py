@@ -10,10 +10,11 @@ import pytest
 from rich.console import Console
 
 from skitter.cli.output import clean, plain
+from skitter.cli.progress import CrawlDisplay, Moment
 from skitter.frontier.connection import connect
 from skitter.frontier.crew import Heartbeat, beat, server_time
 from skitter.frontier.jobs import create_job
-from skitter.model import Failure, Request
+from skitter.model import Failure, Request, State, Stats
 from skitter.settings import JobOptions, Retries
 
 EVIL = "[/nope] [bold]loud[/] [link=x] :bomb: \x1b[2J\x1b]0;pwned\x07 \u202egnp.exe \ud83d \x9b31m"
@@ -106,6 +107,25 @@ def test_outside_text_is_plain_to_rich():
     console.print(plain("[/nope] [red]x[/] :bomb: \x1b[2J"))
 
     assert shown.getvalue() == "[/nope] [red]x[/] :bomb: \ufffd[2J\n"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_running_crawl_shows_notes_of_others_as_text(is_terminal):
+    shown = io.StringIO()
+    console = Console(file=shown, force_terminal=is_terminal, highlight=False, width=200)
+    moment = Moment(
+        stats=Stats(job="[/nope]", state=State.RUN),
+        rate=0.0,
+        workers=1,
+        elapsed_s=1.0,
+        notes=[EVIL],
+    )
+    with CrawlDisplay(console) as display:
+        display.show(moment)
+
+    assert "[/nope] [bold]loud[/] [link=x]" in shown.getvalue()
+    assert "\x1b[2J" not in shown.getvalue()
+    assert "\x07" not in shown.getvalue()
 
 
 def test_a_line_is_one_that_any_terminal_can_show():

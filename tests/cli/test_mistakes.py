@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from needs import need
+from skitter import URLQueue
 
 LONG = "x" * 300
 
@@ -142,6 +143,30 @@ def test_a_reader_that_leaves_is_no_error(skitter, server_url, job, words):
 
     assert answer.stdout == "0\n"
     assert answer.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["why", "{job}", "https://a.test/"], r"\u65e5\U0001f600"),
+        (["why", "{job}", "https://a.test/", "--json"], r"\u65e5\ud83d\ude00"),
+        (["top", "{job}", "--once"], r"\xb7"),
+    ],
+)
+def test_a_terminal_without_unicode_shows_escapes(skitter, job, server_url, words, shown):
+    with URLQueue(job, redis=server_url) as queue:
+        queue.push("https://a.test/")
+        task = queue.pop()
+        assert task is not None
+        queue.fail(task, "\u65e5\U0001f600", retry=False)
+    words = [word.format(job=job) for word in words]
+    answer = run(
+        server_url, need("bash"), "-c",
+        f"PYTHONIOENCODING=ascii {sys.executable} -m skitter {' '.join(words)}",
+    )  # fmt: skip
+
+    assert answer.returncode == 0, answer.stderr
+    assert shown in answer.stdout
 
 
 def test_the_benchmark_of_scrapy_without_scrapy_names_the_extra(skitter, monkeypatch):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,8 @@ for group in (crawl, celery, load, new, look, jobs, steer, crew, dead, check, ad
 def run() -> None:
     """The entry point."""
     _open_what_is_closed()
+    if isinstance(sys.stdout, TextIOWrapper):  # where the locale has no ü, it is shown as \xfc
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
             app()

@@ -27,6 +27,8 @@ _UNSAFE: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
+_NOT_ASCII: Final = re.compile(r"[^\x20-\x7e]")
+
 ANY_WIDTH: Final = 100_000
 INDENT: Final = 4
 
@@ -72,8 +74,14 @@ def _json(value: Any) -> bytes:
 
 def _safe_json(document: bytes) -> str:
     """The same document. What JSON leaves as it is may steer a terminal all the same."""
-    lines = document.decode().split("\n")
-    return "\n".join(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", one) for one in lines)
+    is_utf = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    odd = _UNSAFE if is_utf else _NOT_ASCII
+    return "\n".join(odd.sub(_as_escapes, line) for line in document.decode().split("\n"))
+
+
+def _as_escapes(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
 
 
 def some(number: int, what: str, many: str = "") -> str:
