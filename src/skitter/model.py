@@ -93,13 +93,24 @@ class Ended(StrEnum):
     LOST = "lost"  # not ours any more; nothing was changed
 
 
-class Pace(msgspec.Struct, frozen=True):
+class Pace(msgspec.Struct, frozen=True, eq=False):
     """How the host of a lease wants to be asked, if it wants a delay."""
 
     moment_ms: int  # when its turn was, by the server's clock
     delay_s: float
     shared: bool  # others may have a request under way there
     since: float  # no later than that moment, by this process's monotonic clock
+
+    def __eq__(self, other: object) -> bool:
+        """A lease that is given again is the same lease, whenever it was asked for."""
+        return isinstance(other, Pace) and self._said == other._said
+
+    def __hash__(self) -> int:
+        return hash(self._said)
+
+    @property
+    def _said(self) -> tuple[int, float, bool]:
+        return self.moment_ms, self.delay_s, self.shared
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):

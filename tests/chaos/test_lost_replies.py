@@ -17,6 +17,7 @@ from skitter.frontier.crew import Heartbeat, beat, log
 from skitter.frontier.dead import dead_letters, drop, revive
 from skitter.frontier.items import Aside, count, set_aside
 from skitter.frontier.jobs import create_job
+from skitter.frontier.pace import Departure
 from skitter.frontier.robots import ask_robots, store_robots
 from skitter.frontier.scripts import script, verbs
 from skitter.model import Added, Completion, Ended, Failure, Request, State
@@ -112,6 +113,7 @@ async def _tell_the_crew(frontier: Frontier) -> None:
     await log(frontier, "info", "w", "working")
     await set_aside(frontier, Aside(url="https://a.test/", field="price", reason="x", item=1))
     await count(frontier, blocked=2, skipped=1)
+    await frontier.depart([Departure(host="h1.test", ago_s=1.0, most_s=60.0)])
     assert (await ask_robots(frontier, "h1.test")).is_ours
     await store_robots(frontier, "h1.test", b"rules", ttl_s=3600)
     await frontier.shards[0].call("group", name="load")
