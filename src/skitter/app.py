@@ -123,7 +123,8 @@ async def open_worker(
     seeds = [seed.url for seed in spider.known_seeds]
     guard = Guard.for_seeds(seeds, also=manners.allowed_hosts)
     async with HttpFetcher(manners.fetch, guard=guard) as fetcher:
-        memory, logbook = LinkMemory(lambda: frontier.epoch), Logbook()
+        memory = LinkMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths)
+        logbook = Logbook()
         robots = RobotsBook(frontier, fetcher, guard, manners.fetch.user_agent)
         obeyed = robots if manners.obey_robots else None
         policy = Policy(accept=spider.accept)

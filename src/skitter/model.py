@@ -144,6 +144,8 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     lease: Lease
     items: Sequence[Any] = ()
     links: Sequence[Request] = ()
+    #: Links that the frontier has, as deep or less: offered again if a shorter way is found.
+    again: Sequence[Request] = ()
     block_s: float = 0.0  # give the host a rest, e.g. Retry-After
 
 
@@ -219,6 +221,7 @@ class Stats:
     undeclared: int = 0  # values of fields that the declared item type does not have: left out
     capped: int = 0  # pages that brought more items or links than a page may
     damaged: int = 0  # records that made no sense, and were begun anew or given up
+    reopened: int = 0  # done, and to offer their links again: a shorter way, or a higher max_depth
     hosts: int = 0
     fed: int = 0  # messages in the feed list
     crawled: bool = False  # nothing left to fetch: nothing pending, delayed, leased or fed

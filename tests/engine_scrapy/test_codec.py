@@ -154,6 +154,15 @@ def test_what_the_frontier_needs_to_know_stands_in_fields_of_its_own(spider):
     assert codec.unpack(sent).priority == 5000
 
 
+def test_a_shorter_way_that_was_found_since_is_what_the_spider_sees(spider):
+    codec = Codec(spider, lambda request: "s", ranked=True)
+    stored = codec.pack(Request("https://a.test/", meta={"depth": 4}), "1", unique="")
+
+    again = codec.unpack(msgspec.structs.replace(stored, depth=2))
+
+    assert again.meta["depth"] == 2
+
+
 def test_a_queue_without_priorities_has_none(spider):
     codec = Codec(spider, host_of, ranked=False)
 

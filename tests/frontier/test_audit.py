@@ -103,6 +103,13 @@ DAMAGE: dict[str, tuple[list[Any], str]] = {
     "trouble unreadable": (["HSET", "trouble", "{dead}", "\xc1"], "of trouble that cannot be read"),
     "trouble of words": (["HSET", "trouble", "{dead}", pack(failures="x")], "that cannot be read"),
     "dead without a reason": (["HDEL", "trouble", "{dead}"], "is dead and nobody knows why"),
+    # depths
+    "depth of nothing": (["HSET", "depths", FP, 3], "has a depth and is not in the seen-set"),
+    "depth of words": (["HSET", "depths", "{queued}", "x"], "for its depth, which is no number"),
+    "links of nothing": (["HSET", "outlinks", FP, "x"], "to be offered again and is not done"),
+    "links too early": (["HSET", "outlinks", "{leased}", "x"], "offered again and is not done"),
+    "no links": (["ZADD", "edge", 3, "{dead}"], "is to offer its links again and has none"),
+    "reopening for ever": (["SET", "reopening", "x"], "never expires"),
     # the seen-set
     "not seen": (["SREM", "seen:0", "{queued}"], "is not in the seen-set"),
     "seen too much": (["SADD", "seen:0", FP], "counts 30, the sets hold 31"),

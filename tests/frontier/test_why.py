@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skitter.errors import BadURL
-from skitter.frontier.control import set_host, set_state
+from skitter.frontier.control import change_options, set_host, set_state
 from skitter.frontier.why import why
 from skitter.model import Completion, Failure, Request, State
 from skitter.settings import JobOptions, Limits, Politeness
@@ -108,3 +108,42 @@ async def test_a_finished_url(frontier):
     await frontier.complete([Completion(lease=lease)])
 
     assert (await why(frontier, URL)).state == "done"
+
+
+async def finish(frontier, lease, *urls):
+    depth, parent = lease.request.depth + 1, lease.url
+    links = [Request(url=url, depth=depth, parent=parent) for url in urls]
+    await frontier.complete([Completion(lease=lease, links=links)])
+
+
+async def test_a_link_beyond_max_depth_and_the_page_it_is_on(make_frontier):
+    frontier = await make_frontier(JobOptions(limits=Limits(max_depth=1)))
+    await frontier.add([Request(url="https://a.test/", depth=1)])
+    [lease] = (await frontier.lease(1)).leases
+    await finish(frontier, lease, "https://a.test/other", URL)
+
+    found = await why(frontier, URL + "?utm_source=x")
+
+    assert (found.state, found.depth, found.found_on) == ("refused", 2, "https://a.test/")
+    assert found.because == [
+        "it was met at depth 2, on https://a.test/",
+        f"the limit is 1: raise it with `skitter set {frontier.job} --max-depth 2`",
+    ]
+    assert (await why(frontier, "https://a.test/never")).state == "unknown"
+
+
+async def test_a_link_that_a_raised_limit_will_let_in(make_frontier):
+    frontier = await make_frontier(JobOptions(limits=Limits(max_depth=1)))
+    await frontier.add([Request(url="https://a.test/", depth=1)])
+    [lease] = (await frontier.lease(1)).leases
+    await finish(frontier, lease, URL)
+    await change_options(frontier, {"max_depth": 2})
+
+    assert "it will be offered again: is a worker running?" in await reasons(frontier)
+
+
+async def test_a_pending_url_is_as_deep_as_the_shortest_way(make_frontier):
+    frontier = await make_frontier(JobOptions(limits=Limits(max_depth=5)))
+    await frontier.add([Request(url=URL, depth=4), Request(url=URL, depth=2)])
+
+    assert (await why(frontier, URL)).depth == 2

@@ -30,6 +30,8 @@ class Grant:
     token: str
     is_short: bool
     rows: list[tuple[str, bytes, bytes]]  # fingerprint, record, trouble
+    to_reopen: int
+    depths: dict[str, int]
 
     @property
     def fps(self) -> list[str]:
@@ -65,10 +67,14 @@ class Raw:
 
     async def lease(self, limit=10, *, ttl_ms=60_000, since_ms=-1) -> Grant:
         answer = await self.shard.call("lease", limit=limit, ttl_ms=ttl_ms, since_ms=since_ms)
-        state, again_ms, token, short, _, _, *rest = answer
-        rows = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
-        taken = [(fp.decode(), *more) for fp, *more in rows]
-        return Grant(state.decode(), again_ms, token.decode(), bool(short), taken)
+        state, again_ms, token, short, _, _, to_reopen, *rest = answer
+        width = 3 if to_reopen < 0 else 4
+        rows = list(zip(*(rest[i::width] for i in range(width)), strict=True))
+        taken = [(fp.decode(), record, trouble) for fp, record, trouble, *_ in rows]
+        depths = {fp.decode(): int(more[0] or 0) for fp, _, _, *more in rows if more}
+        return Grant(
+            state.decode(), again_ms, token.decode(), bool(short), taken, to_reopen, depths
+        )
 
     async def complete(self, *ends, block_ms=0, into=""):
         """Each end is a claim, or a claim with links and items: (fp, token, links, items)."""

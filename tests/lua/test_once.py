@@ -57,6 +57,9 @@ IDEMPOTENT: Any = {
     "allow": lambda t: ([], {"told": 9, "keep": 1}),
     "grant": lambda t: ([(3, 1, 2, 5), (1, 0, 1, 90)], {}),
     "spare": lambda t: ([], {"name": "me", "wanted": 2}),
+    "sink": lambda t: ([], {"place": "books.db", "instead": ""}),
+    "reopen": lambda t: ([], {"most": 2, "ttl_ms": 9000}),
+    "reopened": lambda t: ([("7", "1", ""), ("8", "1", 5)], {}),
 }
 
 
@@ -69,6 +72,8 @@ async def prepare(raw, clock, verb):
     if verb == "spare":
         await raw.shard.call("beat", name="me", message=b"x")
     await raw.control(max_pages=50)
+    if verb in ("reopen", "reopened"):
+        await put_on_the_edge(raw, "7", "8")
     await raw.shard.call("issue", ["t0"], wanted=1, ttl_ms=5000)
     await raw.shard.call("finale", claim="me", ttl_ms=5000)
     await raw.add(*"423156")
@@ -76,6 +81,15 @@ async def prepare(raw, clock, verb):
     await raw.bury(grant.claims[0])
     clock.advance(1)
     return grant.token
+
+
+async def put_on_the_edge(raw, *fps):
+    await raw.control(max_depth=3)
+    command, keys = raw.shard.server.command, raw.shard.keys
+    for fp in fps:
+        await command("HSET", keys.key("depths"), fp, 1)
+        await command("HSET", keys.key("outlinks"), fp, "packed")
+        await command("ZADD", keys.key("edge"), 1, fp)
 
 
 async def send(raw, seq, verb, each, values):

@@ -28,6 +28,7 @@ async def test_every_state_is_counted(raw, clock):
         "hosts": 2,
         "bodies": 6,
         "holders": 1,
+        "reopened": 0,
     }
     assert await raw.release(four)
 

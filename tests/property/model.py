@@ -17,6 +17,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from skitter.model import Added, Ended, Request, State
 from skitter.settings import JobOptions
 from skitter.urls import shard_of
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 LOWEST_PRIORITY = -1000
 UNLIMITED = float("inf")
+PAGES_AT_ONCE = 20  # how many are opened again in one go
 BATCH = 500  # how many of one `add` go to the server at once
 
 
@@ -84,6 +87,9 @@ class Claim:
     block_ms: int = 0
     links: list[Offer] = field(default_factory=list)
     items: list[Any] = field(default_factory=list)
+    depth: int = 0  # at which the worker got it
+    outlinks: list[Offer] = field(default_factory=list)  # all of them, if the worker keeps them
+    is_cut: bool = False  # some of them were refused on their way
 
 
 class Shard:
@@ -102,6 +108,12 @@ class Shard:
         self.counts: Counter[str] = Counter()
         self.tickets = 0
         self.touched: list[str] = []  # hosts to be looked at again when the verb is over
+        self.keeps_depths = options.limits.max_depth is not None
+        self.depths: dict[str, int] = {}  # the least; not of pages that came as seeds
+        self.outlinks: dict[
+            str, tuple[int, list[Offer]]
+        ] = {}  # of done pages, and their depth then
+        self.edge: dict[str, int] = {}  # above which limit a page offers its links again
 
     # --- the verbs --------------------------------------------------------------------------------
 
@@ -167,6 +179,8 @@ class Shard:
                 self.hosts[page.host].pages += 1
                 for link in claim.links:
                     self.accept(link, is_found=True)
+                if claim.outlinks:
+                    self.keep_outlinks(claim)
                 self.items += [(claim.fp, i, item) for i, item in enumerate(claim.items)]
             answers.append(Ended.DONE if held else Ended.LOST)
         self.settle_touched()
@@ -226,11 +240,13 @@ class Shard:
                 page.state = "dropped"
                 if forget:
                     del self.pages[fp]
+                    self.depths.pop(fp, None)
                 dropped += 1
         return dropped
 
     def configure(self, options: JobOptions) -> None:
         self.options = options
+        self.keeps_depths = self.keeps_depths or options.limits.max_depth is not None
         for host in self.hosts.values():
             self.settle(host)
 
@@ -256,6 +272,7 @@ class Shard:
             "shelved": self.shelved(),
             "items": len(self.items),
             "hosts": len(self.hosts),
+            "reopened": len(self.to_reopen()),
         }
 
     # --- what they are made of --------------------------------------------------------------------
@@ -337,22 +354,72 @@ class Shard:
         return self.hosts.setdefault(name, Host(name))
 
     def accept(self, offer: Offer, *, has_room: bool = True, is_found: bool = False) -> Added:
-        deepest = self.options.limits.max_depth
         if not self.is_open and not (is_found and self.state == State.CANCEL):
             self.counts["refused"] += 1
             return Added.CLOSED
-        if deepest is not None and offer.depth > deepest:
+        if offer.depth > self.max_depth:
             self.counts["refused"] += 1
             return Added.DEEP
         if not has_room and offer.fp not in self.pages:
             return Added.FULL
         if offer.fp in self.pages:
             self.counts["duplicates"] += 1
+            self.find_again(offer)
             return Added.SEEN
         page = Page(offer.fp, offer.host, offer.priority, offer.request, offer.priority)
         self.pages[offer.fp] = page
+        if self.keeps_depths and offer.depth:
+            self.depths[offer.fp] = offer.depth
         self.stand_in_line(page)
         return Added.NEW
+
+    # How deep a page is: by the shortest way, whenever that is found
+
+    @property
+    def max_depth(self) -> float:
+        limit = self.options.limits.max_depth
+        return UNLIMITED if limit is None else limit
+
+    def depth_of(self, page: Page) -> int:
+        return min(page.request.depth, self.depths.get(page.fp, page.request.depth))
+
+    def find_again(self, offer: Offer) -> None:
+        if self.keeps_depths and offer.depth < self.depths.get(offer.fp, 0):
+            self.depths[offer.fp] = offer.depth
+            if offer.fp in self.outlinks:
+                self.edge[offer.fp] = offer.depth
+
+    def keep_outlinks(self, claim: Claim) -> None:
+        deepest = max(link.depth for link in claim.outlinks)
+        is_cut = claim.is_cut or max(deepest, claim.depth) > self.max_depth
+        if claim.depth == 0 and not is_cut:
+            return
+        if claim.depth:
+            self.depths.setdefault(claim.fp, claim.depth)
+        self.outlinks[claim.fp] = claim.depth, claim.outlinks
+        least = self.depths.get(claim.fp, 0)
+        if is_cut or least < claim.depth:
+            self.edge[claim.fp] = least
+
+    def to_reopen(self) -> list[str]:
+        """Pages whose links are to be offered again, the least deep first."""
+        due = [fp for fp, score in self.edge.items() if self.is_open and score < self.max_depth]
+        return sorted(due, key=lambda fp: (self.edge[fp], fp))
+
+    def edge_in_reply(self) -> int:
+        """What a lease tells of them."""
+        return len(self.to_reopen()) if self.is_handing_out() else 0
+
+    def links_of(self, fp: str) -> list[Offer]:
+        """As deep as they are now."""
+        before, links = self.outlinks[fp]
+        lower = before - self.depths.get(fp, 0)
+        found = []
+        for link in links:
+            depth = max(0, link.depth - lower)
+            request = msgspec.structs.replace(link.request, depth=depth)
+            found.append(Offer(link.fp, link.host, link.priority, depth, request))
+        return found
 
     def stand_in_line(self, page: Page) -> None:
         host = self.meet(page.host)
@@ -544,7 +611,7 @@ class Model:
     def used(self) -> int:
         return sum(shard.used() for shard in self.shards)
 
-    def lease_share(self, number: int, limit: int, *, share: int, ttl_ms: int) -> list[Page]:
+    def lease_share(self, number: int, limit: int, *, share: int | None, ttl_ms: int) -> list[Page]:
         """One shard of a limit that is shared: how much of it the shard has is the frontier's
         choice; what it hands out is not."""
         first = self.leases_given + 1
@@ -554,6 +621,23 @@ class Model:
         shard.share = None
         self.leases_given += len(taken)
         return taken
+
+    def reopen(self, number: int) -> None:
+        """Pages of a shard offer their links again. One with links beyond the limit waits on."""
+        shard = self.shards[number]
+        pages = [(fp, shard.links_of(fp)) for fp in shard.to_reopen()[:PAGES_AT_ONCE]]
+        depths = {fp: shard.depths.get(fp, 0) for fp, _ in pages}
+        answers = iter(self.add([link for _, links in pages for link in links], links=True))
+        for fp, links in pages:
+            said = [(link.depth, next(answers)) for link in links]
+            refused = [depth - 1 for depth, answer in said if answer is Added.DEEP]
+            if shard.depths.get(fp, 0) == depths[fp]:
+                del shard.edge[fp]
+                if refused:
+                    shard.edge[fp] = min(refused)
+
+    def has_edge(self) -> bool:
+        return any(shard.to_reopen() for shard in self.shards)
 
     def has_early_hosts(self) -> bool:
         """Whether a host stands in line before its time: the clock was set back since."""
@@ -579,7 +663,8 @@ class Model:
         for claim, home in zip(claims, homes, strict=True):
             away = [link for link in claim.links if self.shard(link.host) is not home]
             claim.links = [link for link in claim.links if self.shard(link.host) is home]
-            self.add(away, links=True)
+            claim.is_cut = Added.DEEP in self.add(away, links=True)
+            claim.outlinks = [*away, *claim.links] if claim.outlinks else []
         answers: dict[int, Ended] = {}
         for shard in self.shards:
             mine = [i for i, home in enumerate(homes) if home is shard]
@@ -605,6 +690,6 @@ class Model:
     def is_crawled(self) -> bool:
         spent = len(self.in_state("done")) >= self.shards[0].max_pages
         over = spent or self.shards[0].state == State.CANCEL
-        left = sum(shard.left() for shard in self.shards)
+        left = sum(shard.left() + len(shard.to_reopen()) for shard in self.shards)
         idle = not self.in_state("leased") and (over or left == 0)
         return idle and self.stats()["seen"] > 0

@@ -6,6 +6,7 @@ Spelled out anew on purpose: it shares no line with the frontier, its scripts or
 from __future__ import annotations
 
 import math
+import zlib
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,8 @@ from skitter.frontier.host import NEVER, HostRecord, open_host
 
 PLAIN = {
     **dict.fromkeys(("control", "stats", "pot", "hosts", "task", "holder", "trouble"), "hash"),
-    **dict.fromkeys(("due", "wait", "delayed", "lease", "dead"), "zset"),
+    **dict.fromkeys(("depths", "outlinks"), "hash"),
+    **dict.fromkeys(("due", "wait", "delayed", "lease", "dead", "edge"), "zset"),
     "items": "stream",
 }
 FAMILIES = {"queue": "zset", "seen": "set", "recent": "hash"}
@@ -59,6 +61,9 @@ class Picture:
     delayed: dict[str, float] = field(default_factory=dict)
     lease: dict[str, float] = field(default_factory=dict)
     dead: dict[str, float] = field(default_factory=dict)
+    depths: dict[str, int] = field(default_factory=dict)
+    outlinks: dict[str, tuple[int, list[Any]]] = field(default_factory=dict)
+    edge: dict[str, float] = field(default_factory=dict)
     queues: dict[str, dict[str, Queued]] = field(default_factory=dict)
     seen: dict[int, list[str]] = field(default_factory=dict)
     encodings: dict[int, str] = field(default_factory=dict)
@@ -189,6 +194,8 @@ _DECODERS: dict[str, Any] = {
     "task": _body,
     "holder": bytes.decode,
     "trouble": msgspec.msgpack.decode,
+    "depths": int,
+    "outlinks": lambda raw: msgspec.msgpack.decode(zlib.decompress(raw)),
 }
 
 
@@ -223,6 +230,10 @@ def _about_pages(picture: Picture) -> list[str]:
         *[f"{fp} is leased to nobody" for fp in picture.lease if fp not in picture.holder],
         *[f"{fp} is held and not leased" for fp in picture.holder if fp not in picture.lease],
         *[f"{fp} had trouble and is gone" for fp in picture.trouble if fp not in picture.task],
+        *[f"{fp} has a depth and is not seen" for fp in picture.depths if fp not in remembered],
+        *[f"{fp} keeps links and is not done" for fp in picture.outlinks if fp in picture.task],
+        *[f"{fp} keeps links and is not seen" for fp in picture.outlinks if fp not in remembered],
+        *[f"{fp} is to offer no links" for fp in picture.edge if fp not in picture.outlinks],
         *[f"{fp} is dead for no reason" for fp in picture.dead if fp not in picture.trouble],
         *[
             f"{fp} is of the unknown host {body.host}"

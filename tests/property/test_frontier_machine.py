@@ -38,7 +38,7 @@ from skitter.errors import InfrastructureError
 from skitter.frontier.connection import connect
 from skitter.frontier.control import configure, set_host, set_state
 from skitter.frontier.dead import dead_letters, drop, revive
-from skitter.frontier.frontier import Frontier
+from skitter.frontier.frontier import REOPEN_S, Frontier
 from skitter.frontier.items import read_items, remove_items
 from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
 from skitter.frontier.shard import Shard
@@ -86,7 +86,7 @@ requests = st.builds(
     Request,
     url=urls,
     priority=st.sampled_from([0, 0, 1, -1, 5, 1000, -1000]),
-    depth=st.sampled_from([0, 0, 1, 2]),
+    depth=st.sampled_from([0, 0, 1, 2, 3]),
 )
 batches = st.lists(requests, min_size=1, max_size=6)
 
@@ -108,7 +108,7 @@ options = st.builds(
         Limits,
         max_pages=st.sampled_from([None, None, None, 2, 8]),
         max_pages_per_host=st.sampled_from([None, None, None, 1, 3]),
-        max_depth=st.sampled_from([None, None, 1, 0]),
+        max_depth=st.sampled_from([None, None, 2, 1, 0]),
         max_pending=st.sampled_from([None, None, 2, 10]),
         max_items=st.sampled_from([None, None, None, 1, 3]),
     ),
@@ -174,18 +174,22 @@ class Numbers:
 
 
 class Witness(Shard):
-    """Remembers what it was asked for with `lease`, and its share of max_pages at that moment."""
+    """Remembers what it was asked for with `lease`, and its share of max_pages at that moment; and
+    that it opened pages again. All shards of a client write one log, for the order of things."""
 
-    def __init__(self, other: Shard) -> None:
+    def __init__(self, other: Shard, log: list[tuple[int, int, int]]) -> None:
         super().__init__(other.server, other.keys, other.client, other.clock)
         self._numbers = Numbers()
-        self.leases: list[tuple[int, int]] = []
+        self.log = log  # shard, limit (0: pages were opened again), share
 
     async def call(self, verb: str, each: Any = (), *, strict: bool = False, **values: Any) -> Any:
         if verb == "lease":
             stats = self.keys.key("stats")
             granted, ceded = await self.server.command("HMGET", stats, "granted", "ceded")
-            self.leases.append((values["limit"], int(granted or 0) - int(ceded or 0)))
+            share = int(granted or 0) - int(ceded or 0)
+            self.log.append((self.keys.shard, values["limit"], share))
+        elif verb == "reopen":
+            self.log.append((self.keys.shard, 0, 0))
         return await super().call(verb, each, strict=strict, **values)
 
 
@@ -243,6 +247,8 @@ class FrontierMachine(RuleBasedStateMachine):
         self.calls: dict[tuple[int, str], Call] = {}  # by client and verb, the last of each
         self.given: list[Held] = []
         self.letters: list[DeadLetter] = []
+        #: By client and shard, how many pages were to be opened again when it leased last.
+        self.edges: list[dict[int, int]] = [{}, {}]
 
     @initialize(
         chosen=options,
@@ -273,7 +279,8 @@ class FrontierMachine(RuleBasedStateMachine):
             await open_job(servers[1], self.job, clock=self.clock),
         ]
         for client in self.clients:
-            client.shards = [Witness(shard) for shard in client.shards]
+            log: list[tuple[int, int, int]] = []
+            client.shards = [Witness(shard, log) for shard in client.shards]
 
     # Workers
 
@@ -284,15 +291,14 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @rule(who=clients, limit=st.integers(1, 5), ttl_s=ttls_s)
     def a_worker_leases(self, who: int, limit: int, ttl_s: float) -> None:
-        if self.model.is_shared:
-            self.a_worker_leases_of_a_shared_limit(who, limit, ttl_s)
+        if self.model.is_shared or self.model.has_edge() or any(self.edges[who].values()):
+            self.a_worker_leases_step_by_step(who, limit, ttl_s)
             return
         first = int(foresee(1)[0] * self.shards)
         pages, asked = self.model.lease(limit, first_shard=first, ttl_ms=milliseconds(ttl_s))
+        expected = [self.due_to_worker(page) for page in pages]
         answer = self.do(who, "lease", lambda frontier: frontier.lease(limit, ttl_s=ttl_s))
-        assert [self.seen_by_worker(lease) for lease in answer.leases] == [
-            self.due_to_worker(page) for page in pages
-        ]
+        assert [self.seen_by_worker(lease) for lease in answer.leases] == expected
         assert answer.again_in_s == self.model.again_in_s(asked)
         assert answer.state == self.model.shards[0].state
         given = [Held(lease, page.holder) for lease, page in zip(answer.leases, pages, strict=True)]
@@ -302,31 +308,50 @@ class FrontierMachine(RuleBasedStateMachine):
         if limit < self.shards:  # several calls, each of which is repeated alone, not all of them
             del self.calls[who, "lease"]
 
-    def a_worker_leases_of_a_shared_limit(self, who: int, limit: int, ttl_s: float) -> None:
-        """How the shards divide max_pages is their business; the model follows them, and checks
-        that it is kept, that the right pages come, and that no one is refused without need."""
+    def a_worker_leases_step_by_step(self, who: int, limit: int, ttl_s: float) -> None:
+        """How the shards divide max_pages is their business, and which of them a client asked; the
+        model follows them, and checks that the limit is kept, that the right pages come, that none
+        is refused without need, and that pages offer their links again when they should."""
         # A shard keeps a page for a host that seems to be due; that it is not shows only then.
         excused = self.model.has_early_hosts()
-        for shard in self.clients[who].shards:
-            shard.leases.clear()  # type: ignore[attr-defined]
+        log = self.clients[who].shards[0].log  # type: ignore[attr-defined]
+        log.clear()
+        had_edge = any(self.edges[who].values())
         answer = self.do(who, "lease", lambda frontier: frontier.lease(limit, ttl_s=ttl_s))
-        waits, given = [], []
-        for number, shard in enumerate(self.clients[who].shards):
-            leases = [one for one in answer.leases if shard_of(one.host, self.shards) == number]
-            pages = []
-            for asked, share in shard.leases:  # type: ignore[attr-defined]
-                ttl_ms = milliseconds(ttl_s)
-                pages += self.model.lease_share(number, asked, share=share, ttl_ms=ttl_ms)
-                waits += [self.model.again_in_s([number])]
-            assert [self.seen_by_worker(lease) for lease in leases] == [
-                self.due_to_worker(page) for page in pages
-            ]
-            given += [Held(lease, page.holder) for lease, page in zip(leases, pages, strict=True)]
-        assert answer.again_in_s == min((wait for wait in waits if wait is not None), default=None)
+        assert had_edge == (log[0][1] == 0)
+        waits: list[float] = []
+        expected: list[tuple[int, tuple[Any, ...]]] = []  # holder, and what the worker gets
+        reopening = False
+        for number, asked, share in log:
+            if not asked:
+                self.model.reopen(number)
+                reopening = True
+                continue
+            if reopening:
+                waits, reopening = [], False  # it asks all over again
+            pages = self.model.lease_share(
+                number,
+                asked,
+                share=share if self.model.is_shared else None,
+                ttl_ms=milliseconds(ttl_s),
+            )
+            expected += [(page.holder, self.due_to_worker(page)) for page in pages]
+            again_in_s = self.model.again_in_s([number])
+            waits += [] if again_in_s is None else [again_in_s]
+            self.edges[who][number] = self.model.shards[number].edge_in_reply()
+        # Shards answer side by side; what comes of each has its order.
+        leases = sorted(answer.leases, key=lambda one: shard_of(one.host, self.shards))
+        expected.sort(key=lambda one: shard_of(one[1][2], self.shards))
+        assert [self.seen_by_worker(lease) for lease in leases] == [due for _, due in expected]
+        pairs = zip(leases, expected, strict=True)
+        given = [Held(lease, holder) for lease, (holder, _) in pairs]
+        waits += [REOPEN_S for count in self.edges[who].values() if count]
+        assert answer.again_in_s == min(waits, default=None)
         assert len(given) <= limit
         assert given or excused or not self.model.could_hand_out()
         self.given += given
         del self.calls[who, "lease"]  # several calls, each of which is repeated alone
+        self.calls.pop((who, "add"), None)  # links may have been offered again since
 
     @rule(who=clients, limit=st.integers(1, 5))
     def another_worker_leases(self, who: int, limit: int) -> None:
@@ -498,6 +523,10 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(which=st.integers(0, 9))
     def a_reply_is_lost_and_the_call_made_again(self, which: int) -> None:
         call = list(self.calls.values())[-1 - which % len(self.calls)]
+        if call is self.calls.get((self.clients.index(call.client), "lease")) and (
+            self.model.has_edge() or any(call.client._to_reopen.values())
+        ):
+            return  # it would open pages again first
         now = [shard._numbers.last for shard in call.client.shards]  # type: ignore[attr-defined]
         self.turn_back(call.client, call.numbers)
         later = random.getstate()
@@ -538,7 +567,9 @@ class FrontierMachine(RuleBasedStateMachine):
             "crawled": self.model.is_crawled(),
             "finished": self.model.is_crawled() and not self.model.stats()["items"],
             # Not of this machine:
-            **dict.fromkeys(("fed", "blocked", "skipped", "capped", "stored", "damaged"), 0),
+            **dict.fromkeys(
+                ("fed", "blocked", "skipped", "capped", "stored", "damaged", "undeclared"), 0
+            ),
             **self.model.stats(),
         }
         over = ("pending", "delayed", "leased", "done", "dead", "dropped")
@@ -566,6 +597,10 @@ class FrontierMachine(RuleBasedStateMachine):
                 shard.pages
             )
             assert picture.items == shard.items
+            assert (picture.depths, picture.edge) == (shard.depths, shard.edge)
+            assert {fp: (depth, len(links)) for fp, (depth, links) in picture.outlinks.items()} == {
+                fp: (depth, len(links)) for fp, (depth, links) in shard.outlinks.items()
+            }
             if self.model.is_shared:
                 assert picture.share() >= shard.used()
             assert self.hosts_in(picture) == {
@@ -659,7 +694,11 @@ class FrontierMachine(RuleBasedStateMachine):
             shard._numbers = Numbers(number)
 
     def complete(self, who: int, chosen: list[tuple[Held, Ending]]) -> list[Ended]:
-        expected = self.model.end("complete", [self.claim(*one) for one in chosen])
+        claims = [self.claim(*one) for one in chosen]
+        if self.clients[who].keeps_depths:
+            for claim in claims:
+                claim.outlinks = claim.links
+        expected = self.model.end("complete", claims)
         sent = [
             Completion(
                 lease=held.lease, items=ending.items, links=ending.links, block_s=ending.block_s
@@ -682,6 +721,7 @@ class FrontierMachine(RuleBasedStateMachine):
             block_ms=milliseconds(ending.block_s),
             links=[understand(link) for link in ending.links],
             items=list(ending.items),
+            depth=held.lease.request.depth,
         )
 
     def failure(self, held: Held, ending: Ending) -> Failure:
@@ -760,7 +800,9 @@ class FrontierMachine(RuleBasedStateMachine):
         )
 
     def due_to_worker(self, page: Page) -> tuple[Any, ...]:
-        return page.request, page.fp, page.host, page.priority, page.failures + 1, page.losses
+        depth = self.model.shard(page.host).depth_of(page)
+        request = msgspec.structs.replace(page.request, depth=depth)
+        return request, page.fp, page.host, page.priority, page.failures + 1, page.losses
 
     def hosts_in(self, picture: Any) -> dict[str, tuple[Any, ...]]:
         places = ("nowhere", "due", "wait")

@@ -160,7 +160,9 @@ async def test_the_scope_and_the_depth_of_the_spider_hold():
     ]
     shallow = await run(handler, spider=make_spider(limits=Limits(max_depth=0)))
     assert shallow.requests == []
-    assert {refused.reason for _, refused in shallow.refused} == {"depth 1 is beyond max_depth 0"}
+    assert {refused.reason for _, refused in shallow.refused} == {
+        "max_depth is 0: no link is followed"
+    }
 
 
 async def test_a_request_made_by_hand_gets_its_depth_and_parent():

@@ -96,10 +96,10 @@ def test_a_link_may_stay_on_the_host_of_its_page_unless_hosts_are_named(scope, u
     assert isinstance(verdict, Allowed if allowed else Refused)
 
 
-def test_a_link_beyond_max_depth_is_refused():
-    fence = Scope().fence([SEED], max_depth=2)
-    assert reason(fence, SEED, depth=2) is None
-    assert reason(fence, SEED, depth=3) == "depth 3 is beyond max_depth 2"
+def test_a_crawl_of_the_seeds_alone_follows_no_link():
+    fence = Scope().fence([SEED], seeds_only=True)
+    assert reason(fence, SEED, depth=0) is None
+    assert reason(fence, SEED, depth=1) == "max_depth is 0: no link is followed"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from skitter.errors import InfrastructureError, JobMissing, ServerUnreachable
@@ -328,3 +329,26 @@ async def test_a_batch_is_bounded_in_bytes_and_all_of_it_goes_in(frontier):
 
     assert max(calls) < 16 * 2**20
     assert (await frontier.stats()).done == 12
+
+
+async def test_in_a_job_that_keeps_depths_a_known_link_is_kept_and_a_shorter_way_offered():
+    memory = LinkMemory(keeps_depths=lambda: True)
+    near, far = Request(url="https://a.test/near", depth=1), Request(url="https://a.test/", depth=4)
+    memory.add([near, far])
+    deeper = msgspec.structs.replace(far, depth=5)
+    shorter = msgspec.structs.replace(far, depth=3)
+
+    assert near.url in memory.settled  # there is no shorter way by a link
+    assert far.url not in memory.settled
+    assert memory.part([deeper, shorter]) == ([shorter], [deeper])
+    memory.add([shorter])
+    assert memory.part([far]) == ([], [far])
+
+
+async def test_in_a_job_that_keeps_no_depths_a_known_link_is_left_out_at_any_depth():
+    memory = LinkMemory()
+    link = Request(url="https://a.test/", depth=4)
+    memory.add([link])
+
+    assert link.url in memory.settled
+    assert memory.part([link]) == ([link], [])

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 TRIES = 3
 #: Hosts, leases and buckets that one script may add up: a few milliseconds.
 AT_ONCE = 1000
+#: What a job with max_depth has besides.
+DEPTH_KEYS = ("depths", "outlinks", "edge")
 
 
 async def audit(
@@ -113,7 +115,7 @@ class _ShardAudit:
 
     async def _check_requests(self) -> None:
         """Every fingerprint that any structure names."""
-        for name in ("task", "delayed", "lease", "holder", "dead", "trouble"):
+        for name in ("task", "delayed", "lease", "holder", "dead", "trouble", *DEPTH_KEYS):
             async for fps in scan_names(self.shard, name):
                 await self._check_batch(name, [(fp, "") for fp in fps])
         async for hosts in scan_names(self.shard, "hosts"):

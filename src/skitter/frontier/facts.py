@@ -54,6 +54,9 @@ class RequestFacts:
     troubled: bool
     trouble: Trouble | None  # None: there is no record of it, or none that can be read
     seen: bool
+    depth: str  # links from a seed; empty: none, or nobody keeps count
+    has_outlinks: bool
+    edge: float | None  # the limit above which its links are offered again
 
     @property
     def delayed(self) -> bool:
@@ -77,7 +80,7 @@ async def request_facts(shard: Shard, batch: list[tuple[str, str]]) -> list[Requ
 
 
 def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
-    queued, strayed, delayed, leased, token, dead, trouble, seen = scores
+    queued, strayed, delayed, leased, token, dead, trouble, seen, depth, outlinks, edge = scores
     priority, host, request = open_body(record) if record else (0, "", None)
     return RequestFacts(
         fingerprint=fp,
@@ -95,6 +98,9 @@ def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
         troubled=bool(trouble),
         trouble=open_trouble(trouble),
         seen=bool(seen),
+        depth=depth.decode("utf-8", "replace"),
+        has_outlinks=bool(outlinks),
+        edge=float(edge) if edge != b"" else None,
     )
 
 

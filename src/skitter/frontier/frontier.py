@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass, field, fields
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from skitter.errors import ServerFull
@@ -16,6 +18,7 @@ from skitter.frontier.budget import refill
 from skitter.frontier.control import read_options
 from skitter.frontier.keys import feed_key
 from skitter.frontier.pace import Granted
+from skitter.frontier.reopen import reopen
 from skitter.frontier.scripts import Code
 from skitter.frontier.totals import left_in, read_totals
 from skitter.frontier.wire import (
@@ -23,6 +26,7 @@ from skitter.frontier.wire import (
     Sealed,
     completion_arguments,
     cut,
+    keep_outlinks,
     ms,
     offer,
     open_lease,
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LEASE_S = 300.0
 OPTIONS_FRESH_S = 2.0
+REOPEN_S = 0.05  # how soon to ask again while pages wait to be opened again
 UNREADABLE = "its body cannot be read: written by another release, or damaged"
 #: Things per script call, large ones counted several times (`weight`): the server is busy for a few
 #: milliseconds with a full one.
@@ -64,12 +69,19 @@ class Frontier:
     shards: list[Shard]
     _options_at: float = field(default_factory=time.monotonic)
     _lives: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)  # shard -> state, born
+    #: shard -> pages to be opened again, as the last lease said; None: it keeps no depths
+    _to_reopen: dict[int, int | None] = field(default_factory=dict)
 
     @property
     def epoch(self) -> Hashable:
         """As long as it is the same, what the server has taken in, it has. Another: perhaps not. It
         may have been restarted without its last second, or the job was made anew."""
         return self.shards[0].server.links.made, *sorted(self._lives.items())
+
+    @property
+    def keeps_depths(self) -> bool:
+        """Whether the job has a max_depth, or had one: the links of its pages are kept."""
+        return any(count is not None for count in self._to_reopen.values())
 
     async def add(self, requests: Iterable[Request], *, links: bool = False) -> list[Added]:
         """Offer requests. Links that a handler found are not held back by max_pending."""
@@ -105,10 +117,24 @@ class Frontier:
         """Take up to `limit` requests that may be fetched now, for `ttl_s` seconds.
 
         Shards are asked side by side for their share; for fewer than there are shards, one after
-        the other, until there are enough. Priorities hold within a shard.
+        the other, until there are enough. Priorities hold within a shard. Pages to which a shorter
+        way was found offer their links again in passing, before anything is leased.
         """
         check_number("limit", limit, low=1, high=1_000_000, whole=True)
         check_number("ttl_s", ttl_s, low=0.001, high=30 * 86_400)
+        await self._reopen()
+        leased = await self._lease_once(limit, ttl_s)
+        while not leased.leases and await self._reopen():
+            leased = await self._lease_once(limit, ttl_s)
+        return leased
+
+    async def _reopen(self) -> int:
+        """Returns of how many pages the links were offered again."""
+        shards = [self.shards[number] for number, count in self._to_reopen.items() if count]
+        add = partial(self.add_offers, links=True)
+        return sum([await reopen(shard, self.layout, add) for shard in shards])
+
+    async def _lease_once(self, limit: int, ttl_s: float) -> Leased:
         order = _shuffled(list(range(len(self.shards))), random.random())
         parts: list[Leased] = []
         if limit < len(order):
@@ -119,6 +145,7 @@ class Frontier:
             shares = {shard: share + (i < rest) for i, shard in enumerate(order)}
             parts = await self._lease_from(shares, ttl_s)
         waits = [part.again_in_s for part in parts if part.again_in_s is not None]
+        waits += [REOPEN_S for count in self._to_reopen.values() if count]
         leases = [lease for part in parts for lease in part.leases]
         return Leased(leases, parts[0].state, min(waits, default=None))
 
@@ -140,14 +167,15 @@ class Frontier:
         """What one shard hands out, and how many its share of max_pages was short of."""
         since = time.monotonic()
         answer = await self.shards[shard].call("lease", limit=limit, ttl_ms=ms(ttl_s))
-        state, again_ms, token, is_short, born, pace, *rows = answer
+        state, again_ms, token, is_short, born, pace, to_reopen, *rows = answer
         self._lives[shard] = state, born
-        paces = open_paces(pace, len(rows) // 3, since=since)
+        self._to_reopen[shard] = None if to_reopen < 0 else to_reopen
+        width = 3 if to_reopen < 0 else 4
+        columns = [rows[i::width] for i in range(width)]
+        paces = open_paces(pace, len(rows) // width, since=since)
         leases = [
-            open_lease(fp, record, trouble, token.decode(), pace)
-            for fp, record, trouble, pace in zip(
-                rows[::3], rows[1::3], rows[2::3], paces, strict=True
-            )
+            open_lease(*row, token=token.decode(), pace=pace)
+            for pace, *row in zip(paces, *columns, strict=True)
         ]
         again_in_s = None if again_ms < 0 else again_ms / 1000
         leased = Leased([one for one in leases if one.url], State(state.decode()), again_in_s)
@@ -178,8 +206,12 @@ class Frontier:
 
     async def complete_sealed(self, sealed: Sequence[Sealed], *, items_to: str = "") -> list[Ended]:
         """The second half of `complete`, for those who check what they found one by one."""
-        if ahead := [one for completion in sealed for one in completion.ahead]:
-            await self.add_offers(ahead, links=True)
+        codes = await self._send_ahead(sealed)
+        if self.keeps_depths:
+            sealed = [
+                keep_outlinks(one, is_cut=Added.DEEP in said)
+                for one, said in zip(sealed, codes, strict=True)
+            ]
 
         async def send(shard: int, part: list[int]) -> list[Ended]:
             group = [sealed[i] for i in part]
@@ -200,6 +232,14 @@ class Frontier:
             weights=[one.weight for one in sealed],
             batch=COMPLETE_BATCH,
         )
+
+    async def _send_ahead(self, sealed: Sequence[Sealed]) -> list[list[Added]]:
+        """What each completion heard about those of its links that go first."""
+        if not any(one.ahead for one in sealed):
+            return [[] for _ in sealed]
+        ahead = [one for completion in sealed for one in completion.ahead]
+        answers = iter(await self.add_offers(ahead, links=True))
+        return [list(islice(answers, len(one.ahead))) for one in sealed]
 
     async def retry(self, failures: Sequence[Failure]) -> list[Ended]:
         """Try again later, at a lower priority; dead after max_retries."""

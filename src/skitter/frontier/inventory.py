@@ -64,7 +64,7 @@ async def _check_some(
             continue
         problems = _type_problems(found, SHARD_KEYS[known[0]].type)
         sound = sound and not problems
-        if known[0] in ("recent", "robots") and ttl == -1:
+        if known[0] in ("recent", "robots", "reopening") and ttl == -1:
             problems.append("never expires")
         report.note(key, problems)
     return sound

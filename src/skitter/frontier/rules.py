@@ -37,6 +37,19 @@ def request_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterato
         yield "is not in the seen-set"
     yield from _body_problems(facts, layout, shard)
     yield from _state_problems(facts)
+    yield from _depth_problems(facts)
+
+
+def _depth_problems(facts: RequestFacts) -> Iterator[str]:
+    """What lua/lib/depth.lua keeps. A job that got its limit late has less of it."""
+    if facts.depth and not facts.depth.isdigit():
+        yield f"has {facts.depth!r} for its depth, which is no number"
+    if facts.depth and not facts.seen:
+        yield "has a depth and is not in the seen-set"
+    if facts.has_outlinks and (facts.host or not facts.seen):
+        yield "has links to be offered again and is not done"
+    if facts.edge is not None and not facts.has_outlinks:
+        yield "is to offer its links again and has none"
 
 
 def _body_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterator[str]:

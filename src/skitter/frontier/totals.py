@@ -49,5 +49,7 @@ async def _read(shards: Sequence[Shard]) -> Totals:
 
 
 def left_in(counts: Counter[str]) -> int:
-    """What waits to be handed out; not what its host's budget will never reach."""
-    return counts["pending"] - counts["shelved"] + counts["delayed"]
+    """What waits to be handed out, not what its host's budget will never reach; and pages whose
+    links are to be offered again."""
+    waiting = counts["pending"] - counts["shelved"] + counts["delayed"]
+    return waiting + counts["reopened"]

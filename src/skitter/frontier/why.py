@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from skitter.errors import BadURL
+from skitter.frontier.beyond import find_beyond
 from skitter.frontier.control import host_name
 from skitter.frontier.crew import server_time
 from skitter.frontier.facts import HostFacts, RequestFacts, Trouble, host_facts, request_facts
@@ -31,7 +32,7 @@ class Explanation:
     canonical: str
     fingerprint: str
     host: str
-    state: str  # unknown, pending, delayed, leased, done, dead
+    state: str  # unknown, refused, pending, delayed, leased, done, dead
     because: list[str] = field(default_factory=list)
     method: str | None = None
     found_on: str | None = None
@@ -50,7 +51,8 @@ async def why(
     plain = fingerprint(target.canonical, method=method, body=body)
     fp = fingerprint_of(identity) if identity else plain
     shard, facts = await _look_up(frontier, fp, target.host)
-    return await _explain(frontier, shard, facts, asked=url, target=target)
+    found = await _explain(frontier, shard, facts, asked=url, target=target)
+    return found if facts.seen else await _too_deep(frontier, found) or found
 
 
 async def why_fingerprint(frontier: Frontier, fp: str) -> Explanation:
@@ -122,11 +124,33 @@ async def _explain(
         ],
         method=request.method if request else None,
         found_on=request.parent if request else None,
-        depth=request.depth if request else None,
+        depth=_depth_of(request, facts) if request else None,
         priority=facts.priority if request else None,
         failures=trouble.failures,
         losses=trouble.losses,
         last_error=trouble.error or None,
+    )
+
+
+async def _too_deep(frontier: Frontier, unknown: Explanation) -> Explanation | None:
+    """A link that was met, and did not go in. None: nobody met it."""
+    met = await find_beyond(frontier, unknown.fingerprint)
+    if met is None:
+        return None
+    limit = (await frontier.fresh_options()).limits.max_depth
+    is_beyond = limit is not None and met.depth > limit
+    then = (
+        f"the limit is {limit}: raise it with `skitter set {frontier.job} --max-depth {met.depth}`"
+        if is_beyond
+        else "it will be offered again: is a worker running?"
+    )
+    return replace(
+        unknown,
+        state="refused" if is_beyond else "unknown",
+        because=[f"it was met at depth {met.depth}, on {met.parent or 'an unknown page'}", then],
+        found_on=met.parent,
+        depth=met.depth,
+        priority=met.priority,
     )
 
 
@@ -138,6 +162,11 @@ async def _look_up(frontier: Frontier, fp: str, host: str) -> tuple[Shard, Reque
         if facts.seen:
             return shard, facts
     return home, facts
+
+
+def _depth_of(request: Request, facts: RequestFacts) -> int:
+    """As it was found first, unless a shorter way was found since."""
+    return min(request.depth, int(facts.depth)) if facts.depth.isdigit() else request.depth
 
 
 def state_of(facts: RequestFacts) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from skitter.errors import BadOption, TooBig
+from skitter.frontier.outlinks import Outlinks, pack_outlinks
 from skitter.model import Completion, Lease, Pace, Request
 from skitter.redact import redact_text
 from skitter.settings import Layout, check_number, check_priority
@@ -52,6 +53,19 @@ class Offer(msgspec.Struct, frozen=True):
     @property
     def weight(self) -> int:
         return 1 + self.size_bytes // WEIGHT_BYTES
+
+    @property
+    def priority(self) -> int:
+        return self.arguments[2]
+
+    @property
+    def depth(self) -> int:
+        return self.arguments[3]
+
+    @property
+    def body(self) -> bytes:
+        """The request as msgpack, without its priority."""
+        return self.arguments[4].split(b" ", 2)[2]
 
 
 def offer(request: Request, layout: Layout) -> Offer:
@@ -153,22 +167,27 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
     links: list[Offer]  # of the lease's own shard: they go into the completion
     ahead: list[Offer]  # of other shards, or too many: they go first
     items: list[bytes]
+    again: list[Request]  # links that are known, and kept with the others
+    outlinks: Outlinks | None = None  # all of them, if the job keeps depths
 
     @property
     def grows(self) -> bool:
         """Whether the server will hold more after it than before."""
-        return bool(self.links or self.items)
+        return bool(self.links or self.items or self.outlinks)
 
     @property
     def brings(self) -> str:
         """As in complete.lua; empty is by far the quickest to read."""
-        if not (self.links or self.items or self.block_ms):
+        if not (self.links or self.items or self.block_ms or self.outlinks):
             return ""
-        return f"{len(self.links)} {len(self.items)} {self.block_ms}"
+        brings = f"{len(self.links)} {len(self.items)} {self.block_ms}"
+        kept = self.outlinks
+        return f"{brings} {kept.depth} {kept.reach}" if kept else brings
 
     @property
     def size_bytes(self) -> int:
-        return sum(one.size_bytes for one in self.links) + sum(map(len, self.items))
+        kept = len(self.outlinks.packed) if self.outlinks else 0
+        return sum(one.size_bytes for one in self.links) + sum(map(len, self.items)) + kept
 
     @property
     def weight(self) -> int:
@@ -197,6 +216,7 @@ def seal_offers(
         links=here[surplus:],
         ahead=here[:surplus] + [one for one in offers if one.shard != shard],
         items=[_check_item(item, lease, raw=raw) for item in completion.items],
+        again=list(completion.again),
     )
 
 
@@ -208,6 +228,14 @@ def _surplus(offers: Sequence[Offer]) -> int:
         if count == MAX_LINKS or size_bytes > MAX_LINK_BYTES:
             return len(offers) - count
     return 0
+
+
+def keep_outlinks(sealed: Sealed, *, is_cut: bool) -> Sealed:
+    """With all its links, for a job that keeps depths. Cut: some were refused on their way."""
+    offers = [*sealed.ahead, *sealed.links]
+    depth = sealed.lease.request.depth
+    packed = pack_outlinks(depth, offers, sealed.again, is_cut=is_cut)
+    return msgspec.structs.replace(sealed, outlinks=packed)
 
 
 def encode_item(item: Any, lease: Lease) -> bytes:
@@ -237,6 +265,8 @@ def completion_arguments(sealed: Sequence[Sealed]) -> list[object]:
         for link in one.links:
             args += link.arguments
     for one in sealed:
+        if one.outlinks:
+            args.append(one.outlinks.packed)
         args += one.items
     return args
 
@@ -259,11 +289,19 @@ def open_paces(pace: bytes, leases: int, *, since: float) -> list[Pace | None]:
 
 
 def open_lease(
-    fp: bytes, record: bytes, trouble: bytes, token: str, pace: Pace | None = None
+    fp: bytes,
+    record: bytes,
+    trouble: bytes,
+    depth: bytes = b"",
+    *,
+    token: str,
+    pace: Pace | None = None,
 ) -> Lease:
     """A body that cannot be read gives a lease without URL, for the caller to bury."""
     try:
         priority, host, request = open_record(record)
+        if depth and int(depth) < request.depth:  # a shorter way was found since
+            request = msgspec.structs.replace(request, depth=int(depth))
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         words = [*record.split(b" ", 2), b"?", b"?"]
         priority, host, request = 0, words[1].decode("utf-8", "replace"), Request(url="")

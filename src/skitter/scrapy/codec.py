@@ -61,7 +61,7 @@ class Codec:
 
     def unpack(self, stored: Request) -> ScrapyRequest:
         """Raises UsageError if this spider has no such callback, or no such class."""
-        return self._make(
+        request = self._make(
             stored.meta,
             url=stored.url,
             method=stored.method,
@@ -70,6 +70,9 @@ class Codec:
             callback=stored.handler,
             priority=stored.priority,
         )
+        if _depth(request.meta) > stored.depth:  # a shorter way was found since
+            request.meta["depth"] = stored.depth
+        return request
 
     def _make(self, rest: dict[str, Any], **about: Any) -> ScrapyRequest:
         made = self._class(rest["class"], _is_request) if "class" in rest else ScrapyRequest

@@ -12,7 +12,7 @@ from skitter.scrapy.exchange import Batch, Entry, Link, Loose, Pushes, Rejected,
 from skitter.scrapy.feed import done_with
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from skitter.frontier.items import Aside
     from skitter.scrapy.node import Node
@@ -54,13 +54,19 @@ class HandIn:
             return
         epoch = self.node.frontier.epoch
         answers = await self.node.frontier.add_offers([one.offer for one in links], links=True)
-        if epoch == self.node.frontier.epoch:
-            self.node.exchange.memory.add(links, epoch=epoch)
+        self._remember(links, epoch)
         if refused := sum(said is Added.CLOSED for said in answers):
             self.node.say(
                 "warning",
                 f"{refused} requests were refused: the job takes nothing new (skitter resume)",
             )
+
+    def _remember(self, links: Iterable[Link], epoch: Hashable) -> None:
+        """Not in a job that keeps depths: there every page brings all its links, for each of them
+        may turn out to be less deep by it."""
+        frontier = self.node.frontier
+        if epoch == frontier.epoch and not frontier.keeps_depths:
+            self.node.exchange.memory.add(links, epoch=epoch)
 
     async def _reject(self, refused: Sequence[Rejected]) -> None:
         if refused:
@@ -140,8 +146,7 @@ class HandIn:
         epoch = frontier.epoch
         answers = await frontier.complete_sealed(sealed, items_to=items_to)
         done = [one for one, said in zip(entries, answers, strict=True) if said is Ended.DONE]
-        if epoch == frontier.epoch:
-            self.node.exchange.memory.add((link for one in done for link in one.links), epoch=epoch)
+        self._remember((link for one in done for link in one.links), epoch)
         self.pages += len(done)
         if late := len(entries) - len(done):
             self.node.say("warning", f"{late} pages came too late, somebody else has them")

@@ -61,18 +61,19 @@ class Scope:
             for pattern in getattr(self, option):
                 compile_pattern(pattern, option=option)
 
-    def fence(self, seeds: Iterable[str] = (), *, max_depth: int | None = None) -> Fence:
-        return Fence(self, seeds, max_depth=max_depth)
+    def fence(self, seeds: Iterable[str] = (), *, seeds_only: bool = False) -> Fence:
+        return Fence(self, seeds, seeds_only=seeds_only)
 
 
 class Fence:
-    """A scope around its seeds."""
+    """A scope around its seeds. How deep a link is, only the frontier knows for certain: it may
+    have met it by a shorter way. A crawl of the seeds alone needs none of that."""
 
     REMEMBERED = 10_000  # origins; links of a crawl go to few hosts again and again
 
-    def __init__(self, scope: Scope, seeds: Iterable[str], *, max_depth: int | None = None) -> None:
+    def __init__(self, scope: Scope, seeds: Iterable[str], *, seeds_only: bool = False) -> None:
         self._scope = scope
-        self._max_depth = max_depth
+        self._seeds_only = seeds_only
         if scope.hosts is None:
             self._sites = frozenset(_site(identify(seed).host) for seed in seeds)
         else:
@@ -83,8 +84,8 @@ class Fence:
 
     def allows(self, url: str, *, depth: int = 0, parent: str | None = None) -> Verdict:
         """Whether a link may be followed, or why not. `parent` is the page it is on."""
-        if self._max_depth is not None and depth > self._max_depth:
-            return Refused(f"depth {depth} is beyond max_depth {self._max_depth}")
+        if self._seeds_only and depth > 0:
+            return Refused("max_depth is 0: no link is followed")
         host = self._host(url)
         if isinstance(host, Refused):
             return host

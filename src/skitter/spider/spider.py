@@ -171,7 +171,7 @@ class Spider:
     def fence(self) -> Fence:
         """The scope around the seeds. Do not change the spider after the first look at it."""
         seeds = [seed.url for seed in self.known_seeds]
-        return self.scope.fence(seeds, max_depth=self.limits.max_depth)
+        return self.scope.fence(seeds, seeds_only=self.limits.max_depth == 0)
 
     async def seeds(self) -> AsyncIterator[Request]:
         """Where the crawl begins, as it is generated. Raises BadURL."""

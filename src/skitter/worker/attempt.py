@@ -130,10 +130,12 @@ class Attempts:
         return None
 
     async def _handle(self, lease: Lease, page: Page) -> Ending:
-        outcome = await run_handler(self.spider, page, known=self.memory.urls, limits=self.limits())
-        links = self._without_disallowed(outcome.requests)
+        outcome = await run_handler(
+            self.spider, page, known=self.memory.settled, limits=self.limits()
+        )
+        links, again = self.memory.part(self._without_disallowed(outcome.requests))
         return Ending(
-            done=Completion(lease=lease, items=outcome.items, links=links),
+            done=Completion(lease=lease, items=outcome.items, links=links, again=again),
             aside=tuple(
                 Aside(url=page.url, field=one.field, reason=one.reason, item=one.item)
                 for one in outcome.rejected

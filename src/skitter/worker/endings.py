@@ -14,7 +14,7 @@ from skitter.frontier.wire import NOT_PLAIN, Sealed, seal
 from skitter.model import Completion, Ended, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.items import Aside
@@ -28,6 +28,17 @@ BATCH_BYTES = 8 * 2**20
 LINGER_S = 0.005
 LONGEST_PAUSE_S = 5.0
 MOST_UNDECLARED = 100  # names of fields may be data
+UNKNOWN = 2**31  # deeper than anything
+
+
+@dataclass(frozen=True, slots=True)
+class _Nearest:
+    """URLs that are one link from a seed, or none. There is no shorter way to them by a link."""
+
+    urls: Mapping[str, int]
+
+    def __contains__(self, url: object) -> bool:
+        return isinstance(url, str) and self.urls.get(url, UNKNOWN) <= 1
 
 
 @dataclass(slots=True)
@@ -36,20 +47,41 @@ class LinkMemory:
 
     When it is full, the older half is forgotten; in another epoch, all. A link that is forgotten
     is offered again, and the frontier knows it. One that is remembered and not there is lost.
+
+    In a job that keeps depths, a page may turn out to be less deep after it is done, and its links
+    with it: so they are kept, although the frontier has them.
     """
 
     epoch: Callable[[], Hashable] = lambda: None  # the frontier's
+    keeps_depths: Callable[[], bool] = lambda: False
     size: int = 100_000
-    _urls: dict[str, None] = field(default_factory=dict)  # of plain GETs, oldest first
+    #: Plain GETs, oldest first -> the least depth at which they were handed in.
+    _urls: dict[str, int] = field(default_factory=dict)
     _epoch: Hashable = None
 
     @property
-    def urls(self) -> dict[str, None]:
+    def urls(self) -> dict[str, int]:
         """Those that the frontier has for certain."""
         if self._epoch != (now := self.epoch()):
             self._epoch = now
             self._urls.clear()
         return self._urls
+
+    @property
+    def settled(self) -> Container[str]:
+        """Those of them that no page can make less deep."""
+        return _Nearest(self.urls) if self.keeps_depths() else self.urls
+
+    def part(self, links: list[Request]) -> tuple[list[Request], list[Request]]:
+        """Those that have to be offered, and those that the frontier has, as deep or less."""
+        if not self.keeps_depths():
+            return links, []
+        urls = self.urls
+        parts: tuple[list[Request], list[Request]] = [], []
+        for one in links:
+            is_known = one.is_plain and urls.get(one.url, UNKNOWN) <= one.depth
+            parts[is_known].append(one)
+        return parts
 
     def add(self, links: Iterable[Request], *, epoch: Hashable = None) -> None:
         """Remember what was handed in, and answered, in that epoch."""
@@ -57,8 +89,8 @@ class LinkMemory:
         if epoch != self._epoch:
             return
         for one in links:
-            if one.is_plain:
-                urls[one.url] = None
+            if one.is_plain and one.depth < urls.get(one.url, UNKNOWN):
+                urls[one.url] = one.depth
         if len(urls) > self.size:
             for url in list(islice(urls, len(urls) // 2)):
                 del urls[url]

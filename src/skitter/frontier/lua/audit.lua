@@ -9,11 +9,14 @@ KEYS   task     hash   fingerprint -> record
        holder   hash   fingerprint -> token
        dead     zset   fingerprint -> ms
        trouble  hash   fingerprint -> msgpack
+       depths   hash   fingerprint -> links from a seed
+       outlinks hash   fingerprint -> where the page leads
+       edge     zset   fingerprint -> depth
 EACH   fp       text
        found    text   the host in whose queue it was met, or empty
 REPLY  per fingerprint a list, empty where it is not: record, score in its host's queue, score in
        the queue it was met in if that is another, delayed ms, lease ms, token, dead ms, trouble,
-       seen (1 or 0)
+       seen (1 or 0), depth, has outlinks (1 or 0), score on the edge
 COST   O(fingerprints * log N)
 ]]
 --@include limits seen_exact seen_bloom record
@@ -33,6 +36,9 @@ local function facts_of(fp, found)
     redis.call('ZSCORE', dead, fp) or '',
     redis.call('HGET', trouble, fp) or '',
     has_seen(fp) and 1 or 0,
+    redis.call('HGET', depths, fp) or '',
+    redis.call('HEXISTS', outlinks, fp),
+    redis.call('ZSCORE', edge, fp) or '',
   }
 end
 

@@ -11,12 +11,14 @@ ARGV   leases   int    how many groups of EACH follow
 EACH   fp       text
        token    text
        brings   text   `links items block_ms`: how many of the links and of the items are its own,
-                       and how long a rest its host shall have; empty: nothing of all that
+                       and how long a rest its host shall have; empty: nothing of all that. With
+                       ` depth reach` behind it, its outlinks come before its items: depth.lua
 REPLY  a code per lease: DONE, or LOST without any effect
 COST   O(leases + links + items), each log N
 ]]
 --@include once accept claims block commit
 local LINK = 5
+local BRINGS = '^(%d+) (%d+) (%d+) ?(%d*) ?(%d*)$'
 local answer = answered()
 if answer then return answer end
 
@@ -27,8 +29,8 @@ if limits.state == 'cancel' then limits.open = true end
 local function brought_by(claim)
   local brings = ARGV[claim.at + 2]
   if brings == '' then return 0, 0, 0 end
-  local links, items, block_ms = string.match(brings, '^(%d+) (%d+) (%d+)$')
-  return tonumber(links), tonumber(items), tonumber(block_ms)
+  local links, items, block_ms, depth, reach = string.match(brings, BRINGS)
+  return tonumber(links), tonumber(items), tonumber(block_ms), tonumber(depth), tonumber(reach)
 end
 
 local claims = read_claims(leases)
@@ -38,8 +40,9 @@ local codes, finished = {}, {}
 local link_at = EACH.start + leases * EACH.stride
 local item_at = link_at + LINK * links
 for i, claim in ipairs(claims) do
-  local more_links, more_items, block_ms = brought_by(claim)
-  local next_link, next_item = link_at + LINK * more_links, item_at + more_items
+  local more_links, more_items, block_ms, depth, reach = brought_by(claim)
+  local packed_at, first_item = item_at, item_at + (depth and 1 or 0)
+  local next_link, next_item = link_at + LINK * more_links, first_item + more_items
   codes[i] = claim.record and DONE or LOST
   if claim.record then
     finished[#finished + 1] = claim.fp
@@ -47,11 +50,12 @@ for i, claim in ipairs(claims) do
     known.pages = known.pages + 1
     block(claim.host, block_ms)
     for at = link_at, next_link - 1, LINK do accept(at, true) end
-    for at = item_at, next_item - 1 do
+    if depth then keep_outlinks(claim.fp, ARGV[packed_at], depth, reach) end
+    for at = first_item, next_item - 1 do
       if list ~= '' then
         redis.call('RPUSH', list, ARGV[at])
       else
-        redis.call('XADD', items, '*', 'fp', claim.fp, 'n', at - item_at, 'item', ARGV[at])
+        redis.call('XADD', items, '*', 'fp', claim.fp, 'n', at - first_item, 'item', ARGV[at])
       end
     end
   end

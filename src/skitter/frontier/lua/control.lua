@@ -27,6 +27,7 @@ for at = EACH.start, #ARGV, EACH.stride do
     redis.call('HSETNX', control, 'born', ARGV[at + 1]) -- once in a job's life
   else
     redis.call('HSET', control, ARGV[at], ARGV[at + 1])
+    if ARGV[at] == 'max_depth' then redis.call('HSET', control, 'depths', 1) end -- for good
   end
 end
 if limit_is_new and redis.call('HEXISTS', control, 'shards') == 1 then

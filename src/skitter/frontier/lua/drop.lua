@@ -4,6 +4,7 @@ they are forgotten as if they had never been added.
 
 FLAGS  allow-oom
 KEYS   task     hash   fingerprint -> record
+       depths   hash   fingerprint -> links from a seed
 ARGV   forget   int    1: not seen any more
 EACH   fp       text
 REPLY  how many were removed
@@ -18,6 +19,7 @@ bulk('HDEL', task, fps)
 for _, fp in ipairs(fps) do
   local forgotten = forget == 1 and not limits.blocks and forget_exact(fp)
   count(forgotten and 'seen' or 'dropped', forgotten and -1 or 1)
+  if forgotten then redis.call('HDEL', depths, fp) end
 end
 -- Workers remember which links they have added lately; they must not remember these.
 if forget == 1 and #fps > 0 then redis.call('HINCRBY', control, 'born', 1) end

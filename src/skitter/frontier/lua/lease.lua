@@ -12,10 +12,11 @@ ARGV   limit    int    how many at the most
        token    text   proof of the lease; the second in which it was taken is added to it
 REPLY  state, ms until something may change (-1: nothing will), token, short (1: this shard's share
        of max_pages was all that held more back), born (another number: what was known before is
-       not), pace (see there), then per request: fingerprint, record, trouble or empty
+       not), pace (see there), pages to be opened again (-1: the job keeps no depths), then per
+       request: fingerprint, record, trouble or empty and, if depths are kept, its own
 COST   O(limit * log N), whatever the number of hosts and URLs
 ]]
---@include once handing_out steady reap wake take sift commit budget pace
+--@include once handing_out steady reap wake take sift commit budget pace depth
 local proof = token .. string.format('.%d', wall_ms / 1000)
 
 local function hand_out(fps)
@@ -61,13 +62,18 @@ end
 
 local short = handing_out and limits.shared and #fps < limit and pages_left() <= 0
   and redis.call('ZCARD', due) > 0
+local to_reopen = handing_out and count_to_reopen() or 0
 records = records or bulk_read('HMGET', task, fps)
 local reply = {
   limits.state, next_change(handing_out), proof, short and 1 or 0, limits.born or '', pace(records),
+  limits.depths and to_reopen or -1,
 }
 local troubles = redis.call('EXISTS', trouble) == 1 and bulk_read('HMGET', trouble, fps) or {}
+local found = limits.depths and bulk_read('HMGET', depths, fps)
+local width = found and 4 or 3
 for i, fp in ipairs(fps) do
-  local at = 3 * i + 3
+  local at = 7 + width * (i - 1)
   reply[at + 1], reply[at + 2], reply[at + 3] = fp, records[i] or '', troubles[i] or ''
+  if found then reply[at + 4] = found[i] or '' end
 end
 return reply

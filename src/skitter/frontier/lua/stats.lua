@@ -11,10 +11,10 @@ KEYS   stats    hash   counters
        hosts    hash
        items    stream
 REPLY  state, then names and values: max_pages (0: no limit), delayed, leased, dead, hosts, bodies,
-       holders, items and every counter
+       holders, items, reopened (pages whose links are to be offered again) and every counter
 COST   O(1)
 ]]
---@include limits counters
+--@include limits counters depth
 local reply = {
   limits.state,
   'max_pages', limits.max_pages < math.huge and limits.max_pages or 0,
@@ -25,6 +25,7 @@ local reply = {
   'bodies', redis.call('HLEN', task),
   'holders', redis.call('HLEN', holder),
   'items', redis.call('XLEN', items),
+  'reopened', count_to_reopen(),
 }
 for _, value in ipairs(redis.call('HGETALL', stats)) do reply[#reply + 1] = value end
 return reply

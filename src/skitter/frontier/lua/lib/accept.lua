@@ -5,7 +5,7 @@ arguments come its fingerprint, host, priority, depth and record.
 
 KEYS   task     hash   fingerprint -> record
 ]]
---@include enqueue record seen_exact seen_bloom
+--@include depth enqueue record seen_exact seen_bloom
 local admit = limits.blocks and admit_bloom or admit_exact
 local has_seen = limits.blocks and in_bloom or in_exact
 local records = {}
@@ -19,12 +19,17 @@ local function number(text)
 end
 
 local function accept(at, has_room)
-  local fp = ARGV[at]
+  local fp, depth = ARGV[at], number(ARGV[at + 3])
   if not limits.open then count('refused', 1) return CLOSED end
-  if number(ARGV[at + 3]) > limits.max_depth then count('refused', 1) return DEEP end
+  if depth > limits.max_depth then count('refused', 1) return DEEP end
   if not has_room and not has_seen(fp) then return FULL end
-  if not has_room or not admit(fp) then count('duplicates', 1) return SEEN end
+  if not has_room or not admit(fp) then
+    count('duplicates', 1)
+    if limits.depths then find_again(fp, depth) end
+    return SEEN
+  end
   count('seen', 1)
+  if limits.depths then note_depth(fp, depth) end
   local length = #records
   records[length + 1], records[length + 2] = fp, ARGV[at + 4]
   enqueue(fp, ARGV[at + 1], number(ARGV[at + 2]))

@@ -12,12 +12,13 @@ local LIMITS = {
 
 local function read_limits()
   local values = redis.call('HMGET', control, 'state', 'bloom_blocks', 'bloom_hashes', 'lifo',
-    'shards', 'born', 'clock', 'shift', unpack(LIMITS))
+    'shards', 'born', 'clock', 'shift', 'depths', unpack(LIMITS))
   if not values[1] or values[1] == 'purge' then error({ err = 'GONE ' .. control }) end
   local limits = { state = values[1], blocks = tonumber(values[2]), hashes = tonumber(values[3]) }
   limits.lifo, limits.shared, limits.born = values[4] == '1', values[5] and true, values[6]
   limits.clock, limits.shift = tonumber(values[7]), tonumber(values[8]) or 0 -- steady.lua
-  for i, name in ipairs(LIMITS) do limits[name] = tonumber(values[i + 8]) or math.huge end
+  limits.depths = values[9] and true -- it has, or once had, a max_depth: depth.lua
+  for i, name in ipairs(LIMITS) do limits[name] = tonumber(values[i + 9]) or math.huge end
   for _, name in ipairs({ 'max_pending', 'max_items' }) do
     limits[name] = math.ceil(limits[name] / (tonumber(values[5]) or 1))
   end

@@ -1,0 +1,21 @@
+--[[
+reopened: the links of pages were offered again. A page to which a still shorter way was found
+meanwhile stays on the edge.
+
+FLAGS  allow-oom
+KEYS   reopening string another client may go on
+EACH   fp       text
+       depth    text   as reopen.lua answered
+       rest     text   the score at which it waits for a higher limit; empty: all its links went in
+REPLY  how many pages there were
+COST   O(pages * log N)
+]]
+--@include depth
+for at = EACH.start, #ARGV, EACH.stride do
+  local fp, depth, rest = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  if (redis.call('HGET', depths, fp) or '0') == depth then
+    if rest == '' then redis.call('ZREM', edge, fp) else redis.call('ZADD', edge, rest, fp) end
+  end
+end
+redis.call('DEL', reopening)
+return (#ARGV - EACH.start + 1) / EACH.stride
