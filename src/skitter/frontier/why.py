@@ -190,7 +190,7 @@ def _standing(facts: RequestFacts, now_s: float) -> list[str]:
         why_again = f" after: {error}" if error else ""
         return [f"it is tried again {_when(facts.delayed_until, now_s)}{why_again}"]
     if facts.leased_until is not None:
-        holder = facts.token.rpartition(".")[0]
+        holder = facts.token.rsplit(".", 2)[0]  # name, number of the call, second
         return [f"worker {holder} has it; the lease ends {_when(facts.leased_until, now_s)}"]
     if facts.dead_since is not None:
         day = datetime.fromtimestamp(facts.dead_since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
