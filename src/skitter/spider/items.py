@@ -27,9 +27,10 @@ Item = dict[str, Any]
 ASIDE_BYTES: Final = 16 * 1024
 ASIDE_FIELDS: Final = 100
 ASIDE_FIELD_CHARS: Final = 500
-READERS_NEED: Final = 200
+DEEPEST: Final = 100
 
 _KEPT: Final = (bytes, bytearray, datetime)
+_NESTING: Final = (dict, list, tuple)
 _encode = msgspec.msgpack.Encoder().encode
 _PATH: Final = re.compile(r"at `\$\.([^.`\[]+)")
 _MISSING: Final = re.compile(r"missing required field `([^`]+)`")
@@ -153,9 +154,11 @@ def _fit_pydantic(item: Item, declared: Any) -> Item | Rejected:
 def storable(item: Item) -> tuple[Item | Rejected, int]:
     """The item and its size, if the frontier can carry it and the loader read it."""
     try:
-        size_bytes = len(_encode(_nested(item)))
-    except NOT_PLAIN as error:  # half of an emoji, a number over 64 bits, lists in lists in lists
+        size_bytes = len(_encode(item))
+    except NOT_PLAIN as error:  # half of an emoji, a number over 64 bits
         return Rejected(item, _first(item, _is_not_plain), str(error)), 0
+    if _is_deep(item):
+        return Rejected(item, _first(item, _is_deep), f"it is nested over {DEEPEST} deep"), 0
     if size_bytes > MAX_ITEM_BYTES:
         culprit = max(item, key=lambda name: len(_encode(item[name])))
         reason = f"the item is {size_bytes:,} bytes, the limit is {MAX_ITEM_BYTES:,}"
@@ -186,10 +189,7 @@ def _kept(value: Any) -> Any:
 
 
 def _is_short(value: Any) -> bool:
-    try:
-        return len(_encode(_nested(value))) <= ASIDE_BYTES
-    except NOT_PLAIN:
-        return False
+    return not _is_not_plain(value) and len(_encode(value)) <= ASIDE_BYTES
 
 
 def _spelled(text: str) -> str:
@@ -202,18 +202,26 @@ def _first(item: Item, is_bad: Callable[[Any], bool]) -> str:
 
 def _is_not_plain(value: Any) -> bool:
     try:
-        _encode(_nested(value))
+        _encode(value)
     except NOT_PLAIN:
         return True
-    return False
+    return _is_deep(value)
 
 
-def _nested(value: Any) -> Any:
-    """Inside as many lists as readers may need of Python's stack: what can be encoded there, can
-    be decoded by everybody. A page of JSON that is nested 900 deep would end the loader."""
-    for _ in range(READERS_NEED):
-        value = (value,)
-    return value
+def _is_deep(value: Any) -> bool:
+    """Lists in lists, so many that a reader with less of Python's stack left could not decode
+    them: a page of JSON that is nested 900 deep would end the loader."""
+    level = [value] if isinstance(value, _NESTING) else []
+    for _ in range(DEEPEST):
+        level = [
+            one
+            for outer in level
+            for one in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(one, _NESTING)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _why_no_data(value: Any, error: TypeError) -> str:
