@@ -52,9 +52,7 @@ MaxPage = Annotated[
 ]
 MaxMemory = Annotated[
     int,
-    typer.Option(
-        "--max-memory", min=100, help="Replace a worker that uses more than this many MB."
-    ),
+    typer.Option("--max-memory", min=50, help="Replace a worker that uses more than this many MB."),
 ]
 Workers = Annotated[
     str,

@@ -55,6 +55,8 @@ _MIXED: Final = (_BLOCKS | _FORMATTING | _ROOTS) - {"a"} | _names(
     "br embed hr img meta ruby span sub sup var foreignobject desc mi mo mn ms mtext annotation-xml"
 )
 _STRANGE: Final = _names("plaintext frameset")
+#: Most elements of a page begin and end around a few words; they are read as one token.
+_LEAVES: Final = "a|b|code|dd|dt|em|h[1-6]|i|label|li|option|p|span|strong|td|th|tt"
 _RAW: Final = "script|style|textarea|title|xmp|iframe|noembed|noframes"
 _SPACE: Final = r"[ \t\n\f\r]"
 _NAME_ENDS: Final = r"(?=[ \t\n\f\r/>])"
@@ -68,8 +70,9 @@ _ATTRIBUTES: Final = rf"""
 #: Everything is possessive or runs to the end of the text: no character is read twice.
 _TOKEN: Final = re.compile(
     rf"""<(?:
-      ((?i:{_RAW})){_NAME_ENDS} {_ATTRIBUTES} >
-      ( [^<]*+ (?: <(?! /(?i:\1){_NAME_ENDS} ) [^<]*+ )*+ ) (?: </ [^>]*+ >? )?+
+      (?P<leaf>{_LEAVES}){_NAME_ENDS} (?P<given>{_ATTRIBUTES}) > [^<]*+ </(?P=leaf)>
+    | (?P<raw>(?i:{_RAW})){_NAME_ENDS} {_ATTRIBUTES} >
+      (?P<inside> [^<]*+ (?: <(?! /(?i:(?P=raw)){_NAME_ENDS} ) [^<]*+ )*+ ) (?: </ [^>]*+ >? )?+
     | (/?)([a-zA-Z][^ \t\n\f\r/>]*+) ({_ATTRIBUTES}) >?
     | !--(?: -?> | [^-]*+ (?: -(?! -!?> ) [^-]*+ )*+ (?: --!?> )?+ )
     | [!?/] [^>]*+ >?
@@ -102,8 +105,21 @@ class _Count:
         self.dangling = 0  # formatting that was never closed, and is opened again in what follows
         self.elements = self.roots = self.foreign = 0
 
-    def take(self, raw: str | None, inside: str, slash: str, name: str | None, rest: str) -> bool:
+    def take(  # noqa: PLR0913 - the groups of a token
+        self,
+        leaf: str | None,
+        given: str,
+        raw: str | None,
+        inside: str,
+        slash: str,
+        name: str | None,
+        rest: str,
+    ) -> bool:
         """One token. False: it is not plain."""
+        if leaf:
+            self.elements += 1 + self.formatting + self.dangling
+            is_mixed = self.foreign and leaf in _MIXED
+            return not is_mixed and not _has_many(given) and self.elements <= MOST_ELEMENTS
         if raw:
             return self._take_raw(inside)
         if not name:

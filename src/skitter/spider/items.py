@@ -30,7 +30,7 @@ ASIDE_FIELD_CHARS: Final = 500
 DEEPEST: Final = 100
 
 _KEPT: Final = (bytes, bytearray, datetime)
-_NESTING: Final = (dict, list, tuple)
+_NESTING: Final = frozenset({dict, list, tuple})
 _encode = msgspec.msgpack.Encoder().encode
 _PATH: Final = re.compile(r"at `\$\.([^.`\[]+)")
 _MISSING: Final = re.compile(r"missing required field `([^`]+)`")
@@ -211,13 +211,13 @@ def _is_not_plain(value: Any) -> bool:
 def _is_deep(value: Any) -> bool:
     """Lists in lists, so many that a reader with less of Python's stack left could not decode
     them: a page of JSON that is nested 900 deep would end the loader."""
-    level = [value] if isinstance(value, _NESTING) else []
+    level = [value] if type(value) in _NESTING else []
     for _ in range(DEEPEST):
         level = [
             one
             for outer in level
             for one in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(one, _NESTING)
+            if type(one) in _NESTING  # `to_plain` made them, so there are no subclasses
         ]
         if not level:
             return False
