@@ -83,8 +83,8 @@ async def test_looking_claims_nothing_and_a_purged_job_has_no_place(frontier):
 @pytest.mark.parametrize(
     ("dsn", "place"),
     [
-        ("postgresql://me:pw@db:5432/items?sslmode=require", "postgresql://db:5432/items"),
-        ("postgres://db:5432/items?password=pw", "postgresql://db:5432/items"),
+        ("postgresql://me:pw@db:5432/items?sslmode=require", "postgresql://db/items"),
+        ("postgres://db/items?password=pw", "postgresql://db/items"),
         ("sqlite:////x/a.db", "/x/a.db"),
         ("/x/a.csv", "/x/a.csv"),
     ],

@@ -59,7 +59,7 @@ def place_of(dsn: str) -> str:
     if is_local(dsn):
         return str(Path(dsn.removeprefix("sqlite:///")).absolute())
     rest = redact(dsn).partition("://")[2].removeprefix(f"{MASK}@")
-    return f"postgresql://{rest.partition('?')[0]}"
+    return f"postgresql://{rest.partition('?')[0]}".replace(":5432/", "/")
 
 
 def is_local(dsn: str) -> bool:
