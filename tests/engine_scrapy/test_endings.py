@@ -7,6 +7,9 @@ import json
 import pytest
 
 from skitter.frontier.items import read_aside
+from skitter.model import Request as FrontierRequest
+from skitter.model import State
+from skitter.scrapy.identities import identities
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -115,3 +118,27 @@ def test_a_page_that_kills_its_process_is_dead_in_the_end_and_takes_nobody_along
     assert (url[-4:], reason) == ("?bad", "its worker vanished 3 times")
     assert len(cluster.items()) == 12
     cluster.assert_accounted_for()
+
+
+def test_scrapy_hears_of_duplicates_that_only_the_frontier_knows_and_large_requests_travel(
+    shop, make_cluster
+):
+    cluster = make_cluster(shop)
+    cluster.create_paused()
+
+    async def find_it_before(frontier):
+        url = f"{shop.url}?known"
+        await frontier.add([FrontierRequest(url=url, identity=identities(url)[1], slot="x")])
+
+    cluster.ask(find_it_before)
+    cluster.set_state(State.RUN)
+
+    node = cluster.run_odd("dropped", SCHEDULER_PERSIST=True)
+
+    assert node.finish() == "finished"
+    assert node.log.count(f"dropped: {shop.url}?known") == 1
+    assert f"dropped: {shop.url}?new" not in node.log
+    assert node.stat("dupefilter/filtered") == 1
+    assert {one["upc"]: one["large"] for one in cluster.items()} == {
+        shop.url: 0, f"{shop.url}?known": 0, f"{shop.url}?new": 1_000_000
+    }  # fmt: skip

@@ -83,7 +83,12 @@ class Raw:
         links = [link for _, _, ls, _ in full for link in ls]
         items = [(item,) for *_, its in full for item in its]
         return await self.call(
-            "complete", [*heads, *links, *items], leases=len(full), links=len(links), list=into
+            "complete",
+            [*heads, *links, *items],
+            leases=len(full),
+            links=len(links),
+            list=into,
+            tell=0,
         )
 
     async def extend(self, *claims, ttl_ms=60_000):

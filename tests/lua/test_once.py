@@ -23,7 +23,7 @@ CALLS: Any = {
             (b"i",),
             (b"j",),
         ],
-        {"leases": 2, "links": 1, "list": ""},
+        {"leases": 2, "links": 1, "list": "", "tell": 1},
     ),
     "retry": lambda t: ([("1", t, 500, 0, "error"), ("2", "nonsense", 0, 0, "")], {}),
     "bury": lambda t: ([("1", t, 0, "reason"), ("2", "nonsense", 0, "")], {}),

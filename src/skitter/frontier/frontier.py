@@ -40,7 +40,7 @@ from skitter.settings import check_number
 from skitter.urls import shard_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from skitter.frontier.pace import Departure
     from skitter.frontier.shard import Shard
@@ -204,8 +204,15 @@ class Frontier:
         sealed = [seal(completion, self.layout, raw=raw) for completion in completions]
         return await self.complete_sealed(sealed, items_to=items_to)
 
-    async def complete_sealed(self, sealed: Sequence[Sealed], *, items_to: str = "") -> list[Ended]:
-        """The second half of `complete`, for those who check what they found one by one."""
+    async def complete_sealed(
+        self,
+        sealed: Sequence[Sealed],
+        *,
+        items_to: str = "",
+        on_known: Callable[[Offer], object] | None = None,
+    ) -> list[Ended]:
+        """The second half of `complete`, for those who check what they found one by one. `on_known`
+        hears of links that are duplicates; not of those that went ahead."""
         codes = await self._send_ahead(sealed)
         if self.keeps_depths:
             sealed = [
@@ -223,8 +230,13 @@ class Frontier:
                 leases=len(group),
                 links=sum(len(one.links) for one in group),
                 list=items_to,
+                tell=int(on_known is not None),
             )
-            return [_ENDED[code] for code in codes]
+            if on_known is not None:
+                links = [link for one in group for link in one.links]
+                for number in codes[len(group) :]:
+                    on_known(links[number])
+            return [_ENDED[code] for code in codes[: len(group)]]
 
         return await scatter(
             [one.shard for one in sealed],

@@ -68,22 +68,22 @@ class Offer(msgspec.Struct, frozen=True):
         return self.arguments[4].split(b" ", 2)[2]
 
 
-def offer(request: Request, layout: Layout) -> Offer:
+def offer(request: Request, layout: Layout, *, limit_bytes: int = MAX_RECORD_BYTES) -> Offer:
     """Raises BadURL, BadOption or TooBig, naming the value."""
     priority = check_priority(request.priority)
     _check_fields(request)
     url, fp, host = place_of(request, layout)
     body = _encode_request(request, url)
-    check_record(body, request)
+    check_record(body, request, limit_bytes=limit_bytes)
     record = b"%d %b %b" % (priority, host.encode(), body)
     return Offer(shard_of(host, layout.shards), (fp, host, priority, request.depth, record))
 
 
-def check_record(body: bytes, request: Request) -> bytes:
+def check_record(body: bytes, request: Request, *, limit_bytes: int = MAX_RECORD_BYTES) -> bytes:
     """As it came, or TooBig."""
-    if len(body) > MAX_RECORD_BYTES:
+    if len(body) > limit_bytes:
         raise TooBig(
-            f"the request for {request.url}", size_bytes=len(body), limit_bytes=MAX_RECORD_BYTES
+            f"the request for {request.url}", size_bytes=len(body), limit_bytes=limit_bytes
         )
     return body
 

@@ -22,8 +22,9 @@ from skitter.frontier.control import set_adopted
 from skitter.frontier.feed import reject
 from skitter.frontier.jobs import create_job
 from skitter.frontier.scripts import Code
+from skitter.frontier.wire import offer
 from skitter.model import Added, Request
-from skitter.scrapy.codec import clamp, spell_slot
+from skitter.scrapy.codec import MAX_REQUEST_BYTES, clamp, spell_slot
 from skitter.scrapy.message import checked
 from skitter.scrapy.pickled import read_pickle
 from skitter.scrapy.plain import pack
@@ -201,7 +202,7 @@ async def _adopt_entries(
         try:
             known = read_entry(data)
             request = read_request(known, priority, unique=f"{adoption.requests_key}/{number}")
-            offers.append(frontier.offer(request))
+            offers.append(offer(request, frontier.layout, limit_bytes=MAX_REQUEST_BYTES))
         except Exception as error:  # what scrapy-redis wrote may be anything
             reason = _reason(error)
             refused.append((_letter(known, data, number), reason))

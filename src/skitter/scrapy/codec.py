@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
 
+#: Forms and API calls of spiders are larger than links that pages bring.
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
 #: Fields of a Scrapy request that the frontier's request has too, or that are written by hand.
 _OURS = frozenset(
     {"url", "callback", "errback", "method", "headers", "body", "priority", "dont_filter"}

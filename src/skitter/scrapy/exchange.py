@@ -26,6 +26,7 @@ class Link:
 
     key: bytes  # Scrapy's fingerprint; empty: dont_filter
     offer: Offer
+    request: ScrapyRequest  # for those who hear that it is a duplicate
 
 
 @dataclass(slots=True, eq=False)

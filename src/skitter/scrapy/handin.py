@@ -55,6 +55,7 @@ class HandIn:
         epoch = self.node.frontier.epoch
         answers = await self.node.frontier.add_offers([one.offer for one in links], links=True)
         self._remember(links, epoch)
+        self._drop([one for one, said in zip(links, answers, strict=True) if said is Added.SEEN])
         if refused := sum(said is Added.CLOSED for said in answers):
             self.node.say(
                 "warning",
@@ -67,6 +68,11 @@ class HandIn:
         frontier = self.node.frontier
         if epoch == frontier.epoch and not frontier.keeps_depths:
             self.node.exchange.memory.add(links, epoch=epoch)
+
+    def _drop(self, known: list[Link]) -> None:
+        """Tell the engine of duplicates; of what may be sent again, nobody says so."""
+        if dropped := [link for link in known if link.key]:
+            self.node.engine.call(self.node.on_dropped, dropped)
 
     async def _reject(self, refused: Sequence[Rejected]) -> None:
         if refused:
@@ -144,7 +150,12 @@ class HandIn:
             for one in entries
         ]
         epoch = frontier.epoch
-        answers = await frontier.complete_sealed(sealed, items_to=items_to)
+        links = {id(link.offer): link for one in entries for link in one.links}
+        known: list[Link] = []
+        answers = await frontier.complete_sealed(
+            sealed, items_to=items_to, on_known=lambda offer: known.append(links[id(offer)])
+        )
+        self._drop(known)
         done = [one for one, said in zip(entries, answers, strict=True) if said is Ended.DONE]
         self._remember((link for one in done for link in one.links), epoch)
         self.pages += len(done)

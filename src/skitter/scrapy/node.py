@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
     from skitter.scrapy.engine import Engine
-    from skitter.scrapy.exchange import Exchange
+    from skitter.scrapy.exchange import Exchange, Link
     from skitter.scrapy.feed import FeedOptions
     from skitter.scrapy.options import NodeOptions
 
@@ -68,6 +68,7 @@ class Node:
         #: What the engine's thread does for us: read messages, send ahead; and its numbers.
         self.on_feed: Callable[[str, list[bytes]], None] = lambda name, messages: None
         self.on_tick: Callable[[], None] = lambda: None
+        self.on_dropped: Callable[[list[Link]], None] = lambda links: None
         self.statistics: Callable[[], Iterable[tuple[Any, ...]]] = list
         self.logbook = Logbook()
         self.watchdog = Watchdog(engine, options.stuck_s)

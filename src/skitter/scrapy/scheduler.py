@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 
 from skitter.errors import SkitterError, UsageError
 from skitter.frontier.wire import NOT_PLAIN, Offer, offer
-from skitter.scrapy.codec import Codec
+from skitter.scrapy.codec import MAX_REQUEST_BYTES, Codec
 from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.dupefilter import NoDupeFilter, make_dupefilter
 from skitter.scrapy.engine import Engine
@@ -96,6 +96,7 @@ class Scheduler:
             feed if isinstance(feed, FeedOptions) else None,
         )
         self.node.on_feed, self.node.on_tick = self._read_feed, self._send_ahead
+        self.node.on_dropped = self._note_dropped
         if isinstance(self.crawler.stats, RedisStatsCollector):
             self.node.statistics = self.crawler.stats.begin(spider.name)
         if not self.options.prefetch:
@@ -181,7 +182,7 @@ class Scheduler:
             self._stats("dupefilter/filtered")
             return False
         try:
-            link = Link(key, self._offer(request, key))
+            link = Link(key, self._offer(request, key), request)
         except (UsageError, *NOT_PLAIN) as error:
             self._reject(request, str(error))
             return True
@@ -198,7 +199,8 @@ class Scheduler:
     def _offer(self, request: Request, key: bytes) -> Offer:
         identity = (key or self.df.key_of(request)).hex()
         unique = "" if key else self._unique(request, identity)
-        return offer(self.codec.pack(request, identity, unique=unique), self.layout)
+        packed = self.codec.pack(request, identity, unique=unique)
+        return offer(packed, self.layout, limit_bytes=MAX_REQUEST_BYTES)
 
     def _unique(self, request: Request, identity: str) -> str:
         """What sets a request apart that is not to be filtered. The same if a batch of the feed
@@ -218,6 +220,15 @@ class Scheduler:
         logger.error("%s is a dead letter: %s", request, reason)
         self._stats("skitter/rejected")
         self._put(Rejected(f"{request.method} {request.url}", reason))
+
+    def _note_dropped(self, links: list[Link]) -> None:
+        """The frontier had these already: Scrapy says so of duplicates, sooner."""
+        for link in links:
+            self.df.log(link.request, self.spider)
+            self._stats("dupefilter/filtered")
+            self.crawler.signals.send_catch_log(
+                signals.request_dropped, request=link.request, spider=self.spider
+            )
 
     # --- requests that go -------------------------------------------------------------------------
 

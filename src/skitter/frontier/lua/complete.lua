@@ -8,12 +8,13 @@ ARGV   leases   int    how many groups of EACH follow
        links    int    how many links come then (fp, host, priority, depth, record); the rest are
                        items (bytes)
        list     text   key of a list that the items go to; empty: the stream
+       tell     int    1: tell which links were known
 EACH   fp       text
        token    text
        brings   text   `links items block_ms`: how many of the links and of the items are its own,
                        and how long a rest its host shall have; empty: nothing of all that. With
                        ` depth reach` behind it, its outlinks come before its items: depth.lua
-REPLY  a code per lease: DONE, or LOST without any effect
+REPLY  a code per lease: DONE, or LOST without any effect; then the numbers of links that were known
 COST   O(leases + links + items), each log N
 ]]
 --@include once accept claims block commit
@@ -36,8 +37,9 @@ end
 local claims = read_claims(leases)
 end_leases(claims)
 
-local codes, finished = {}, {}
-local link_at = EACH.start + leases * EACH.stride
+local codes, finished, known = {}, {}, {}
+local first_link = EACH.start + leases * EACH.stride
+local link_at = first_link
 local item_at = link_at + LINK * links
 for i, claim in ipairs(claims) do
   local more_links, more_items, block_ms, depth, reach = brought_by(claim)
@@ -46,10 +48,12 @@ for i, claim in ipairs(claims) do
   codes[i] = claim.record and DONE or LOST
   if claim.record then
     finished[#finished + 1] = claim.fp
-    local known = touch(claim.host)
-    known.pages = known.pages + 1
+    local at_host = touch(claim.host)
+    at_host.pages = at_host.pages + 1
     block(claim.host, block_ms)
-    for at = link_at, next_link - 1, LINK do accept(at, true) end
+    for at = link_at, next_link - 1, LINK do
+      if accept(at, true) == SEEN and tell == 1 then known[#known + 1] = (at - first_link) / LINK end
+    end
     if depth then keep_outlinks(claim.fp, ARGV[packed_at], depth, reach) end
     for at = first_item, next_item - 1 do
       if list ~= '' then
@@ -67,4 +71,5 @@ if redis.call('EXISTS', trouble) == 1 then bulk('HDEL', trouble, finished) end
 count('done', #finished)
 write_accepted()
 commit()
+for i, position in ipairs(known) do codes[leases + i] = position end
 return remember(codes)

