@@ -303,6 +303,8 @@ async def run_to_the_end(worker: Worker) -> None:
     fleet. That is true only of a worker that could not begin."""
     try:
         await worker.run()
+    except JobMissing:
+        raise  # the supervisor sees that for itself, and tells it
     except UsageError as error:
         if not worker.has_begun:
             raise

@@ -1,0 +1,267 @@
+"""Faults as operators meet them: each ends with exact rows, a clean audit and a plain sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from crawl.conftest import Machine
+from crawl.test_crawls import assert_complete, in_order
+from skitter.demo import SPIDER
+from skitter.demo.site import fetched_twice
+from skitter.valkey import stop
+
+pytestmark = pytest.mark.timeout(300)
+chaos = pytest.mark.chaos
+
+FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+SMALL_DISK = "12m"
+SLOW_S = 0.4  # with 4 pages at a time a crawl takes a dozen seconds: there is a middle to act in
+
+
+class Crawl:
+    """`skitter run`, and what it has said so far."""
+
+    def __init__(self, machine: Machine, *words: str, **environment: str) -> None:
+        self.errors = machine.folder / "stderr"
+        with self.errors.open("w") as file:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "skitter", "run", str(SPIDER), "--workers", "2", *words],
+                cwd=machine.folder,
+                env={**machine.environment, "COLUMNS": "80", **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                text=True,
+            )
+        machine.started.append(self.process)
+
+    @property
+    def said(self) -> str:
+        """Everything in one line: the terminal's width is not the point."""
+        return " ".join(self.errors.read_text().split())
+
+    def end(self, timeout_s: float = 120) -> int:
+        self.out, _ = self.process.communicate(timeout=timeout_s)
+        assert "Traceback" not in self.said
+        return self.process.returncode
+
+
+@pytest.fixture
+def machine(open_shop, make_machine) -> Machine:
+    made: Machine = make_machine(open_shop(latency_s=SLOW_S))
+    return made
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Callable[[Path], Path]]:
+    """Mounts a small disk of its own; a real one is never filled."""
+    mounted: list[Path] = []
+
+    def mount(place: Path) -> Path:
+        place.mkdir(mode=0o700)
+        words = ["mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK},mode=700", "tmpfs", str(place)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"cannot mount a small disk here, which takes root: {done.stderr.strip()}")
+        mounted.append(place)
+        return place
+
+    yield mount
+    for place in mounted:
+        subprocess.run(["umount", "--lazy", str(place)], check=False)
+
+
+def fill(place: Path) -> Path:
+    """Not a byte is free afterwards, until this file is removed."""
+    filler = place / "filler"
+    with filler.open("wb", buffering=0) as file:
+        for size in (2**16, 1):
+            try:
+                while file.write(b"x" * size):
+                    pass
+            except OSError:
+                continue
+    return filler
+
+
+def client_of(machine: Machine) -> redis.Redis:
+    return redis.Redis(unix_socket_path=str(machine.folder / ".skitter" / "valkey.sock"))
+
+
+def some_rows(machine: Machine, more_than: int = 5) -> Callable[[], bool]:
+    return lambda: len(machine.rows()) > more_than
+
+
+def test_down_ends_a_crawl_with_one_sentence_and_it_can_be_resumed(machine, until):
+    crawl = Crawl(machine, "-c", "2")
+    until(some_rows(machine))
+
+    assert stop(machine.folder / ".skitter")  # `skitter down`
+
+    assert crawl.end(timeout_s=40) == 3
+    assert crawl.said.count("skitter: ") == 1
+    assert crawl.said.endswith("(`skitter down`): nothing is lost, run it again to go on.")
+    assert machine.run().returncode == 0
+    assert_complete(machine, machine.shop)
+
+
+@chaos
+@pytest.mark.parametrize("how", ["purge", "flushall"])
+def test_a_crawl_that_is_removed_while_it_runs_says_so_once(machine, until, how):
+    crawl = Crawl(machine, "-c", "2")
+    until(some_rows(machine))
+
+    if how == "purge":
+        assert machine.call("purge", "books", "--yes").returncode == 0
+    else:
+        client_of(machine).flushall()
+
+    assert crawl.end(timeout_s=60) == 1
+    assert crawl.said.count("was removed from the server while it ran") == 1
+    assert crawl.said.count("skitter: ") == 1
+    assert "there is no job" not in crawl.said
+    assert machine.run().returncode == 0
+    assert_complete(machine, machine.shop)
+
+
+def test_a_plain_kill_is_a_clean_stop(machine, until):
+    crawl = Crawl(machine, "-c", "2")
+    until(some_rows(machine))
+
+    crawl.process.terminate()
+
+    assert crawl.end() == 0
+    assert "in flight; again to stop now" in crawl.said
+    assert machine.run().returncode == 0
+    assert_complete(machine, machine.shop)
+
+
+def test_a_spider_without_start_urls_says_so_and_ends(machine):
+    (machine.folder / "none.py").write_text(
+        "from skitter import Spider\nspider = Spider('none')\n@spider.page\ndef page(page): pass\n"
+    )
+    done = machine.call("run", "none.py", timeout_s=60)
+
+    assert done.returncode == 2
+    assert "has no start URL, so there is nothing to fetch" in done.stderr
+
+
+@chaos
+def test_a_full_disk_under_the_server_is_told_and_waited_for(machine, until, small_disk):
+    home = small_disk(machine.folder / ".skitter")
+    crawl = Crawl(machine, "-c", "2")
+    until(some_rows(machine))
+
+    filler = fill(home)
+
+    until(lambda: f"the disk of {home} is full (0 KB free): make room there" in crawl.said)
+    doctor = machine.call("doctor")
+    assert doctor.returncode == 1
+    assert f"the disk of {home} is full" in " ".join(doctor.stdout.split())
+    assert crawl.process.poll() is None
+    filler.unlink()
+    assert crawl.end() == 0
+    assert "MISCONF" not in crawl.said
+    assert_complete(machine, machine.shop)
+
+
+@chaos
+@pytest.mark.parametrize("kind", ["jsonl", "db"])
+def test_an_output_whose_disk_is_full_is_told_and_waited_for(machine, until, small_disk, kind):
+    place = small_disk(machine.folder / "out")
+    crawl = Crawl(machine, "-c", "2", "--out", f"out/rows.{kind}")
+    until(lambda: (place / f"rows.{kind}").exists() and json.loads(status(machine))["stored"])
+
+    filler = fill(place)
+
+    until(lambda: f"the disk of {place} is full" in crawl.said)
+    assert f"rows.{kind} cannot be written" in crawl.said
+    assert "I/O error" not in crawl.said
+    filler.unlink()
+    assert crawl.end() == 0
+    if kind == "jsonl":
+        rows = [json.loads(line) for line in (place / "rows.jsonl").read_text().splitlines()]
+        names = machine.shop.expected.expected_items()[0]
+        found = [{name: row[name] for name in names} for row in rows]
+        assert in_order(found) == in_order(machine.shop.expected.expected_items())
+    else:
+        shutil.copy(place / "rows.db", machine.folder / "books.db")
+        assert_complete(machine, machine.shop)
+
+
+def status(machine: Machine) -> str:
+    return machine.call("status", "books", "--json").stdout
+
+
+@chaos
+def test_a_loader_that_stands_still_is_told_with_what_waits_for_it(machine, until):
+    crawl = Crawl(machine, "-c", "2")
+    [loader] = until(lambda: machine.children("load"))
+    until(some_rows(machine))
+
+    os.kill(loader, signal.SIGSTOP)
+
+    until(lambda: f"items wait for the loader (pid {loader}), which has not answered" in crawl.said)
+    os.kill(loader, signal.SIGCONT)
+    assert crawl.end() == 0
+    assert_complete(machine, machine.shop)
+
+
+def fill_memory(client: redis.Redis) -> None:
+    for number in range(1000):
+        client.append("filler", b"x" * (2**20 if number < 10 else 2**16))
+
+
+@chaos
+def test_a_full_server_is_told_with_its_numbers(open_shop, make_machine, until):
+    machine = make_machine(open_shop(latency_s=SLOW_S), SKITTER_MAX_MEMORY_MB="16")
+    crawl = Crawl(machine, "-c", "2")
+    until(some_rows(machine))
+    client = client_of(machine)
+    with pytest.raises(redis.exceptions.OutOfMemoryError):
+        fill_memory(client)
+
+    until(lambda: "of 16 MB): new URLs and results are refused" in crawl.said)
+
+    client.delete("filler")
+    assert crawl.end() == 0
+    assert_complete(machine, machine.shop)
+
+
+@chaos
+def test_a_server_whose_clock_is_set_in_mid_crawl_neither_stops_nor_hurries_it(machine, until):
+    if not FAKETIME.exists():
+        pytest.skip("needs libfaketime")
+    offset = machine.folder / "offset"
+    offset.write_text("+0\n")
+    own, machine.environment = (
+        machine.environment,
+        {
+            **machine.environment,
+            "LD_PRELOAD": str(FAKETIME),
+            "FAKETIME_TIMESTAMP_FILE": str(offset),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        },
+    )
+    assert machine.call("up").returncode == 0
+    machine.environment = own
+    crawl = Crawl(machine, "-c", "2")
+    for rows, hours in ((5, "+2h"), (20, "-2h"), (35, "+0")):
+        until(some_rows(machine, rows))
+        offset.write_text(f"{hours}\n")
+
+    assert crawl.end(timeout_s=100) == 0
+    assert json.loads(status(machine))["lost"] == 0
+    assert fetched_twice(machine.shop.log()) == []
+    assert_complete(machine, machine.shop)
