@@ -13,8 +13,8 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
-from skitter.model import Request
-from skitter.scrapy.exchange import Exchange
+from skitter.model import Completion, Request
+from skitter.scrapy.exchange import Entry, Exchange
 from skitter.scrapy.node import Node
 from skitter.scrapy.options import read_options
 from skitter.scrapy.stats import RedisStatsCollector
@@ -60,6 +60,18 @@ async def test_leases_are_kept_while_a_step_beside_them_fails_and_that_is_said_o
     assert len(node.exchange.held) == 1
     assert (await node.frontier.stats()).leased == 1
     assert [one.message.partition(":")[0] for one in caplog.records] == ["send statistics"]
+
+
+async def test_a_page_that_is_handed_in_while_leases_are_kept_does_not_count_as_lost(node, caplog):
+    lease = await a_lease(node)
+    node.exchange.ready.clear()
+    node.exchange.outbox.append(Entry(lease, 0.0))  # the answer to its completion is on the way
+    await node.frontier.complete([Completion(lease=lease)])
+
+    with caplog.at_level(logging.WARNING):
+        assert await node._attempt(node._extend)
+
+    assert caplog.records == []
 
 
 async def test_a_node_that_closes_takes_nothing_and_hands_back_what_it_has_not_begun(node):

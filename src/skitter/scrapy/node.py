@@ -333,7 +333,10 @@ class Node:
         if not leases:
             return
         answers = await self.frontier.extend(leases, ttl_s=self.options.lease_s)
-        lost = [one for one, said in zip(leases, answers, strict=True) if said is Ended.LOST]
+        # Not what was handed in meanwhile: whoever hands in hears whether it came too late.
+        here = {id(one.lease) for one in self.exchange.entries} | set(map(id, self.exchange.ready))
+        said = zip(leases, answers, strict=True)
+        lost = [one for one, answer in said if answer is Ended.LOST and id(one) in here]
         for lease in lost:
             with suppress(ValueError):
                 self.exchange.ready.remove(lease)

@@ -41,9 +41,9 @@ class RedisStatsCollector(MemoryStatsCollector):
         self._spider = spider
         return partial(self.commands, spider)
 
-    def _persist_stats(self, stats: Any) -> None:
+    def _persist_stats(self, stats: Any, *spider: Any) -> None:  # which Scrapy 2.13 passes
         """The last ones, such as finish_reason: they come when the node has gone."""
-        super()._persist_stats(stats)
+        super()._persist_stats(stats, *spider)
         if not self._spider:
             return
         try:
