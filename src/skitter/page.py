@@ -15,9 +15,10 @@ errors below; a link that leads nowhere becomes a request that the scope refuses
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import Any, Final, Self, TypeVar, overload
 
@@ -25,10 +26,10 @@ import msgspec
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from skitter.errors import SkitterError, UsageError, shorten
+from skitter.fetch import trial
 from skitter.fetch.encoding import decode
-from skitter.fetch.nesting import is_plain
+from skitter.fetch.nesting import is_plain, is_small
 from skitter.fetch.query import encode_query
-from skitter.fetch.trial import can_be_parsed
 from skitter.model import Request, Response
 from skitter.urls import fingerprint, join, join_all
 
@@ -38,6 +39,8 @@ T = TypeVar("T")
 
 _LINKS: Final = "a[href],area[href]"
 _LINKS_AND_FRAMES: Final = f"{_LINKS},frame[src],iframe[src],noframes"
+#: Each is parsed by itself.
+MOST_NOFRAMES: Final = 10
 _REQUIRED: Final[Any] = object()
 #: Of Scrapy's selectors.
 _INSTEAD: Final = {
@@ -97,13 +100,24 @@ class LibraryMissing(UsageError):
 class Page:
     """One answer, with the request that asked for it."""
 
-    __slots__ = ("_base", "_copies", "_decoded", "_links", "_tree", "request", "response", "url")
+    __slots__ = (
+        "_base",
+        "_copies",
+        "_decoded",
+        "_is_parsable",
+        "_links",
+        "_tree",
+        "request",
+        "response",
+        "url",
+    )
 
     def __init__(self, request: Request, response: Response) -> None:
         self.request = request
         self.response = response
         self.url = response.url
         self._decoded: tuple[str, str] | None = None
+        self._is_parsable: bool | None = None  # unknown
         self._tree: LexborHTMLParser | None = None
         self._base: str | None = None
         self._links: dict[bool, list[str]] = {}  # with frames, and without
@@ -206,10 +220,24 @@ class Page:
         Raises TooComplex.
         """
         if self._tree is None:
-            if not is_plain(self.text) and not can_be_parsed(self.text):
-                raise TooComplex(self, "its HTML takes the parser too much time or memory")
+            self._refuse_complex()
             self._tree = LexborHTMLParser(self.text)
         return self._tree
+
+    async def prepare(self) -> None:
+        """Find out whether it can be parsed, while other pages go on: `tree` would block."""
+        if self._is_parsable is None and self.is_html and not is_small(self.body):
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(trial.thread(), self._can_be_parsed)
+
+    def _can_be_parsed(self) -> bool:
+        if self._is_parsable is None:
+            self._is_parsable = is_plain(self.text) or trial.can_be_parsed(self.text)
+        return self._is_parsable
+
+    def _refuse_complex(self) -> None:
+        if not self._can_be_parsed():
+            raise TooComplex(self, "its HTML takes the parser too much time or memory")
 
     def css(self, selector: str) -> list[LexborNode]:
         """All elements that match, in the order of the document."""
@@ -235,7 +263,10 @@ class Page:
         return default
 
     def xpath(self, expression: str) -> Any:
-        """What lxml finds: elements, strings or a number. Parses the page a second time."""
+        """What lxml finds: elements, strings or a number. Parses the page a second time.
+
+        Raises TooComplex.
+        """
         try:
             lxml = import_module("lxml.html")
         except ImportError:
@@ -245,6 +276,7 @@ class Page:
             query = etree.XPath(expression)
         except (etree.XPathError, ValueError, TypeError) as error:
             raise BadSelector(expression, str(error)) from None
+        self._refuse_complex()
         markup = self.text.encode(errors="replace")
         try:
             root = lxml.document_fromstring(markup, parser=lxml.HTMLParser(encoding="utf-8"))
@@ -293,7 +325,7 @@ class Page:
         if skip_nofollow:
             nodes = [node for node in nodes if not _is_nofollow(node)]
         # Equal hrefs are joined once: the menu of a page is often there twice.
-        hrefs = dict.fromkeys([href for node in nodes for href in _hrefs(node)])
+        hrefs = dict.fromkeys(_hrefs(nodes))
         if self.encoding != "utf-8":
             hrefs = dict.fromkeys(encode_query(href, self.encoding) for href in hrefs)
         if keep_fragment:
@@ -404,10 +436,20 @@ def _node_href(node: object) -> str | None:
     return attributes["href"] or "" if "href" in attributes else attributes.get("src")
 
 
-def _hrefs(node: LexborNode) -> Iterable[str]:
-    if node.tag == "noframes":  # text to the parser, markup to who has no frames
-        return [href for link in LexborHTMLParser(node.text()).css(_LINKS) for href in _hrefs(link)]
-    return (_node_href(node) or "",)
+def _hrefs(nodes: Iterable[LexborNode]) -> Iterator[str]:
+    noframes = 0
+    for node in nodes:
+        if node.tag != "noframes":
+            yield _node_href(node) or ""
+        elif noframes < MOST_NOFRAMES:  # text to the parser, markup to who has no frames
+            noframes += 1
+            yield from _hrefs_in(node.text())
+
+
+def _hrefs_in(markup: str) -> list[str]:
+    if not is_plain(markup):  # it was text when the page was tried
+        return []
+    return [_node_href(link) or "" for link in LexborHTMLParser(markup).css(_LINKS)]
 
 
 def _is_nofollow(node: LexborNode) -> bool:

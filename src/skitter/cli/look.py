@@ -25,7 +25,7 @@ from skitter.errors import SkitterError, UsageError, shorten
 from skitter.page import Page
 from skitter.spider import Outcome, load_spider
 from skitter.spider.blame import blame, describe
-from skitter.spider.default import visible_text
+from skitter.spider.default import title_of, visible_text
 
 PANEL = "Crawl"
 #: What is shown of each list; --json has all.
@@ -127,7 +127,7 @@ def _content_rows(page: Page) -> Iterator[tuple[str, object]]:
         return
     yield "encoding", page.encoding
     if page.is_html:
-        yield "title", _title(page) or "none"
+        yield "title", title_of(page) or "none"
         yield "links", f"{len(page.links()):,}"
     yield "text", shorten(_text(page), TEXT_SHOWN) or "none"
 
@@ -182,7 +182,7 @@ def to_json(found: Visit) -> dict[str, Any]:
             "headers": page.headers,
             "size_bytes": len(page.body),
             "encoding": page.encoding if text else None,
-            "title": _title(page) if text and page.is_html else None,
+            "title": title_of(page) if text and page.is_html else None,
             "text": _text(page) if text else None,
             "links": page.links() if text and page.is_html else [],
         }
@@ -221,11 +221,6 @@ def _robots_sentences(found: Visit) -> list[str]:
 def _is_text(page: Page) -> bool:
     kind = page.content_type
     return page.is_html or kind.startswith("text/") or kind.endswith(("json", "xml", "javascript"))
-
-
-def _title(page: Page) -> str | None:
-    title = page.css_first("title", default=None)
-    return " ".join(title.text().split()) if title else None
 
 
 def _text(page: Page) -> str:

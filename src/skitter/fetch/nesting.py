@@ -14,7 +14,7 @@ what the parser certainly closes. HTML 13.2.6 calls the elements and their rules
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,11 +85,18 @@ _SEPARATOR: Final = re.compile(r"""[\s/"']""")
 
 def is_plain(text: str) -> bool:
     """Whether the page is certain to be cheap to parse. Linear in its size."""
-    tags = text.count("<")
-    if tags < FEW_TAGS and len(text) < FEW_CHARS:
+    if is_small(text):
         return True
     count = _Count()
-    return tags < MOST_ELEMENTS and all(count.take(*token.groups()) for token in tokens(text))
+    if text.count("<") >= MOST_ELEMENTS:
+        return False
+    return all(count.take(*token.groups()) for token in tokens(text))
+
+
+def is_small(text: str | bytes) -> bool:
+    """Whether it is plain at a glance."""
+    tag: Any = "<" if isinstance(text, str) else b"<"
+    return len(text) < FEW_CHARS and text.count(tag) < FEW_TAGS
 
 
 def tokens(text: str) -> Iterator[re.Match[str]]:

@@ -1,39 +1,99 @@
-"""Try to parse a page in a copy of this process, which may die of it."""
+"""Try to parse a page in another process, which may die of it.
+
+A worker has threads, signal handlers and connections that a copy of it would share: a copy made
+with `fork` can wait for ever for a lock that one of the threads had, and a Ctrl-C that reaches it
+counts twice here. So there is one small helper for each process, a program of its own
+(parser.py), which has nothing to share and makes a copy of itself for each page.
+"""
 
 from __future__ import annotations
 
 import os
-import resource
-import warnings
+import select
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from threading import Lock
+from typing import IO, Final
 
-from selectolax.lexbor import LexborHTMLParser
+import selectolax
 
-CPU_S: Final = 1
-MEMORY_BYTES: Final = 128 * 2**20
+from skitter.fetch.parser import HEADER, TAKEN
+
+#: The helper counts processor time. This is for one that hangs, not for a busy machine.
+LONGEST_S: Final = 60.0
+_PROGRAM: Final = Path(__file__).with_name("parser.py")
+_LIBRARY: Final = Path(selectolax.__file__).parents[1]
 
 
 def can_be_parsed(text: str) -> bool:
-    """Whether it takes a second and some memory at the most. Blocks as long."""
-    with warnings.catch_warnings():
-        # Python warns where there are threads: the copy could wait for a lock that one of them had.
-        # It does nothing but parse, and malloc's locks survive a fork.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child == 0:
-        _parse_and_exit(text)
-    _, status = os.waitpid(child, 0)
-    return status == 0
+    """Whether it takes a second and some memory at most. Blocks as long."""
+    return _helper().can_be_parsed(text.encode(errors="replace"))
 
 
-def _parse_and_exit(text: str) -> None:
-    try:
-        in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
-        resource.setrlimit(resource.RLIMIT_AS, (in_use + MEMORY_BYTES, in_use + MEMORY_BYTES))
-        LexborHTMLParser(text)
-        os._exit(0)
-    finally:
-        os._exit(1)
+def thread() -> ThreadPoolExecutor:
+    """Where to wait for it: in one thread, as there is one helper."""
+    return _helper().thread
+
+
+@dataclass(slots=True)
+class _Helper:
+    thread: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="skitter-trial")
+    )
+    _turn: Lock = field(default_factory=Lock)
+    _process: subprocess.Popen[bytes] | None = None
+
+    def can_be_parsed(self, text: bytes) -> bool:
+        with self._turn:
+            # Somebody may have ended the helper while it was idle; then a new one is asked.
+            answer = self._ask(text) or self._ask(text)
+        return answer == TAKEN
+
+    def _ask(self, text: bytes) -> bytes:
+        """Empty: there was no answer."""
+        if self._process is None:
+            self._process = _start()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(HEADER.pack(len(text)) + text)
+            self._process.stdin.flush()
+            answer = self._process.stdout.read(1) if _answers(self._process.stdout) else b""
+        except BrokenPipeError:
+            answer = b""
+        if not answer:
+            self._end(self._process)
+            self._process = None
+        return answer
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):  # it flushes
+                    pipe.close()
+
+
+#: By process: a copy of this one (Celery's pool makes some) must not talk to the same helper.
+_helpers: dict[int, _Helper] = {}
+
+
+def _helper() -> _Helper:
+    return _helpers.setdefault(os.getpid(), _Helper())
+
+
+def _start() -> subprocess.Popen[bytes]:
+    # Nothing from the environment or the working folder: -I. It ends when its input does.
+    command = [sys.executable, "-I", "-S", str(_PROGRAM), str(_LIBRARY)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def _answers(pipe: IO[bytes]) -> bool:
+    waiting = select.poll()  # not select: a worker may have a thousand connections
+    waiting.register(pipe, select.POLLIN)
+    return bool(waiting.poll(LONGEST_S * 1000))

@@ -15,8 +15,6 @@ from skitter.spider.spider import Spider
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from selectolax.lexbor import LexborNode
-
     from skitter.model import Request
     from skitter.page import Page
     from skitter.spider.items import Item
@@ -63,15 +61,10 @@ def _describe_html(page: Page, links: list[str]) -> Item | Rejected:
 
 def title_of(page: Page) -> str | None:
     """The first that is HTML, wherever the parser put it: pictures in SVG have titles, too."""
-    titles = (node for node in page.tree.css("title") if not _is_in_picture(node))
+    # Found by the parser: to look above each of 60,000 titles in 250 elements took 7 s.
+    in_pictures = {node.mem_id for node in page.tree.css("svg title,math title")}
+    titles = (node for node in page.tree.css("title") if node.mem_id not in in_pictures)
     return next((_collapse(node.text()) for node in titles), None)
-
-
-def _is_in_picture(node: LexborNode) -> bool:
-    above = node.parent
-    while above is not None and above.tag not in ("svg", "math"):
-        above = above.parent
-    return above is not None
 
 
 def _describe(page: Page, *, title: str | None, text: str, links: list[str]) -> Item:

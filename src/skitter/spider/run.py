@@ -82,6 +82,7 @@ async def run_handler(
     name, handler = spider.handler_of(page.request)
     run = _Run(spider, page, name, Quota(limits or spider.limits))
     try:
+        await page.prepare()
         await run.sort(handler, known)
         await run.settle_items()
     except (Exception, SystemExit) as error:  # a handler that calls exit() ends its page, not us
