@@ -41,6 +41,29 @@ def test_a_worker_that_stays_over_a_fresh_crawl_brings_the_same_items_again(
     worker.communicate(timeout=PATIENCE_S)
 
 
+def test_a_worker_that_stays_waits_for_a_crawl_that_was_removed(open_shop, make_machine, until):
+    shop = open_shop()
+    machine = make_machine(shop)
+    machine.call("up")
+    worker = machine.start("worker", str(SPIDER), "--processes", "1", "--keep-alive")
+    pids = until(lambda: machine.children("work"))
+    assert machine.run().returncode == 0
+    asked = len(shop.log())
+
+    assert machine.call("purge", "books", "--yes").returncode == 0
+    assert any(
+        "was removed: waiting until somebody runs it again." in said for said in worker.stderr
+    )
+    machine.call("push", "books", shop.url)
+    until(lambda: json.loads(machine.call("status", "books", "--json").stdout)["crawled"])
+
+    assert len(shop.log()) > 1.5 * asked
+    assert set(machine.children("work")) == set(pids)
+    worker.terminate()
+    worker.communicate(timeout=PATIENCE_S)
+    assert worker.returncode == 0
+
+
 @pytest.mark.parametrize("kept", [0.4, 0.8])
 def test_a_server_that_forgot_its_last_seconds_is_told_again_by_living_workers(
     open_shop, make_machine, until, kept

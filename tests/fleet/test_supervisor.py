@@ -11,12 +11,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from chaos.rig import PrivateServer, until
-from skitter.errors import UsageError
+from skitter.errors import JobRemoved, UsageError
 from skitter.fleet.plan import bounded_wish, cannot_begin
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.connection import connect
 from skitter.frontier.crew import read_log
-from skitter.frontier.jobs import create_job
+from skitter.frontier.jobs import create_job, purge_job
 from skitter.model import Request
 
 STAYS = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -152,6 +152,35 @@ async def test_an_outage_is_told_once_and_so_is_its_end():
         server.close()
 
     assert [said[0].endswith(" Waiting."), said[1]] == [True, "The server is back."]
+
+
+async def test_whoever_only_works_for_a_crawl_waits_when_it_is_removed(busy):
+    said: list[str] = []
+    supervisor = make(busy, said, keep_alive=True)
+    async with running(supervisor):
+        await until(lambda: pid_of(supervisor), what="it runs")
+        first = pid_of(supervisor)
+        await purge_job(busy)
+        await until(lambda: said, what="somebody noticed")
+        await create_job(busy.shards[0].server, busy.job)
+        await until(lambda: len(said) > 1, what="it is there again")
+        assert pid_of(supervisor) == first
+
+    gone, back, _ = said
+    assert gone.endswith("was removed: waiting until somebody runs it again.")
+    assert back.endswith("is there again.")
+
+
+@pytest.mark.parametrize("changes", [{}, {"keep_alive": True, "loader_command": STAYS}])
+async def test_whoever_began_a_crawl_ends_when_it_is_removed(busy, changes):
+    supervisor = make(busy, [], **changes)
+    task = asyncio.create_task(supervisor.run())
+    await until(lambda: pid_of(supervisor), what="it runs")
+
+    await purge_job(busy)
+
+    with pytest.raises(JobRemoved, match="was removed from the server while it ran"):
+        await task
 
 
 async def test_whoever_writes_to_the_server_cannot_have_ten_million_processes(busy):

@@ -13,7 +13,7 @@ import pytest
 from chaos.rig import until
 from conftest import rude
 from skitter.cli.crawl import run_to_the_end
-from skitter.errors import ServerUnreachable, SkitterError, SpiderError
+from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
 from skitter.fetch.static import StaticFetcher
 from skitter.fleet.output import Output
 from skitter.frontier.connection import connect
@@ -161,16 +161,60 @@ async def _is(condition) -> bool:
 
 async def test_what_ends_a_worker_after_it_began_is_not_told_as_a_mistake_of_its_caller(frontier):
     """Exit code 2 would end the whole fleet: "the worker cannot begin"."""
-    await frontier.add([Request(url=QUICK)])
-    worker = make_worker(frontier, SlowFetcher(), keep_alive=True, grace_s=0.1)
+    worker = make_worker(frontier, SlowFetcher(), lease_s=0)  # which `lease` refuses
+
+    with pytest.raises(SkitterError, match="ttl_s must be") as caught:
+        await run_to_the_end(worker)
+    assert caught.value.exit_code == 1
+
+
+async def test_a_worker_ends_when_its_job_is_removed(frontier):
+    await frontier.add([Request(url=SLOW)])
+    fetcher = SlowFetcher()
+    worker = make_worker(frontier, fetcher, grace_s=0.1)
     running_worker = asyncio.create_task(run_to_the_end(worker))
-    await until(lambda: worker.endings.tally.pages, what="the page is done")
+    await fetcher.begun.wait()
 
     await purge_job(frontier)
 
-    with pytest.raises(SkitterError) as caught:
+    with pytest.raises(JobMissing):
         await running_worker
-    assert caught.value.exit_code == 1
+
+
+async def test_a_worker_that_stays_waits_until_its_job_is_made_again(frontier, monkeypatch):
+    monkeypatch.setattr(loop, "GONE_S", 0.05)
+    await frontier.add([Request(url=SLOW), Request(url=QUICK)])
+    fetcher = SlowFetcher()
+    worker = make_worker(frontier, fetcher, grace_s=0.1, keep_alive=True)
+    running_worker = asyncio.create_task(run_to_the_end(worker))
+    await fetcher.begun.wait()
+    await until(lambda: worker.endings.tally.pages, what="a page is done")
+    await purge_job(frontier)
+    await until(lambda: worker._is_gone, what="it has noticed")
+
+    again = await create_job(frontier.shards[0].server, frontier.job, options=rude())
+    await again.add([Request(url=QUICK)])
+    await until(lambda: worker.endings.tally.pages > 1, what="the page is fetched again")
+    worker.stop()
+    await running_worker
+
+    stats = await again.stats()
+    assert (stats.done, stats.leased, stats.seen) == (1, 0, 1)
+    told = [event.text for event in await read_log(again)]
+    assert told.count("the job was removed; waiting until there is one again") == 1
+
+
+async def test_a_worker_that_stays_can_be_stopped_while_its_job_is_gone(frontier):
+    await frontier.add([Request(url=SLOW)])
+    fetcher = SlowFetcher()
+    worker = make_worker(frontier, fetcher, grace_s=0.1, keep_alive=True)
+    running_worker = asyncio.create_task(run_to_the_end(worker))
+    await fetcher.begun.wait()
+    await purge_job(frontier)
+    await until(lambda: worker._is_gone, what="it has noticed")
+
+    worker.stop()
+    await running_worker
 
 
 async def test_a_worker_that_cannot_begin_says_so_by_its_exit_code(frontier):

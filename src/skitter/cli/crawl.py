@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -33,7 +34,8 @@ from skitter.frontier.frontier import Frontier
 from skitter.frontier.jobs import open_job
 from skitter.frontier.shard import MARK, client_name
 from skitter.spider import Spider, load_spider
-from skitter.worker.loop import Worker, WorkerOptions
+from skitter.worker.loop import GONE_S, Worker, WorkerOptions
+from skitter.worker.pulse import is_orphan
 
 PANEL = "Crawl"
 #: Half a lease: what is longer without a word loses its leases anyway.
@@ -290,12 +292,25 @@ def work(
     async def main() -> None:
         async with open_server(settings(redis, directory), progress=tell) as server:
             name = client_name(mark=os.environ.get(MARK))
-            frontier = await open_job(server, job, client=name)
+            while (frontier := await _find(server, job, client=name, wait=keep_alive)) is None:
+                if is_orphan(parent):
+                    return
+                await asyncio.sleep(GONE_S)
             async with open_worker(frontier, spider, manners=manners, options=options) as one:
                 await run_to_the_end(one)
 
     with told_by(parent):
         uvloop.run(main())
+
+
+async def _find(server: Server, job: str, *, client: str, wait: bool) -> Frontier | None:
+    """The job. None: it was removed a moment ago, and the caller waits until it is made again."""
+    try:
+        return await open_job(server, job, client=client)
+    except JobMissing:
+        if wait:
+            return None
+        raise
 
 
 async def run_to_the_end(worker: Worker) -> None:

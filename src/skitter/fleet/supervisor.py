@@ -71,6 +71,7 @@ class Supervisor:
     _patience_ends: float = math.inf
     _looked_at: float = 0.0
     _is_away: bool = False
+    _is_gone: bool = False
     _in_flight: int = 0
 
     async def run(self) -> bool:
@@ -120,13 +121,26 @@ class Supervisor:
         self._pass_on()
         try:
             over = await self._look()
+        except JobMissing:
+            if self._loader or not self.keep_alive:
+                raise
+            self._tell_gone(gone=True)
+            return False  # so do the workers
         except SkitterError as error:
             if not error.retryable:
                 raise
             self._tell_away(f"{error} Waiting.", away=True)
             return False  # the workers wait as well
         self._tell_away("The server is back.", away=False)
+        self._tell_gone(gone=False)
         return over
+
+    def _tell_gone(self, *, gone: bool) -> None:
+        """`run --fresh` removes a job, and makes it anew. Whoever only works for it waits."""
+        if gone != self._is_gone:
+            self._is_gone = gone
+            what = "was removed: waiting until somebody runs it again" if gone else "is there again"
+            self.on_output(f"The crawl {self.frontier.job!r} {what}.")
 
     def _tell_away(self, text: str, *, away: bool) -> None:
         """Once when it goes, once when it is back."""

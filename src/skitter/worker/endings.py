@@ -222,6 +222,10 @@ class Endings:
             batch = self._batch = self._batch or _Batch.of(self._waiting, layout)
             try:
                 await self._hand_in(batch)
+            except JobMissing:  # nobody takes them any more
+                self._waiting.clear()
+                self._batch = None
+                raise
             except SkitterError as error:
                 if not error.retryable:
                     raise

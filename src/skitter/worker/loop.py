@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from skitter.errors import ServerUnreachable, SkitterError, SpiderError
+from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
 from skitter.frontier.crew import Vitals
 from skitter.frontier.feed import take_feed
 from skitter.model import Ended, State
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 IDLE_S = 0.2  # how long to wait for news when there is nothing to do
 FEED_S = 0.2
 MEMORY_S = 0.5
+GONE_S = 1.0  # how often a worker that stays looks for a job that was removed
 #: After the grace, or a second signal: how long results and leases may take to be handed in.
 HAND_IN_S = 5.0
 
@@ -43,7 +44,7 @@ class WorkerOptions:
     max_rss_mb: float | None = None  # with more, it finishes up; its supervisor starts another
     grace_s: float = 20.0
     parent: int | None = None  # the supervisor's process: without it, we go home
-    keep_alive: bool = False  # stay when the crawl has finished, for what is pushed later
+    keep_alive: bool = False  # stay when the crawl has finished or is removed, for what comes later
     stuck_s: float | None = None  # end the process when one page holds up all others for so long
     stuck_log: Path | None = None  # where it says then where it stood; None: stderr
     for_s: float | None = None  # lease for so long, and then finish up; None: until it is over
@@ -67,6 +68,7 @@ class Worker:
     _held: list[Lease] = field(default_factory=list)  # leased, and not begun
     _leash: asyncio.Timeout | None = None
     _broken: BaseException | None = None
+    _is_gone: bool = False  # the job
     has_begun: bool = False  # what goes wrong from here on is no mistake of who started it
 
     @property
@@ -84,7 +86,7 @@ class Worker:
                 await self._greet()
                 self.logbook("info", "worker started")
                 self.has_begun = True
-                helpers += map(self._start, (self.endings.run, pulse.run, self._extend, self._feed))
+                helpers += map(self._start, (self._hand_in, pulse.run, self._extend, self._feed))
                 if self.options.max_rss_mb is not None:
                     helpers.append(self._start(self._watch_memory))
                 if stuck_s := self.options.stuck_s:
@@ -172,15 +174,28 @@ class Worker:
     async def _lease(self, limit: int) -> tuple[list[Lease], float | None]:
         try:
             leased = await self.frontier.lease(limit, ttl_s=self.options.lease_s)
+        except JobMissing as gone:
+            self._note_gone(gone)
+            await self._rest(GONE_S)
+            return [], IDLE_S
         except SkitterError as error:
             if not error.retryable:
                 raise
             self.logbook("warning", f"{error} Waiting.")
             await self._rest(1.0)
             return [], IDLE_S
+        self._is_gone = False
         if leased.state is State.CANCEL:
             self.stop()
         return leased.leases, leased.again_in_s
+
+    def _note_gone(self, gone: JobMissing) -> None:
+        """`run --fresh` removes a job and makes it anew: a worker that stays waits for that."""
+        if not self.options.keep_alive:
+            raise gone
+        if not self._is_gone:
+            self.logbook("warning", "the job was removed; waiting until there is one again")
+        self._is_gone = True
 
     async def _is_over(self) -> bool:
         if self.options.keep_alive:
@@ -270,6 +285,12 @@ class Worker:
             await asyncio.wait(self._active, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
         left = [lease for lease, _ in self._active.values()] + self._held
         await cancel_all(list(self._active))
+        try:
+            await self._hand_back(left)
+        except JobMissing as gone:
+            self._note_gone(gone)
+
+    async def _hand_back(self, left: list[Lease]) -> None:
         await self.endings.flush()
         if left:
             await self.endings.tell_departures(left)
@@ -286,6 +307,13 @@ class Worker:
         )
 
     # --- beside the attempts ----------------------------------------------------------------------
+
+    async def _hand_in(self) -> None:
+        while True:
+            try:
+                await self.endings.run()
+            except JobMissing as gone:
+                self._note_gone(gone)
 
     async def _extend(self) -> None:
         """Keep the leases of long attempts; give up those that were lost."""
@@ -314,6 +342,8 @@ class Worker:
         while True:
             try:
                 await take_feed(self.frontier)
+            except JobMissing:
+                pass  # whoever leases notices, and says so
             except SkitterError as error:
                 self.logbook("warning", f"cannot read the feed: {error}")
             await asyncio.sleep(FEED_S)
