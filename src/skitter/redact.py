@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_plus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 MASK: Final = "***"
 
@@ -76,6 +76,21 @@ def redact_tree(value: Any, name: str = "") -> Any:
     if isinstance(value, list | tuple):
         return [redact_tree(each) for each in value]
     return redact_text(value) if isinstance(value, str) else value
+
+
+def redact_request(request: Mapping[str, Any]) -> dict[str, Any]:
+    """A request as plain data, without what nobody should read."""
+    hide: dict[str, Callable[[Any], Any]] = {
+        "url": redact,
+        "parent": redact,
+        "headers": redact_headers,
+        "body": lambda _: MASK,
+        "meta": redact_tree,
+    }
+    return {
+        name: hide[name](value) if value and name in hide else value
+        for name, value in request.items()
+    }
 
 
 def _hide_header(name: str, value: Any) -> Any:

@@ -272,6 +272,24 @@ def test_programs_get_what_the_handler_found(skitter, shop, spider):
     ]
 
 
+def test_what_a_handler_sends_along_is_shown_without_its_secrets(skitter, shop, tmp_path):
+    file = tmp_path / "keys.py"
+    file.write_text(
+        "from skitter import Spider\n"
+        f"spider = Spider('keys', ['{shop}/'])\n"
+        "@spider.page\n"
+        "def home(page):\n"
+        "    key = {'Authorization': 'Bearer hunter2'}\n"
+        "    yield page.follow('/book/1', headers=key, meta={'password': 'hunter2'})\n"
+    )
+
+    answer = skitter("fetch", f"{shop}/", "--spider", str(file), "--json")
+
+    [follow] = answer.json["handler"]["follow"]
+    assert follow["headers"] == {"Authorization": "***"}
+    assert "hunter2" not in answer.out
+
+
 def test_a_handler_that_fails_is_told_by_its_own_line(skitter, shop, spider):
     answer = skitter("fetch", f"{shop}/book/1", "--spider", spider, "--handler", "book")
 

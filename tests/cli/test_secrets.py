@@ -44,6 +44,7 @@ async def test_dead_letters_are_shown_without_secrets(skitter_here, job, letter)
         ["dead", "show", job, letter.fingerprint],
         ["dead", "show", job, letter.fingerprint, "--json"],
         ["why", job, letter.fingerprint],
+        ["why", job, letter.fingerprint, "--json"],
     ):
         answer = await skitter_here(*words)
         assert answer.exit_code == 0, answer.err

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Annotated
 
+import msgspec
 import typer
 
 from skitter.cli.common import (
@@ -28,7 +29,7 @@ from skitter.frontier.jobs import open_job
 from skitter.frontier.report import AuditReport
 from skitter.frontier.rules import STATES, is_fingerprint
 from skitter.frontier.why import Explanation, why, why_all, why_fingerprint
-from skitter.redact import redact, redact_text
+from skitter.redact import redact, redact_text, redact_tree
 
 PANEL = "Check and repair"
 
@@ -137,7 +138,8 @@ def explain(
 
     found = on_job(settings(redis, directory), job, work)
     if as_json:
-        emit_json(found if every else found[0])
+        masked = redact_tree(msgspec.to_builtins(found))
+        emit_json(masked if every else masked[0])
         return
     if not found:
         say(f"{job}: no request for {redact(url)} is queued, delayed, leased or dead.")
@@ -152,7 +154,7 @@ def _rows(found: Explanation) -> Iterator[tuple[str, object]]:
     yield "url", redact_text(found.url or "") or f"unknown{done}"
     yield "state", found.state
     for i, reason in enumerate(found.because):
-        yield "because" if i == 0 else "", reason
+        yield "because" if i == 0 else "", redact_text(reason)
     if found.depth is not None:
         yield "found on", redact_text(found.found_on or "") or "pushed from outside"
         yield "depth", found.depth

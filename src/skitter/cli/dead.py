@@ -21,7 +21,7 @@ from skitter.frontier.dead import PAGE, Filter, dead_letters, drop, find_dead, r
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.rules import is_fingerprint
 from skitter.model import DeadLetter
-from skitter.redact import MASK, redact, redact_headers, redact_text, redact_tree
+from skitter.redact import redact, redact_request, redact_text
 from skitter.urls import fingerprint, identify
 
 Target = Annotated[
@@ -159,21 +159,7 @@ def _document(letter: DeadLetter, with_secrets: bool) -> dict[str, Any]:
     if with_secrets:
         return document
     masked = {name: redact_text(document[name]) for name in ("url", "reason")}
-    return {**document, **masked, "request": _masked(document["request"])}
-
-
-def _masked(request: dict[str, Any]) -> dict[str, Any]:
-    hide: dict[str, Callable[[Any], Any]] = {
-        "url": redact,
-        "parent": redact,
-        "headers": redact_headers,
-        "body": lambda _: MASK,
-        "meta": redact_tree,
-    }
-    return {
-        name: hide[name](value) if value and name in hide else value
-        for name, value in request.items()
-    }
+    return {**document, **masked, "request": redact_request(document["request"])}
 
 
 def retry(

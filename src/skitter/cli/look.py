@@ -23,6 +23,7 @@ from skitter.cli.output import clean, complain, emit_json, pairs, tell
 from skitter.cli.visit import Hop, Visit, visit
 from skitter.errors import SkitterError, UsageError, shorten
 from skitter.page import Page
+from skitter.redact import redact_request
 from skitter.spider import Outcome, load_spider
 from skitter.spider.blame import blame, describe
 from skitter.spider.default import title_of, visible_text
@@ -192,7 +193,7 @@ def to_json(found: Visit) -> dict[str, Any]:
             "items": outcome.items,
             "set_aside": outcome.rejected,
             "left_out": outcome.undeclared,
-            "follow": outcome.requests,
+            "follow": [redact_request(msgspec.to_builtins(one)) for one in outcome.requests],
             "refused": [{"url": url, "reason": why.reason} for url, why in outcome.refused],
         }
     return answer
