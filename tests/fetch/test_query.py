@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from skitter.fetch import query
 from skitter.fetch.query import encode_query
 from skitter.page import Page
 
@@ -61,3 +62,19 @@ def test_the_links_of_a_page_are_those_that_a_browser_would_ask_for():
     assert page.links() == [asked]
     assert page.follow(page.css_first("a")).url.startswith(asked)
     assert [one.url for one in page.follow_all()] == [asked]
+
+
+def test_a_sign_that_the_encoding_lacks_is_tried_once_however_often_it_comes():
+    """Python's codecs take the square of it: half a megabyte of them held a worker for minutes."""
+    query._has.cache_clear()
+
+    sent = encode_query("?" + "日月" * 2000, "windows-1252")
+
+    assert sent == "?" + "%26%2326085%3B%26%2326376%3B" * 2000
+    assert query._has.cache_info().misses == 2
+
+
+def test_what_is_too_long_for_a_link_is_left_as_it_is():
+    link = "?" + "é" * 10_000
+
+    assert encode_query(link, "windows-1252") is link

@@ -7,9 +7,12 @@ its query has the encoding of the page; what that cannot express becomes `&#numb
 from __future__ import annotations
 
 import codecs
+from functools import lru_cache
 from typing import Final
 
 import webencodings
+
+from skitter.urls import MAX_URL_BYTES
 
 #: Encoding 4.3: they are for reading alone, and what is sent is UTF-8.
 _AS_UTF8: Final = frozenset({"utf-8", "utf-16le", "utf-16be", "replacement"})
@@ -28,12 +31,17 @@ _SPELLINGS: Final = {
 _BYTES: Final = {"gbk": {"\u20ac": b"\x80"}} | {
     "windows-1252": {chr(byte): bytes([byte]) for byte in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}
 }
+_ESCAPED: Final = [
+    chr(byte) if 0x20 < byte < 0x7F and byte not in _QUOTED else f"%{byte:02X}"
+    for byte in range(256)
+]
+_NUMBER: Final = "%26%23{}%3B"  # &#number;
 
 
 def encode_query(link: str, encoding: str) -> str:
     """The link, with a query that is in ASCII already. `encoding`: as `decode` names it."""
-    if encoding in _AS_UTF8 or link.isascii():
-        return link
+    if encoding in _AS_UTF8 or link.isascii() or len(link) > MAX_URL_BYTES:
+        return link  # too long to be a link at all: 2 MB of it took minutes
     link = link.strip(_TRIMMED).translate(_REMOVED)
     page, hash_sign, fragment = link.partition("#")
     path, mark, query = page.partition("?")
@@ -41,24 +49,33 @@ def encode_query(link: str, encoding: str) -> str:
 
 
 def _percent_encoded(query: str, name: str) -> str:
-    # Big5 is read with the signs of Hong Kong, and written without them (Encoding 11.1).
-    codec = codecs.lookup("cp950") if name == "big5" else _codec(name)
     known = _BYTES.get(name, {})
 
-    def express(error: UnicodeError) -> tuple[str | bytes, int]:
+    def express(error: UnicodeError) -> tuple[bytes, int]:
         assert isinstance(error, UnicodeEncodeError)
-        character = error.object[error.start]
-        return known.get(character, f"%26%23{ord(character)}%3B"), error.start + 1
+        return known[error.object[error.start]], error.start + 1
 
     codecs.register_error("skitter.query", express)
     spelled = query.translate(_SPELLINGS.get(name, {}))
-    data, _ = codec.encode(spelled, "skitter.query")
-    return "".join(
-        chr(byte) if 0x20 < byte < 0x7F and byte not in _QUOTED else f"%{byte:02X}" for byte in data
-    )
+    # Each sign is tried once: Python's codecs take the square of how many they do not know.
+    unknown = {ord(one): _NUMBER.format(ord(one)) for one in set(spelled) if not _has(name, one)}
+    data, _ = _codec(name).encode(spelled.translate(unknown), "skitter.query")
+    return "".join(map(_ESCAPED.__getitem__, data))
+
+
+@lru_cache(maxsize=10_000)
+def _has(name: str, character: str) -> bool:
+    if character.isascii() or character in _BYTES.get(name, {}):
+        return True
+    try:
+        return bool(_codec(name).encode(character))
+    except UnicodeEncodeError:
+        return False
 
 
 def _codec(name: str) -> codecs.CodecInfo:
+    if name == "big5":  # read with the signs of Hong Kong, and written without (Encoding 11.1)
+        return codecs.lookup("cp950")
     encoding = webencodings.lookup(name)
     assert encoding is not None, name  # `decode` has it from the same table
     return encoding.codec_info
