@@ -45,6 +45,11 @@ def folder(tmp_path, monkeypatch):
         (["run", "spider.py", "--workers", "²"], 2, "--workers must be a number"),
         (["run", "spider.py", "-c", "99999999999"], 2, "--concurrency"),
         (["run", "spider.py", "--max-dead", "-1"], 2, "--max-dead"),
+        (
+            ["run", "spider.py", "--engine", "celery", "--max-memory", "500"],
+            2,
+            "--max-memory-per-child=512000",
+        ),
         (["crawl", "http://127.0.0.1:9/", "--rate", "1e-300"], 2, "--rate must be requests per"),
         (
             ["export", "j", "--to", "/proc/x.csv", "--from", "junk.db"],

@@ -112,6 +112,16 @@ def test_hosts_and_robots_txt_count_only_with_a_signature():
     assert (sorted(not_signed.hosts), not_signed.obey_robots) == (["intranet"], True)
 
 
+@pytest.mark.parametrize(
+    ("asked", "with_it", "without"), [(2**30, 2**30, 10 * 2**20), (1000, 1000, 1000)]
+)
+def test_larger_pages_than_usual_need_a_signature(asked, with_it, without):
+    charge = Charge(job="j", max_page_bytes=asked)
+
+    assert rights_of(charge, settings(), signed=True).max_page_bytes == with_it
+    assert rights_of(charge, settings(), signed=False).max_page_bytes == without
+
+
 def test_a_reducer_needs_a_signature():
     with pytest.raises(NotAllowed, match="SKITTER_SECRET"):
         rights_of(Charge(job="j", reducer={"task": "t"}), settings(), signed=False)

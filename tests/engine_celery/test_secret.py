@@ -106,6 +106,7 @@ def test_a_signature_holds_for_one_job_and_one_content():
         {"allow": ("169.254.169.254",)},
         {"out": "evil.db"},
         {"obey_robots": False},
+        {"max_page_bytes": 2**30},
         {"reducer": {"task": "evil"}},
         {"mark": "another"},
         {"signature": ""},

@@ -1,7 +1,7 @@
 """What a worker may do. Whoever can write to Redis can ask for anything; so a spider is loaded and
 an output opened only if this worker's own configuration names it, or if whoever asked has signed
-it with the shared secret. Private hosts that were not allowed here, and leave to ignore robots.txt,
-count for nothing without a signature.
+it with the shared secret. Private hosts that were not allowed here, leave to ignore robots.txt, and
+pages larger than usual count for nothing without a signature.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from skitter.celery.secret import HOW
 from skitter.errors import NotAllowed, UsageError, shorten
+from skitter.fetch.options import MAX_BODY_BYTES
 from skitter.spider.load import names_a_file, split_target
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Rights:
     out: str = field(default="", repr=False)  # a DSN: it may hold a password
     hosts: frozenset[str] = frozenset()
     obey_robots: bool = True
+    max_page_bytes: int = MAX_BODY_BYTES
 
 
 def rights_of(charge: Charge, settings: CelerySettings, *, signed: bool) -> Rights:
@@ -47,6 +49,9 @@ def rights_of(charge: Charge, settings: CelerySettings, *, signed: bool) -> Righ
         out=out,
         hosts=settings.allow_hosts | (frozenset(charge.allow) if signed else frozenset()),
         obey_robots=settings.obey_robots and (charge.obey_robots or not signed),
+        max_page_bytes=charge.max_page_bytes
+        if signed
+        else min(charge.max_page_bytes, MAX_BODY_BYTES),
     )
 
 

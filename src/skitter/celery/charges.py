@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from skitter.errors import TooBig, UsageError
+from skitter.fetch.options import MAX_BODY_BYTES
 from skitter.frontier.keys import PUMPED
 from skitter.frontier.tickets import count_tickets
 from skitter.settings import check_job_name, check_number
@@ -29,6 +30,7 @@ Kind = Literal["crawl", "pages", "scrape", "map"]
 #: Of what the server holds about a job; the largest part is the message of a map_reduce.
 MAX_CHARGE_BYTES = 2**20
 MOST_PUMPS, MOST_PAGES_AT_A_TIME, MOST_HOSTS = 1000, 10_000, 1000
+MOST_PAGE_BYTES = 2**40
 
 
 class Charge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,6 +47,7 @@ class Charge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lease_s: float = LEASE_S
     obey_robots: bool = True
     allow: tuple[str, ...] = ()  # private hosts that may be fetched
+    max_page_bytes: int = MAX_BODY_BYTES
     #: The name of the output that pumps load items into, or a file; empty: somebody else loads
     #: them, or nobody. Never an address: it would hold a password.
     out: str = ""
@@ -127,6 +130,7 @@ def open_charge(job: str, raw: bytes) -> Charge | None:
             check_number("pumps", charge.pumps, low=0, high=MOST_PUMPS)
         check_number("concurrency", charge.concurrency, low=1, high=MOST_PAGES_AT_A_TIME)
         check_number("lease_s", charge.lease_s, low=1, high=3600)
+        check_number("max_page_bytes", charge.max_page_bytes, low=0, high=MOST_PAGE_BYTES)
         check_number("allow", len(charge.allow), low=0, high=MOST_HOSTS)
         return charge if charge.job == job else None
     return None

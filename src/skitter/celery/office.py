@@ -24,6 +24,7 @@ from skitter.celery.charges import is_signed, signed
 from skitter.celery.envelope import spider_of
 from skitter.celery.place import place_of
 from skitter.celery.secret import Secret, find_secret
+from skitter.fetch.options import FetchOptions
 from skitter.frontier.jobs import open_job
 from skitter.worker.loop import Worker, WorkerOptions
 
@@ -210,7 +211,11 @@ class Office:
     async def _open_desk(self, charge: Charge) -> Desk:
         rights = self.rights_of(charge)  # before anything of it is loaded
         frontier = await open_job(await self.server(), charge.job)
-        manners = Manners(obey_robots=rights.obey_robots, allowed_hosts=rights.hosts)
+        manners = Manners(
+            obey_robots=rights.obey_robots,
+            allowed_hosts=rights.hosts,
+            fetch=FetchOptions(max_body_bytes=rights.max_page_bytes),
+        )
         stack = AsyncExitStack()
         worker = await stack.enter_async_context(
             open_worker(frontier, spider_of(charge), manners=manners, options=WorkerOptions())

@@ -109,6 +109,7 @@ def with_pumps(supervisor: Supervisor, plan: Plan) -> Supervisor:
         concurrency=plan.concurrency,
         obey_robots=not plan.ignore_robots,
         allow=tuple(sorted(plan.allow)),
+        max_page_bytes=round(plan.max_page_mb * 2**20),
     )
     return Pumping(
         supervisor.frontier,

@@ -121,6 +121,11 @@ def run(
 
     With --engine celery, Celery workers fetch the pages, and --workers is the number of pumps.
     """
+    if engine is Engine.CELERY and max_memory != DEFAULT_MEMORY_MB:
+        raise UsageError(
+            "--max-memory is for processes of ours: start Celery's workers with "
+            f"--max-memory-per-child={max_memory * 1024} instead, which is the same in KiB."
+        )
     spider = load_spider(target)
     if fresh and not yes:
         _confirm_fresh(spider.name)
