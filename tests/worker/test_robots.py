@@ -203,9 +203,14 @@ async def test_large_rules_are_obeyed_too(open_book):
         assert book.without_disallowed(links) == links[:1]
 
 
-async def test_a_record_that_makes_no_sense_is_fetched_anew(frontier, open_book):
+#: Larger than anybody reads of a robots.txt: it would take minutes to parse.
+HUGE = RobotsRules(status=201, fetched_at=0.0, body=b"Disallow: /*a*b\n" * 100_000)
+
+
+@pytest.mark.parametrize("record", [b"\xc1 nonsense", HUGE.to_bytes()], ids=["nonsense", "huge"])
+async def test_a_record_that_makes_no_sense_is_fetched_anew(frontier, open_book, record):
     async with serve({"/robots.txt": SECRET}) as site:
-        await store_robots(frontier, identify(site.url()).host, b"\xc1 nonsense", ttl_s=3600)
+        await store_robots(frontier, identify(site.url()).host, record, ttl_s=3600)
 
         assert (await ask(open_book(), site)).status == 200
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skitter.errors import ServerFull
-from skitter.fetch.robots import LOST_AFTER_S, TROUBLE_S, RobotsRules, fetch_robots
+from skitter.fetch.robots import LOST_AFTER_S, MAX_BYTES, TROUBLE_S, RobotsRules, fetch_robots
 from skitter.frontier.control import set_host
 from skitter.frontier.robots import KEEP_S, ask_robots, store_robots
 from skitter.worker.verdict import Bury, Retry
@@ -131,9 +131,9 @@ class RobotsBook:
 
 
 def _open(data: bytes) -> RobotsRules | None:
-    """None: there is none, or it was written by another release."""
+    """None: there is none, or nobody of this release wrote it; it is never so large."""
     try:
-        return RobotsRules.from_bytes(data) if data else None
+        return RobotsRules.from_bytes(data) if 0 < len(data) <= 2 * MAX_BYTES else None
     except ValueError:  # msgspec's errors are ValueErrors
         return None
 
