@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from skitter.frontier.items import read_aside
+from skitter.frontier.items import read_aside, read_items
+from skitter.model import Lease, State
 from skitter.model import Request as FrontierRequest
-from skitter.model import State
+from skitter.scrapy.exchange import AT_THE_END, Entry
 from skitter.scrapy.identities import identities
 
 pytestmark = pytest.mark.timeout(120)
@@ -142,3 +143,46 @@ def test_scrapy_hears_of_duplicates_that_only_the_frontier_knows_and_large_reque
     assert {one["upc"]: one["large"] for one in cluster.items()} == {
         shop.url: 0, f"{shop.url}?known": 0, f"{shop.url}?new": 1_000_000
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("pipeline", ["RedisPipeline", "ItemPipeline"])
+def test_more_items_than_fit_into_one_step_are_all_stored_with_a_number_of_their_own(
+    shop, make_cluster, pipeline
+):
+    cluster = make_cluster(shop)
+
+    node = cluster.run_odd(
+        "plenty",
+        SCHEDULER_PERSIST=True,
+        ITEM_PIPELINES=json.dumps({f"skitter.scrapy.{pipeline}": 300}),
+    )
+
+    assert node.finish() == "finished"
+    if pipeline == "RedisPipeline":
+        raw = cluster.command("LRANGE", f"{cluster.job}:items", 0, -1)
+        assert sorted(json.loads(one)["upc"] for one in raw) == list(range(2500))
+    else:
+        results = cluster.ask(_results)
+        assert sorted(one.item["upc"] for one in results) == list(range(2500))
+        assert len({one.index for one in results}) == 2500
+
+
+async def _results(frontier):
+    return [one async for page in read_items(frontier) for one in page]
+
+
+@pytest.mark.parametrize("add", ["add_item", "add_push"])
+def test_a_page_that_brings_a_million_items_is_not_one_step_of_the_server(add):
+    page = FrontierRequest(url="https://example.com/")
+    lease = Lease(
+        request=page, fingerprint="f", host="h", token="t", priority=0, attempt=1, losses=0
+    )
+    entry = Entry(lease, since_s=0.0)
+    for n in range(1_000_000):
+        if add == "add_item":
+            entry.add_item(n, 10)
+        else:
+            entry.add_push("list", b"x")
+
+    assert len(entry.items) + len(entry.pushes) == AT_THE_END
+    assert len(entry.more_items) + len(entry.more_pushes) == 1_000_000 - AT_THE_END

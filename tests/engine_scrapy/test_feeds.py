@@ -64,6 +64,18 @@ def test_messages_of_every_kind_become_requests_and_nonsense_dead_letters(
     cluster.assert_accounted_for()
 
 
+def test_a_feed_does_not_choose_the_proxy(shop, make_cluster):
+    cluster = make_cluster(shop)
+    cluster.push(json.dumps({"url": shop.url, "meta": {"proxy": "http://10.0.0.1:6379"}}))
+
+    node = cluster.run_odd("fed", MAX_IDLE_TIME_BEFORE_CLOSE=1)
+
+    assert node.finish() == "finished"
+    assert cluster.items() == []
+    [reason] = cluster.dead().values()
+    assert "a feed may not choose the proxy" in reason
+
+
 def test_a_scheme_that_the_operator_allowed_may_be_fed(shop, make_cluster):
     cluster = make_cluster(shop)
     cluster.push("data:,hello")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -70,6 +72,8 @@ def test_links_redirects_and_names_do_not_lead_to_private_addresses(
     for name, host in (("link", "127.0.0.1"), ("name", "name.test")):
         assert dead[name].startswith("AddressRefused")
         assert f"add '{host}:{port}' to SKITTER_ALLOWED_HOSTS" in dead[name]
+    assert dead["passwd"].startswith("AddressRefused")
+    assert "add 'file' to SKITTER_FEED_SCHEMES" in dead["passwd"]
     assert asked == []
 
 
@@ -87,6 +91,26 @@ def test_a_redirect_of_an_allowed_host_is_judged_too_and_what_is_allowed_is_fetc
     [(url, reason)] = cluster.dead().items()
     assert (url.rpartition("/")[2], reason.partition(":")[0]) == ("redirected", "AddressRefused")
     assert sorted(one for one in asked if one != "/robots.txt") == ["/moved", "/open"]
+
+
+def test_a_resolver_that_scrapy_installs_later_is_judged_too(tmp_path):
+    """CrawlerProcess does so in start(), when spiders may be open."""
+    program = """
+from scrapy import Request
+from scrapy.utils.test import get_crawler
+from twisted.internet import reactor
+from skitter.scrapy.guard import GuardMiddleware, JudgingNames
+
+guard = GuardMiddleware(get_crawler(settings_dict={"TWISTED_REACTOR_ENABLED": True}))
+reactor.installResolver(reactor.resolver)
+guard.process_request(Request("http://name.test/"))
+print(isinstance(reactor.nameResolver, JudgingNames))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert done.stdout == "True\n", done.stderr
 
 
 def test_the_guard_is_off_by_a_setting(open_shop, make_cluster, serve, monkeypatch):

@@ -48,10 +48,15 @@ async def remove_items(frontier: Frontier, results: Sequence[Result]) -> int:
     return removed
 
 
-async def put_items(frontier: Frontier, lease: Lease, items: Sequence[Any]) -> None:
-    """Items of a page that will not be completed, as lua/complete.lua writes them."""
+async def put_items(
+    frontier: Frontier, lease: Lease, items: Sequence[Any], *, first: int = 0
+) -> None:
+    """Items of a page that do not come with its completion, as lua/complete.lua writes them.
+
+    `first`: the number of the first, behind those that do.
+    """
     shard = frontier.shards[shard_of(lease.host, len(frontier.shards))]
-    for index, item in enumerate(items):
+    for index, item in enumerate(items, start=first):
         await shard.server.command(
             "XADD", shard.keys.key("items"), "*",
             "fp", lease.fingerprint, "n", index, "item", encode_item(item, lease),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from skitter.frontier.items import Aside
     from skitter.frontier.wire import Offer
     from skitter.model import Lease
+
+#: Items of a page that are stored in one step with its end, and their size.
+AT_THE_END: Final = 1000
+BYTES_AT_THE_END: Final = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +43,24 @@ class Entry:
     keys: set[bytes] = field(default_factory=set)  # of its links, those sent ahead too
     items: list[Any] = field(default_factory=list)  # for the job's item stream
     pushes: list[tuple[str, bytes]] = field(default_factory=list)  # for lists: key, item
+    #: What is too much for one step of the server, in which it does nothing else: it goes ahead.
+    more_items: list[Any] = field(default_factory=list)
+    more_pushes: list[tuple[str, bytes]] = field(default_factory=list)
+    left: int = AT_THE_END
+    left_bytes: int = BYTES_AT_THE_END
     error: str | None = None  # it ended badly: a dead letter
     is_over: bool = False
+
+    def add_item(self, item: Any, size_bytes: int) -> None:
+        (self.items if self._has_room(size_bytes) else self.more_items).append(item)
+
+    def add_push(self, key: str, item: bytes) -> None:
+        (self.pushes if self._has_room(len(item)) else self.more_pushes).append((key, item))
+
+    def _has_room(self, size_bytes: int) -> bool:
+        self.left -= 1
+        self.left_bytes -= size_bytes
+        return self.left >= 0 and self.left_bytes >= 0
 
 
 @dataclass(slots=True, eq=False)

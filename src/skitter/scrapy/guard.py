@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     from skitter.fetch.guard import Authority
 
+#: What a page may ask for, by links or otherwise.
+SCHEMES = frozenset({"http", "https", "data", "about"})
+
 
 class GuardMiddleware:
     """Nearest to the downloader, so that it sees what is really asked for."""
@@ -36,17 +39,21 @@ class GuardMiddleware:
         self.guard = Guard(self._allowed)
         twisted = settings.getbool("TWISTED_REACTOR_ENABLED", default=True)
         own_handlers = any(settings.getdict("DOWNLOAD_HANDLERS").values())
+        self._schemes = {*SCHEMES, *settings.getlist("SKITTER_FEED_SCHEMES")}
         self._names = judging_names() if twisted and not own_handlers else None
         self._places: WeakKeyDictionary[Request, tuple[str, int]] = WeakKeyDictionary()
         self._resolver = None if self._names else Resolver()
 
     def allow_seed(self, url: str) -> None:
-        """What the spider begins with, if it is localhost or a private address in so many words."""
+        """What the spider begins with, if it is localhost or a private address in so many words; or
+        a file: then all files."""
+        self._schemes.add(_scheme(url))
         if _is_http(url) and url not in self._seeds and len(self._seeds) < 1000:
             self._seeds.add(url)
             self.guard = Guard.for_seeds(self._seeds, also=self._allowed)
 
     def process_request(self, request: Request, spider: Any = None) -> Awaitable[None] | None:
+        self._check_scheme(request.url)
         whom = self._to_judge(request)
         if whom is None:
             return None
@@ -55,6 +62,7 @@ class GuardMiddleware:
         if request.meta.get("proxy"):
             return None  # which looks the name up by itself
         if self._names is not None:
+            self._names = judging_names()  # Scrapy may have put another in its place since
             self._places[request] = _place(whom)
             self._names.watch(_place(whom))
             return None
@@ -72,6 +80,15 @@ class GuardMiddleware:
     def process_exception(self, request: Request, exception: Any, spider: Any = None) -> None:
         if reason := self._stop_watching(request):
             raise _refused(request.url, reason) from exception
+
+    def _check_scheme(self, url: str) -> None:
+        """Scrapy also reads files, and talks to FTP and S3: a link of a page must not make it."""
+        if _scheme(url) not in self._schemes:
+            raise AddressRefused(
+                url,
+                f"only a spider's start may ask for {_scheme(url)}: addresses; if you mean it, add "
+                f"{_scheme(url)!r} to SKITTER_FEED_SCHEMES",
+            )
 
     def _stop_watching(self, request: Request) -> str | None:
         place = self._places.pop(request, None)
@@ -158,6 +175,10 @@ def judging_names() -> JudgingNames:
         known.installNameResolver(JudgingNames(known.nameResolver))
     found: JudgingNames = known.nameResolver
     return found
+
+
+def _scheme(url: str) -> str:
+    return url.partition(":")[0].lower()
 
 
 def _is_http(url: str) -> bool:

@@ -91,8 +91,10 @@ class HandIn:
 
     async def _push(self, pushes: Sequence[tuple[str, bytes]]) -> None:
         server = self.node.frontier.shards[0].server
-        for key in dict.fromkeys(key for key, _ in pushes):
-            await server.command("RPUSH", key, *(item for at, item in pushes if at == key))
+        for start in range(0, len(pushes), AT_ONCE):
+            some = pushes[start : start + AT_ONCE]
+            for key in dict.fromkeys(key for key, _ in some):
+                await server.command("RPUSH", key, *(item for at, item in some if at == key))
 
     async def _feed(self, batches: Sequence[Batch]) -> None:
         for batch in batches:
@@ -111,6 +113,7 @@ class HandIn:
         await self._push([push for one in entries for push in one.pushes])
         for one in entries:
             await put_items(self.node.frontier, one.lease, one.items)
+        await self._send_ahead(entries)
         graves = [Failure(lease=one.lease, error=one.error or "") for one in entries]
         await self.node.frontier.bury(graves)
         self.errors += len(graves)
@@ -119,6 +122,7 @@ class HandIn:
 
     async def _complete(self, entries: Sequence[Entry]) -> None:
         """Children, items and the end are one step. Items for several lists go ahead of it."""
+        await self._send_ahead(entries)
         groups: dict[str, list[Entry]] = {}
         light: list[Entry] = []
         for one in entries:
@@ -129,6 +133,12 @@ class HandIn:
             groups.setdefault(next(iter(groups), ""), []).extend(light)
         for key, group in groups.items():
             await self._complete_group(group, items_to=key)
+
+    async def _send_ahead(self, entries: Sequence[Entry]) -> None:
+        """A page that is done again brings the same: loaders know items by their number."""
+        await self._push([push for one in entries for push in one.more_pushes])
+        for one in entries:
+            await put_items(self.node.frontier, one.lease, one.more_items, first=len(one.items))
 
     def _list_of(self, entry: Entry) -> str:
         """The one list that all items of a page go to; empty: there are others too."""

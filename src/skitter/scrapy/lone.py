@@ -48,9 +48,9 @@ class LoneScheduler(ScrapyScheduler):
 
     def push_item(self, key: str, item: bytes) -> None:
         """Nobody crawls, so nothing is stored."""
-        self.put_item(item)
+        self.put_item(item, len(item))
 
-    def put_item(self, item: Any) -> bool:
+    def put_item(self, item: Any, size_bytes: int) -> bool:
         """Nobody crawls, so nothing is stored."""
         if not self._has_said:
             logger.info("skitter: this command does not crawl, its items are not stored")

@@ -99,10 +99,11 @@ class ItemPipeline(_Pipeline):
     def process_item(self, item: Any, spider: Spider | None = None) -> Any:
         plain = ItemAdapter(item).asdict()
         try:
-            _check_size(encode(plain))
+            data = encode(plain)
+            _check_size(data)
         except NOT_PLAIN as error:
             raise UsageError(f"the item cannot be stored: {error}. Use plain values.") from error
-        if not self.scheduler.put_item(plain):
+        if not self.scheduler.put_item(plain, len(data)):
             logger.warning("an item of no page is not stored: yield it from a callback.")
         return item
 

@@ -342,15 +342,15 @@ class Scheduler:
         """An item for a list: in one step with the end of its page, if it has one."""
         origin = ORIGIN.get()
         if isinstance(origin, Entry) and not origin.is_over:
-            origin.pushes.append((key, item))
+            origin.add_push(key, item)
         else:
             self._put(Pushes([(key, item)]))
 
-    def put_item(self, item: Any) -> bool:
+    def put_item(self, item: Any, size_bytes: int) -> bool:
         """An item for the job's stream, in one step with the end of its page, if it has one."""
         origin = ORIGIN.get()
         if isinstance(origin, Entry) and not origin.is_over:
-            origin.items.append(item)
+            origin.add_item(item, size_bytes)
             return True
         return False
 

@@ -143,6 +143,11 @@ class RedisMixin:
                 "the message is JSON and no object: send a URL, or an object with url."
             )
         fields = request_fields(known)
+        if "proxy" in fields.get("meta", {}):
+            raise UsageError(
+                "a feed may not choose the proxy, which could be any machine behind your firewall: "
+                "set it in a downloader middleware, or override make_request_from_data."
+            )
         for role in ("callback", "errback"):
             if role in fields:
                 fields[role] = find_public_callback(self, fields[role])  # type: ignore[arg-type]
