@@ -25,6 +25,7 @@ from skitter.demo import SPIDER
 from skitter.errors import NotAllowed, UsageError
 from skitter.frontier.crew import read_log
 from skitter.frontier.keys import PUMPED, ROOMS
+from skitter.frontier.sink import claim_sink
 from skitter.model import Request
 from skitter.settings import Settings
 from skitter.valkey import EmbeddedServer
@@ -107,6 +108,18 @@ def test_a_charge_that_nobody_signed_opens_no_output(busy):
     write_charge(busy, job, kind="pages", out=str(out))
 
     until(lambda: "has no output" in said(busy, job))
+    busy.skitter("purge", job, "--yes")
+    assert not out.exists()
+
+
+def test_a_job_whose_items_go_elsewhere_is_not_split_between_two_outputs(busy):
+    job, out = waiting_job(busy), busy.folder / "second.jsonl"
+    busy.on_job(job, lambda frontier: claim_sink(frontier, "/first.jsonl"))
+    charge = Charge(job=job, kind="pages", out=str(out))
+
+    busy.run(take_charge(server_of(busy), office_of(busy.app).sign(charge)))
+
+    until(lambda: "a job has one sink" in said(busy, job))
     busy.skitter("purge", job, "--yes")
     assert not out.exists()
 

@@ -11,8 +11,10 @@ from skitter.celery.deliver import ResultSink, deliver_dead
 from skitter.celery.envelope import known_spider
 from skitter.errors import JobClosed, JobMissing
 from skitter.frontier.items import Aside, ItemStream, set_aside
+from skitter.frontier.sink import check_sink, claim_sink
 from skitter.frontier.wire import cut
 from skitter.sinks import Hooks, Pace, Patience, Stopped, load, open_sink
+from skitter.sinks.dsn import place_of
 from skitter.spider.transform import chain
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ async def _load(office: Office, desk: Desk, stop: asyncio.Event) -> None:
             charge = desk.charge
             if charge.kind == "scrape":
                 return ResultSink(office, charge)
-            return await stack.enter_async_context(open_sink(desk.rights.out, job=charge.job))
+            return await stack.enter_async_context(_open_place(desk))
 
         try:
             sink = await insist(open_it)
@@ -76,6 +78,16 @@ async def _load(office: Office, desk: Desk, stop: asyncio.Event) -> None:
             return
         source = ItemStream(desk.frontier, desk.first.name)
         await load(source, sink, stop=stop, hooks=hooks, pace=QUICK)
+
+
+@asynccontextmanager
+async def _open_place(desk: Desk) -> AsyncIterator[Sink]:
+    """The sink, which from now on has all items of the job. Or ItemsElsewhere."""
+    place = place_of(desk.rights.out)
+    await check_sink(desk.frontier, place)  # before a file is made for nothing
+    async with open_sink(desk.rights.out, job=desk.charge.job) as sink:
+        await claim_sink(desk.frontier, place)
+        yield sink
 
 
 def _hooks(desk: Desk) -> Hooks:
