@@ -125,3 +125,44 @@ async def test_a_lease_says_how_its_host_wants_to_be_asked(make_raw, clock):
     await raw.host("slow.test", field="delay_ms", value=2000)
 
     assert await pace() == [(str(clock()), "0", "0"), (str(clock()), "2000", "0")]
+
+
+async def test_a_host_that_has_a_rest_grants_no_moment(polite, clock):
+    """Somebody else heard Retry-After while we had our turn."""
+    turn = clock()
+    await polite.lease(1)
+    await polite.host(HOST, field="blocked_for_ms", value=60_000)
+
+    assert await depart(polite, turn, most_ms=90_000) == (-1, 0)
+
+    assert (await polite.known()).asked_at == turn
+    clock.advance(60)
+    assert (await depart(polite, turn, most_ms=0))[0] == 0
+
+
+async def test_a_moment_that_was_reserved_stays_when_a_lease_runs_out(polite, clock):
+    await polite.lease(1, ttl_ms=1500)
+    clock.advance(1)
+    await polite.lease(1)
+    wait_ms, moment_ms = await depart(polite, ago_ms=0, most_ms=9000)
+    clock.advance(0.5)
+
+    await polite.reap()
+
+    assert wait_ms == DELAY_MS
+    assert (await polite.known()).asked_at == moment_ms
+
+
+async def test_a_repeated_lease_does_not_take_the_turn_of_another_for_its_own(
+    polite, make_raw, clock
+):
+    async def pace():
+        client = polite.numbered(100).shard
+        return (await client.call("lease", limit=1, ttl_ms=60_000))[5].decode()
+
+    assert await pace() == f"{clock()} {DELAY_MS} 1"
+    clock.advance(1)
+    other = await make_raw()
+    assert (await other.lease(1)).fps == ["2"]
+
+    assert await pace() == f"0 {DELAY_MS} 1"

@@ -8,7 +8,8 @@ EACH   name      text  host
                        since, it is ours to use late; 0: there is none, or it was used
        ago_ms    int   so long ago our last request left; -1: none did
        most_ms   int   the longest wait that we would take; -1: ask for none
-REPLY  per group: how long to wait (-1: not within most_ms, and nothing is reserved), and the moment
+REPLY  per group: how long to wait (-1: not within most_ms, or the host has a rest; nothing is
+       reserved), and the moment
 COST   O(groups * log N)
 ]]
 --@include once commit
@@ -26,7 +27,8 @@ local function grant(name, moment_ms, most_ms)
     local delay_ms = known.own.delay_ms or limits.delay_ms
     opens_at = math.max(now_ms, known.asked_at + delay_ms)
   end
-  if opens_at - now_ms > most_ms then return -1, 0 end
+  local has_rest = known.blocked_until > now_ms -- e.g. Retry-After, heard since we had our turn
+  if has_rest or opens_at - now_ms > most_ms then return -1, 0 end
   put_off(name, opens_at)
   return opens_at - now_ms, opens_at
 end

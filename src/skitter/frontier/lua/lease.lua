@@ -65,8 +65,8 @@ local short = handing_out and limits.shared and #fps < limit and pages_left() <=
 local to_reopen = handing_out and count_to_reopen() or 0
 records = records or bulk_read('HMGET', task, fps)
 local reply = {
-  limits.state, next_change(handing_out), proof, short and 1 or 0, limits.born or '', pace(records),
-  limits.depths and to_reopen or -1,
+  limits.state, next_change(handing_out), proof, short and 1 or 0, limits.born or '',
+  pace(records, first), limits.depths and to_reopen or -1,
 }
 local troubles = redis.call('EXISTS', trouble) == 1 and bulk_read('HMGET', trouble, fps) or {}
 local found = limits.depths and bulk_read('HMGET', depths, fps)

@@ -1,6 +1,7 @@
 --[[
 pace: how the hosts of what is handed out want to be asked: empty if nobody wants a delay, else
-per request `moment_ms delay_ms shared`: when its turn was, and whether there may be others.
+per request `moment_ms delay_ms shared`: when its turn was, and whether there may be others. In the
+answer to a repeated call the turn may be another's where it is shared: then it has none (0).
 ]]
 --@include host limits record
 local function wants_delay()
@@ -11,7 +12,7 @@ local function wants_delay()
   return false
 end
 
-local function pace(records)
+local function pace(records, is_repeated)
   if next(loaded) and not wants_delay() then return '' end -- the hosts of a repeated call are not
   local names, words = {}, {}
   for i, record in ipairs(records) do names[i] = record and host_of(record) or '' end
@@ -20,7 +21,8 @@ local function pace(records)
   for i, name in ipairs(names) do
     local known = loaded[name]
     local shared = (known.own.max_in_flight or limits.max_in_flight) > 1
-    words[i] = string.format('%d %d %d', known.asked_at, known.own.delay_ms or limits.delay_ms,
+    local moment_ms = is_repeated and shared and 0 or known.asked_at
+    words[i] = string.format('%d %d %d', moment_ms, known.own.delay_ms or limits.delay_ms,
       shared and 1 or 0)
   end
   return table.concat(words, ' ')
