@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any, Final, Self, TypeVar, overload
 
@@ -226,7 +226,9 @@ class Page:
 
     async def prepare(self) -> None:
         """Find out whether it can be parsed, while other pages go on: `tree` would block."""
-        if self._is_parsable is None and self.is_html and not is_small(self.body):
+        if self._is_parsable is None and is_small(self.body):
+            self._is_parsable = True  # its text is no longer, and has no more tags
+        if self._is_parsable is None and self.is_html:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(trial.thread(), self._can_be_parsed)
 
@@ -325,7 +327,8 @@ class Page:
         if skip_nofollow:
             nodes = [node for node in nodes if not _is_nofollow(node)]
         # Equal hrefs are joined once: the menu of a page is often there twice.
-        hrefs = dict.fromkeys(_hrefs(nodes))
+        found = _hrefs_and_frames(nodes) if frames else [node.attributes["href"] or "" for node in nodes]
+        hrefs = dict.fromkeys(found)
         if self.encoding != "utf-8":
             hrefs = dict.fromkeys(encode_query(href, self.encoding) for href in hrefs)
         if keep_fragment:
@@ -436,14 +439,17 @@ def _node_href(node: object) -> str | None:
     return attributes["href"] or "" if "href" in attributes else attributes.get("src")
 
 
-def _hrefs(nodes: Iterable[LexborNode]) -> Iterator[str]:
+def _hrefs_and_frames(nodes: Iterable[LexborNode]) -> list[str]:
+    hrefs: list[str] = []
     noframes = 0
     for node in nodes:
-        if node.tag != "noframes":
-            yield _node_href(node) or ""
+        attributes = node.attributes
+        if "href" in attributes or "src" in attributes:
+            hrefs.append(attributes["href" if "href" in attributes else "src"] or "")
         elif noframes < MOST_NOFRAMES:  # text to the parser, markup to who has no frames
             noframes += 1
-            yield from _hrefs_in(node.text())
+            hrefs += _hrefs_in(node.text())
+    return hrefs
 
 
 def _hrefs_in(markup: str) -> list[str]:

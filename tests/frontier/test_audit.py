@@ -7,9 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from conftest import rude
 from skitter.frontier import audit as audit_module
 from skitter.frontier.audit import audit
 from skitter.frontier.control import set_host
+from skitter.frontier.crew import Heartbeat, ask_for_spare, beat
+from skitter.frontier.dead import dead_letters, drop
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.host import HostRecord, open_host, pack_host
 from skitter.frontier.jobs import create_job
@@ -315,3 +318,15 @@ async def test_what_could_not_be_compared_in_a_large_moving_crawl_is_told(moving
 
     assert says(report) == ""
     assert report.unchecked == ["the sums over all hosts of shard 0: the crawl is moving"]
+
+
+async def test_what_one_shard_has_alone_is_no_damage(make_frontier):
+    frontier = await make_frontier(rude(), Layout(shards=2))
+    await beat(frontier, Heartbeat(name="me", host="h", pid=1, kind="scrapy", started_at=0, at=0))
+    assert await ask_for_spare(frontier, "me", 3) == 3
+    await frontier.add([Request(url="http://a.test/")])
+    [lease] = (await frontier.lease(2)).leases
+    await frontier.bury([Failure(lease=lease, error="no")])
+    await drop(frontier, [letter async for letter in dead_letters(frontier)], forget=True)
+
+    assert (await audit(frontier)).problems == set()

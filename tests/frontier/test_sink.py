@@ -80,6 +80,17 @@ async def test_looking_claims_nothing_and_a_purged_job_has_no_place(frontier):
     assert await find_sink(frontier) == ""
 
 
+async def test_a_claim_has_the_time_of_the_server_whatever_the_clock_of_the_job(frontier):
+    """Else a server whose clock was set keeps a place that nobody uses, or gives up a new one."""
+    shard = frontier.shards[0]
+    await shard.server.command("HSET", shard.keys.key("control"), "shift", 3_600_000)
+
+    await claim_sink(frontier, "/x/a.db")
+
+    at = await shard.server.command("HGET", shard.keys.key("sink"), "at")
+    assert int(at) == shard.clock()
+
+
 @pytest.mark.parametrize(
     ("dsn", "place"),
     [

@@ -89,7 +89,7 @@ async def test_scope_and_depth_are_the_callers():
 def test_visible_text_is_what_a_reader_sees(html, text):
     page = Page.of(html)
     before = page.tree.html
-    assert visible_text(page.text) == text
+    assert visible_text(page) == text
     assert page.tree.html == before
 
 

@@ -264,7 +264,7 @@ def test_no_page_raises_anything_but_our_errors(body, charset, link, selector):
     assert all(url.startswith(("http://", "https://")) for url in page.links(keep_fragment=True))
     assert len(page.follow_all()) == len(page.links(skip_nofollow=False))
     assert isinstance(page.follow(link).url, str)
-    assert isinstance(visible_text(page.text), str)
+    assert isinstance(visible_text(page), str)
     assert isinstance(page.is_html, bool)
     for look in (page.json, lambda: page.css(selector), lambda: page.css_first(selector)):
         try:

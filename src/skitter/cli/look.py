@@ -225,7 +225,7 @@ def _is_text(page: Page) -> bool:
 
 
 def _text(page: Page) -> str:
-    return visible_text(page.text) if page.is_html else " ".join(page.text.split())
+    return visible_text(page) if page.is_html else " ".join(page.text.split())
 
 
 def _json(item: object) -> str:

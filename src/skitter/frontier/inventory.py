@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from skitter.frontier.shard import Shard
 
 TRIES = 3
-#: What shards do not have in common: only the first has workers, and each has a clock of its own.
-OF_ONE_SHARD = {"workers": "", "clock": "", "shift": ""}
+#: What shards do not have in common: only the first has workers and a spare, each has a clock of
+#: its own, and another number after it forgot something.
+OF_ONE_SHARD = dict.fromkeys(("workers", "spare", "clock", "shift", "born"), "")
 
 
 async def check_keys(frontier: Frontier, report: AuditReport) -> set[int]:

@@ -33,10 +33,19 @@ class _Room:
         return self.left >= 0
 
     def weigh(self, size_bytes: int) -> bool:
-        fits = size_bytes <= self.left_bytes
-        self.left_bytes -= size_bytes if fits else 0
-        self.too_heavy += not fits
-        return fits
+        if size_bytes > self.left_bytes:
+            self.too_heavy += 1
+            return False
+        self.left_bytes -= size_bytes
+        return True
+
+    def take(self, size_bytes: int) -> bool:
+        self.left -= 1
+        if self.left < 0 or size_bytes > self.left_bytes:
+            self.too_heavy += self.left >= 0
+            return False
+        self.left_bytes -= size_bytes
+        return True
 
     def exceeded(self, what: str, option: str) -> Iterator[str]:
         if self.left < 0:
@@ -52,6 +61,7 @@ class Quota:
         items, links = limits.max_items_per_page, limits.max_links_per_page
         self._items, self._links = _Room(items, items), _Room(links, links)
         self._outputs_left = PATIENCE * (items + links)
+        self.takes_link = self._links.take  # no call more than it takes: pages have many
 
     def has_patience(self) -> bool:
         """Count one output of the handler. False: that is enough."""
@@ -64,9 +74,6 @@ class Quota:
 
     def takes_item(self, size_bytes: int) -> bool:
         return self._items.weigh(size_bytes)
-
-    def takes_link(self, size_bytes: int) -> bool:
-        return self._links.count() and self._links.weigh(size_bytes)
 
     @property
     def exceeded(self) -> str:

@@ -2,7 +2,7 @@
 sink: claim the one place that the items of the job go to, or learn which place has it.
 
 FLAGS  allow-oom
-KEYS   sink     hash   place, at (ms of the last claim)
+KEYS   sink     hash   place, at (server ms of the last claim)
 ARGV   place    text   without a password
        instead  text   the place that this one may replace; empty: none
 REPLY  the place that has it
@@ -11,5 +11,5 @@ COST   O(1)
 --@include clock limits
 local held = redis.call('HGET', sink, 'place')
 if held and held ~= place and held ~= instead then return held end
-redis.call('HSET', sink, 'place', place, 'at', now_ms)
+redis.call('HSET', sink, 'place', place, 'at', wall_ms)
 return place
