@@ -15,7 +15,7 @@ async def finish(raw, claim, *, depth, reach=1, links=(), items=()):
     """Complete a page whose links were offered as those of `depth`."""
     brings = f"{len(links)} {len(items)} 0 {depth} {reach}"
     each = [(*claim, brings), *links, (b"packed",), *((item,) for item in items)]
-    return await raw.call("complete", each, leases=1, links=len(links), list="")
+    return await raw.call("complete", each, leases=1, links=len(links), list="", tell=0)
 
 
 async def finish_a_page(raw, fp="1", *, depth, **about):
@@ -75,7 +75,11 @@ async def test_a_page_that_is_done_is_opened_again_by_a_shorter_way(raw):
     assert await raw.read("edge") == {"1": 1}
     assert (await raw.stats())["reopened"] == 1
     assert (await raw.lease()).to_reopen == 1
-    assert await raw.shard.call("reopen", most=5, ttl_ms=5000) == [b"1", b"1", b"packed"]
+    assert await raw.shard.call("reopen", most=5, most_bytes=999, ttl_ms=5000) == [
+        b"1",
+        b"1",
+        b"packed",
+    ]
 
 
 async def test_items_behind_outlinks_are_counted_from_the_first(raw):
@@ -121,7 +125,11 @@ async def test_without_a_limit_all_that_waits_is_opened_again(raw):
     await raw.control(max_depth="")
 
     assert (await raw.lease()).to_reopen == 1
-    assert await raw.shard.call("reopen", most=5, ttl_ms=5000) == [b"1", b"3", b"packed"]
+    assert await raw.shard.call("reopen", most=5, most_bytes=999, ttl_ms=5000) == [
+        b"1",
+        b"3",
+        b"packed",
+    ]
 
 
 async def test_a_redirect_at_the_limit_waits_for_nothing(raw):
@@ -153,19 +161,19 @@ async def test_one_client_at_a_time_opens_pages_again(raw, make_raw):
     await raw.add("1", depth=1)
     other = await make_raw()
 
-    assert await raw.shard.call("reopen", most=5, ttl_ms=60_000)
-    assert await other.shard.call("reopen", most=5, ttl_ms=60_000) == []
+    assert await raw.shard.call("reopen", most=5, most_bytes=999, ttl_ms=60_000)
+    assert await other.shard.call("reopen", most=5, most_bytes=999, ttl_ms=60_000) == []
     assert await raw.shard.call("reopened", []) == 0
-    assert await other.shard.call("reopen", most=5, ttl_ms=60_000)
+    assert await other.shard.call("reopen", most=5, most_bytes=999, ttl_ms=60_000)
 
 
 async def test_whoever_vanishes_is_followed_by_another(raw, make_raw):
     await finish_a_page(raw, depth=2)
     await raw.add("1", depth=1)
     other = await make_raw()
-    await raw.shard.call("reopen", most=5, ttl_ms=1)
+    await raw.shard.call("reopen", most=5, most_bytes=999, ttl_ms=1)
 
-    while not await other.shard.call("reopen", most=5, ttl_ms=1):
+    while not await other.shard.call("reopen", most=5, most_bytes=999, ttl_ms=1):
         pass  # until the first one's time is up
 
 
@@ -253,3 +261,30 @@ async def test_a_bloom_filter_keeps_depths_too(make_raw):
     await raw.add("1", depth=1)
 
     assert await raw.read("edge") == {"1": 1}
+
+
+async def test_a_limit_that_an_older_release_set_keeps_depths_too(make_raw):
+    raw = await make_raw()
+    await raw.shard.server.command("HSET", raw.shard.keys.key("control"), "max_depth", 3)
+
+    await finish_a_page(raw, depth=2)
+    await raw.add("1", depth=1)
+
+    assert await raw.read("edge") == {"1": 1}
+    assert (await raw.lease()).to_reopen == 1
+
+
+async def test_pages_with_many_links_are_opened_again_one_by_one(raw):
+    for fp in "123":
+        await finish_a_page(raw, fp, depth=2)
+        await raw.add(fp, depth=1)
+
+    async def opened(most_bytes):
+        rows = await raw.shard.call("reopen", most=5, most_bytes=most_bytes, ttl_ms=60_000)
+        await raw.shard.call("reopened")
+        return [fp.decode() for fp in rows[::3]]
+
+    size = len(b"packed")
+    assert await opened(0) == ["1"]
+    assert await opened(2 * size) == ["1", "2"]
+    assert await opened(3 * size) == ["1", "2", "3"]

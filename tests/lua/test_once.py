@@ -58,7 +58,7 @@ IDEMPOTENT: Any = {
     "grant": lambda t: ([(3, 1, 2, 5), (1, 0, 1, 90)], {}),
     "spare": lambda t: ([], {"name": "me", "wanted": 2}),
     "sink": lambda t: ([], {"place": "books.db", "instead": ""}),
-    "reopen": lambda t: ([], {"most": 2, "ttl_ms": 9000}),
+    "reopen": lambda t: ([], {"most": 2, "most_bytes": 99, "ttl_ms": 9000}),
     "reopened": lambda t: ([("7", "1", ""), ("8", "1", 5)], {}),
 }
 

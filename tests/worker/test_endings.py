@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from skitter.errors import InfrastructureError, JobMissing, ServerUnreachable
+from skitter.frontier.control import change_options
 from skitter.frontier.dead import dead_letters
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.items import Aside
@@ -115,6 +116,17 @@ async def test_links_of_a_job_that_was_made_anew_are_forgotten(frontier, server)
 
     await purge_job(frontier)
     await create_job(server, frontier.job)
+    await frontier.lease(1)
+
+    assert link not in memory.urls
+
+
+async def test_links_are_forgotten_when_the_job_begins_to_keep_depths(frontier):
+    """Until a worker hears of the limit, what it has refused is kept by nobody."""
+    memory = LinkMemory(lambda: frontier.epoch)
+    link = await hand_in_a_link(frontier, memory)
+
+    await change_options(frontier, {"max_depth": 3})
     await frontier.lease(1)
 
     assert link not in memory.urls

@@ -68,7 +68,8 @@ class Frontier:
     options: JobOptions
     shards: list[Shard]
     _options_at: float = field(default_factory=time.monotonic)
-    _lives: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)  # shard -> state, born
+    #: shard -> state, born, whether it keeps no depths
+    _lives: dict[int, tuple[object, ...]] = field(default_factory=dict)
     #: shard -> pages to be opened again, as the last lease said; None: it keeps no depths
     _to_reopen: dict[int, int | None] = field(default_factory=dict)
 
@@ -168,7 +169,7 @@ class Frontier:
         since = time.monotonic()
         answer = await self.shards[shard].call("lease", limit=limit, ttl_ms=ms(ttl_s))
         state, again_ms, token, is_short, born, pace, to_reopen, *rows = answer
-        self._lives[shard] = state, born
+        self._lives[shard] = state, born, to_reopen < 0
         self._to_reopen[shard] = None if to_reopen < 0 else to_reopen
         width = 3 if to_reopen < 0 else 4
         columns = [rows[i::width] for i in range(width)]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Pages at a time, and links after which no further page is begun.
 PAGES, LINKS = 20, 2000
+#: Of what is kept of their links: a page may have megabytes of it.
+MOST_BYTES = 2**20
 TTL_MS = 5000
 
 
@@ -36,7 +38,7 @@ async def reopen(
     shard: Shard, layout: Layout, add: Callable[[Sequence[Offer]], Awaitable[list[Added]]]
 ) -> int:
     """Offer the links of some pages again. Returns of how many; 0: somebody else is at it."""
-    rows = await shard.call("reopen", most=PAGES, ttl_ms=TTL_MS)
+    rows = await shard.call("reopen", most=PAGES, most_bytes=MOST_BYTES, ttl_ms=TTL_MS)
     if not rows:
         return 0
     pages: list[_Page] = []

@@ -17,8 +17,9 @@ local function read_limits()
   local limits = { state = values[1], blocks = tonumber(values[2]), hashes = tonumber(values[3]) }
   limits.lifo, limits.shared, limits.born = values[4] == '1', values[5] and true, values[6]
   limits.clock, limits.shift = tonumber(values[7]), tonumber(values[8]) or 0 -- steady.lua
-  limits.depths = values[9] and true -- it has, or once had, a max_depth: depth.lua
   for i, name in ipairs(LIMITS) do limits[name] = tonumber(values[i + 9]) or math.huge end
+  -- Depths are kept if it has, or once had, a max_depth; also one that an older release set.
+  limits.depths = values[9] ~= false or limits.max_depth < math.huge
   for _, name in ipairs({ 'max_pending', 'max_items' }) do
     limits[name] = math.ceil(limits[name] / (tonumber(values[5]) or 1))
   end
