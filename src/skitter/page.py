@@ -327,8 +327,7 @@ class Page:
         if skip_nofollow:
             nodes = [node for node in nodes if not _is_nofollow(node)]
         # Equal hrefs are joined once: the menu of a page is often there twice.
-        found = _hrefs_and_frames(nodes) if frames else [node.attributes["href"] or "" for node in nodes]
-        hrefs = dict.fromkeys(found)
+        hrefs = dict.fromkeys(_hrefs_and_frames(nodes) if frames else _hrefs(nodes))
         if self.encoding != "utf-8":
             hrefs = dict.fromkeys(encode_query(href, self.encoding) for href in hrefs)
         if keep_fragment:
@@ -439,6 +438,10 @@ def _node_href(node: object) -> str | None:
     return attributes["href"] or "" if "href" in attributes else attributes.get("src")
 
 
+def _hrefs(nodes: Iterable[LexborNode]) -> list[str]:
+    return [node.attributes["href"] or "" for node in nodes]
+
+
 def _hrefs_and_frames(nodes: Iterable[LexborNode]) -> list[str]:
     hrefs: list[str] = []
     noframes = 0
@@ -455,7 +458,7 @@ def _hrefs_and_frames(nodes: Iterable[LexborNode]) -> list[str]:
 def _hrefs_in(markup: str) -> list[str]:
     if not is_plain(markup):  # it was text when the page was tried
         return []
-    return [_node_href(link) or "" for link in LexborHTMLParser(markup).css(_LINKS)]
+    return _hrefs(LexborHTMLParser(markup).css(_LINKS))
 
 
 def _is_nofollow(node: LexborNode) -> bool:
