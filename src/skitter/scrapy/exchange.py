@@ -169,6 +169,11 @@ class Exchange:
         return [one.lease for one in over + self.entries] + list(self.ready)
 
     @property
+    def is_working(self) -> bool:
+        """A page is under way, or what came of it on its way to the server."""
+        return bool(self.active) or any(isinstance(one, Entry) for one in self.outbox.copy())
+
+    @property
     def runs_low(self) -> bool:
         """A quarter of what the engine was last supplied with is through."""
         return len(self.ready) + len(self.active) <= self.supplied * 3 // 4

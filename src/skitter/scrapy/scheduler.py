@@ -156,9 +156,9 @@ class Scheduler:
             return True
 
     def next_request(self) -> Request | None:
-        ready, active = self.exchange.ready, self.exchange.active
+        ready = self.exchange.ready
         while ready:
-            if active and (self._is_alone(ready[0]) or self._alone()):
+            if (self._is_alone(ready[0]) or self._alone()) and self.exchange.is_working:
                 return None  # what may kill a process is worked on with nobody beside it
             lease = ready.popleft()
             self.exchange.version += 1

@@ -39,11 +39,11 @@ class Taking:
 
     async def take(self) -> tuple[bool, float]:
         """Whether the engine should look, and how long to rest if nothing happens."""
+        if any(map(self.is_suspect, self.exchange.ready.copy())):
+            return True, IDLE_S  # it waits until all else is handed in: nothing more beside it
         room = self.room()
         if room < 1 or (room < self.options.concurrency // 4 and self.exchange.held):
             return False, IDLE_S
-        if self.exchange.ready and self.is_suspect(self.exchange.ready[0]):
-            return False, IDLE_S  # it is to be alone
         version = self.exchange.version
         leased = await self.frontier.lease(room, ttl_s=self.options.lease_s)
         self.is_cancelled = leased.state is State.CANCEL
