@@ -7,6 +7,7 @@ import gzip
 import resource
 import socket
 import sys
+import tracemalloc
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
@@ -279,6 +280,21 @@ async def test_a_body_that_stops_is_a_timeout(open_fetcher):
     async with serve({"/": page}) as site, open_fetcher(first_byte_timeout_s=0.2) as it:
         with pytest.raises(FetchTimeout, match=r"the body stopped for 0\.2 s"):
             await it.fetch(request(site))
+
+
+async def test_a_body_of_tiny_chunks_takes_the_memory_of_its_bytes(open_fetcher):
+    body = b"1\r\nx\r\n" * 50_000 + b"0\r\n\r\n"
+    page = raw("transfer-encoding: chunked", body=body)
+    async with serve({"/": page}) as site, open_fetcher() as it:
+        tracemalloc.start()
+        try:
+            answer = await it.fetch(request(site))
+            _, most_bytes = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+    assert len(answer.body) == 50_000
+    assert most_bytes < 2_000_000, "200 for each"
 
 
 async def test_a_body_that_drips_is_a_timeout_of_the_whole(open_fetcher):

@@ -153,18 +153,17 @@ class HttpFetcher:
             return await self._count_body(url, stream)
 
     async def _count_body(self, url: str, stream: wreq.Streamer) -> bytes:
-        """Count while it comes: a small gzip can be a huge page."""
-        chunks: list[memoryview] = []
-        room = self._options.max_body_bytes
+        """Count while it comes: a small gzip can be a huge page. Not kept in pieces: a server may
+        send each byte in a chunk of its own, and ten million of those are gigabytes."""
+        body = bytearray()
         async for chunk in stream:
             if isinstance(chunk, memoryview):  # else trailers
-                room -= len(chunk)
-                if room < 0:
+                if len(body) + len(chunk) > self._options.max_body_bytes:
                     raise ResponseTooLarge(
                         url, f"the body is over {self._options.max_body_bytes:,} bytes"
                     )
-                chunks.append(chunk)
-        return b"".join(chunks)
+                body += chunk
+        return bytes(body)
 
     async def _addresses(self, url: str, whom: Authority, *, allowed: bool) -> tuple[str, ...]:
         """What may be dialled: each address of the name, all of them checked. Empty: the URL
