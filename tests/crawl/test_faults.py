@@ -16,6 +16,7 @@ import redis
 
 from crawl.conftest import Machine
 from crawl.test_crawls import assert_complete, in_order
+from needs import need
 from skitter.demo import SPIDER
 from skitter.demo.site import fetched_twice
 from skitter.valkey import stop
@@ -23,7 +24,6 @@ from skitter.valkey import stop
 pytestmark = pytest.mark.timeout(300)
 chaos = pytest.mark.chaos
 
-FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 SMALL_DISK = "12m"
 SLOW_S = 0.4  # with 4 pages at a time a crawl takes a dozen seconds: there is a middle to act in
 
@@ -92,6 +92,24 @@ def fill(place: Path) -> Path:
             except OSError:
                 continue
     return filler
+
+
+def remount(place: Path, how: str) -> bool:
+    """Read-only (ro) or not (rw); False while somebody writes there."""
+    words = ["mount", "-o", f"remount,{how}", str(place)]
+    return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+
+def assert_stored(machine: Machine, output: Path) -> None:
+    """Every book once, and a clean audit, wherever the rows are."""
+    if output.suffix == ".jsonl":
+        expected = in_order(machine.shop.expected.expected_items())
+        rows = in_order(json.loads(line) for line in output.read_text().splitlines())
+        assert [{name: row[name] for name in expected[0]} for row in rows] == expected
+        assert machine.call("audit", "books").returncode == 0
+    else:
+        shutil.copy(output, machine.folder / "books.db")
+        assert_complete(machine, machine.shop)
 
 
 def client_of(machine: Machine) -> redis.Redis:
@@ -189,14 +207,7 @@ def test_an_output_whose_disk_is_full_is_told_and_waited_for(machine, until, sma
     assert "I/O error" not in crawl.said
     filler.unlink()
     assert crawl.end() == 0
-    if kind == "jsonl":
-        rows = [json.loads(line) for line in (place / "rows.jsonl").read_text().splitlines()]
-        names = machine.shop.expected.expected_items()[0]
-        found = [{name: row[name] for name in names} for row in rows]
-        assert in_order(found) == in_order(machine.shop.expected.expected_items())
-    else:
-        shutil.copy(place / "rows.db", machine.folder / "books.db")
-        assert_complete(machine, machine.shop)
+    assert_stored(machine, place / f"rows.{kind}")
 
 
 def status(machine: Machine) -> str:
@@ -238,22 +249,22 @@ def test_a_full_server_is_told_with_its_numbers(open_shop, make_machine, until):
     assert_complete(machine, machine.shop)
 
 
+def faked_clock(offset: Path, *, monotonic: bool) -> dict[str, str]:
+    """The environment of processes whose clock is off by what is in that file."""
+    offset.write_text("+0\n")
+    return {
+        "LD_PRELOAD": need("libfaketime"),
+        "FAKETIME_TIMESTAMP_FILE": str(offset),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": str(int(not monotonic)),
+    }
+
+
 @chaos
 def test_a_server_whose_clock_is_set_in_mid_crawl_neither_stops_nor_hurries_it(machine, until):
-    if not FAKETIME.exists():
-        pytest.skip("needs libfaketime")
     offset = machine.folder / "offset"
-    offset.write_text("+0\n")
-    own, machine.environment = (
-        machine.environment,
-        {
-            **machine.environment,
-            "LD_PRELOAD": str(FAKETIME),
-            "FAKETIME_TIMESTAMP_FILE": str(offset),
-            "FAKETIME_NO_CACHE": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        },
-    )
+    own = machine.environment
+    machine.environment = own | faked_clock(offset, monotonic=False)
     assert machine.call("up").returncode == 0
     machine.environment = own
     crawl = Crawl(machine, "-c", "2")
@@ -265,3 +276,79 @@ def test_a_server_whose_clock_is_set_in_mid_crawl_neither_stops_nor_hurries_it(m
     assert json.loads(status(machine))["lost"] == 0
     assert fetched_twice(machine.shop.log()) == []
     assert_complete(machine, machine.shop)
+
+
+@chaos
+@pytest.mark.parametrize(
+    ("monotonic", "jumps"),
+    [
+        (False, ["+2h", "-2h", "+0"]),
+        (True, ["+1h", "+3h", "+9h"]),  # a monotonic clock may leap, but never runs backward
+    ],
+)
+def test_workers_whose_clock_is_set_in_mid_crawl_bring_the_same_rows(
+    machine, until, monotonic, jumps
+):
+    offset = machine.folder / "offset"
+    assert machine.call("up").returncode == 0
+    crawl = Crawl(machine, "-c", "2", **faked_clock(offset, monotonic=monotonic))
+    for rows, jump in zip((5, 20, 35), jumps, strict=True):
+        until(some_rows(machine, rows))
+        offset.write_text(f"{jump}\n")
+
+    assert crawl.end(timeout_s=100) == 0
+    assert_complete(machine, machine.shop)
+
+
+def test_files_in_the_working_directory_are_not_executed(open_shop, make_machine):
+    machine = make_machine(open_shop(books=50))
+    trap = "from pathlib import Path\nPath(__file__ + '.executed').touch()\n"
+    traps = [machine.folder / f"{name}.py" for name in ("protego", "redis", "sitecustomize")]
+    for file in traps:
+        file.write_text(trap)
+
+    done = subprocess.run(
+        [Path(sys.executable).with_name("skitter"), "run", SPIDER, "--workers", "1"],
+        cwd=machine.folder,
+        env=machine.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    for file in traps:
+        file.unlink()
+
+    assert done.returncode == 0, done.stderr
+    assert list(machine.folder.glob("*.executed")) == []
+    assert_complete(machine, machine.shop)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "db"])
+def test_an_output_on_a_read_only_disk_is_refused_at_once(machine, small_disk, kind):
+    place = small_disk(machine.folder / "out")
+    remount(place, "ro")
+
+    crawl = Crawl(machine, "--out", f"out/rows.{kind}")
+
+    assert crawl.end() == 3
+    assert f"out/rows.{kind} cannot be written: the disk of {place} is read-only" in crawl.said
+    assert machine.shop.log() == []
+
+
+@chaos
+@pytest.mark.parametrize("kind", ["jsonl", "db"])
+def test_an_output_whose_disk_becomes_read_only_is_told_and_waited_for(
+    machine, until, small_disk, kind
+):
+    place = small_disk(machine.folder / "out")
+    crawl = Crawl(machine, "-c", "2", "--out", f"out/rows.{kind}")
+    [loader] = until(lambda: machine.children("load"))
+    until(lambda: json.loads(status(machine))["stored"])
+
+    os.kill(loader, signal.SIGKILL)  # nobody may have it open for writing at that moment
+    until(lambda: remount(place, "ro"))
+
+    until(lambda: f"rows.{kind} cannot be written: the disk of {place} is read-only" in crawl.said)
+    assert remount(place, "rw")
+    assert crawl.end() == 0
+    assert_stored(machine, place / f"rows.{kind}")
