@@ -263,6 +263,13 @@ def test_long_lists_are_cut_and_it_is_told():
     assert "said 49" in shown
 
 
+def test_on_a_narrow_screen_the_log_says_what_rather_than_who():
+    event = Event(id="1-0", at=0.0, level="info", worker="a-host-4711-c5c1fb14", text="I " * 9)
+
+    assert event_line(event, date=False, short=True).plain == f"00:00:00  info     4711  {'I ' * 9}"
+    assert "a-host-4711-c5c1fb14" in event_line(event).plain
+
+
 def test_on_a_narrow_screen_names_are_cut_and_numbers_are_not():
     look = a_look("the-books-of-the-whole-wide-world", pending=12_345_678, done=87_654_321)
     shown = drawn(top_view([look], {}, screen=Screen(80, 24)), width=80)

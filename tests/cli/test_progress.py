@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -76,3 +78,14 @@ def test_the_block_shows_items_and_the_last_errors_of_handlers():
     text = " ".join(shown.getvalue().split())
     assert "items 1,234 waiting 56 set aside 7" in text
     assert text.endswith("3 handler errors: 3 x broken")
+
+
+def test_the_block_leaves_room_for_what_a_terminal_echoes_behind_it():
+    """A ^C in the last column would begin a line, and the block would not be erased as a whole."""
+    shown = StringIO()
+    console = Console(file=shown, width=80, force_terminal=True, color_system=None, soft_wrap=True)
+    with CrawlDisplay(console) as display:
+        display.show(replace(moment(Stats(job="j", state=State.RUN)), errors=["failed " * 30]))
+
+    visible = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown.getvalue()).replace("\r", "\n")
+    assert max(map(len, visible.splitlines())) == 76

@@ -62,3 +62,14 @@ def test_no_color_is_obeyed(server_url, dead_job):
     assert "\x1b[1;31m" in colours
     assert "\x1b[1;31m" not in plain
     assert "\x1b[31m" not in plain
+
+
+def test_a_complaint_is_not_broken_in_the_middle_of_a_word(server_url, dead_job):
+    url = f"https://nowhere.test/{'x' * 30}/"
+    code, shown = on_terminal(server_url, 60, "dead", "show", dead_job, url, NO_COLOR="1")
+
+    assert code
+    visible = re.sub(r"\x1b\[[\d;]*m", "", shown)
+    assert all(len(line) <= 60 for line in visible.splitlines())
+    assert len(visible.splitlines()) > 1
+    assert url in visible

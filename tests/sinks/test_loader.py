@@ -260,7 +260,7 @@ async def test_a_sink_that_is_away_is_waited_for_and_told_of_once(stop: asyncio.
     states: list[LoadState] = []
     source = ListSource(results([1, 2]), stop)
     away = [SinkAway("postgresql is away: refused")] * 5
-    sink = MemorySink(errors=[*away, SinkAway("postgresql is away: starting up")])
+    sink = MemorySink(errors=[*away, SinkAway("postgresql is away: starting up.")])
     await load(source, sink, stop=stop, hooks=Hooks(on_state=states.append), pace=QUICK)
     assert states == [
         LoadState(ok=False, message="postgresql is away: refused, trying again"),

@@ -37,18 +37,21 @@ SHORTEST_NAME: Final = 12
 _JOB_COUNTS: Final = {"pending": 4, "delayed": 6, "leased": 7, "done": 0, "dead": 0, "items": 5}
 #: Lines of the screen that are neither a job, nor one of the crew, nor a line of the log.
 _FRAME: Final = 7
+#: With fewer columns the log has no room for whole names.
+_NARROW: Final = 72
 
 
 # --- the log --------------------------------------------------------------------------------------
 
 
-def event_line(event: Event, *, job: str = "", date: bool = True) -> Text:
-    """One line of the log, coloured by its level."""
+def event_line(event: Event, *, job: str = "", date: bool = True, short: bool = False) -> Text:
+    """One line of the log, coloured by its level; `short`: with the process for a name."""
     when = datetime.fromtimestamp(event.at, UTC)
     text = Text(when.strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S"), style="dim")
     style = _LEVEL_STYLES.get(event.level, "")
+    worker = _short_name(event.worker) if short else event.worker
     text.append(f"  {clean(event.level):<7}", style=f"not dim {style}")
-    text.append(f"  {clean(f'{job} {event.worker}'.strip())}", style="not dim cyan")
+    text.append(f"  {clean(f'{job} {worker}'.strip())}", style="not dim cyan")
     text.append(f"  {clean(event.text)}", style=f"not dim {style}")
     return text
 
@@ -152,7 +155,7 @@ def top_view(
         parts.append(Text("There are no jobs yet: `skitter push JOB URL` creates one."))
     parts += ["", _crew_table(crew, room.crew, several=several, width=width), ""]
     parts += [_trouble(look, one) for look, one in crew if one.note]
-    lines = _log_lines(looks, room.log, several=several)
+    lines = _log_lines(looks, room.log, several=several, width=width)
     parts += lines
     if screen is not None:
         parts += [""] * (room.log - len(lines))
@@ -264,15 +267,23 @@ def _trouble(look: Look, one: Heartbeat) -> Text:
     return Text(text, style="yellow", no_wrap=True, overflow="ellipsis")
 
 
-def _log_lines(looks: Sequence[Look], count: int, *, several: bool) -> list[Text]:
+def _log_lines(
+    looks: Sequence[Look], count: int, *, several: bool, width: int | None
+) -> list[Text]:
     events = [(event.at, event.id, look.job, event) for look in looks for event in look.events]
     events.sort(key=lambda entry: entry[:3])
     lines = []
     for _, _, job, event in events[-count:] if count else ():
-        line = event_line(event, job=job if several else "", date=False)
+        narrow = width is not None and width < _NARROW
+        line = event_line(event, job=job if several else "", date=False, short=narrow)
         line.no_wrap, line.overflow = True, "ellipsis"
         lines.append(line)
     return lines
+
+
+def _short_name(worker: str) -> str:
+    """The process of host-process-mark; of another name, its beginning."""
+    return worker.rsplit("-", 2)[-2] if "-" in worker else worker
 
 
 def _footer(note: str) -> Text:

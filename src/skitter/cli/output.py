@@ -101,12 +101,17 @@ def indented(text: str) -> None:
 
 def tell(text: str) -> None:
     """One line of progress."""
-    err.print(_safe(text), style="dim")
+    _wrapped(_safe(text), style="dim")
 
 
 def complain(text: str) -> None:
     """What went wrong, and what to do."""
-    err.print(f"[bold red]skitter:[/] {_safe(text)}")
+    _wrapped(f"[bold red]skitter:[/] {_safe(text)}")
+
+
+def _wrapped(text: str, style: str = "") -> None:
+    """By words on a terminal, which would break them anywhere; elsewhere a line is a line."""
+    err.print(text, style=style, soft_wrap=not err.is_terminal)
 
 
 def remark(label: str, text: str, *, style: str) -> None:

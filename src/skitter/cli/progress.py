@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console, RenderableType
+from rich.constrain import Constrain
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -22,6 +23,9 @@ from skitter.model import State, Stats
 PLAIN_EVERY_S = 2.0
 SAME_EVERY_S = 60.0  # a service that has nothing to do
 WINDOW_S = 5.0
+#: Terminals echo "^C" behind the block. In the last column it would begin a line that Rich does not
+#: know of, and the first line of the block would be left behind.
+ECHO_WIDTH = 4
 
 
 @dataclass(slots=True)
@@ -95,7 +99,7 @@ class CrawlDisplay:
 
     def show(self, moment: Moment) -> None:
         if self._live:
-            self._live.update(block(moment))
+            self._live.update(Constrain(block(moment), self.console.width - ECHO_WIDTH))
         elif not self.quiet:
             self._print(line(moment), time.monotonic())
 

@@ -133,9 +133,10 @@ def _left(stats: Stats) -> int:
 
 
 def show_report(report: Report, *, hints: bool) -> None:
+    in_all = f", {report.pages:,} in all" * (report.pages != report.pages_now)
     say(
         f"{report.job}: {report.end}. {some(report.pages_now, 'page')} in "
-        f"{duration(report.seconds)} ({report.pages_per_second:,.0f}/s), {report.pages:,} in all."
+        f"{duration(report.seconds)} ({report.pages_per_second:,.0f}/s){in_all}."
     )
     say(f"items  {report.items:,}" + f" in {report.out}" * hints)
     if report.rejected:

@@ -74,7 +74,7 @@ class Patience:
             except (SkitterError, OSError) as error:
                 if isinstance(error, SkitterError) and not error.retryable:
                     raise
-                self._tell(LoadState(ok=False, message=f"{error}, trying again"))
+                self._tell(LoadState(ok=False, message=f"{str(error).rstrip('.')}, trying again"))
                 await self._wait(self.pace.backoff_s(attempt, chance=random()))
                 attempt += 1
             else:
