@@ -124,7 +124,7 @@ async def test_a_server_that_died_holds_nobody_back_who_wants_to_leave(short_dir
         stop(home)
 
 
-async def test_a_page_that_stalls_the_parser_ends_the_process_and_is_dead_after_a_few(
+async def test_a_page_that_stalls_its_handler_ends_the_process_and_is_dead_after_a_few(
     frontier, server_url, tmp_path
 ):
     """Each time the lease is taken back with a loss, as a supervisor does, and the page dies."""
