@@ -60,13 +60,8 @@ class Quota:
     def __init__(self, limits: Limits) -> None:
         items, links = limits.max_items_per_page, limits.max_links_per_page
         self._items, self._links = _Room(items, items), _Room(links, links)
-        self._outputs_left = PATIENCE * (items + links)
+        self.outputs_left = PATIENCE * (items + links)  # of its handler
         self.takes_link = self._links.take  # no call more than it takes: pages have many
-
-    def has_patience(self) -> bool:
-        """Count one output of the handler. False: that is enough."""
-        self._outputs_left -= 1
-        return self._outputs_left > 0
 
     def counts_item(self) -> bool:
         """Whether one more may be taken; how heavy it is, its hooks decide."""
@@ -81,6 +76,6 @@ class Quota:
         parts = [
             *self._items.exceeded("items", "max_items_per_page"),
             *self._links.exceeded("links", "max_links_per_page"),
-            *(["the handler was stopped, as it went on and on"] * (self._outputs_left <= 0)),
+            *(["the handler was stopped, as it went on and on"] * (self.outputs_left <= 0)),
         ]
         return "; ".join(parts)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Container, Iterator
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -112,12 +113,11 @@ class _Run:
         try:
             if isinstance(self._outputs, AsyncIterator):
                 async for output in self._outputs:
-                    if not self._take(output, known):
+                    self._take_all((output,), known)
+                    if not self.quota.outputs_left:
                         break
             else:
-                for output in self._outputs:
-                    if not self._take(output, known):
-                        break
+                self._take_all(self._outputs, known)
         finally:
             await self._close()
 
@@ -128,11 +128,19 @@ class _Run:
         elif inspect.isgenerator(self._outputs):
             self._outputs.close()
 
-    def _take(self, output: Any, known: Container[str]) -> bool:
-        """False: that is enough."""
+    def _take_all(self, outputs: Iterable[Any], known: Container[str]) -> None:
+        """Until that is enough. Nearly all that pages bring are links that are known, so they are
+        counted and passed over here, without a call for each."""
+        left = self.quota.outputs_left
+        for output in islice(outputs, left):
+            left -= 1
+            if not (isinstance(output, Request) and output.url in known and output.is_plain):
+                self._take(output)
+        self.quota.outputs_left = left
+
+    def _take(self, output: Any) -> None:
         if isinstance(output, Request):
-            if not (output.url in known and output.is_plain):
-                self._take_request(output)
+            self._take_request(output)
         elif isinstance(output, Rejected):
             if self.quota.counts_item():
                 self.outcome.rejected.append(keepable(output))
@@ -144,7 +152,6 @@ class _Run:
                 f"it yielded a {type(output).__name__}, which is neither an item nor a "
                 "request: yield a dict, a dataclass, a struct, a model or page.follow(...)"
             )
-        return self.quota.has_patience()
 
     # --- requests ---------------------------------------------------------------------------------
 
