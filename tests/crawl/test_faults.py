@@ -186,6 +186,9 @@ def test_a_full_disk_under_the_server_is_told_and_waited_for(machine, until, sma
     doctor = machine.call("doctor")
     assert doctor.returncode == 1
     assert f"the disk of {home} is full" in " ".join(doctor.stdout.split())
+    assert doctor.stdout.count("problem") == 1
+    until(lambda: json.loads(status(machine))["notes"])
+    assert all("loader" not in note for note in json.loads(status(machine))["notes"])
     assert crawl.process.poll() is None
     filler.unlink()
     assert crawl.end() == 0

@@ -101,22 +101,22 @@ def indented(text: str) -> None:
 
 def tell(text: str) -> None:
     """One line of progress."""
-    _wrapped(_safe(text), style="dim")
+    _wrapped(err, _safe(text), style="dim")
 
 
 def complain(text: str) -> None:
     """What went wrong, and what to do."""
-    _wrapped(f"[bold red]skitter:[/] {_safe(text)}")
+    _wrapped(err, f"[bold red]skitter:[/] {_safe(text)}")
 
 
-def _wrapped(text: str, style: str = "") -> None:
+def _wrapped(console: Console, text: str, style: str = "") -> None:
     """By words on a terminal, which would break them anywhere; elsewhere a line is a line."""
-    err.print(text, style=style, soft_wrap=not err.is_terminal)
+    console.print(text, style=style, soft_wrap=not console.is_terminal)
 
 
 def remark(label: str, text: str, *, style: str) -> None:
     """A line that begins with a coloured word."""
-    out.print(f"[{style}]{label}[/]  {_safe(text)}")
+    _wrapped(out, f"[{style}]{label}[/]  {_safe(text)}")
 
 
 def pairs(rows: Iterable[tuple[str, object]]) -> None:

@@ -22,6 +22,7 @@ from skitter.settings import Settings
 from skitter.valkey import EmbeddedServer, ServerOptions, check, hold, running, start, stop
 
 PANEL = "Server"
+NOT_WRITTEN = "the last write to disk failed: free some disk space where the server runs."
 LITTLE_BYTES = 8 * 2**20  # a start alone writes a configuration, a log and a file of data
 
 
@@ -104,7 +105,8 @@ def diagnose(where: Settings) -> Diagnosis:
         return Diagnosis(name, running=False, problems=full)
     with hold(where.directory) as server:
         found = uvloop.run(_examine(server.url, server.password, name))
-    return replace(found, problems=sorted({*found.problems, *full}))
+    known = {NOT_WRITTEN} if full else set()
+    return replace(found, problems=sorted({*found.problems, *full} - known))
 
 
 def problems_of_disk(directory: Path) -> list[str]:
@@ -154,9 +156,7 @@ def problems_of(facts: ServerFacts) -> list[str]:
             "run `CONFIG SET appendfsync everysec`."
         )
     if not facts.last_write_ok:
-        problems.append(
-            "the last write to disk failed: free some disk space where the server runs."
-        )
+        problems.append(NOT_WRITTEN)
     if facts.max_memory_bytes and facts.memory_bytes > 0.8 * facts.max_memory_bytes:
         share = facts.memory_bytes / facts.max_memory_bytes
         problems.append(

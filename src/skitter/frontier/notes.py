@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from skitter.frontier.connection import Server, ServerFacts
+    from skitter.frontier.connection import ServerFacts
     from skitter.frontier.crew import Heartbeat
     from skitter.frontier.frontier import Frontier
     from skitter.model import Stats
@@ -29,12 +29,18 @@ async def notes(frontier: Frontier, stats: Stats) -> list[str]:
     """What stands in the way of those at work, and of the job itself, each said once."""
     said = {f"{one.kind}: {one.note}" for one in await crew(frontier) if one.note}
     beats, now = await heartbeats(frontier), await server_time(frontier)
-    about = [loader_note(stats, beats, now), *await server_notes(frontier.shards[0].server)]
+    server = frontier.shards[0].server
+    nodes = await inspect(server)
+    about = [loader_note(stats, beats, now, nodes), *server_notes(nodes, server.directory)]
     return [*sorted(said), *filter(None, about), *await filter_notes(frontier)]
 
 
-def loader_note(stats: Stats, beats: Sequence[Heartbeat], now: float) -> str:
+def loader_note(
+    stats: Stats, beats: Sequence[Heartbeat], now: float, nodes: Sequence[ServerFacts]
+) -> str:
     """Of items that wait for a loader which does not answer. Pure."""
+    if not all(facts.last_write_ok for facts in nodes):
+        return ""  # nobody can be heard of
     loaders = [one for one in beats if one.kind == "loader"]
     if not stats.items or not loaders or any(now - one.at < LATE_S for one in loaders):
         return ""
@@ -46,12 +52,10 @@ def loader_note(stats: Stats, beats: Sequence[Heartbeat], now: float) -> str:
     )
 
 
-async def server_notes(server: Server) -> list[str]:
-    """A server, or a node of a cluster, whose disk or memory is full."""
-    found: list[str] = []
-    for facts in await inspect(server):
-        found += filter(None, (disk_note(facts, server.directory), memory_note(facts)))
-    return sorted(set(found))
+def server_notes(nodes: Sequence[ServerFacts], directory: Path | None) -> list[str]:
+    """A server, or a node of a cluster, whose disk or memory is full. Pure."""
+    found = {note for facts in nodes for note in (disk_note(facts, directory), memory_note(facts))}
+    return sorted(filter(None, found))
 
 
 def disk_note(facts: ServerFacts, directory: Path | None) -> str:
