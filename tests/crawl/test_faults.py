@@ -69,7 +69,8 @@ def small_disk() -> Iterator[Callable[[Path], Path]]:
 
     def mount(place: Path) -> Path:
         place.mkdir(mode=0o700)
-        words = ["mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK},mode=700", "tmpfs", str(place)]
+        options = ["-t", "tmpfs", "-o", f"size={SMALL_DISK},mode=700"]
+        words = [need("mount"), *options, "tmpfs", str(place)]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:
             pytest.skip(f"cannot mount a small disk here, which takes root: {done.stderr.strip()}")
@@ -78,7 +79,7 @@ def small_disk() -> Iterator[Callable[[Path], Path]]:
 
     yield mount
     for place in mounted:
-        subprocess.run(["umount", "--lazy", str(place)], check=False)
+        subprocess.run([need("umount"), "--lazy", str(place)], check=False)
 
 
 def fill(place: Path) -> Path:
@@ -96,7 +97,7 @@ def fill(place: Path) -> Path:
 
 def remount(place: Path, how: str) -> bool:
     """Read-only (ro) or not (rw); False while somebody writes there."""
-    words = ["mount", "-o", f"remount,{how}", str(place)]
+    words = [need("mount"), "-o", f"remount,{how}", str(place)]
     return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
 
