@@ -20,7 +20,6 @@ from skitter.valkey import Progress, hold, revive
 from skitter.worker.attempt import Attempts
 from skitter.worker.departures import Departures
 from skitter.worker.endings import Endings, LinkMemory
-from skitter.worker.heap import keep_freed_memory
 from skitter.worker.loop import Worker, WorkerOptions
 from skitter.worker.pulse import Logbook
 from skitter.worker.robots import RobotsBook
@@ -121,7 +120,6 @@ async def open_worker(
     frontier: Frontier, spider: Spider, *, manners: Manners, options: WorkerOptions
 ) -> AsyncIterator[Worker]:
     """A worker with its client; `await worker.run()` works until the crawl has finished."""
-    keep_freed_memory()
     seeds = [seed.url for seed in spider.known_seeds]
     guard = Guard.for_seeds(seeds, also=manners.allowed_hosts)
     async with HttpFetcher(manners.fetch, guard=guard) as fetcher:
