@@ -138,7 +138,8 @@ def test_a_folder_that_may_not_be_written_is_one_sentence(skitter, server_url, j
 
 
 @pytest.mark.parametrize(
-    "words", [["status", "--json"], ["--help"], ["logs", "{job}", "--json"], ["set", "{job}"]]
+    "words",
+    [["status", "{job}", "--json"], ["--help"], ["logs", "{job}", "--json"], ["set", "{job}"]],
 )
 def test_a_reader_that_leaves_is_no_error(skitter, server_url, job, words):
     skitter("push", job, "https://a.test/")

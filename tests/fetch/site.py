@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 Page = Callable[["Exchange"], Awaitable[None]]
 
@@ -63,7 +63,8 @@ class Site:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for writer in self._writers:
-            writer.transport.abort()  # whatever the client has not read by now, it never will
+            with suppress(AttributeError):  # Python 3.11.2, of a connection over TLS that is gone
+                writer.transport.abort()  # whatever the client has not read by now, it never will
         closed = (writer.wait_closed() for writer in self._writers)
         await asyncio.gather(*closed, return_exceptions=True)
 

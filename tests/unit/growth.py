@@ -7,11 +7,11 @@ from time import process_time
 
 
 def growth(work: Callable[[int], object], size: int) -> float:
-    """How many times as long twice as much takes: about 2 if it is linear, 4 if it is quadratic.
+    """How many times as long four times as much takes: about 4 if it is linear, 16 if quadratic.
 
     The least of several runs: others on the machine can only make a run longer.
     """
-    return _least_s(work, 2 * size) / _least_s(work, size)
+    return _least_s(work, 4 * size) / _least_s(work, size)
 
 
 def _least_s(work: Callable[[int], object], size: int) -> float:

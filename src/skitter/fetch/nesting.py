@@ -67,14 +67,16 @@ _ATTRIBUTES: Final = rf"""
             (?: "[^"]*+"? | '[^']*+'? | [^ \t\n\f\r>"'][^ \t\n\f\r>]*+ )?+ )?+
     )*+"""
 #: A token: an element of raw text, an ordinary tag, a comment, or anything else that `<` begins.
-#: Everything is possessive or runs to the end of the text: no character is read twice.
+#: Everything is possessive or runs to the end of the text: no character is read twice. But no group
+#: with a look-ahead is: up to Python 3.11.4 it takes what it only looked at (cpython gh-106052).
 _TOKEN: Final = re.compile(
     rf"""<(?:
       (?P<leaf>{_LEAVES}){_NAME_ENDS} (?P<given>{_ATTRIBUTES}) > [^<]*+ </(?P=leaf)>
     | (?P<raw>(?i:{_RAW})){_NAME_ENDS} {_ATTRIBUTES} >
-      (?P<inside> [^<]*+ (?: <(?! /(?i:(?P=raw)){_NAME_ENDS} ) [^<]*+ )*+ ) (?: </ [^>]*+ >? )?+
+      (?P<inside> [^<]*+ (?> (?: <(?! /(?i:(?P=raw)){_NAME_ENDS} ) [^<]*+ )* ) )
+      (?: </ [^>]*+ >? )?+
     | (/?)([a-zA-Z][^ \t\n\f\r/>]*+) ({_ATTRIBUTES}) >?
-    | !--(?: -?> | [^-]*+ (?: -(?! -!?> ) [^-]*+ )*+ (?: --!?> )?+ )
+    | !--(?: -?> | (?s: .*? ) (?: --!?> | \Z ) )
     | [!?/] [^>]*+ >?
     )""",
     re.VERBOSE,
