@@ -207,11 +207,19 @@ def test_a_forked_child_that_leaves_does_not_stop_the_server_of_its_parent(direc
 
 
 def test_a_program_run_by_a_holder_does_not_hold_the_server(directory):
+    script = "print('running', flush=True); input()"
     with hold(directory):
-        sleeper = subprocess.Popen([need("sleep"), "60"], close_fds=False)
-    assert running(directory) is None
-    sleeper.kill()
-    sleeper.wait()
+        program = subprocess.Popen(
+            [sys.executable, "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            close_fds=False,
+        )
+        # Popen may return before the kernel has closed what the program does not inherit.
+        assert program.stdout.readline() == b"running\n"
+    with program:
+        assert running(directory) is None
+        program.stdin.write(b"\n")
 
 
 # Keeping
