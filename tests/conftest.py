@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from needs import refuse_unknown_programs
+from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.connection import Server, connect
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.jobs import create_job
 from skitter.settings import JobOptions, Layout, Limits, Politeness, Retries
 from skitter.valkey import hold
 

@@ -13,8 +13,8 @@ from skitter.errors import BadOption, ServerStopped, ServerUnreachable
 from skitter.fetch.client import HttpFetcher
 from skitter.fetch.guard import Guard
 from skitter.fetch.options import FetchOptions
+from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.connection import Server, connect
-from skitter.frontier.jobs import create_job
 from skitter.settings import JobOptions, Layout, Settings, check_job_name
 from skitter.valkey import Progress, hold, revive
 from skitter.worker.attempt import Attempts

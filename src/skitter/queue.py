@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from skitter.app import open_frontier
 from skitter.errors import BadOption, LeaseLost, QueueFull, ServerFull, UsageError
+from skitter.frontier.admin.items import read_items, remove_items
 from skitter.frontier.connection import check_process
 from skitter.frontier.feed import FULL_PAUSE_S, feed
 from skitter.frontier.frontier import ADD_BATCH, DEFAULT_LEASE_S, Frontier
-from skitter.frontier.items import read_items, remove_items
 from skitter.model import Added, Completion, Ended, Failure, Lease, Request, Result, Stats
 from skitter.settings import JobOptions, Layout, check_job_name, check_number
 

@@ -9,7 +9,7 @@ import pytest
 
 from chaos.rig import Fleet, PrivateServer, rude
 from chaos.worker import patient
-from skitter.frontier.jobs import create_job
+from skitter.frontier.admin.jobs import create_job
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

@@ -22,9 +22,9 @@ from redis import Redis
 
 from chaos.oracle import Oracle
 from chaos.worker import Orders
-from skitter.frontier.audit import audit
+from skitter.frontier.admin.items import read_items
+from skitter.frontier.audit.auditor import audit
 from skitter.frontier.host import open_host
-from skitter.frontier.items import read_items
 from skitter.frontier.scan import scan_keys
 from skitter.frontier.wire import decode
 from skitter.settings import JobOptions, Politeness, Retries

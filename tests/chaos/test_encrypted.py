@@ -14,8 +14,8 @@ from chaos.servers import Node, free_ports, running
 from chaos.worker import pages
 from needs import need
 from skitter.errors import ServerUnreachable
+from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.connection import connect
-from skitter.frontier.jobs import create_job
 from skitter.model import Request
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import pytest
 from chaos.rig import assert_clean, finished, rude, slow, until
 from chaos.worker import pages
 from skitter.errors import ServerFull
+from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.connection import connect
-from skitter.frontier.jobs import create_job
 from skitter.model import Added, Request
 from skitter.valkey import ServerOptions
 

@@ -12,12 +12,12 @@ import pytest
 from chaos.proxy import LossyProxy
 from chaos.rig import assert_clean, results, rude, slow, snapshot
 from chaos.worker import pages
+from skitter.frontier.admin.control import configure, set_host, set_state
+from skitter.frontier.admin.dead import dead_letters, drop, revive
+from skitter.frontier.admin.items import Aside, count, set_aside
+from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.admin.workers import Heartbeat, beat, log
 from skitter.frontier.connection import connect
-from skitter.frontier.control import configure, set_host, set_state
-from skitter.frontier.crew import Heartbeat, beat, log
-from skitter.frontier.dead import dead_letters, drop, revive
-from skitter.frontier.items import Aside, count, set_aside
-from skitter.frontier.jobs import create_job
 from skitter.frontier.pace import Departure
 from skitter.frontier.robots import ask_robots, store_robots
 from skitter.frontier.scripts import script, verbs

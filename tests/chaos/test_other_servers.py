@@ -16,8 +16,8 @@ from chaos.servers import Node, cluster_facts, free_ports, join, running
 from chaos.worker import links_of, pages, patient
 from needs import need
 from skitter.errors import ServerRefused, ServerUnfit, ServerUnreachable
+from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.connection import connect, inspect
-from skitter.frontier.jobs import create_job
 from skitter.model import Request
 from skitter.settings import Layout, Limits
 from skitter.valkey import server_binary

@@ -14,8 +14,8 @@ from chaos.rig import assert_clean, finished, once, progress, results, rude, unt
 from chaos.servers import Node, Sentinel, running
 from chaos.worker import pages, patient
 from skitter.errors import ServerUnreachable
+from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.connection import connect
-from skitter.frontier.jobs import create_job
 from skitter.model import Request
 from skitter.valkey import server_binary
 

@@ -10,7 +10,7 @@ import pytest
 
 from chaos.rig import assert_clean, finished, progress, results, rude, slow, until
 from chaos.worker import pages
-from skitter.frontier.jobs import create_job
+from skitter.frontier.admin.jobs import create_job
 from skitter.model import Request
 from skitter.settings import Layout, Limits
 from skitter.urls import shard_of

@@ -21,8 +21,8 @@ from skitter.cli import crew
 from skitter.cli.common import on_job, settings
 from skitter.cli.display import Look, Screen, event_line, plain_line, rate_of, top_view
 from skitter.cli.output import clean
-from skitter.frontier.crew import Event, Heartbeat, beat, log, server_time, wanted_workers
-from skitter.frontier.eta import Bound
+from skitter.frontier.admin.eta import Bound
+from skitter.frontier.admin.workers import Event, Heartbeat, beat, log, server_time, wanted_workers
 from skitter.frontier.frontier import Frontier
 from skitter.model import State, Stats
 

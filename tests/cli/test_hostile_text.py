@@ -11,9 +11,9 @@ from rich.console import Console
 
 from skitter.cli.output import clean, plain
 from skitter.cli.progress import CrawlDisplay, Moment
+from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.admin.workers import Heartbeat, beat, server_time
 from skitter.frontier.connection import connect
-from skitter.frontier.crew import Heartbeat, beat, server_time
-from skitter.frontier.jobs import create_job
 from skitter.model import Failure, Request, State, Stats
 from skitter.settings import JobOptions, Retries
 

@@ -13,9 +13,9 @@ import pytest
 
 from needs import need
 from skitter import URLQueue
+from skitter.frontier.admin.jobs import open_job
+from skitter.frontier.admin.workers import log
 from skitter.frontier.connection import connect
-from skitter.frontier.crew import log
-from skitter.frontier.jobs import open_job
 from skitter.settings import JobOptions, Limits
 
 

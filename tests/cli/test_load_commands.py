@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager, closing
 import pytest
 
 from conftest import rude
-from skitter.frontier.items import read_aside
-from skitter.frontier.jobs import create_job, purge_job
-from skitter.frontier.notes import notes
+from skitter.frontier.admin.items import read_aside
+from skitter.frontier.admin.jobs import create_job, purge_job
+from skitter.frontier.admin.warnings import notes
 from skitter.model import Completion, Request
 
 TRANSFORM = """

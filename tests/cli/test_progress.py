@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from skitter.cli.progress import SAME_EVERY_S, CrawlDisplay, Moment, block, line
-from skitter.frontier.eta import Bound
+from skitter.frontier.admin.eta import Bound
 from skitter.model import State, Stats
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skitter.cli.reasons import HandlerErrors, dead_reasons, kind_of
-from skitter.frontier.crew import Event, log, server_time
+from skitter.frontier.admin.workers import Event, log, server_time
 from skitter.model import Failure, Request
 
 BROKEN = "handler page failed: KeyError: '{}' (shop.py:12: price = prices[name])"

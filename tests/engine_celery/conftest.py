@@ -23,9 +23,9 @@ from skitter.celery import CelerySettings, make_app
 from skitter.celery.office import office_of
 from skitter.demo.site import BookShop
 from skitter.errors import JobMissing
-from skitter.frontier.audit import audit
+from skitter.frontier.admin.jobs import create_job, open_job
+from skitter.frontier.audit.auditor import audit
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.jobs import create_job, open_job
 from skitter.settings import JobOptions, Limits, Politeness, Retries, Settings
 from waiting import PATIENCE_S, until
 

@@ -20,8 +20,8 @@ from skitter.celery.charges import read_charges
 from skitter.celery.office import office_of
 from skitter.demo import SPIDER
 from skitter.demo.site import fetched_twice, trespasses
-from skitter.frontier.crew import crew
-from skitter.frontier.dead import dead_letters
+from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.admin.workers import crew
 from skitter.valkey import running
 from waiting import PATIENCE_S, until
 

@@ -22,12 +22,12 @@ from skitter.celery.lifecycle import Watch
 from skitter.celery.office import office_of
 from skitter.celery.pump import Message, pump
 from skitter.errors import JobMissing, SpiderError
-from skitter.frontier.control import set_state
-from skitter.frontier.crew import Heartbeat, beat, crew, read_log
+from skitter.frontier.admin.control import set_state
+from skitter.frontier.admin.jobs import purge_job
+from skitter.frontier.admin.permits import issue_tickets, void_tickets
+from skitter.frontier.admin.workers import Heartbeat, beat, crew, read_log
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.jobs import purge_job
 from skitter.frontier.scan import scan_keys
-from skitter.frontier.tickets import issue_tickets, void_tickets
 from skitter.model import Request, State
 from waiting import until
 

@@ -18,7 +18,7 @@ from skitter.celery.deliver import ScrapeFailed
 from skitter.celery.office import office_of
 from skitter.celery.reduce import ReducerFailed
 from skitter.errors import BadOption, BadURL, SpiderError, UsageError
-from skitter.frontier.jobs import purge_job
+from skitter.frontier.admin.jobs import purge_job
 from skitter.frontier.keys import ROOMS
 from waiting import until
 

@@ -23,9 +23,9 @@ from skitter.celery.office import office_of
 from skitter.celery.secret import Secret
 from skitter.demo import SPIDER
 from skitter.errors import NotAllowed, UsageError
-from skitter.frontier.crew import read_log
+from skitter.frontier.admin.sink import claim_sink
+from skitter.frontier.admin.workers import read_log
 from skitter.frontier.keys import PUMPED, ROOMS
-from skitter.frontier.sink import claim_sink
 from skitter.model import Request
 from skitter.settings import Settings
 from skitter.valkey import EmbeddedServer

@@ -21,10 +21,10 @@ from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
 
 from skitter.errors import UsageError
-from skitter.frontier.audit import audit
-from skitter.frontier.control import is_adopted
-from skitter.frontier.dead import dead_letters
-from skitter.frontier.jobs import list_jobs, open_job
+from skitter.frontier.admin.control import is_adopted
+from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.admin.jobs import list_jobs, open_job
+from skitter.frontier.audit.auditor import audit
 from skitter.model import Added
 from skitter.model import Request as FrontierRequest
 from skitter.scrapy.adopt import Adopted, Adoption, adopt, scrapy_redis_fingerprint
@@ -322,7 +322,7 @@ async def test_lists_keep_their_order_and_json_needs_no_trust(server, adoption):
 
 
 async def _done(frontier, lease):
-    from skitter.frontier.control import configure
+    from skitter.frontier.admin.control import configure
     from skitter.model import Completion
     from skitter.settings import JobOptions, Politeness
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from skitter.frontier.items import read_aside, read_items
+from skitter.frontier.admin.items import read_aside, read_items
 from skitter.model import Lease, State
 from skitter.model import Request as FrontierRequest
 from skitter.scrapy.exchange import AT_THE_END, Entry

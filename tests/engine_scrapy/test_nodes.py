@@ -8,7 +8,7 @@ import pytest
 
 from skitter.demo.site import fetched_twice, trespasses
 from skitter.errors import JobMissing
-from skitter.frontier.crew import crew
+from skitter.frontier.admin.workers import crew
 from skitter.model import State
 
 pytestmark = pytest.mark.timeout(120)

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from skitter.frontier.crew import read_log
-from skitter.frontier.items import read_items
+from skitter.frontier.admin.items import read_items
+from skitter.frontier.admin.workers import read_log
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -14,9 +14,9 @@ from chaos.rig import PrivateServer, until
 from skitter.errors import JobRemoved, UsageError
 from skitter.fleet.plan import bounded_wish, cannot_begin
 from skitter.fleet.supervisor import Supervisor
+from skitter.frontier.admin.jobs import create_job, purge_job
+from skitter.frontier.admin.workers import read_log
 from skitter.frontier.connection import connect
-from skitter.frontier.crew import read_log
-from skitter.frontier.jobs import create_job, purge_job
 from skitter.model import Request
 
 STAYS = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -68,8 +68,8 @@ async def test_a_worker_that_was_heard_of_never_ends_the_fleet(busy):
     script = (
         "import asyncio, os, sys, uvloop\n"
         "from skitter.frontier.connection import connect\n"
-        "from skitter.frontier.crew import log\n"
-        "from skitter.frontier.jobs import open_job\n"
+        "from skitter.frontier.admin.workers import log\n"
+        "from skitter.frontier.admin.jobs import open_job\n"
         "from skitter.frontier.shard import MARK, client_name\n"
         "async def main():\n"
         "    async with connect(sys.argv[1]) as server:\n"

@@ -8,16 +8,16 @@ import msgspec
 import pytest
 
 from conftest import rude
-from skitter.frontier import audit as audit_module
-from skitter.frontier.audit import audit
-from skitter.frontier.control import set_host
-from skitter.frontier.crew import Heartbeat, ask_for_spare, beat
-from skitter.frontier.dead import dead_letters, drop
+from skitter.frontier.admin.control import set_host
+from skitter.frontier.admin.dead import dead_letters, drop
+from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.admin.workers import Heartbeat, ask_for_spare, beat
+from skitter.frontier.audit import auditor as audit_module
+from skitter.frontier.audit.auditor import audit
+from skitter.frontier.audit.report import AuditReport
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.host import HostRecord, open_host, pack_host
-from skitter.frontier.jobs import create_job
 from skitter.frontier.keys import SHARD_KEYS, ShardKeys, feed_key
-from skitter.frontier.report import AuditReport
 from skitter.frontier.wire import offer
 from skitter.model import Completion, Failure, Request
 from skitter.settings import Layout

@@ -9,11 +9,11 @@ import pytest
 
 from conftest import rude
 from skitter.frontier import budget
-from skitter.frontier.audit import audit
-from skitter.frontier.control import configure
+from skitter.frontier.admin.control import configure
+from skitter.frontier.audit.auditor import audit
+from skitter.frontier.audit.why import why
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.shard import Shard
-from skitter.frontier.why import why
 from skitter.model import Completion, Failure, Request
 from skitter.settings import Layout
 from skitter.urls import shard_of

@@ -9,8 +9,8 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from skitter.errors import ServerUnreachable
+from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.connection import connect
-from skitter.frontier.jobs import create_job
 from skitter.model import Completion, Request
 from skitter.settings import MOST_PER_PAGE
 from skitter.valkey import hold

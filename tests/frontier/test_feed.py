@@ -7,8 +7,8 @@ import json
 import pytest
 
 from skitter.errors import UsageError
-from skitter.frontier.audit import audit
-from skitter.frontier.dead import dead_letters
+from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.audit.auditor import audit
 from skitter.frontier.feed import parse_message, take_feed
 from skitter.frontier.keys import feed_key
 

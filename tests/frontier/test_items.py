@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skitter.frontier.items import (
+from skitter.frontier.admin.items import (
     Aside,
     ItemStream,
     read_aside,

@@ -7,15 +7,16 @@ import pytest
 from conftest import rude
 from skitter.errors import BadOption, JobClosed, JobMissing
 from skitter.frontier import frontier as frontier_module
-from skitter.frontier.audit import audit
+from skitter.frontier.admin.control import change_options, set_host, set_state
+from skitter.frontier.admin.dead import dead_letters, drop, revive
+from skitter.frontier.admin.items import Aside, ItemStream, set_aside
+from skitter.frontier.admin.jobs import create_job, list_jobs, open_job, purge_job
+from skitter.frontier.admin.workers import Heartbeat, beat, log
+from skitter.frontier.audit.auditor import audit
 from skitter.frontier.connection import Server, connect
-from skitter.frontier.control import change_options, read_options, set_host, set_state
-from skitter.frontier.crew import Heartbeat, beat, log
-from skitter.frontier.dead import dead_letters, drop, revive
 from skitter.frontier.feed import take_feed
-from skitter.frontier.items import Aside, ItemStream, set_aside
-from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
 from skitter.frontier.keys import feed_key
+from skitter.frontier.options import read_options
 from skitter.frontier.robots import ask_robots, store_robots
 from skitter.model import Added, Completion, Failure, Request, State
 from skitter.settings import Layout
@@ -75,12 +76,12 @@ async def test_two_who_set_different_options_do_not_undo_each_other(make_frontie
     await change_options(one, {"delay_s": 2.5, "max_pages": 10})
     await change_options(two, {"max_depth": 3, "base_s": 1})
 
-    options = await read_options(one)
+    options = await read_options(one.shards[0])
 
     assert (options.politeness.delay_s, options.limits.max_pages) == (2.5, 10)
     assert (options.limits.max_depth, options.retries.base_s) == (3, 1)
     await change_options(one, {"max_pages": None})
-    assert (await read_options(two)).limits.max_pages is None
+    assert (await read_options(two.shards[0])).limits.max_pages is None
     with pytest.raises(BadOption, match="option must be one of delay_s"):
         await change_options(one, {"dealy_s": 1})
 

@@ -8,10 +8,10 @@ import pytest
 
 from chaos.rig import PrivateServer, until
 from conftest import rude
-from skitter.frontier.audit import audit
+from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.admin.jobs import create_job, open_job
+from skitter.frontier.audit.auditor import audit
 from skitter.frontier.connection import connect
-from skitter.frontier.dead import dead_letters
-from skitter.frontier.jobs import create_job, open_job
 from skitter.model import Request
 
 pytestmark = pytest.mark.timeout(120)

@@ -8,9 +8,9 @@ import pytest
 
 from conftest import rude
 from skitter.errors import ItemsElsewhere, JobMissing
-from skitter.frontier.crew import SILENCE_S, Heartbeat, beat, server_time
-from skitter.frontier.jobs import purge_job
-from skitter.frontier.sink import check_sink, claim_sink, find_sink
+from skitter.frontier.admin.jobs import purge_job
+from skitter.frontier.admin.sink import check_sink, claim_sink, find_sink
+from skitter.frontier.admin.workers import SILENCE_S, Heartbeat, beat, server_time
 from skitter.sinks.dsn import place_of
 
 

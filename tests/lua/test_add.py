@@ -1,8 +1,8 @@
 import pytest
 
 from skitter.errors import JobMissing
+from skitter.frontier.admin.jobs import purge_job
 from skitter.frontier.host import HostRecord
-from skitter.frontier.jobs import purge_job
 from skitter.frontier.scripts import Code
 
 NEW, SEEN, FULL, DEEP, CLOSED = Code.NEW, Code.SEEN, Code.FULL, Code.DEEP, Code.CLOSED

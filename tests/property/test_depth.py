@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from conftest import rude
-from skitter.frontier.audit import audit
+from skitter.frontier.admin.control import change_options
+from skitter.frontier.admin.jobs import create_job, open_job, purge_job
+from skitter.frontier.audit.auditor import audit
 from skitter.frontier.connection import connect
-from skitter.frontier.control import change_options
-from skitter.frontier.jobs import create_job, open_job, purge_job
 from skitter.model import Completion, Ended, Request
 from skitter.settings import Layout
 from skitter.worker.endings import LinkMemory

@@ -35,12 +35,12 @@ from conftest import ManualClock
 from property.model import Claim, Model, Offer, Page
 from property.structure import find_problems, take_pictures
 from skitter.errors import InfrastructureError
+from skitter.frontier.admin.control import configure, set_host, set_state
+from skitter.frontier.admin.dead import dead_letters, drop, revive
+from skitter.frontier.admin.items import read_items, remove_items
+from skitter.frontier.admin.jobs import create_job, list_jobs, open_job, purge_job
 from skitter.frontier.connection import connect
-from skitter.frontier.control import configure, set_host, set_state
-from skitter.frontier.dead import dead_letters, drop, revive
 from skitter.frontier.frontier import REOPEN_S, Frontier
-from skitter.frontier.items import read_items, remove_items
-from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
 from skitter.frontier.shard import Shard
 from skitter.model import (
     Completion,

@@ -20,7 +20,6 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from needs import need
 from skitter.errors import BadOption, DirectoryUnusable, ServerFailed
 from skitter.valkey import (
     EmbeddedServer,
@@ -215,6 +214,8 @@ def test_a_program_run_by_a_holder_does_not_hold_the_server(directory):
             stdout=subprocess.PIPE,
             close_fds=False,
         )
+        assert program.stdin
+        assert program.stdout
         # Popen may return before the kernel has closed what the program does not inherit.
         assert program.stdout.readline() == b"running\n"
     with program:

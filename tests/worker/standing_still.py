@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from skitter.fetch.static import StaticFetcher
+from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
-from skitter.frontier.jobs import open_job
 from skitter.spider import Spider
 from skitter.worker.attempt import Attempts
 from skitter.worker.endings import Endings, LinkMemory

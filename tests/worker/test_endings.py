@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from skitter.errors import InfrastructureError, JobMissing, ServerUnreachable
-from skitter.frontier.control import change_options
-from skitter.frontier.dead import dead_letters
+from skitter.frontier.admin.control import change_options
+from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.admin.items import Aside
+from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.items import Aside
-from skitter.frontier.jobs import create_job, purge_job
 from skitter.model import Completion, Failure, Request
 from skitter.worker.attempt import Ending
 from skitter.worker.endings import Endings, LinkMemory

@@ -16,10 +16,10 @@ from skitter.cli.crawl import run_to_the_end
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
 from skitter.fetch.static import StaticFetcher
 from skitter.fleet.output import Output
+from skitter.frontier.admin.jobs import create_job, purge_job
+from skitter.frontier.admin.reclaim import forfeit
+from skitter.frontier.admin.workers import read_log
 from skitter.frontier.connection import connect
-from skitter.frontier.crew import read_log
-from skitter.frontier.forfeit import forfeit
-from skitter.frontier.jobs import create_job, purge_job
 from skitter.model import Request
 from skitter.spider import Spider
 from skitter.valkey import running, start, stop

@@ -13,8 +13,8 @@ import pytest
 from fetch.site import Exchange, redirect, reply, serve
 from skitter.fetch import Guard, HttpFetcher, RobotsRules
 from skitter.fetch.robots import FRESH_S, LOST_AFTER_S, TROUBLE_S
+from skitter.frontier.audit.why import look_at_host
 from skitter.frontier.robots import CLAIM_MS, KEEP_S, ask_robots, store_robots
-from skitter.frontier.why import look_at_host
 from skitter.model import Request
 from skitter.urls import identify
 from skitter.worker.robots import DISALLOWED, LARGE_BYTES, NO_ANSWER_S, RobotsBook

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from skitter.bench.ground import fill, make_urls
 from skitter.bench.report import Finding
-from skitter.frontier.jobs import create_job
+from skitter.frontier.admin.jobs import create_job
 from skitter.model import Completion, Lease, Request
 
 if TYPE_CHECKING:

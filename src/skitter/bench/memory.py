@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skitter.bench.ground import fill, make_urls
 from skitter.bench.report import Finding
 from skitter.bench.speed import RUDE
-from skitter.frontier.jobs import create_job, purge_job
+from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.model import Completion, Request
 
 if TYPE_CHECKING:

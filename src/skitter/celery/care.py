@@ -28,17 +28,17 @@ from skitter.celery.charges import (
 from skitter.celery.routing import destination
 from skitter.errors import JobClosed, JobMissing
 from skitter.fleet.plan import REQUESTS_PER_WORKER
-from skitter.frontier.crew import heartbeats, leave, log, server_time, wanted_workers
-from skitter.frontier.forfeit import forfeit
+from skitter.frontier.admin.permits import issue_tickets
+from skitter.frontier.admin.reclaim import forfeit
+from skitter.frontier.admin.workers import heartbeats, leave, log, server_time, wanted_workers
 from skitter.frontier.keys import ROOMS
-from skitter.frontier.tickets import issue_tickets
 from skitter.model import State
 
 if TYPE_CHECKING:
     from skitter.celery.charges import Charge
     from skitter.celery.office import Office
+    from skitter.frontier.admin.workers import Heartbeat
     from skitter.frontier.connection import Server
-    from skitter.frontier.crew import Heartbeat
     from skitter.frontier.frontier import Frontier
     from skitter.model import Stats
 

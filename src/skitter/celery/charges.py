@@ -14,8 +14,8 @@ import msgspec
 
 from skitter.errors import TooBig, UsageError
 from skitter.fetch.options import MAX_BODY_BYTES
+from skitter.frontier.admin.permits import count_tickets
 from skitter.frontier.keys import PUMPED
-from skitter.frontier.tickets import count_tickets
 from skitter.settings import check_job_name, check_number
 
 if TYPE_CHECKING:

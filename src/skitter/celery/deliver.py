@@ -22,7 +22,7 @@ from kombu.exceptions import EncodeError, OperationalError
 from skitter.celery.envelope import TASK
 from skitter.celery.secret import HOW
 from skitter.errors import NotAllowed, ServerUnreachable, SkitterError
-from skitter.frontier.dead import dead_letters, drop
+from skitter.frontier.admin.dead import dead_letters, drop
 from skitter.sinks.base import SinkAway
 from skitter.spider.blame import describe
 

@@ -12,8 +12,8 @@ from skitter.celery.care import read_room, send_pumps
 from skitter.celery.charges import drop_charge, is_over, read_charge, take_charge
 from skitter.celery.office import office_of
 from skitter.fleet.supervisor import STOP_GRACE_S, TICK_S, Supervisor
-from skitter.frontier.crew import crew, read_log
-from skitter.frontier.tickets import void_tickets
+from skitter.frontier.admin.permits import void_tickets
+from skitter.frontier.admin.workers import crew, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,9 +18,9 @@ from skitter.celery.charges import Charge, take_charge, take_charge_once
 from skitter.celery.deliver import sign_task
 from skitter.celery.envelope import ALONE, TASK, known_spider
 from skitter.errors import JobMissing
+from skitter.frontier.admin.callback import reopen_finale
+from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.feed import feed
-from skitter.frontier.finale import reopen_finale
-from skitter.frontier.jobs import create_job
 from skitter.model import Added, Request
 from skitter.settings import JobOptions, Layout
 from skitter.spider import load_spider

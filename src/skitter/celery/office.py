@@ -25,7 +25,7 @@ from skitter.celery.envelope import spider_of
 from skitter.celery.place import place_of
 from skitter.celery.secret import Secret, find_secret
 from skitter.fetch.options import FetchOptions
-from skitter.frontier.jobs import open_job
+from skitter.frontier.admin.jobs import open_job
 from skitter.worker.loop import Worker, WorkerOptions
 
 if TYPE_CHECKING:

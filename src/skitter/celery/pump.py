@@ -14,8 +14,8 @@ from skitter.celery.charges import read_charge
 from skitter.celery.config import GRACE_S, PUMP_S
 from skitter.celery.unload import GONE, unloading
 from skitter.errors import SkitterError
-from skitter.frontier.crew import log
-from skitter.frontier.tickets import renew_ticket, return_ticket
+from skitter.frontier.admin.permits import renew_ticket, return_ticket
+from skitter.frontier.admin.workers import log
 from skitter.spider.blame import describe
 from skitter.worker.loop import WorkerOptions
 from skitter.worker.pulse import cancel_all

@@ -24,12 +24,12 @@ from skitter.celery.care import look_after
 from skitter.celery.charges import Charge, drop_charge, let_go, read_charge, take_charge
 from skitter.celery.deliver import end
 from skitter.errors import JobMissing, SkitterError, UsageError
-from skitter.frontier.crew import log
-from skitter.frontier.dead import dead_letters
+from skitter.frontier.admin.callback import Turn, claim_finale, conclude
+from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.admin.items import read_items
+from skitter.frontier.admin.jobs import purge_job
+from skitter.frontier.admin.workers import log
 from skitter.frontier.feed import feed
-from skitter.frontier.finale import Turn, claim_finale, conclude
-from skitter.frontier.items import read_items
-from skitter.frontier.jobs import purge_job
 from skitter.model import Request
 from skitter.spider import load_spider
 from skitter.spider.blame import describe, trace

@@ -11,8 +11,8 @@ from skitter.celery.charges import read_charge
 from skitter.celery.factory import default_app
 from skitter.celery.office import office_of
 from skitter.errors import JobMissing
-from skitter.frontier.control import read_birth
-from skitter.frontier.crew import FETCHING, crew
+from skitter.frontier.admin.control import read_birth
+from skitter.frontier.admin.workers import FETCHING, crew
 from skitter.model import State
 
 PURGED = "PURGED"

@@ -31,7 +31,7 @@ from skitter.celery.options import (
 )
 from skitter.celery.routing import destination
 from skitter.errors import ServerUnreachable, UsageError
-from skitter.frontier.control import read_birth
+from skitter.frontier.admin.control import read_birth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

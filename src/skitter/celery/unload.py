@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from skitter.celery.deliver import ResultSink, deliver_dead
 from skitter.celery.envelope import known_spider
 from skitter.errors import JobClosed, JobMissing
-from skitter.frontier.items import Aside, ItemStream, set_aside
-from skitter.frontier.sink import check_sink, claim_sink
+from skitter.frontier.admin.items import Aside, ItemStream, set_aside
+from skitter.frontier.admin.sink import check_sink, claim_sink
 from skitter.frontier.wire import cut
 from skitter.sinks import Hooks, Pace, Patience, Stopped, load, open_sink
 from skitter.sinks.dsn import place_of

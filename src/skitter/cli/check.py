@@ -22,13 +22,13 @@ from skitter.cli.common import (
     settings,
 )
 from skitter.cli.output import emit_json, err, out, pairs, plain, remark, say
-from skitter.frontier.audit import audit
+from skitter.frontier.admin.jobs import open_job
+from skitter.frontier.audit.auditor import audit
+from skitter.frontier.audit.report import AuditReport
+from skitter.frontier.audit.rules import STATES, is_fingerprint
+from skitter.frontier.audit.why import Explanation, why, why_all, why_fingerprint
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.jobs import open_job
-from skitter.frontier.report import AuditReport
-from skitter.frontier.rules import STATES, is_fingerprint
-from skitter.frontier.why import Explanation, why, why_all, why_fingerprint
 from skitter.redact import redact, redact_text, redact_tree
 
 PANEL = "Check and repair"

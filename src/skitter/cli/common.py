@@ -13,9 +13,9 @@ import uvloop
 from skitter.app import open_server
 from skitter.cli.output import tell
 from skitter.errors import JobMissing, ServerStopped
+from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.jobs import open_job
 from skitter.settings import Settings
 
 T = TypeVar("T")

@@ -23,8 +23,7 @@ from skitter.cli.display import Look, Screen, event_line, loudness, plain_line, 
 from skitter.cli.output import emit_json, emit_line, out, say, tell
 from skitter.cli.watcher import LOG_PAGE, Watcher
 from skitter.errors import BadOption, SkitterError
-from skitter.frontier.connection import Server
-from skitter.frontier.crew import (
+from skitter.frontier.admin.workers import (
     EVENTS_KEPT,
     FETCHING,
     MOST_WORKERS,
@@ -33,6 +32,7 @@ from skitter.frontier.crew import (
     read_log,
     wanted_workers,
 )
+from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.worker.pulse import cancel_all
 

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from skitter.cli.output import tell
-from skitter.frontier.crew import Vitals
+from skitter.frontier.admin.items import Aside, set_aside
+from skitter.frontier.admin.workers import Vitals
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.items import Aside, set_aside
 from skitter.frontier.wire import cut
 from skitter.model import Result
 from skitter.sinks import LoadState

@@ -23,13 +23,13 @@ from skitter.errors import (
     UsageError,
     shorten,
 )
+from skitter.frontier.admin.items import REJECTED_KEPT, Aside, read_aside
+from skitter.frontier.admin.jobs import create_job, list_jobs, open_job
+from skitter.frontier.admin.warnings import notes
+from skitter.frontier.admin.workers import crew
 from skitter.frontier.connection import Server
-from skitter.frontier.crew import crew
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.items import REJECTED_KEPT, Aside, read_aside
-from skitter.frontier.jobs import create_job, list_jobs, open_job
-from skitter.frontier.notes import notes
 from skitter.model import Added, Request, Stats
 from skitter.settings import check_priority
 from skitter.urls import identify

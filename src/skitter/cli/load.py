@@ -20,11 +20,11 @@ from skitter.app import open_server
 from skitter.cli.common import Directory, Job, Json, Parent, Redis, settings, told_by
 from skitter.cli.duty import LoaderDuty
 from skitter.cli.output import emit_json, say, tell
+from skitter.frontier.admin.items import ItemStream
+from skitter.frontier.admin.jobs import open_job
+from skitter.frontier.admin.sink import check_sink, claim_sink, find_sink
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.items import ItemStream
-from skitter.frontier.jobs import open_job
 from skitter.frontier.shard import client_name
-from skitter.frontier.sink import check_sink, claim_sink, find_sink
 from skitter.redact import redact
 from skitter.settings import check_job_name
 from skitter.sinks import Hooks, Loaded, Patience, Sink, Stopped, load, open_sink

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skitter.cli.output import clean, plain, some
-from skitter.frontier.eta import Bound, eta_s
+from skitter.frontier.admin.eta import Bound, eta_s
 from skitter.model import State, Stats
 
 PLAIN_EVERY_S = 2.0

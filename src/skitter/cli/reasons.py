@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from skitter.frontier.crew import Event, read_log
-from skitter.frontier.dead import dead_letters
+from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.admin.workers import Event, read_log
 from skitter.frontier.frontier import Frontier
 from skitter.redact import redact_text
 

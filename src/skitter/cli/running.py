@@ -22,13 +22,13 @@ from skitter.errors import JobMissing, ServerUnreachable, SpiderError
 from skitter.fetch.options import MAX_BODY_BYTES
 from skitter.fleet.output import Output
 from skitter.fleet.supervisor import Supervisor
+from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.admin.eta import Bound, slowest_host
+from skitter.frontier.admin.jobs import create_job, open_job, purge_job
+from skitter.frontier.admin.warnings import notes
+from skitter.frontier.admin.workers import server_time
 from skitter.frontier.connection import Server
-from skitter.frontier.crew import server_time
-from skitter.frontier.dead import dead_letters
-from skitter.frontier.eta import Bound, slowest_host
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.jobs import create_job, open_job, purge_job
-from skitter.frontier.notes import notes
 from skitter.model import State, Stats
 from skitter.settings import Layout, Settings
 from skitter.sinks.base import SinkBusy

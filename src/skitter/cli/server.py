@@ -14,9 +14,9 @@ import uvloop
 from skitter.cli.common import Directory, Json, Redis, settings
 from skitter.cli.output import emit_json, out, pairs, remark, say, tell
 from skitter.errors import JobMissing, SkitterError, free_space
+from skitter.frontier.admin.jobs import list_jobs, open_job
+from skitter.frontier.admin.warnings import filter_notes
 from skitter.frontier.connection import Server, ServerFacts, connect, inspect
-from skitter.frontier.jobs import list_jobs, open_job
-from skitter.frontier.notes import filter_notes
 from skitter.redact import redact
 from skitter.settings import Settings
 from skitter.valkey import EmbeddedServer, ServerOptions, check, hold, running, start, stop

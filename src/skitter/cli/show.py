@@ -26,7 +26,7 @@ from skitter.cli.output import emit_json, grid, out, say
 from skitter.cli.running import Plan, run_plan
 from skitter.demo import SPIDER
 from skitter.errors import BadOption, InfrastructureError
-from skitter.frontier.audit import audit
+from skitter.frontier.audit.auditor import audit
 from skitter.settings import Settings
 from skitter.spider import load_spider
 

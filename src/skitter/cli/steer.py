@@ -28,13 +28,13 @@ from skitter.cli.limits import (
 )
 from skitter.cli.output import emit_json, pairs, say
 from skitter.errors import UsageError, shorten
+from skitter.frontier.admin.control import change_options, replaced, set_host, set_state
+from skitter.frontier.admin.jobs import create_job, list_jobs, open_job, purge_job
+from skitter.frontier.admin.workers import server_time
+from skitter.frontier.audit.why import look_at_host
 from skitter.frontier.connection import Server
-from skitter.frontier.control import change_options, replaced, set_host, set_state
-from skitter.frontier.crew import server_time
 from skitter.frontier.facts import HostFacts
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.jobs import create_job, list_jobs, open_job, purge_job
-from skitter.frontier.why import look_at_host
 from skitter.model import State, Stats
 from skitter.settings import Bloom, JobOptions, Layout, check_job_name
 

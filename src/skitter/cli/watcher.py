@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from skitter.cli.display import Look
 from skitter.errors import SkitterError
+from skitter.frontier.admin.eta import Bound, slowest_host
+from skitter.frontier.admin.jobs import list_jobs, open_job
+from skitter.frontier.admin.workers import Event, crew, read_log, server_time
 from skitter.frontier.connection import Server
-from skitter.frontier.crew import Event, crew, read_log, server_time
-from skitter.frontier.eta import Bound, slowest_host
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.jobs import list_jobs, open_job
 from skitter.frontier.wire import side_by_side
 
 #: The rate is that of the last seconds: a polite crawl does a page now and then.

@@ -22,9 +22,9 @@ from skitter.errors import (
 )
 from skitter.fleet.plan import USAGE, Load, bounded_wish, cannot_begin, wanted_processes
 from skitter.fleet.process import Child, Death
+from skitter.frontier.admin.reclaim import forfeit
+from skitter.frontier.admin.workers import heartbeats, log, server_time, wanted_workers, was_heard
 from skitter.frontier.connection import can_write
-from skitter.frontier.crew import heartbeats, log, server_time, wanted_workers, was_heard
-from skitter.frontier.forfeit import forfeit
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine

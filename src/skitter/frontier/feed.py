@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from skitter.errors import JobClosed, QueueFull, UsageError, shorten
-from skitter.frontier.control import read_options
 from skitter.frontier.keys import feed_key
+from skitter.frontier.options import read_options
 from skitter.frontier.wire import NOT_PLAIN, clip, cut, encode
 from skitter.model import Added, Origin, Request
 from skitter.urls import fingerprint
@@ -36,7 +36,7 @@ async def feed(frontier: Frontier, offers: Sequence[Offer], *, wait: bool) -> Co
             raise JobClosed(frontier.job, (await frontier.stats()).state)
         offers = [one for one, said in zip(offers, answers, strict=True) if said is Added.FULL]
         if offers and not wait:
-            limits = (await read_options(frontier)).limits  # another process may have set them
+            limits = (await read_options(frontier.shards[0])).limits  # others may set them too
             raise QueueFull(
                 frontier.job, max_pending=limits.max_pending or 0, added=total[Added.NEW]
             )

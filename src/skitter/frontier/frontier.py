@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from skitter.errors import ServerFull
 from skitter.frontier.budget import refill
-from skitter.frontier.control import read_options
 from skitter.frontier.keys import feed_key
+from skitter.frontier.options import read_options
 from skitter.frontier.pace import Granted
 from skitter.frontier.reopen import reopen
 from skitter.frontier.scripts import Code
@@ -61,7 +61,7 @@ _ENDED = {code: Ended(code.name.lower()) for code in Code if code.name in Ended.
 
 @dataclass(slots=True)
 class Frontier:
-    """One job on one server, for one client. `skitter.frontier.jobs` opens it."""
+    """One job on one server, for one client. `skitter.frontier.admin.jobs` opens it."""
 
     job: str
     layout: Layout
@@ -303,7 +303,7 @@ class Frontier:
     async def fresh_options(self) -> JobOptions:
         """The options, read again now and then: somebody else may have changed them."""
         if time.monotonic() - self._options_at >= OPTIONS_FRESH_S:
-            self.options = await read_options(self)
+            self.options = await read_options(self.shards[0])
             self._options_at = time.monotonic()
         return self.options
 

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from skitter.frontier.connection import Server
-    from skitter.frontier.frontier import Frontier
     from skitter.frontier.shard import Shard
 
 STEP = 500
@@ -41,9 +40,9 @@ async def scan_keys(shard: Shard) -> AsyncIterator[str]:
             yield key
 
 
-async def scan_job(frontier: Frontier) -> AsyncIterator[list[str]]:
-    """All keys of all shards, also of shards that should not be, in batches."""
-    async for keys in _scan(frontier.shards[0].server, job_prefix(frontier.job)):
+async def scan_job(shard: Shard) -> AsyncIterator[list[str]]:
+    """All keys of all shards of its job, also of shards that should not be, in batches."""
+    async for keys in _scan(shard.server, job_prefix(shard.keys.job)):
         yield keys
 
 

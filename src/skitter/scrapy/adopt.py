@@ -18,9 +18,9 @@ import msgspec
 from w3lib.url import canonicalize_url
 
 from skitter.errors import FrontierError, UsageError
-from skitter.frontier.control import set_adopted
+from skitter.frontier.admin.control import set_adopted
+from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.feed import reject
-from skitter.frontier.jobs import create_job
 from skitter.frontier.scripts import Code
 from skitter.frontier.wire import offer
 from skitter.model import Added, Request

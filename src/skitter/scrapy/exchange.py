@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request as ScrapyRequest
 
-    from skitter.frontier.items import Aside
+    from skitter.frontier.admin.items import Aside
     from skitter.frontier.wire import Offer
     from skitter.model import Lease
 

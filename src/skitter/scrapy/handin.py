@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skitter.frontier.admin.items import put_items, set_aside
 from skitter.frontier.feed import reject
-from skitter.frontier.items import put_items, set_aside
 from skitter.frontier.wire import seal_offers
 from skitter.model import Added, Completion, Ended, Failure
 from skitter.scrapy.exchange import Batch, Entry, Link, Loose, Pushes, Rejected, Unstored
@@ -14,7 +14,7 @@ from skitter.scrapy.feed import done_with
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
-    from skitter.frontier.items import Aside
+    from skitter.frontier.admin.items import Aside
     from skitter.scrapy.node import Node
 
 AT_ONCE = 200

@@ -9,17 +9,17 @@ import time
 from typing import TYPE_CHECKING
 
 from skitter.errors import JobMissing
-from skitter.frontier.control import set_slot
-from skitter.frontier.crew import crew, leave, server_time
-from skitter.frontier.forfeit import forfeit
-from skitter.frontier.jobs import create_job, open_job, purge_job
+from skitter.frontier.admin.control import set_slot
+from skitter.frontier.admin.jobs import create_job, open_job, purge_job
+from skitter.frontier.admin.reclaim import forfeit
+from skitter.frontier.admin.workers import crew, leave, server_time
 from skitter.scrapy.taking import is_done
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from skitter.frontier.admin.workers import Heartbeat
     from skitter.frontier.connection import Server
-    from skitter.frontier.crew import Heartbeat
     from skitter.frontier.frontier import Frontier
     from skitter.model import Stats
     from skitter.scrapy.options import NodeOptions

@@ -19,8 +19,8 @@ import uvloop
 
 from skitter.app import open_server
 from skitter.errors import JobMissing, SkitterError
-from skitter.frontier.control import is_adopted
-from skitter.frontier.crew import Vitals, ask_for_spare, crew
+from skitter.frontier.admin.control import is_adopted
+from skitter.frontier.admin.workers import Vitals, ask_for_spare, crew
 from skitter.frontier.feed import take_feed
 from skitter.model import Ended
 from skitter.scrapy.feed import has_messages, take_batch

@@ -6,7 +6,7 @@ from typing import Any
 
 from itemadapter import ItemAdapter
 
-from skitter.frontier.items import Aside
+from skitter.frontier.admin.items import Aside
 from skitter.frontier.wire import MAX_ITEM_BYTES, NOT_PLAIN, cut, encode
 
 

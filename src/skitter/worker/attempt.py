@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from skitter.errors import SkitterError
-from skitter.frontier.items import Aside
+from skitter.frontier.admin.items import Aside
 from skitter.model import Completion, Failure, Lease, Request
 from skitter.page import Page
 from skitter.settings import Limits

@@ -9,15 +9,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from skitter.errors import InfrastructureError, JobMissing, SkitterError, UsageError, shorten
-from skitter.frontier.items import count, set_aside
+from skitter.frontier.admin.items import count, set_aside
 from skitter.frontier.wire import NOT_PLAIN, Sealed, seal
 from skitter.model import Completion, Ended, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 
+    from skitter.frontier.admin.items import Aside
     from skitter.frontier.frontier import Frontier
-    from skitter.frontier.items import Aside
     from skitter.model import Lease, Request
     from skitter.settings import Layout
     from skitter.worker.attempt import Ending

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
-from skitter.frontier.crew import Vitals
+from skitter.frontier.admin.workers import Vitals
 from skitter.frontier.feed import take_feed
 from skitter.model import Ended, State
 from skitter.spider.blame import trace

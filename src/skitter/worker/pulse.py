@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from skitter.errors import SkitterError
-from skitter.frontier.crew import Heartbeat, Vitals, beat, leave, log, server_time
+from skitter.frontier.admin.workers import Heartbeat, Vitals, beat, leave, log, server_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from skitter.errors import ServerFull
 from skitter.fetch.robots import LOST_AFTER_S, MAX_BYTES, TROUBLE_S, RobotsRules, fetch_robots
-from skitter.frontier.control import set_host
+from skitter.frontier.admin.control import set_host
 from skitter.frontier.robots import KEEP_S, ask_robots, store_robots
 from skitter.worker.verdict import Bury, Retry
 

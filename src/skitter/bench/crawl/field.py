@@ -10,7 +10,7 @@ import msgspec
 from skitter.bench.crawl.processes import module_words, run_to_end, started
 from skitter.bench.crawl.tasks import SyntheticTask, Worked, WorkerTask
 from skitter.bench.speed import RUDE
-from skitter.frontier.jobs import create_job
+from skitter.frontier.admin.jobs import create_job
 from skitter.model import Request
 
 if TYPE_CHECKING:

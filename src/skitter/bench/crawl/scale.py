@@ -11,7 +11,7 @@ from skitter.bench.crawl.field import begin, synthetic_site, worker_words
 from skitter.bench.crawl.processes import started
 from skitter.bench.report import Finding
 from skitter.errors import InfrastructureError
-from skitter.frontier.crew import heartbeats
+from skitter.frontier.admin.workers import heartbeats
 
 if TYPE_CHECKING:
     from skitter.bench.ground import Ground

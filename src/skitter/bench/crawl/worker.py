@@ -20,8 +20,8 @@ import uvloop
 from skitter.app import Manners, open_worker
 from skitter.bench.crawl.processes import say
 from skitter.bench.crawl.tasks import Worked, WorkerTask
+from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
-from skitter.frontier.jobs import open_job
 from skitter.spider import Spider
 from skitter.worker.loop import WorkerOptions
 from skitter.worker.pulse import memory_mb

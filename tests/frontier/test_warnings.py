@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from skitter.frontier.admin.warnings import disk_note, loader_note, memory_note
+from skitter.frontier.admin.workers import Heartbeat
 from skitter.frontier.connection import ServerFacts
-from skitter.frontier.crew import Heartbeat
-from skitter.frontier.notes import disk_note, loader_note, memory_note
 from skitter.model import State, Stats
 
 

@@ -12,12 +12,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skitter.frontier.budget import read_pot
-from skitter.frontier.control import read_options
-from skitter.frontier.facts import bucket_of, host_facts, request_facts, ticket_of
-from skitter.frontier.inventory import buckets_of, check_control, check_families, check_keys
-from skitter.frontier.report import AuditReport
-from skitter.frontier.rules import (
+from skitter.frontier.audit.inventory import buckets_of, check_control, check_families, check_keys
+from skitter.frontier.audit.report import AuditReport
+from skitter.frontier.audit.rules import (
     SUMS,
     equation_problems,
     filter_problems,
@@ -29,6 +26,9 @@ from skitter.frontier.rules import (
     share_problems,
     sum_problems,
 )
+from skitter.frontier.budget import read_pot
+from skitter.frontier.facts import bucket_of, host_facts, request_facts, ticket_of
+from skitter.frontier.options import read_options
 from skitter.frontier.scan import scan_names
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ async def audit(
     damaged |= await check_control(frontier, report, damaged)
     await check_families(frontier, report, damaged)
     if 0 not in damaged:
-        options = await read_options(frontier, lenient=True)
+        options = await read_options(frontier.shards[0], lenient=True)
         pot = await read_pot(frontier.shards)  # before the shards: what they cede only grows
         report.note("pot", pot_problems(pot))
     for shard in frontier.shards:

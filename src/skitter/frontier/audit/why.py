@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from skitter.errors import BadURL
-from skitter.frontier.beyond import find_beyond
-from skitter.frontier.control import host_name
-from skitter.frontier.crew import server_time
+from skitter.frontier.admin.control import host_name
+from skitter.frontier.admin.workers import server_time
+from skitter.frontier.audit.rules import is_fingerprint
+from skitter.frontier.audit.too_deep import find_beyond
 from skitter.frontier.facts import HostFacts, RequestFacts, Trouble, host_facts, request_facts
-from skitter.frontier.rules import is_fingerprint
 from skitter.frontier.scan import scan_names
 from skitter.frontier.totals import read_totals
 from skitter.model import Request, State

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skitter.errors import DiskFull
+from skitter.frontier.admin.workers import crew, heartbeats, server_time
+from skitter.frontier.audit.rules import filter_problems
 from skitter.frontier.connection import inspect
-from skitter.frontier.crew import crew, heartbeats, server_time
-from skitter.frontier.rules import filter_problems
 from skitter.frontier.wire import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from skitter.frontier.admin.workers import Heartbeat
     from skitter.frontier.connection import ServerFacts
-    from skitter.frontier.crew import Heartbeat
     from skitter.frontier.frontier import Frontier
     from skitter.model import Stats
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from skitter.frontier.control import read_control
+from skitter.frontier.audit.rules import control_problems, is_workable
 from skitter.frontier.keys import SHARD_KEYS, feed_key
-from skitter.frontier.rules import control_problems, is_workable
+from skitter.frontier.options import read_control
 from skitter.frontier.scan import scan_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from skitter.frontier.audit.report import AuditReport
     from skitter.frontier.frontier import Frontier
-    from skitter.frontier.report import AuditReport
     from skitter.frontier.shard import Shard
 
 TRIES = 3
@@ -30,7 +30,7 @@ async def check_keys(frontier: Frontier, report: AuditReport) -> set[int]:
         found = await server.command("TYPE", key)
         report.note(key, _type_problems(found, wanted))
     damaged: set[int] = set()
-    async for keys in scan_job(frontier):
+    async for keys in scan_job(frontier.shards[0]):
         for shard, own in _by_shard(frontier, keys):
             if shard is None:
                 for key in own:
@@ -79,7 +79,7 @@ def _type_problems(found: bytes | str, wanted: str) -> list[str]:
 async def check_families(frontier: Frontier, report: AuditReport, damaged: set[int]) -> None:
     """A queue has its host, a bucket its number."""
     numbered: list[tuple[int, str, str]] = []
-    async for keys in scan_job(frontier):
+    async for keys in scan_job(frontier.shards[0]):
         for shard, own in _by_shard(frontier, keys):
             if shard is None or shard.keys.shard in damaged:
                 continue

@@ -7,8 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from skitter.errors import UsageError
-from skitter.frontier.control import PURGE
 from skitter.frontier.facts import TICKETS, priority_of
+from skitter.frontier.options import PURGE
 from skitter.frontier.wire import place_of
 from skitter.model import MESSAGES, State
 from skitter.urls import shard_of

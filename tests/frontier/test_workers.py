@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skitter.frontier.crew import (
+from skitter.frontier.admin.workers import (
     SILENCE_S,
     Heartbeat,
     beat,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skitter.frontier.forfeit import forfeit
+from skitter.frontier.admin.reclaim import forfeit
 from skitter.model import Request
 from skitter.settings import Layout
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from skitter.errors import JobClosed, JobDamaged, JobMismatch, JobMissing
-from skitter.frontier.control import PURGE, configure, has_options, options_of, read_controls
+from skitter.frontier.admin.control import configure, read_controls
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.keys import JOBS, ShardKeys, feed_key
+from skitter.frontier.options import PURGE, has_options, options_of
 from skitter.frontier.scan import STEP, scan_keys
 from skitter.frontier.shard import Shard, client_name
 from skitter.model import State

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skitter.errors import ItemsElsewhere
-from skitter.frontier.crew import SILENCE_S, crew, server_time
+from skitter.frontier.admin.workers import SILENCE_S, crew, server_time
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier

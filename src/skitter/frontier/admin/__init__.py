@@ -1,0 +1,1 @@
+"""What operators and supervisors do with a job: jobs, control, workers, items, dead letters."""
