@@ -38,7 +38,7 @@ test: $(STAMP) ## Run the tests
 check: $(STAMP) ## Check style, types and layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/python -m mypy src tests
+	@$(BIN)/python -m mypy src benchmarks tests
 	@$(BIN)/lint-imports --no-logo
 
 format: $(STAMP) ## Repair what ruff can repair
@@ -50,7 +50,7 @@ docs: $(STAMP) ## Write the reference pages that are made from the code
 
 bench: $(STAMP) ## Measure against goals and peers: frontier, crawl, scrapy
 	@scripts/system-packages bench
-	@met=0; for what in frontier crawl scrapy; do $(BIN)/skitter bench $$what || met=1; done; exit $$met
+	@met=0; for what in frontier crawl scrapy; do $(BIN)/python -m benchmarks $$what || met=1; done; exit $$met
 
 chaos: $(STAMP) ## Run the slow proof: killed workers, killed servers, lost replies
 	@scripts/system-packages chaos
@@ -70,7 +70,7 @@ constraints: ## Renew constraints.txt with the newest versions
 
 clean: ## Remove .venv, caches and builds (crawl data in .skitter stays)
 	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src benchmarks tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What the demo needs comes in seconds; what tests and checks need besides takes a minute.
 $(CORE): pyproject.toml constraints.txt

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skitter.bench.programs import PROGRAMS, advice, find_program
+from scripts.programs import PROGRAMS, advice, find_program
 from skitter.valkey import server_binary
 
 #: What Python's own library starts, and does without: platform asks who made the processor.
@@ -31,5 +31,5 @@ def refuse_unknown_programs(event: str, facts: tuple[Any, ...]) -> None:
         ours = path == server_binary() or (path.parent.parent / "pyvenv.cfg").exists()
         ours = ours or path.is_relative_to(gettempdir())  # the test has just written it
         assert ours or path.name in {*PROGRAMS, *OF_PYTHON}, (
-            f"a test starts {path}: add it to PROGRAMS in skitter/bench/programs.py"
+            f"a test starts {path}: add it to PROGRAMS in scripts/programs.py"
         )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,16 +12,17 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from skitter.bench import Report, Sizes, peers, progress_on_stderr, report_table, run_frontier
-from skitter.bench.frontier import measure
-from skitter.bench.ground import Ground, make_urls, prepare_ground
-from skitter.bench.lease import measure_lease
-from skitter.bench.memory import measure_memory
-from skitter.bench.report import Finding, describe_machine
-from skitter.bench.speed import in_batches, measure_speed, one_by_one
+from benchmarks import Report, Sizes, peers, progress_on_stderr, report_table, run_frontier
+from benchmarks.frontier import measure
+from benchmarks.ground import Ground, make_urls, prepare_ground
+from benchmarks.lease import measure_lease
+from benchmarks.memory import measure_memory
+from benchmarks.report import Finding, describe_machine
+from benchmarks.speed import in_batches, measure_speed, one_by_one
 from skitter.errors import BadOption, InfrastructureError
 from skitter.urls import identify
 
+ROOT = Path(__file__).parents[2]
 TINY = Sizes(
     speed_urls=250,
     few_urls=5,
@@ -127,6 +130,14 @@ def test_progress_goes_to_stderr_alone(capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "speed: round 1 of 3" in captured.err
+
+
+def test_it_is_started_as_a_module_and_answers_mistakes_with_one_sentence():
+    words = [sys.executable, "-m", "benchmarks", "frontier", "--only", "sped"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=50)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("benchmarks: --only")
 
 
 def test_an_unknown_measurement_is_refused_before_anything_starts():

@@ -13,25 +13,25 @@ import pytest
 from rich.console import Console
 from selectolax.lexbor import LexborHTMLParser
 
+from benchmarks import report_table
+from benchmarks.crawl import Sizes, run_crawl
+from benchmarks.crawl.benchmark import measure
+from benchmarks.crawl.field import begin, check_all, synthetic_site
+from benchmarks.crawl.memory import measure_memory
+from benchmarks.crawl.pages import LINKS, PAGE_BYTES, random_links, tree_links, write_page
+from benchmarks.crawl.peers import Rival
+from benchmarks.crawl.processes import run_peer, run_to_end, started
+from benchmarks.crawl.profile import FRONTIER, LOOP, PARSE, THREADS, count_layers, make_findings
+from benchmarks.crawl.profile import LINKS as LINKS_LAYER
+from benchmarks.crawl.scale import pages_per_second
+from benchmarks.crawl.site import Site, open_site
+from benchmarks.crawl.speed import crawl_bare
+from benchmarks.crawl.synthetic import make_answer
+from benchmarks.crawl.tasks import Worked
+from benchmarks.ground import Ground, prepare_ground
+from benchmarks.peers import Peer
+from benchmarks.report import Report, describe_machine
 from needs import need
-from skitter.bench import report_table
-from skitter.bench.crawl import Sizes, run_crawl
-from skitter.bench.crawl.benchmark import measure
-from skitter.bench.crawl.field import begin, check_all, synthetic_site
-from skitter.bench.crawl.memory import measure_memory
-from skitter.bench.crawl.pages import LINKS, PAGE_BYTES, random_links, tree_links, write_page
-from skitter.bench.crawl.peers import Rival
-from skitter.bench.crawl.processes import run_peer, run_to_end, started
-from skitter.bench.crawl.profile import FRONTIER, LOOP, PARSE, THREADS, count_layers, make_findings
-from skitter.bench.crawl.profile import LINKS as LINKS_LAYER
-from skitter.bench.crawl.scale import pages_per_second
-from skitter.bench.crawl.site import Site, open_site
-from skitter.bench.crawl.speed import crawl_bare
-from skitter.bench.crawl.synthetic import make_answer
-from skitter.bench.crawl.tasks import Worked
-from skitter.bench.ground import Ground, prepare_ground
-from skitter.bench.peers import Peer
-from skitter.bench.report import Report, describe_machine
 from skitter.errors import BadOption, InfrastructureError
 
 TINY = Sizes(
@@ -262,4 +262,4 @@ def test_the_table_says_which_benchmark_it_is():
     report = Report(machine=machine, quick=True, seconds=1.0, findings=findings)
     console.print(report_table(report, what="crawl"))
 
-    assert "skitter bench crawl --quick" in console.export_text()
+    assert "benchmarks crawl --quick" in console.export_text()

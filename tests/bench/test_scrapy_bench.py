@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import __main__ as command
+from benchmarks.crawl.site import open_site
+from benchmarks.ground import prepare_ground
+from benchmarks.peers import Peer
+from benchmarks.scrapy_node import SCRIPT, Contender, Sizes, measure
 from needs import need
-from skitter.bench.crawl.site import open_site
-from skitter.bench.ground import prepare_ground
-from skitter.bench.peers import Peer
-from skitter.bench.scrapy_node import SCRIPT, Contender, Sizes, measure
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +42,13 @@ async def test_a_crawl_that_missed_a_page_is_no_result():
     async with prepare_ground(print) as ground, open_site(ground.directory / "s") as site:
         with pytest.raises(AssertionError, match="plain: 31 of 40 pages"):
             await Contender("plain", here).crawl(ground, site.publish(30), 40)
+
+
+def test_without_scrapy_it_is_one_sentence_that_names_the_extra(monkeypatch, capsys):
+    monkeypatch.setattr("benchmarks.scrapy_node.find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "scrapy", "--quick"])
+
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert ended.value.code == 2
+    assert "pip install 'skitter[scrapy]'" in capsys.readouterr().err

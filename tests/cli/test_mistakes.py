@@ -173,11 +173,3 @@ def test_a_terminal_without_unicode_shows_escapes(skitter, job, server_url, word
 
     assert answer.returncode == 0, answer.stderr
     assert shown in answer.stdout
-
-
-def test_the_benchmark_of_scrapy_without_scrapy_names_the_extra(skitter, monkeypatch):
-    monkeypatch.setattr("skitter.bench.scrapy_node.find_spec", lambda name: None)
-    answer = skitter("bench", "scrapy", "--quick")
-
-    assert answer.exit_code == 2
-    assert "pip install 'skitter[scrapy]'" in answer.err

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from skitter.bench.peers import SCRAPY_REDIS, environment
+from benchmarks.peers import SCRAPY_REDIS, environment
 from skitter.demo.site import fetched_twice
 from skitter.valkey import start, stop
 

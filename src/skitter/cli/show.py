@@ -1,4 +1,4 @@
-"""See it at work: demo, bench."""
+"""See it at work: demo."""
 
 from __future__ import annotations
 
@@ -13,19 +13,15 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 import uvloop
 
-from skitter.bench import progress_on_stderr, report_table, run_frontier
-from skitter.bench.crawl import run_crawl
-from skitter.bench.scrapy_node import run_scrapy
 from skitter.cli.check import show_audit
-from skitter.cli.common import Json, on_job
-from skitter.cli.output import emit_json, grid, out, say
+from skitter.cli.common import on_job
+from skitter.cli.output import grid, out, say
 from skitter.cli.running import Plan, run_plan
 from skitter.demo import SPIDER
-from skitter.errors import BadOption, InfrastructureError
+from skitter.errors import InfrastructureError
 from skitter.frontier.audit.auditor import audit
 from skitter.settings import Settings
 from skitter.spider import load_spider
@@ -36,7 +32,6 @@ ROWS = "SELECT title, price, currency, stock, rating, category FROM books ORDER 
 
 def add_to(app: typer.Typer) -> None:
     app.command(rich_help_panel=PANEL)(demo)
-    app.command(rich_help_panel=PANEL)(bench)
 
 
 def demo(
@@ -91,37 +86,3 @@ def _show_rows(database: Path) -> None:
         rows = connection.execute(ROWS).fetchall()
     grid(["title", "price", "", "stock", "rating", "category"], rows)
     say(f"... and {count - len(rows):,} more rows.\n")
-
-
-def bench(
-    what: Annotated[str, typer.Argument(metavar="frontier|crawl|scrapy")] = "frontier",
-    quick: Annotated[bool, typer.Option("--quick", help="A twentieth of the work.")] = False,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Parts to run. frontier: speed, memory, lease; crawl: speed, celery, scale, "
-            "memory, profile."
-        ),
-    ] = None,
-    no_peers: Annotated[
-        bool, typer.Option("--no-peers", help="Do not measure other tools.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Benchmark against goals and other tools. Exit code 1 if a goal is missed."""
-    parts, peers = only or (), not no_peers
-    with progress_on_stderr() as tell_progress:
-        if what == "frontier":
-            report = run_frontier(quick=quick, only=parts, with_peer=peers, tell=tell_progress)
-        elif what == "crawl":
-            report = run_crawl(quick=quick, only=parts, with_peers=peers, tell=tell_progress)
-        elif what == "scrapy":
-            report = run_scrapy(quick=quick, with_peers=peers, tell=tell_progress)
-        else:
-            raise BadOption("bench", what, "frontier, crawl or scrapy")
-    if as_json:
-        emit_json(msgspec.Raw(report.to_json().encode()))
-    else:
-        out.print(report_table(report, what=what))
-    if not report.ok:
-        raise typer.Exit(1)

@@ -13,12 +13,12 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from skitter.bench.report import Finding, Report
+    from benchmarks.report import Finding, Report
 
 
 def report_table(report: Report, *, what: str) -> Group:
     """Everything a reader needs to trust the numbers or not."""
-    table = Table(title=f"skitter bench {what}" + (" --quick" if report.quick else ""))
+    table = Table(title=f"benchmarks {what}" + (" --quick" if report.quick else ""))
     for heading in ("measured", "goal", "here", "beside it", "ratio", "ok?"):
         table.add_column(heading, justify="right" if heading in ("here", "ratio") else "left")
     for _, group in groupby(report.findings, key=lambda finding: finding.name):

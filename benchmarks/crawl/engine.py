@@ -11,24 +11,24 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from skitter.bench.crawl.field import JOB, begin, check_all
-from skitter.bench.crawl.peers import PROCESSES
-from skitter.bench.crawl.processes import end
-from skitter.bench.crawl.speed import Contest, rival_rate
-from skitter.bench.report import Finding
+from benchmarks.crawl.field import JOB, begin, check_all
+from benchmarks.crawl.peers import PROCESSES
+from benchmarks.crawl.processes import ROOT, end
+from benchmarks.crawl.speed import Contest, rival_rate
+from benchmarks.report import Finding
 from skitter.errors import InfrastructureError
 from skitter.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from skitter.bench.crawl.peers import Rival
-    from skitter.bench.crawl.site import Site
-    from skitter.bench.crawl.sizes import Sizes
-    from skitter.bench.ground import Ground
+    from benchmarks.crawl.peers import Rival
+    from benchmarks.crawl.site import Site
+    from benchmarks.crawl.sizes import Sizes
+    from benchmarks.ground import Ground
     from skitter.frontier.frontier import Frontier
 
-SPIDER = "skitter.bench.crawl.titles"
+SPIDER = "benchmarks.crawl.titles"
 SECRET = secrets.token_hex(32)
 LEAST_RATIO = 10.0
 START_S, LIMIT_S = 120.0, 120.0
@@ -84,6 +84,7 @@ async def _celery_worker(ground: Ground) -> AsyncIterator[None]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *words,
+        cwd=ROOT,
         env=os.environ | {"SKITTER_REDIS_URL": f"unix://{ground.socket}", "SKITTER_SECRET": SECRET},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,

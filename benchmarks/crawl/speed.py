@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from skitter.bench.crawl.field import crawl_all
-from skitter.bench.crawl.processes import module_words, run_to_end
-from skitter.bench.crawl.tasks import BareFigures, BareTask
-from skitter.bench.report import Finding
+from benchmarks.crawl.field import crawl_all
+from benchmarks.crawl.processes import module_words, run_to_end
+from benchmarks.crawl.tasks import BareFigures, BareTask
+from benchmarks.report import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skitter.bench.crawl.peers import Rival
-    from skitter.bench.crawl.site import Site
-    from skitter.bench.crawl.sizes import Sizes
-    from skitter.bench.crawl.tasks import Worked
-    from skitter.bench.ground import Ground
+    from benchmarks.crawl.peers import Rival
+    from benchmarks.crawl.site import Site
+    from benchmarks.crawl.sizes import Sizes
+    from benchmarks.crawl.tasks import Worked
+    from benchmarks.ground import Ground
 
 CONCURRENT = 64
 LEAST_OF_BARE = 0.6

@@ -10,9 +10,9 @@ The machine is busy or slow as it likes: goals are ratios and bytes, never secon
 take turns in one run.
 """
 
-from skitter.bench.frontier import FULL, MEASUREMENTS, QUICK, Sizes, run_frontier
-from skitter.bench.render import progress_on_stderr, report_table
-from skitter.bench.report import Finding, Report
+from benchmarks.frontier import FULL, MEASUREMENTS, QUICK, Sizes, run_frontier
+from benchmarks.render import progress_on_stderr, report_table
+from benchmarks.report import Finding, Report
 
 __all__ = [
     "FULL",

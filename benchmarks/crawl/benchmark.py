@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from skitter.bench.crawl.engine import measure_engine
-from skitter.bench.crawl.memory import measure_memory
-from skitter.bench.crawl.peers import install_rivals
-from skitter.bench.crawl.profile import find_py_spy, measure_profile
-from skitter.bench.crawl.scale import measure_scale
-from skitter.bench.crawl.site import find_nginx, open_site
-from skitter.bench.crawl.sizes import FULL, QUICK, Sizes
-from skitter.bench.crawl.speed import measure_speed
-from skitter.bench.ground import prepare_ground
-from skitter.bench.report import Report, describe_machine
+from benchmarks.crawl.engine import measure_engine
+from benchmarks.crawl.memory import measure_memory
+from benchmarks.crawl.peers import install_rivals
+from benchmarks.crawl.profile import find_py_spy, measure_profile
+from benchmarks.crawl.scale import measure_scale
+from benchmarks.crawl.site import find_nginx, open_site
+from benchmarks.crawl.sizes import FULL, QUICK, Sizes
+from benchmarks.crawl.speed import measure_speed
+from benchmarks.ground import prepare_ground
+from benchmarks.report import Report, describe_machine
 from skitter.errors import BadOption, InfrastructureError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    from skitter.bench.crawl.peers import Rival
-    from skitter.bench.crawl.site import Site
-    from skitter.bench.ground import Ground, Tell
-    from skitter.bench.report import Finding
+    from benchmarks.crawl.peers import Rival
+    from benchmarks.crawl.site import Site
+    from benchmarks.ground import Ground, Tell
+    from benchmarks.report import Finding
 
 MEASUREMENTS = ("speed", "celery", "scale", "memory", "profile")
 

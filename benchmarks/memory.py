@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skitter.bench.ground import fill, make_urls
-from skitter.bench.report import Finding
-from skitter.bench.speed import RUDE
+from benchmarks.ground import fill, make_urls
+from benchmarks.report import Finding
+from benchmarks.speed import RUDE
 from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.model import Completion, Request
 
 if TYPE_CHECKING:
-    from skitter.bench.ground import Ground
-    from skitter.bench.peers import Peer
+    from benchmarks.ground import Ground
+    from benchmarks.peers import Peer
     from skitter.frontier.frontier import Frontier
 
 MOST_SEEN, MOST_PENDING = 10.0, 300.0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skitter.bench.crawl.field import crawl_all, synthetic_site
-from skitter.bench.report import Finding
+from benchmarks.crawl.field import crawl_all, synthetic_site
+from benchmarks.report import Finding
 
 if TYPE_CHECKING:
-    from skitter.bench.ground import Ground
+    from benchmarks.ground import Ground
 
 MOST_MB = 150.0
 LIMIT_S = 900.0

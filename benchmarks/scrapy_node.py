@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 import uvloop
 
-from skitter.bench.crawl.site import find_nginx, open_site
-from skitter.bench.ground import prepare_ground
-from skitter.bench.peers import SCRAPY_REDIS, Peer, environment
-from skitter.bench.report import Finding, Report, describe_machine
+from benchmarks.crawl.site import find_nginx, open_site
+from benchmarks.ground import prepare_ground
+from benchmarks.peers import SCRAPY_REDIS, Peer, environment
+from benchmarks.report import Finding, Report, describe_machine
 from skitter.sinks import MissingExtra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skitter.bench.ground import Ground, Tell
+    from benchmarks.ground import Ground, Tell
 
 CONCURRENT = 64
 LEAST_OF_PLAIN, LEAST_OF_PEER, MOST_OF_TRIPS = 0.9, 1.5, 0.1
@@ -81,7 +81,7 @@ def run_scrapy(
 ) -> Report:
     """Measure beside plain Scrapy, and beside scrapy-redis unless it is left out."""
     if find_spec("scrapy") is None:
-        raise MissingExtra("bench scrapy", "scrapy")
+        raise MissingExtra("this benchmark", "scrapy")
     find_nginx()
     here = Path(sys.executable)
     field = [Contender(name, Peer("Scrapy", here, SCRIPT)) for name in ("skitter", "plain")]

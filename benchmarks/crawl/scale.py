@@ -7,14 +7,14 @@ import time
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from skitter.bench.crawl.field import begin, synthetic_site, worker_words
-from skitter.bench.crawl.processes import started
-from skitter.bench.report import Finding
+from benchmarks.crawl.field import begin, synthetic_site, worker_words
+from benchmarks.crawl.processes import started
+from benchmarks.report import Finding
 from skitter.errors import InfrastructureError
 from skitter.frontier.admin.workers import heartbeats
 
 if TYPE_CHECKING:
-    from skitter.bench.ground import Ground
+    from benchmarks.ground import Ground
     from skitter.frontier.frontier import Frontier
 
 WORKERS = (1, 4)

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
 
-from skitter.bench.ground import fill, make_urls
-from skitter.bench.report import Finding
+from benchmarks.ground import fill, make_urls
+from benchmarks.report import Finding
 from skitter.frontier.admin.jobs import create_job
 from skitter.model import Completion, Lease, Request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skitter.bench.ground import Ground
+    from benchmarks.ground import Ground
     from skitter.frontier.frontier import Frontier
 
 LEASE, CALLS_A_TURN = 50, 20

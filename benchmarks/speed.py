@@ -7,15 +7,15 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from skitter.bench.ground import fill, make_urls
-from skitter.bench.report import Finding
+from benchmarks.ground import fill, make_urls
+from benchmarks.report import Finding
 from skitter.frontier.admin.jobs import create_job
 from skitter.model import Completion, Request
 from skitter.settings import JobOptions, Politeness
 
 if TYPE_CHECKING:
-    from skitter.bench.ground import Ground
-    from skitter.bench.peers import Peer
+    from benchmarks.ground import Ground
+    from benchmarks.peers import Peer
     from skitter.frontier.frontier import Frontier
 
 LEASE = 500

@@ -1,4 +1,4 @@
-"""A site without files as a process: python -m skitter.bench.crawl.synthetic '{"pages": ...}'
+"""A site without files as a process: python -m benchmarks.crawl.synthetic '{"pages": ...}'
 
 Any /p/N.html below `pages` is generated when it is asked for, and held back for a while if told so:
 a web server that is far away, or one that has very many pages. Prints its origin when it is open.
@@ -14,8 +14,8 @@ from typing import cast
 import msgspec
 import uvloop
 
-from skitter.bench.crawl.pages import tree_links, write_page
-from skitter.bench.crawl.tasks import SyntheticTask
+from benchmarks.crawl.pages import tree_links, write_page
+from benchmarks.crawl.tasks import SyntheticTask
 
 _END = b"\r\n\r\n"
 

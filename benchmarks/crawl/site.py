@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from skitter.bench.crawl.pages import random_links, write_page
-from skitter.bench.crawl.processes import end
-from skitter.bench.programs import advice, find_program
+from benchmarks.crawl.pages import random_links, write_page
+from benchmarks.crawl.processes import end
+from scripts.programs import advice, find_program
 from skitter.errors import InfrastructureError
 
 if TYPE_CHECKING:

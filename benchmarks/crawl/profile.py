@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from skitter.bench.crawl.field import begin, check_all, worker_words
-from skitter.bench.crawl.processes import run_to_end
-from skitter.bench.crawl.tasks import Worked
-from skitter.bench.peers import environment
-from skitter.bench.report import Finding
+from benchmarks.crawl.field import begin, check_all, worker_words
+from benchmarks.crawl.processes import run_to_end
+from benchmarks.crawl.tasks import Worked
+from benchmarks.peers import environment
+from benchmarks.report import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from skitter.bench.ground import Ground
+    from benchmarks.ground import Ground
 
 PY_SPY: Final = ("py-spy==0.4.3",)
 SAMPLES_A_SECOND: Final = 500
@@ -47,7 +47,7 @@ LAYERS: Final = (
     ("", "skitter/spider/scope.py", "scope"),
     ("_Run.sort", "skitter/spider/run.py", KNOWN),
     ("", "skitter/spider/", HANDLER),
-    ("titles", "skitter/bench/crawl/worker.py", HANDLER),
+    ("titles", "benchmarks/crawl/worker.py", HANDLER),
     ("LinkMemory", "skitter/worker/endings.py", KNOWN),
     ("", "skitter/frontier/", FRONTIER),
     ("", "site-packages/redis/", FRONTIER),

@@ -16,7 +16,7 @@ All that competes is a process of its own; sites and servers are too.
     sizes, benchmark              how much, in which order
 """
 
-from skitter.bench.crawl.benchmark import MEASUREMENTS, run_crawl
-from skitter.bench.crawl.sizes import FULL, QUICK, Sizes
+from benchmarks.crawl.benchmark import MEASUREMENTS, run_crawl
+from benchmarks.crawl.sizes import FULL, QUICK, Sizes
 
 __all__ = ["FULL", "MEASUREMENTS", "QUICK", "Sizes", "run_crawl"]

@@ -1,6 +1,6 @@
 """A bare loop as a process: the same client, parser and join; a set and a queue, no frontier.
 
-python -m skitter.bench.crawl.bare '{"seed": ...}'. It forgets everything when it ends, knows no
+python -m benchmarks.crawl.bare '{"seed": ...}'. It forgets everything when it ends, knows no
 politeness, no robots.txt, no scope, no retry: what is left is the price of fetching and parsing.
 """
 
@@ -16,8 +16,8 @@ import msgspec
 import uvloop
 from selectolax.lexbor import LexborHTMLParser
 
-from skitter.bench.crawl.processes import say
-from skitter.bench.crawl.tasks import BareFigures, BareTask
+from benchmarks.crawl.processes import say
+from benchmarks.crawl.tasks import BareFigures, BareTask
 from skitter.fetch.client import Fetcher, HttpFetcher
 from skitter.fetch.guard import Guard
 from skitter.model import Request

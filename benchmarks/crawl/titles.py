@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skitter.bench.crawl.worker import titles
+from benchmarks.crawl.worker import titles
 from skitter.spider import Spider
 
 spider = Spider("titles")

@@ -6,7 +6,8 @@ import asyncio
 import signal
 import sys
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -15,8 +16,9 @@ from skitter.errors import InfrastructureError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from skitter.bench.peers import Peer
+    from benchmarks.peers import Peer
 
+ROOT: Final = Path(__file__).parents[2]  # where `python -m benchmarks` finds itself
 Figures = dict[str, Any]
 
 
@@ -25,7 +27,7 @@ def module_words(module: str, task: msgspec.Struct) -> list[str]:
     return [
         sys.executable,
         "-m",
-        f"skitter.bench.crawl.{module}",
+        f"benchmarks.crawl.{module}",
         msgspec.json.encode(task).decode(),
     ]
 
@@ -34,7 +36,7 @@ def module_words(module: str, task: msgspec.Struct) -> list[str]:
 async def started(words: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
     """A process that ends with the block, whatever happens."""
     process = await asyncio.create_subprocess_exec(
-        *words, stdout=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
+        *words, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
     )
     try:
         yield process

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from skitter.bench.ground import prepare_ground
-from skitter.bench.lease import measure_lease
-from skitter.bench.memory import measure_memory
-from skitter.bench.peers import scrapy_redis
-from skitter.bench.report import Report, describe_machine
-from skitter.bench.speed import measure_speed
+from benchmarks.ground import prepare_ground
+from benchmarks.lease import measure_lease
+from benchmarks.memory import measure_memory
+from benchmarks.peers import scrapy_redis
+from benchmarks.report import Report, describe_machine
+from benchmarks.speed import measure_speed
 from skitter.errors import BadOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from skitter.bench.ground import Ground, Tell
-    from skitter.bench.peers import Peer
-    from skitter.bench.report import Finding
+    from benchmarks.ground import Ground, Tell
+    from benchmarks.peers import Peer
+    from benchmarks.report import Finding
 
 MEASUREMENTS = ("speed", "memory", "lease")
 

@@ -1,4 +1,4 @@
-"""One worker as a process: python -m skitter.bench.crawl.worker '{"redis_url": ...}'
+"""One worker as a process: python -m benchmarks.crawl.worker '{"redis_url": ...}'
 
 The real thing: `open_worker` on a job that exists, robots.txt obeyed, items to the stream. It ends
 when the crawl is over or on SIGTERM, and says what it did.
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import uvloop
 
+from benchmarks.crawl.processes import say
+from benchmarks.crawl.tasks import Worked, WorkerTask
 from skitter.app import Manners, open_worker
-from skitter.bench.crawl.processes import say
-from skitter.bench.crawl.tasks import Worked, WorkerTask
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
 from skitter.spider import Spider

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from skitter.bench.crawl.processes import module_words, run_to_end, started
-from skitter.bench.crawl.tasks import SyntheticTask, Worked, WorkerTask
-from skitter.bench.speed import RUDE
+from benchmarks.crawl.processes import module_words, run_to_end, started
+from benchmarks.crawl.tasks import SyntheticTask, Worked, WorkerTask
+from benchmarks.speed import RUDE
 from skitter.frontier.admin.jobs import create_job
 from skitter.model import Request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from skitter.bench.ground import Ground
+    from benchmarks.ground import Ground
     from skitter.frontier.frontier import Frontier
 
 JOB = "titles"

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from skitter.errors import InfrastructureError
 #: does not ask for it, and is slower without.
 SCRAPY_REDIS = ("scrapy-redis==0.9.1", "Scrapy==2.19.0", "redis==8.1.0", "hiredis==3.5.0")
 INSTALL_S = 600
+SCRIPTS = Path(__file__).parent / "scripts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +32,19 @@ class Peer:
 
     async def run(self, **task: object) -> dict[str, Any]:
         """Hand the script a task as JSON, get its figures back."""
-        with as_file(files("skitter.bench") / "scripts" / self.script) as path:
-            process = await asyncio.create_subprocess_exec(
-                self.python,
-                path,
-                msgspec.json.encode(task),
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-            )
-            try:
-                out, err = await process.communicate()
-            except BaseException:  # cancelled: the peer must not go on alone
-                process.kill()
-                await process.wait()
-                raise
+        process = await asyncio.create_subprocess_exec(
+            self.python,
+            SCRIPTS / self.script,
+            msgspec.json.encode(task),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            out, err = await process.communicate()
+        except BaseException:  # cancelled: the peer must not go on alone
+            process.kill()
+            await process.wait()
+            raise
         if process.returncode:
             raise InfrastructureError(f"{self.name} failed: {_last_line(err)}")
         figures: dict[str, Any] = msgspec.json.decode(out)

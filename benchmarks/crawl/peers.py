@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from skitter.bench.crawl.processes import run_peer
-from skitter.bench.peers import SCRAPY_REDIS, Peer, environment
+from benchmarks.crawl.processes import run_peer
+from benchmarks.peers import SCRAPY_REDIS, Peer, environment
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from skitter.bench.crawl.processes import Figures
+    from benchmarks.crawl.processes import Figures
 
 #: As pip resolved them in November 2026.
 CRAWLEE: Final = ("crawlee[parsel]==1.11.0", "parsel==1.12.1", "impit==0.15.1", "lxml==6.1.3")
