@@ -217,6 +217,8 @@ def test_a_program_run_by_a_holder_does_not_hold_the_server(directory):
         assert program.stdin
         assert program.stdout
         # Popen may return before the kernel has closed what the program does not inherit.
+        assert program.stdin is not None
+        assert program.stdout is not None
         assert program.stdout.readline() == b"running\n"
     with program:
         assert running(directory) is None
