@@ -13,7 +13,7 @@ from skitter import errors, settings
 from skitter.cli.main import app
 from skitter.frontier.keys import JOBS, PUMPED, ROOMS, SHARD_KEYS
 from skitter.frontier.scripts import script, verbs
-from skitter.scrapy.table import ATTRIBUTES, METHODS, SETTINGS, Row
+from skitter.scrapy.compatibility import ATTRIBUTES, METHODS, SETTINGS, Row
 from skitter.urls import Canonical
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
@@ -139,7 +139,7 @@ def scrapy_page() -> str:
         return f"| {what} | here |\n|---|---|\n{lines}\n"
 
     return (
-        NOTE.format(source="src/skitter/scrapy/table.py")
+        NOTE.format(source="src/skitter/scrapy/compatibility.py")
         + "# What becomes of scrapy-redis's settings\n\nHonoured, needless, or refused with a "
         "sentence when the spider opens; nothing is ignored in silence. Skitter's own: "
         "`SKITTER_JOB` (the job's name), `SKITTER_LEASE_S` (60: after so many seconds the requests "

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from skitter.page import Page
-    from skitter.worker.endings import Tally
+    from skitter.worker.delivery import Tally
 
 LOOK_S = 0.01
 
@@ -73,15 +73,15 @@ async def work(task: WorkerTask) -> Worked:
         spider = title_spider(task.seed)
         async with open_worker(frontier, spider, manners=Manners(), options=options) as worker:
             now, before = time.perf_counter(), CpuTime.now()
-            watch = Stopwatch(worker.endings.tally, now, now)
+            watch = Stopwatch(worker.delivery.tally, now, now)
             watching = asyncio.create_task(watch.run())
             await worker.run()
             watching.cancel()
             watch.look()
             used = CpuTime.now()
             return Worked(
-                pages=worker.endings.tally.pages,
-                errors=worker.endings.tally.errors,
+                pages=worker.delivery.tally.pages,
+                errors=worker.delivery.tally.errors,
                 seconds=watch.last - watch.started,
                 cpu_s=used.all_s - before.all_s,
                 main_thread_cpu_s=used.main_s - before.main_s,

@@ -18,8 +18,8 @@ from skitter.frontier.connection import Server, connect
 from skitter.settings import JobOptions, Layout, Settings, check_job_name
 from skitter.valkey import Progress, hold, revive
 from skitter.worker.attempt import Attempts
+from skitter.worker.delivery import Delivery, LinkMemory
 from skitter.worker.departures import Departures
-from skitter.worker.endings import Endings, LinkMemory
 from skitter.worker.loop import Worker, WorkerOptions
 from skitter.worker.pulse import Logbook
 from skitter.worker.robots import RobotsBook
@@ -139,5 +139,5 @@ async def open_worker(
             limits=lambda: frontier.options.limits,
             departures=departures,
         )
-        endings = Endings(frontier, memory, logbook, departures)
-        yield Worker(frontier, attempts, endings, logbook, options)
+        delivery = Delivery(frontier, memory, logbook, departures)
+        yield Worker(frontier, attempts, delivery, logbook, options)

@@ -14,11 +14,11 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
 from skitter.model import Completion, Request
-from skitter.scrapy.exchange import Entry, Exchange
+from skitter.scrapy.mailbox import Entry, Mailbox
 from skitter.scrapy.node import Node
 from skitter.scrapy.options import read_options
+from skitter.scrapy.prefetch import IDLE_S, Prefetch
 from skitter.scrapy.stats import RedisStatsCollector
-from skitter.scrapy.taking import IDLE_S, Taking
 
 
 class Books(Spider):
@@ -30,16 +30,16 @@ def node(frontier, job) -> Node:
     """At work on a job, with an engine that is told nothing."""
     engine: Any = SimpleNamespace(call=lambda *args: None, is_closing=False)
     options = read_options(Settings({"SKITTER_LEASE_S": 0.2, "SKITTER_JOB": job}), Books())
-    node = Node(options, Exchange(), engine, None)
+    node = Node(options, Mailbox(), engine, None)
     node.frontier = frontier
-    node.taking = Taking(frontier, options, node.exchange)
+    node.prefetch = Prefetch(frontier, options, node.mailbox)
     return node
 
 
 async def a_lease(node: Node) -> Any:
     await node.frontier.add([Request(url="http://a.test/")])
     [lease] = (await node.frontier.lease(1, ttl_s=0.2)).leases
-    node.exchange.ready.append(lease)
+    node.mailbox.ready.append(lease)
     return lease
 
 
@@ -57,15 +57,15 @@ async def test_leases_are_kept_while_a_step_beside_them_fails_and_that_is_said_o
             assert not await node._attempt(node._send_statistics)
             await node.frontier.reap()
 
-    assert len(node.exchange.held) == 1
+    assert len(node.mailbox.held) == 1
     assert (await node.frontier.stats()).leased == 1
     assert [one.message.partition(":")[0] for one in caplog.records] == ["send statistics"]
 
 
 async def test_a_page_that_is_handed_in_while_leases_are_kept_does_not_count_as_lost(node, caplog):
     lease = await a_lease(node)
-    node.exchange.ready.clear()
-    node.exchange.outbox.append(Entry(lease, 0.0))  # the answer to its completion is on the way
+    node.mailbox.ready.clear()
+    node.mailbox.outbox.append(Entry(lease, 0.0))  # the answer to its completion is on the way
     await node.frontier.complete([Completion(lease=lease)])
 
     with caplog.at_level(logging.WARNING):
@@ -83,7 +83,7 @@ async def test_a_node_that_closes_takes_nothing_and_hands_back_what_it_has_not_b
 
     stats = await node.frontier.stats()
     assert (stats.leased, stats.pending) == (0, 2)
-    assert not node.exchange.ready
+    assert not node.mailbox.ready
 
 
 async def test_scrapy_may_end_although_the_thread_of_the_node_hangs(node, monkeypatch):

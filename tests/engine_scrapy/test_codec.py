@@ -20,7 +20,7 @@ from skitter.errors import UsageError
 from skitter.frontier.wire import decode_request, encode, offer
 from skitter.model import Request as FrontierRequest
 from skitter.scrapy.codec import Codec, clamp
-from skitter.scrapy.plain import NotPlain, find_class, pack, unpack
+from skitter.scrapy.values import NotPlain, find_class, pack, unpack
 from skitter.settings import Layout
 
 

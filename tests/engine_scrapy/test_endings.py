@@ -9,8 +9,8 @@ import pytest
 from skitter.frontier.admin.items import read_aside, read_items
 from skitter.model import Lease, State
 from skitter.model import Request as FrontierRequest
-from skitter.scrapy.exchange import AT_THE_END, Entry
 from skitter.scrapy.identities import identities
+from skitter.scrapy.mailbox import AT_THE_END, Entry
 
 pytestmark = pytest.mark.timeout(120)
 

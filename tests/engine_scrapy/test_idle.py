@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skitter.scrapy.feed import FeedOptions, has_messages
-from skitter.scrapy.taking import pause_s
+from skitter.scrapy.prefetch import pause_s
 
 
 @pytest.mark.parametrize(

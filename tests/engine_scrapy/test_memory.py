@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from skitter.scrapy.exchange import Memory
+from skitter.scrapy.mailbox import Memory
 
 
 def links(*keys: bytes) -> Any:

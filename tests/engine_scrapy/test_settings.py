@@ -11,10 +11,10 @@ from scrapy.settings import Settings
 from skitter import scrapy as ours
 from skitter.errors import BadOption, UsageError
 from skitter.scrapy.address import server_settings
+from skitter.scrapy.compatibility import ATTRIBUTES, METHODS, SETTINGS
 from skitter.scrapy.dupefilter import NoDupeFilter, RFPDupeFilter, make_dupefilter
 from skitter.scrapy.message import request_fields
 from skitter.scrapy.options import job_name, queue_order, read_options
-from skitter.scrapy.table import ATTRIBUTES, METHODS, SETTINGS
 
 
 class Books(Spider):

@@ -20,7 +20,7 @@ from skitter.frontier.audit.auditor import audit
 from skitter.frontier.connection import connect
 from skitter.model import Completion, Ended, Request
 from skitter.settings import Layout
-from skitter.worker.endings import LinkMemory
+from skitter.worker.delivery import LinkMemory
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier

@@ -13,7 +13,7 @@ from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
 from skitter.spider import Spider
 from skitter.worker.attempt import Attempts
-from skitter.worker.endings import Endings, LinkMemory
+from skitter.worker.delivery import Delivery, LinkMemory
 from skitter.worker.loop import Worker, WorkerOptions
 from skitter.worker.pulse import Logbook
 
@@ -34,7 +34,7 @@ async def main(url: str, job: str, name: str, log: str) -> None:
         frontier = await open_job(server, job, client=name)
         memory, logbook = LinkMemory(), Logbook()
         attempts = Attempts(spider, StaticFetcher({URL: HOSTILE}), None, memory, logbook)
-        endings = Endings(frontier, memory, logbook)
+        endings = Delivery(frontier, memory, logbook)
         options = WorkerOptions(stuck_s=1.5, stuck_log=Path(log))
         await Worker(frontier, attempts, endings, logbook, options).run()
 

@@ -11,7 +11,7 @@ from skitter.fetch.static import StaticFetcher
 from skitter.model import Request, Response
 from skitter.spider import Spider
 from skitter.worker.attempt import Attempts
-from skitter.worker.endings import LinkMemory
+from skitter.worker.delivery import LinkMemory
 from skitter.worker.verdict import Policy
 
 ROOT = "https://a.test/"

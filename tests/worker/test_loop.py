@@ -25,7 +25,7 @@ from skitter.spider import Spider
 from skitter.valkey import running, start, stop
 from skitter.worker import loop
 from skitter.worker.attempt import Attempts
-from skitter.worker.endings import Endings, LinkMemory
+from skitter.worker.delivery import Delivery, LinkMemory
 from skitter.worker.loop import Worker, WorkerOptions
 from skitter.worker.pulse import Logbook
 
@@ -52,7 +52,7 @@ def make_worker(frontier, fetcher, **options) -> Worker:
     spider.page(describe)
     memory, logbook = LinkMemory(), Logbook()
     attempts = Attempts(spider, fetcher, None, memory, logbook)
-    endings = Endings(frontier, memory, logbook)
+    endings = Delivery(frontier, memory, logbook)
     return Worker(frontier, attempts, endings, logbook, WorkerOptions(**options))
 
 
@@ -188,13 +188,13 @@ async def test_a_worker_that_stays_waits_until_its_job_is_made_again(frontier, m
     worker = make_worker(frontier, fetcher, grace_s=0.1, keep_alive=True)
     running_worker = asyncio.create_task(run_to_the_end(worker))
     await fetcher.begun.wait()
-    await until(lambda: worker.endings.tally.pages, what="a page is done")
+    await until(lambda: worker.delivery.tally.pages, what="a page is done")
     await purge_job(frontier)
     await until(lambda: worker._is_gone, what="it has noticed")
 
     again = await create_job(frontier.shards[0].server, frontier.job, options=rude())
     await again.add([Request(url=QUICK)])
-    await until(lambda: worker.endings.tally.pages > 1, what="the page is fetched again")
+    await until(lambda: worker.delivery.tally.pages > 1, what="the page is fetched again")
     worker.stop()
     await running_worker
 
@@ -236,7 +236,7 @@ async def test_a_bug_that_a_page_finds_is_the_end_of_that_page(frontier):
     await frontier.add([Request(url=SLOW), Request(url=QUICK)])
     worker = make_worker(frontier, Broken({QUICK: b"quick"}))
     running_worker = asyncio.create_task(worker.run())
-    tally = worker.endings.tally
+    tally = worker.delivery.tally
     await until(lambda: tally.pages and tally.errors, what="both have ended")
     worker.stop()
     await running_worker

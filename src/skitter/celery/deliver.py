@@ -24,7 +24,7 @@ from skitter.celery.secret import HOW
 from skitter.errors import NotAllowed, ServerUnreachable, SkitterError
 from skitter.frontier.admin.dead import dead_letters, drop
 from skitter.sinks.base import SinkAway
-from skitter.spider.blame import describe
+from skitter.spider.source_line import describe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

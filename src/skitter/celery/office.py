@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
     from skitter.settings import Settings
-    from skitter.worker.endings import Tally
+    from skitter.worker.delivery import Tally
 
 T = TypeVar("T")
 CLOSE_S = 5.0
@@ -60,12 +60,12 @@ class Desk:
 
     @property
     def tally(self) -> Tally:
-        return self.first.endings.tally
+        return self.first.delivery.tally
 
     def worker(self, options: WorkerOptions) -> Worker:
         """A worker for one pump."""
         return Worker(
-            self.frontier, self.first.attempts, self.first.endings, self.first.logbook, options
+            self.frontier, self.first.attempts, self.first.delivery, self.first.logbook, options
         )
 
 

@@ -16,7 +16,7 @@ from skitter.celery.unload import GONE, unloading
 from skitter.errors import SkitterError
 from skitter.frontier.admin.permits import renew_ticket, return_ticket
 from skitter.frontier.admin.workers import log
-from skitter.spider.blame import describe
+from skitter.spider.source_line import describe
 from skitter.worker.loop import WorkerOptions
 from skitter.worker.pulse import cancel_all
 

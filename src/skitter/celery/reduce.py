@@ -32,7 +32,7 @@ from skitter.frontier.admin.workers import log
 from skitter.frontier.feed import feed
 from skitter.model import Request
 from skitter.spider import load_spider
-from skitter.spider.blame import describe, trace
+from skitter.spider.source_line import describe, trace
 from skitter.spider.spider import run_hooks
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from skitter.errors import SkitterError, UsageError, shorten
 from skitter.page import Page
 from skitter.redact import redact_request
 from skitter.spider import Outcome, load_spider
-from skitter.spider.blame import blame, describe
 from skitter.spider.default import title_of, visible_text
+from skitter.spider.source_line import describe, source_line
 
 PANEL = "Crawl"
 #: What is shown of each list; --json has all.
@@ -291,7 +291,7 @@ def _run(source: str, names: dict[str, Any]) -> None:
     except BrokenPipeError:  # the reader of what it prints has gone
         raise
     except Exception as error:
-        place = blame(error, "<stdin>")
+        place = source_line(error, "<stdin>")
         is_here = place and place.file == "<stdin>"
         line = f"standard input, line {place.line}" if place and is_here else place
         raise SkitterError(f"{line}: {describe(error)}" if line else describe(error)) from error

@@ -55,7 +55,7 @@ class HandlerErrors:
         return [self.last[kind] for kind in self.counts if kind not in known]
 
     def add(self, event: Event) -> None:
-        url, _, reason = event.text.partition(": ")  # worker/endings.py
+        url, _, reason = event.text.partition(": ")  # worker/delivery.py
         if not _HANDLER.fullmatch(reason):
             return
         kind = kind_of(reason)

@@ -34,8 +34,8 @@ from skitter.settings import Layout, Settings
 from skitter.sinks.base import SinkBusy
 from skitter.sinks.dsn import is_missing
 from skitter.spider import Spider
-from skitter.spider.blame import trace
 from skitter.spider.seeding import offer_seeds
+from skitter.spider.source_line import trace
 from skitter.spider.spider import run_hooks
 
 MAX_ITEMS = 50_000

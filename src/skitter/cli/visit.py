@@ -14,8 +14,8 @@ from skitter.fetch.robots import robots_url
 from skitter.model import Request, Response
 from skitter.page import Page
 from skitter.spider import Outcome, Refused, Spider, run_handler
-from skitter.spider.blame import trace
 from skitter.spider.run import HandlerError
+from skitter.spider.source_line import trace
 from skitter.spider.spider import run_hooks
 from skitter.urls import identify
 from skitter.worker.attempt import out_of_scope

@@ -7,18 +7,23 @@ ITEM_PIPELINES = {"skitter.scrapy.RedisPipeline": 300}
 scheduler, dupefilter   what Scrapy calls; answers at once
 spiders, pipelines      RedisSpider, RedisCrawlSpider, RedisPipeline, ItemPipeline
 fingerprinter           Skitter's rules of what is the same page, for those who want them
-exchange                what the engine's thread and the frontier's pass to each other
+mailbox                 what the engine's thread and the frontier's pass to each other
 node                    the frontier's thread, with
-taking, handin, feed    what it takes, hands in, and is fed
+prefetch, delivery      what it leases ahead, and what it sends
+feed                    messages that others push
 job                     opened by the first node, removed by the last
-engine, slots, refusals the rooms that know what Scrapy keeps to itself
-guard, watchdog         no private addresses; a process that stands still ends
-codec, plain            requests as plain data, no pickle
-options, address, table settings: honoured, or refused with a sentence
+internals, slots        what Scrapy keeps to itself
+refusals                answers that Scrapy drops without a word
+guard, watchdog         no private addresses; a process that hangs ends itself
+codec, values           requests as plain data, no pickle
+options, address        settings of a node
+compatibility           every setting of scrapy-redis: honoured, or refused with a sentence
+parsing                 settings as numbers, keys and encodings
 overrides, callbacks    methods: used, or refused by name
 message                 what may stand in a message of the feed
 connection              clients for people's own code
-lone                    commands that look at a page and do not crawl
+local                   commands that look at a page and do not crawl
+rejected                items that a pipeline failed on
 adopt, pickled          takes over a queue of scrapy-redis
 """
 

@@ -27,7 +27,7 @@ from skitter.model import Added, Request
 from skitter.scrapy.codec import MAX_REQUEST_BYTES, clamp, spell_slot
 from skitter.scrapy.message import checked
 from skitter.scrapy.pickled import read_pickle
-from skitter.scrapy.plain import pack
+from skitter.scrapy.values import pack
 from skitter.settings import MAX_PRIORITY, Layout
 from skitter.urls import fingerprint_of
 

@@ -17,7 +17,7 @@ from scrapy import Request as ScrapyRequest
 from skitter.errors import UsageError
 from skitter.model import Request
 from skitter.scrapy.callbacks import find_callback
-from skitter.scrapy.plain import find_class, name_of, pack, refuse, unpack
+from skitter.scrapy.values import find_class, name_of, pack, refuse, unpack
 from skitter.settings import MAX_PRIORITY
 
 if TYPE_CHECKING:

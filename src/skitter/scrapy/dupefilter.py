@@ -10,14 +10,14 @@ from scrapy.dupefilters import BaseDupeFilter
 
 from skitter.errors import UsageError
 from skitter.scrapy.adopt import scrapy_redis_fingerprint
+from skitter.scrapy.compatibility import DUPEFILTERS
 from skitter.scrapy.overrides import DUPEFILTER, refuse_overrides
-from skitter.scrapy.table import DUPEFILTERS
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
-    from skitter.scrapy.exchange import Memory
+    from skitter.scrapy.mailbox import Memory
 
 logger = logging.getLogger(__name__)
 

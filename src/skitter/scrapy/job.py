@@ -13,7 +13,7 @@ from skitter.frontier.admin.control import set_slot
 from skitter.frontier.admin.jobs import create_job, open_job, purge_job
 from skitter.frontier.admin.reclaim import forfeit
 from skitter.frontier.admin.workers import crew, leave, server_time
-from skitter.scrapy.taking import is_done
+from skitter.scrapy.prefetch import is_done
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

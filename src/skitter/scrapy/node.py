@@ -1,9 +1,9 @@
 """A node: the frontier's side of a Scrapy process, on a thread with an event loop of its own.
 
 Scrapy's scheduler must answer at once, and Redis may be far away: so the engine's thread only
-takes from and puts into an `Exchange`, and this thread does the rest, in batches. It goes on when
+takes from and puts into a `Mailbox`, and this thread does the rest, in batches. It goes on when
 a callback blocks the engine, so leases are kept; while the server is away it waits, and nothing in
-the exchange is lost.
+the mailbox is lost.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from skitter.frontier.admin.control import is_adopted
 from skitter.frontier.admin.workers import Vitals, ask_for_spare, crew
 from skitter.frontier.feed import take_feed
 from skitter.model import Ended
+from skitter.scrapy.delivery import Delivery
 from skitter.scrapy.feed import has_messages, take_batch
-from skitter.scrapy.handin import HandIn
 from skitter.scrapy.job import KIND, bury_the_dead, join_run, open_shared, remove_if_last
-from skitter.scrapy.taking import IDLE_S, Taking, pause_s
+from skitter.scrapy.prefetch import IDLE_S, Prefetch, pause_s
 from skitter.scrapy.watchdog import Watchdog
 from skitter.worker.pulse import Logbook, Pulse, cancel_all
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
-    from skitter.scrapy.engine import Engine
-    from skitter.scrapy.exchange import Exchange, Link
     from skitter.scrapy.feed import FeedOptions
+    from skitter.scrapy.internals import ScrapyEngine
+    from skitter.scrapy.mailbox import Link, Mailbox
     from skitter.scrapy.options import NodeOptions
 
 logger = logging.getLogger("skitter.scrapy")
@@ -55,16 +55,16 @@ class Node:
     """One process at work on a job. Public methods are for the engine's thread."""
 
     frontier: Frontier
-    taking: Taking
+    prefetch: Prefetch
 
     def __init__(
         self,
         options: NodeOptions,
-        exchange: Exchange,
-        engine: Engine,
+        mailbox: Mailbox,
+        engine: ScrapyEngine,
         feed: FeedOptions | None,
     ) -> None:
-        self.options, self.exchange, self.engine, self.feed = options, exchange, engine, feed
+        self.options, self.mailbox, self.engine, self.feed = options, mailbox, engine, feed
         #: What the engine's thread does for us: read messages, send ahead; and its numbers.
         self.on_feed: Callable[[str, list[bytes]], None] = lambda name, messages: None
         self.on_tick: Callable[[], None] = lambda: None
@@ -96,7 +96,7 @@ class Node:
 
     def note_read(self) -> None:
         """The batch of the feed was read; there may be another."""
-        self.exchange.is_fed = False
+        self.mailbox.is_fed = False
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._was_read.set)
@@ -159,11 +159,11 @@ class Node:
     async def _join(self, server: Server) -> None:
         self.frontier = await open_shared(server, self.options)
         stats = await self.frontier.stats()
-        self.exchange.scheduled = stats.pending + stats.delayed
-        self.exchange.run = await join_run(self.frontier, stats)
-        self.exchange.is_adopted = await is_adopted(self.frontier)
-        self.taking = Taking(self.frontier, self.options, self.exchange)
-        self.hand_in = HandIn(self)
+        self.mailbox.scheduled = stats.pending + stats.delayed
+        self.mailbox.run = await join_run(self.frontier, stats)
+        self.mailbox.is_adopted = await is_adopted(self.frontier)
+        self.prefetch = Prefetch(self.frontier, self.options, self.mailbox)
+        self.delivery = Delivery(self)
         self.pulse = Pulse(
             frontier=self.frontier,
             name=self.frontier.shards[0].client,
@@ -190,8 +190,8 @@ class Node:
                 await self._wind_down()
 
     def _vitals(self) -> Vitals:
-        hand_in = self.hand_in
-        return Vitals(pages=hand_in.pages, errors=hand_in.errors, active=len(self.exchange.active))
+        delivery = self.delivery
+        return Vitals(pages=delivery.pages, errors=delivery.errors, active=len(self.mailbox.active))
 
     def _mourn(self, helper: asyncio.Task[None]) -> None:
         if not helper.cancelled() and (error := helper.exception()):
@@ -207,7 +207,7 @@ class Node:
         """While the server is away, keep everything and try again."""
         while not self._stop.is_set():
             try:
-                await self.hand_in.all()
+                await self.delivery.all()
                 news, rest_s = await self._supply()
             except SkitterError as error:
                 if not self._survives(error):
@@ -216,7 +216,7 @@ class Node:
                 news, rest_s = False, AWAY_S
             else:
                 self._note_back()
-            if self.taking.is_cancelled:
+            if self.prefetch.is_cancelled:
                 self.engine.close_spider("cancelled")
             elif news:
                 self.engine.wake()
@@ -225,8 +225,8 @@ class Node:
     async def _supply(self) -> tuple[bool, float]:
         """More for the engine; if it is closing, what it will not take is for others at once."""
         if not self.engine.is_closing:
-            return await self.taking.take()
-        await self.taking.hand_back()
+            return await self.prefetch.take()
+        await self.prefetch.hand_back()
         return False, IDLE_S
 
     def _survives(self, error: SkitterError) -> bool:
@@ -257,7 +257,7 @@ class Node:
 
     def _on_nudge(self) -> None:
         self._some.set()
-        if self._hurried or len(self.exchange.outbox) >= MANY:
+        if self._hurried or len(self.mailbox.outbox) >= MANY:
             self._many.set()
 
     def _on_stop(self) -> None:
@@ -284,11 +284,11 @@ class Node:
         )
         while True:
             slow_since = time.monotonic() - SLOW_S
-            if any(one.links for one in self.exchange.entries if one.since_s < slow_since):
+            if any(one.links for one in self.mailbox.entries if one.since_s < slow_since):
                 self.engine.call(self.on_tick)
             for step in steps:
                 await self._attempt(step)
-            await asyncio.sleep(pause_s(TICK_S, self.exchange.idle_s, longest_s=1.0))
+            await asyncio.sleep(pause_s(TICK_S, self.mailbox.idle_s, longest_s=1.0))
 
     async def _attempt(self, step: Callable[[], Awaitable[None]]) -> bool:
         """One that fails stops no other. A lasting error is said once, until it is over."""
@@ -311,7 +311,7 @@ class Node:
 
     async def _look_after_others(self) -> None:
         everybody = await crew(self.frontier)
-        self.taking.nodes = sum(one.kind == KIND for one in everybody)
+        self.prefetch.nodes = sum(one.kind == KIND for one in everybody)
         if taken := await bury_the_dead(self.frontier, everybody):
             self.say("warning", f"took over {taken} requests of a node that died")
 
@@ -320,7 +320,7 @@ class Node:
         Not if somebody changed it while we are at work."""
         ours = self.options.politeness
         unchanged = self.frontier.options.politeness == ours
-        alone = self.taking.nodes == 1 and unchanged and self.options.prefetch > 0
+        alone = self.prefetch.nodes == 1 and unchanged and self.options.prefetch > 0
         wanted = min(ours.max_in_flight, self.options.concurrency) if alone else 0
         if wanted != self._spare:
             self._spare = await ask_for_spare(self.frontier, self.pulse.name, wanted)
@@ -329,17 +329,17 @@ class Node:
         await take_feed(self.frontier)  # the job's own: skitter:JOB:feed
 
     async def _extend(self) -> None:
-        leases = self.exchange.held
+        leases = self.mailbox.held
         if not leases:
             return
         answers = await self.frontier.extend(leases, ttl_s=self.options.lease_s)
         # Not what was handed in meanwhile: whoever hands in hears whether it came too late.
-        here = {id(one.lease) for one in self.exchange.entries} | set(map(id, self.exchange.ready))
+        here = {id(one.lease) for one in self.mailbox.entries} | set(map(id, self.mailbox.ready))
         said = zip(leases, answers, strict=True)
         lost = [one for one, answer in said if answer is Ended.LOST and id(one) in here]
         for lease in lost:
             with suppress(ValueError):
-                self.exchange.ready.remove(lease)
+                self.mailbox.ready.remove(lease)
         if lost:
             self.say("warning", f"{len(lost)} leases were lost; somebody else has those requests")
 
@@ -366,19 +366,19 @@ class Node:
             else:
                 self._ailing.pop("the feed cannot be read", None)
             if batch:
-                self.taking.note_life()
+                self.prefetch.note_life()
                 self._was_read.clear()
-                self.exchange.is_fed = True
+                self.mailbox.is_fed = True
                 self.engine.call(self.on_feed, *batch)
                 await self._was_read.wait()
             else:
-                await asyncio.sleep(pause_s(FEED_S, self.exchange.idle_s, longest_s=2 * FEED_S))
+                await asyncio.sleep(pause_s(FEED_S, self.mailbox.idle_s, longest_s=2 * FEED_S))
 
     # --- the end ----------------------------------------------------------------------------------
 
     async def _wind_down(self) -> None:
-        await self.hand_in.all()
-        if left := self.exchange.held:
+        await self.delivery.all()
+        if left := self.mailbox.held:
             await self.frontier.release(left)
             self.say("info", f"handed back {len(left)} requests")
         self.say("info", f"scrapy node stopped ({self._reason})")

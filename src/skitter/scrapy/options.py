@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from skitter.errors import UsageError
 from skitter.scrapy.address import server_settings
-from skitter.scrapy.reading import fill, number, whole, whole_setting
-from skitter.scrapy.table import check_settings
+from skitter.scrapy.compatibility import check_settings
+from skitter.scrapy.parsing import fill, number, whole, whole_setting
 from skitter.settings import JobOptions, Layout, Politeness, Settings, check_job_name
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from scrapy.utils.serialize import ScrapyJSONEncoder
 from skitter.errors import TooBig, UsageError
 from skitter.frontier.wire import MAX_ITEM_BYTES, NOT_PLAIN, encode
 from skitter.scrapy.connection import get_redis_from_settings
-from skitter.scrapy.engine import in_thread, scheduler_of
+from skitter.scrapy.internals import in_thread, scheduler_of
 from skitter.scrapy.overrides import PIPELINE, refuse_overrides
-from skitter.scrapy.reading import fill
+from skitter.scrapy.parsing import fill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
-    from skitter.scrapy.lone import LoneScheduler
+    from skitter.scrapy.local import LocalScheduler
     from skitter.scrapy.scheduler import Scheduler
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class _Pipeline:
         return get_redis_from_settings(self.crawler.settings)
 
     def open_spider(self, spider: Spider | None = None) -> None:
-        self.scheduler: Scheduler | LoneScheduler = scheduler_of(self.crawler)
+        self.scheduler: Scheduler | LocalScheduler = scheduler_of(self.crawler)
 
 
 class RedisPipeline(_Pipeline):

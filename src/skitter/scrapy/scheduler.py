@@ -21,27 +21,27 @@ from skitter.frontier.wire import NOT_PLAIN, Offer, offer
 from skitter.scrapy.codec import MAX_REQUEST_BYTES, Codec
 from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.dupefilter import NoDupeFilter, make_dupefilter
-from skitter.scrapy.engine import Engine
-from skitter.scrapy.exchange import (
+from skitter.scrapy.feed import FeedOptions
+from skitter.scrapy.guard import GuardMiddleware
+from skitter.scrapy.internals import ScrapyEngine
+from skitter.scrapy.local import LocalScheduler, is_local
+from skitter.scrapy.mailbox import (
     ORIGIN,
     Batch,
     Entry,
-    Exchange,
     Link,
     Loose,
+    Mailbox,
     Pushes,
     Rejected,
     Unstored,
 )
-from skitter.scrapy.feed import FeedOptions
-from skitter.scrapy.guard import GuardMiddleware
-from skitter.scrapy.lone import LoneScheduler, is_lone
 from skitter.scrapy.node import Node
 from skitter.scrapy.options import read_options
 from skitter.scrapy.overrides import SCHEDULER, refuse_overrides
 from skitter.scrapy.refusals import has_errback, refused_status
+from skitter.scrapy.rejected import unstored
 from skitter.scrapy.stats import RedisStatsCollector
-from skitter.scrapy.unstored import unstored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from skitter.model import Lease
-    from skitter.scrapy.exchange import Parcel
+    from skitter.scrapy.mailbox import Parcel
 
 logger = logging.getLogger(__name__)
 
@@ -61,15 +61,15 @@ class Scheduler:
     def __init__(self, crawler: Crawler) -> None:
         refuse_overrides(type(self), Scheduler, SCHEDULER)
         self.crawler = crawler
-        self.exchange = Exchange()
+        self.mailbox = Mailbox()
         self.df = make_dupefilter(crawler)
-        self.df.memory = self.exchange.memory
+        self.df.memory = self.mailbox.memory
         self._filters = not isinstance(self.df, NoDupeFilter)
         self._starts: Counter[str] = Counter()  # how often `start` yielded a request
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self | LoneScheduler:
-        return LoneScheduler.from_crawler(crawler) if is_lone(crawler) else cls(crawler)
+    def from_crawler(cls, crawler: Crawler) -> Self | LocalScheduler:
+        return LocalScheduler.from_crawler(crawler) if is_local(crawler) else cls(crawler)
 
     @cached_property
     def server(self) -> Any:
@@ -78,7 +78,7 @@ class Scheduler:
 
     def __len__(self) -> int:
         """What this node knows of; `skitter status` knows the rest."""
-        return len(self.exchange.ready)
+        return len(self.mailbox.ready)
 
     # --- Scrapy's interface -----------------------------------------------------------------------
 
@@ -86,12 +86,12 @@ class Scheduler:
         self.spider = spider
         self.options = read_options(self.crawler.settings, spider)
         self.layout = self.options.layout
-        self.engine = Engine(self.crawler)
+        self.engine = ScrapyEngine(self.crawler)
         self.codec = Codec(spider, self.engine.slot_of, ranked=self.options.order == "priority")
         feed = getattr(spider, "feed", None)
         self.node = Node(
             self.options,
-            self.exchange,
+            self.mailbox,
             self.engine,
             feed if isinstance(feed, FeedOptions) else None,
         )
@@ -100,7 +100,7 @@ class Scheduler:
         if isinstance(self.crawler.stats, RedisStatsCollector):
             self.node.statistics = self.crawler.stats.begin(spider.name)
         if not self.options.prefetch:
-            self.exchange.supplied = self.options.concurrency
+            self.mailbox.supplied = self.options.concurrency
         self.engine.leave_delays_to_the_frontier(self.options)
         self.engine.share_robots()
         self.guard = self._make_guard()
@@ -125,9 +125,9 @@ class Scheduler:
         if error is not None:
             opened.errback(error)
             return
-        if self.exchange.is_adopted:
+        if self.mailbox.is_adopted:
             self.df.go_on_as_scrapy_redis()
-        if queued := self.exchange.scheduled:
+        if queued := self.mailbox.scheduled:
             self.spider.logger.info("Resuming crawl (%d requests scheduled)", queued)
         self.df.open()
         opened.callback(None)
@@ -143,8 +143,8 @@ class Scheduler:
 
     def has_pending_requests(self) -> bool:
         """Whether anything is left for anybody, as far as this node has heard."""
-        exchange = self.exchange
-        return bool(exchange.ready) or exchange.finished_at != exchange.version
+        mailbox = self.mailbox
+        return bool(mailbox.ready) or mailbox.finished_at != mailbox.version
 
     def enqueue_request(self, request: Request) -> bool:
         """Never raises: Scrapy would lose a worker for each time. False: it is a duplicate."""
@@ -156,13 +156,13 @@ class Scheduler:
             return True
 
     def next_request(self) -> Request | None:
-        ready = self.exchange.ready
+        ready = self.mailbox.ready
         while ready:
-            if (self._is_alone(ready[0]) or self._alone()) and self.exchange.is_working:
+            if (self._is_alone(ready[0]) or self._alone()) and self.mailbox.is_working:
                 return None  # what may kill a process is worked on with nobody beside it
             lease = ready.popleft()
-            self.exchange.version += 1
-            if self.exchange.runs_low:
+            self.mailbox.version += 1
+            if self.mailbox.runs_low:
                 self.node.nudge(hurry=True)
             if request := self._open_lease(lease):
                 self._count("dequeued")
@@ -177,7 +177,7 @@ class Scheduler:
         key = self.df.key_of(request) if self._filters and not request.dont_filter else b""
         origin = ORIGIN.get()
         page = origin if isinstance(origin, Entry) and not origin.is_over else None
-        if key and (key in self.exchange.memory or (page and key in page.keys)):
+        if key and (key in self.mailbox.memory or (page and key in page.keys)):
             self.df.log(request, self.spider)
             self._stats("dupefilter/filtered")
             return False
@@ -210,7 +210,7 @@ class Scheduler:
             return f"{origin.name}/{len(origin.links)}"
         if origin is None and request.meta.get("is_start_request"):
             self._starts[identity] += 1
-            run, times = self.exchange.run, self._starts[identity]
+            run, times = self.mailbox.run, self._starts[identity]
             # In the first run nothing was seen before: an ordinary request, and no page that
             # links back to it brings it a second time.
             return "" if (run, times) == (1, 1) else f"start/{run}/{times}"
@@ -240,15 +240,15 @@ class Scheduler:
             entry.error = str(error)
             self._end(entry)
             return None
-        self.exchange.active[request] = entry
+        self.mailbox.active[request] = entry
         return request
 
     def _is_alone(self, lease: Lease) -> bool:
-        return lease.losses > 0 and self.node.taking.is_suspect(lease)
+        return lease.losses > 0 and self.node.prefetch.is_suspect(lease)
 
     def _alone(self) -> bool:
-        return len(self.exchange.active) == 1 and self._is_alone(
-            next(iter(self.exchange.active.values())).lease
+        return len(self.mailbox.active) == 1 and self._is_alone(
+            next(iter(self.mailbox.active.values())).lease
         )
 
     # --- what came of them ------------------------------------------------------------------------
@@ -256,7 +256,7 @@ class Scheduler:
     @contextmanager
     def _in_context(self, result: Any, request: Request) -> Iterator[None]:
         """All that Scrapy does with a result belongs to the lease of its request."""
-        entry = self.exchange.active.get(request)
+        entry = self.mailbox.active.get(request)
         if entry is not None and not has_errback(request, self.spider):
             entry.error = self._judge(result)
         token = ORIGIN.set(entry)
@@ -277,7 +277,7 @@ class Scheduler:
 
     def _callback_failed(self, failure: Failure, response: Any) -> None:
         request = getattr(response, "request", None)
-        entry = self.exchange.active.get(request) if request is not None else None
+        entry = self.mailbox.active.get(request) if request is not None else None
         if entry is None and isinstance(origin := ORIGIN.get(), Entry):
             entry = origin
         if entry is not None:
@@ -292,25 +292,25 @@ class Scheduler:
 
     def _finish(self, request: Request) -> None:
         """Callback, children and pipelines are through."""
-        if entry := self.exchange.active.pop(request, None):
+        if entry := self.mailbox.active.pop(request, None):
             self._end(entry)
 
     def _end(self, entry: Entry) -> None:
         entry.is_over = True
-        exchange = self.exchange
+        mailbox = self.mailbox
         self._put(entry)
-        if exchange.runs_low:
+        if mailbox.runs_low:
             self.node.nudge(hurry=True)
 
     def _put(self, something: Parcel) -> None:
-        self.exchange.version += 1
-        self.exchange.outbox.append(something)
+        self.mailbox.version += 1
+        self.mailbox.outbox.append(something)
         self.node.nudge()
 
     def _send_ahead(self) -> None:
         """The children of a page that takes its time do not wait for its end."""
         old = time.monotonic() - 1
-        for entry in self.exchange.active.values():
+        for entry in self.mailbox.active.values():
             if entry.links and entry.since_s < old:
                 links, entry.links = entry.links, []
                 self._put(Loose(links))

@@ -14,11 +14,11 @@ from scrapy.spiders import CrawlSpider, Rule
 from skitter.errors import UsageError, shorten
 from skitter.scrapy.callbacks import find_public_callback
 from skitter.scrapy.connection import get_redis_from_settings
-from skitter.scrapy.engine import scheduler_of
 from skitter.scrapy.feed import FeedOptions
+from skitter.scrapy.internals import scheduler_of
 from skitter.scrapy.message import request_fields
 from skitter.scrapy.overrides import SPIDER, refuse_overrides
-from skitter.scrapy.reading import encoding, fill, whole, whole_setting
+from skitter.scrapy.parsing import encoding, fill, whole, whole_setting
 from skitter.scrapy.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class RedisMixin:
         if not isinstance(scheduler, Scheduler):
             return  # a command that does not crawl
         self.schedule_next_requests()
-        if not self.max_idle_time or scheduler.exchange.idle_s < self.max_idle_time:
+        if not self.max_idle_time or scheduler.mailbox.idle_s < self.max_idle_time:
             raise DontCloseSpider
 
     def schedule_next_requests(self) -> None:

@@ -14,7 +14,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 from skitter.errors import SkitterError
 from skitter.frontier.blocking import RedisProblem
 from skitter.scrapy.connection import get_redis_from_settings
-from skitter.scrapy.reading import fill
+from skitter.scrapy.parsing import fill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skitter.scrapy.engine import Engine
+    from skitter.scrapy.internals import ScrapyEngine
 
 LOOK_S = 1.0
 
@@ -21,7 +21,7 @@ LOOK_S = 1.0
 class Watchdog:
     """Of one node. The timer is the process's: of two crawlers, each winds it up."""
 
-    def __init__(self, engine: Engine, stuck_s: float) -> None:
+    def __init__(self, engine: ScrapyEngine, stuck_s: float) -> None:
         self._engine, self._stuck_s = engine, stuck_s
         self._is_on = stuck_s > 0
 

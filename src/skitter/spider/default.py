@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
 from skitter.settings import Limits, Politeness
-from skitter.spider.blame import describe
 from skitter.spider.items import Rejected
 from skitter.spider.scope import Scope
+from skitter.spider.source_line import describe
 from skitter.spider.spider import Spider
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skitter.errors import SpiderError
-from skitter.spider.blame import blame, describe
+from skitter.spider.source_line import describe, source_line
 from skitter.spider.spider import Spider
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _looking_in(directory: Path) -> Iterator[None]:
 
 
 def _broken(error: BaseException, file: str) -> SpiderError:
-    place = blame(error, file) or file
+    place = source_line(error, file) or file
     return SpiderError(f"the spider does not load.\n  {place}\n  {describe(error)}")
 
 

@@ -16,7 +16,6 @@ from skitter.frontier.wire import check_record
 from skitter.model import Request
 from skitter.page import TooComplex
 from skitter.settings import check_priority
-from skitter.spider.blame import Place, blame, describe, line_of
 from skitter.spider.items import (
     Item,
     NotAnItem,
@@ -30,6 +29,7 @@ from skitter.spider.items import (
 )
 from skitter.spider.quota import Quota
 from skitter.spider.scope import Refused
+from skitter.spider.source_line import SourceLine, describe, line_of, source_line
 
 if TYPE_CHECKING:
     from skitter.page import Handler, Page
@@ -47,7 +47,9 @@ class Drop(Exception):
 class HandlerError(SkitterError):
     """A handler or a hook failed, or yielded what is neither an item nor a request."""
 
-    def __init__(self, handler: str, page: Page, reason: str, place: Place | None = None) -> None:
+    def __init__(
+        self, handler: str, page: Page, reason: str, place: SourceLine | None = None
+    ) -> None:
         at = f" ({place})" if place else ""
         super().__init__(f"handler {handler} failed on {shorten(page.url)}: {reason}{at}")
         self.handler, self.url, self.reason, self.place = handler, page.url, reason, place
@@ -234,6 +236,6 @@ class _Run:
         return HandlerError(self._name, self._page, reason, line_of(self._outputs))
 
 
-def _place(error: BaseException, handler: Callable[..., Any]) -> Place | None:
+def _place(error: BaseException, handler: Callable[..., Any]) -> SourceLine | None:
     code = getattr(inspect.unwrap(handler), "__code__", None)
-    return blame(error, code.co_filename if code else "")
+    return source_line(error, code.co_filename if code else "")

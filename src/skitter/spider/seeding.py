@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skitter.errors import SkitterError, SpiderError
 from skitter.fetch.guard import authority_of, refusal_of_name
 from skitter.frontier.feed import feed
-from skitter.spider.blame import trace
+from skitter.spider.source_line import trace
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier

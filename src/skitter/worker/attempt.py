@@ -13,9 +13,9 @@ from skitter.frontier.admin.items import Aside
 from skitter.model import Completion, Failure, Lease, Request
 from skitter.page import Page
 from skitter.settings import Limits
-from skitter.spider.blame import trace
 from skitter.spider.run import run_handler
 from skitter.spider.scope import Refused
+from skitter.spider.source_line import trace
 from skitter.spider.spider import run_hooks
 from skitter.urls import identify
 from skitter.worker.departures import (
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from skitter.fetch.client import Fetcher, Leave
     from skitter.spider.spider import Spider
+    from skitter.worker.delivery import LinkMemory
     from skitter.worker.departures import Departures
-    from skitter.worker.endings import LinkMemory
     from skitter.worker.robots import RobotsBook
 
 

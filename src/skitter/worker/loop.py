@@ -13,7 +13,7 @@ from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderEr
 from skitter.frontier.admin.workers import Vitals
 from skitter.frontier.feed import take_feed
 from skitter.model import Ended, State
-from skitter.spider.blame import trace
+from skitter.spider.source_line import trace
 from skitter.spider.spider import run_hooks
 from skitter.worker.pulse import Logbook, Pulse, cancel_all, rss_mb
 from skitter.worker.watchdog import watch
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease
     from skitter.worker.attempt import Attempts
-    from skitter.worker.endings import Endings
+    from skitter.worker.delivery import Delivery
 
 IDLE_S = 0.2  # how long to wait for news when there is nothing to do
 FEED_S = 0.2
@@ -58,7 +58,7 @@ class Worker:
 
     frontier: Frontier
     attempts: Attempts
-    endings: Endings
+    delivery: Delivery
     logbook: Logbook
     options: WorkerOptions = field(default_factory=WorkerOptions)
     _active: dict[asyncio.Task[None], tuple[Lease, float]] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Worker:
     async def run(self) -> None:
         """Work until the crawl has finished, or until told to stop."""
         pulse = self._pulse()
-        self.endings.on_handed_in = self._free.set
+        self.delivery.on_handed_in = self._free.set
         helpers: list[asyncio.Task[None]] = []
         try:
             async with asyncio.timeout(None) as self._leash:
@@ -167,7 +167,7 @@ class Worker:
                 self._begin(lease)
             if leases:
                 continue
-            if not self._active and not len(self.endings) and await self._is_over():
+            if not self._active and not len(self.delivery) and await self._is_over():
                 return
             await self._rest(min(IDLE_S, IDLE_S if again_in_s is None else max(0.01, again_in_s)))
 
@@ -225,13 +225,13 @@ class Worker:
 
     async def _is_alone(self) -> bool:
         """Wait until nothing is under way or on its way to the server. False: told to stop."""
-        while (self._active or len(self.endings)) and not self._stop.is_set():
+        while (self._active or len(self.delivery)) and not self._stop.is_set():
             self._free.clear()
             await self._free.wait()
         return not self._stop.is_set()
 
     async def _attempt(self, lease: Lease) -> None:
-        self.endings.add(await self.attempts.make(lease))
+        self.delivery.add(await self.attempts.make(lease))
 
     def _end(self, task: asyncio.Task[None]) -> None:
         self._active.pop(task, None)
@@ -267,7 +267,7 @@ class Worker:
     async def _watch_memory(self) -> None:
         """No page is blamed: large ones, a leak of a handler's, or of a library's. Who has ended no
         page yet would not do better the next time."""
-        most, tally = self.options.max_rss_mb or 0.0, self.endings.tally
+        most, tally = self.options.max_rss_mb or 0.0, self.delivery.tally
         while not self._stop.is_set():
             await asyncio.sleep(MEMORY_S)
             if (used := rss_mb()) > most and tally.pages + tally.errors:
@@ -291,16 +291,16 @@ class Worker:
             self._note_gone(gone)
 
     async def _hand_back(self, left: list[Lease]) -> None:
-        await self.endings.flush()
+        await self.delivery.flush()
         if left:
-            await self.endings.tell_departures(left)
+            await self.delivery.tell_departures(left)
             await self.frontier.release(left)
             self._held.clear()
             self.logbook("info", f"handed back {len(left)} requests")
 
     def _abandon(self) -> SkitterError:
         """What is not handed in is not lost: the leases run out, and others do it again."""
-        left = len(self._held) + len(self._active) + len(self.endings)
+        left = len(self._held) + len(self._active) + len(self.delivery)
         return ServerUnreachable(
             f"the server did not answer in time, and {left} requests could not be handed back: "
             f"others get them when their leases run out, within {self.options.lease_s:g} s."
@@ -311,7 +311,7 @@ class Worker:
     async def _hand_in(self) -> None:
         while True:
             try:
-                await self.endings.run()
+                await self.delivery.run()
             except JobMissing as gone:
                 self._note_gone(gone)
 
@@ -360,5 +360,5 @@ class Worker:
         )
 
     def _vitals(self) -> Vitals:
-        tally = self.endings.tally
+        tally = self.delivery.tally
         return Vitals(pages=tally.pages, errors=tally.errors, active=len(self._active))

@@ -21,14 +21,14 @@ logger = logging.getLogger(__name__)
 _COMMANDS = frozenset({"scrapy.commands.check", "scrapy.commands.parse", "scrapy.commands.fetch"})
 
 
-def is_lone(crawler: Crawler) -> bool:
+def is_local(crawler: Crawler) -> bool:
     """Whether this process only looks. `shell` makes an engine without a crawl; the others, from
     Scrapy 2.13 to 2.19, put a `start` of their own into the spider's class."""
     start = getattr(crawler.spidercls, "start", None)
     return not crawler.crawling or getattr(start, "__module__", None) in _COMMANDS
 
 
-class LoneScheduler(ScrapyScheduler):
+class LocalScheduler(ScrapyScheduler):
     """Scrapy's own, without a directory; it knows what our pipelines ask for."""
 
     _has_said = False

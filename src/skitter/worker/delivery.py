@@ -115,7 +115,7 @@ class _Page(NamedTuple):
 
 @dataclass(slots=True)
 class _Batch:
-    """Endings on their way to the server, sorted by verb; what is handed in leaves it."""
+    """Delivery on their way to the server, sorted by verb; what is handed in leaves it."""
 
     size: int = 0
     size_bytes: int = 0
@@ -175,7 +175,7 @@ class _Batch:
 
 
 @dataclass(slots=True)
-class Endings:
+class Delivery:
     """A buffer of endings. Nothing leaves it before the server has it."""
 
     frontier: Frontier

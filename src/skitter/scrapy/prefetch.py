@@ -1,4 +1,4 @@
-"""Taking: how many requests a node leases, and when it knows that the crawl is over."""
+"""Prefetch: how many requests a node leases, and when it knows that the crawl is over."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skitter.model import State
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease, Stats
-    from skitter.scrapy.exchange import Exchange
+    from skitter.scrapy.mailbox import Mailbox
     from skitter.scrapy.options import NodeOptions
 
 IDLE_S = 0.25
@@ -28,46 +28,46 @@ def is_done(stats: Stats) -> bool:
     return stats.crawled or not stats.seen
 
 
-class Taking:
+class Prefetch:
     """Keeps the engine supplied, and no more than that."""
 
-    def __init__(self, frontier: Frontier, options: NodeOptions, exchange: Exchange) -> None:
-        self.frontier, self.options, self.exchange = frontier, options, exchange
+    def __init__(self, frontier: Frontier, options: NodeOptions, mailbox: Mailbox) -> None:
+        self.frontier, self.options, self.mailbox = frontier, options, mailbox
         self.nodes = 1  # at work on this job, as far as is known
         self.is_cancelled = False
         self._moved_at, self._picture = time.monotonic(), (0, 0, 0)
 
     async def take(self) -> tuple[bool, float]:
         """Whether the engine should look, and how long to rest if nothing happens."""
-        if any(map(self.is_suspect, self.exchange.ready.copy())):
+        if any(map(self.is_suspect, self.mailbox.ready.copy())):
             return True, IDLE_S  # it waits until all else is handed in: nothing more beside it
         room = self.room()
-        if room < 1 or (room < self.options.concurrency // 4 and self.exchange.held):
+        if room < 1 or (room < self.options.concurrency // 4 and self.mailbox.held):
             return False, IDLE_S
-        version = self.exchange.version
+        version = self.mailbox.version
         leased = await self.frontier.lease(room, ttl_s=self.options.lease_s)
         self.is_cancelled = leased.state is State.CANCEL
-        self.exchange.memory.keep_to(self.frontier.epoch)  # before the engine sees these leases
+        self.mailbox.memory.keep_to(self.frontier.epoch)  # before the engine sees these leases
         if leased.leases:
-            self.exchange.ready.extend(leased.leases)
+            self.mailbox.ready.extend(leased.leases)
             if self.options.prefetch:
-                self.exchange.supplied = len(self.exchange.ready) + len(self.exchange.active)
+                self.mailbox.supplied = len(self.mailbox.ready) + len(self.mailbox.active)
             self.note_life()
         news = bool(leased.leases) or await self._see_whether_it_is_over(version)
         again_in_s = IDLE_S if leased.again_in_s is None else max(0.01, leased.again_in_s)
-        return news, pause_s(min(IDLE_S, again_in_s), self.exchange.idle_s, longest_s=LONGEST_S)
+        return news, pause_s(min(IDLE_S, again_in_s), self.mailbox.idle_s, longest_s=LONGEST_S)
 
     async def hand_back(self) -> None:
         """What the engine has not begun and never will, to whoever has the time."""
-        if leases := list(self.exchange.ready):
+        if leases := list(self.mailbox.ready):
             await self.frontier.release(leases)
             for lease in leases:
                 with suppress(ValueError):  # lost meanwhile
-                    self.exchange.ready.remove(lease)
+                    self.mailbox.ready.remove(lease)
 
     def room(self) -> int:
         """How many more this node can use, without the share of the others."""
-        held = self.exchange.held
+        held = self.mailbox.held
         most = self.options.concurrency + self.options.prefetch
         if self.nodes > 1:
             # Of one host, each gets its part of what may be in flight; of many hosts, all it can.
@@ -81,12 +81,12 @@ class Taking:
         return 0 < lease.losses >= self.frontier.options.retries.max_losses - 1
 
     def note_life(self) -> None:
-        self._moved_at, self.exchange.idle_s = time.monotonic(), 0.0
+        self._moved_at, self.mailbox.idle_s = time.monotonic(), 0.0
 
     async def _see_whether_it_is_over(self, version: int) -> bool:
         """Over for everybody: nothing pending, delayed or leased, here or on another node."""
-        exchange = self.exchange
-        if not exchange.is_quiet:
+        mailbox = self.mailbox
+        if not mailbox.is_quiet:
             return False
         stats = await self.frontier.stats()
         picture = stats.seen, stats.done, stats.leased
@@ -94,7 +94,7 @@ class Taking:
         if picture != self._picture or not nothing_left:
             self._picture = picture
             self.note_life()
-        exchange.idle_s = time.monotonic() - self._moved_at
-        over = nothing_left and exchange.idle_s >= self.options.linger_s and exchange.is_quiet
-        exchange.finished_at = version if over else -1
+        mailbox.idle_s = time.monotonic() - self._moved_at
+        over = nothing_left and mailbox.idle_s >= self.options.linger_s and mailbox.is_quiet
+        mailbox.finished_at = version if over else -1
         return over

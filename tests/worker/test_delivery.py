@@ -1,4 +1,4 @@
-"""Endings are handed in in batches, and kept while the server is away."""
+"""Delivery are handed in in batches, and kept while the server is away."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.frontier.frontier import Frontier
 from skitter.model import Completion, Failure, Request
 from skitter.worker.attempt import Ending
-from skitter.worker.endings import Endings, LinkMemory
+from skitter.worker.delivery import Delivery, LinkMemory
 
 
 def replace_method(frontier, complete_sealed):
@@ -35,7 +35,7 @@ async def leases(frontier, count):
 
 async def test_each_kind_of_ending_reaches_the_frontier(frontier):
     one, two, three = await leases(frontier, 3)
-    endings = Endings(frontier, LinkMemory(lambda: frontier.epoch), lambda level, text: None)
+    endings = Delivery(frontier, LinkMemory(lambda: frontier.epoch), lambda level, text: None)
     endings.add(Ending(done=Completion(lease=one, items=[1])))
     endings.add(Ending(retry=Failure(lease=two, error="slow")))
     endings.add(Ending(bury=Failure(lease=three, error="404")))
@@ -49,7 +49,7 @@ async def test_each_kind_of_ending_reaches_the_frontier(frontier):
 
 async def test_block_pages_and_skipped_ones_are_counted_for_all_to_see(frontier):
     one, two = await leases(frontier, 2)
-    endings = Endings(frontier, LinkMemory(lambda: frontier.epoch), lambda level, text: None)
+    endings = Delivery(frontier, LinkMemory(lambda: frontier.epoch), lambda level, text: None)
     endings.add(Ending(retry=Failure(lease=one, error="blocked"), blocked=True))
     endings.add(Ending(done=Completion(lease=two), skipped="image/png"))
 
@@ -61,7 +61,7 @@ async def test_block_pages_and_skipped_ones_are_counted_for_all_to_see(frontier)
 
 async def test_links_are_remembered_only_when_the_completion_took_effect(frontier):
     memory = LinkMemory(lambda: frontier.epoch)
-    endings = Endings(frontier, memory, lambda level, text: None)
+    endings = Delivery(frontier, memory, lambda level, text: None)
     [lease] = await leases(frontier, 1)
     await frontier.release([lease])
     link = Request(url="https://a.test/link")
@@ -91,7 +91,7 @@ async def test_links_are_remembered_only_when_the_completion_took_effect(frontie
 )
 async def test_a_request_with_more_than_a_url_does_not_make_the_plain_get_known(frontier, apart):
     memory = LinkMemory(lambda: frontier.epoch)
-    endings = Endings(frontier, memory, lambda level, text: None)
+    endings = Delivery(frontier, memory, lambda level, text: None)
     [lease] = await leases(frontier, 1)
     link = Request(url="https://a.test/search", **apart)
     endings.add(Ending(done=Completion(lease=lease, links=[link])))
@@ -101,7 +101,7 @@ async def test_a_request_with_more_than_a_url_does_not_make_the_plain_get_known(
 
 
 async def hand_in_a_link(frontier, memory) -> str:
-    endings = Endings(frontier, memory, lambda level, text: None)
+    endings = Delivery(frontier, memory, lambda level, text: None)
     [lease] = await leases(frontier, 1)
     link = Request(url="https://a.test/link")
     endings.add(Ending(done=Completion(lease=lease, links=[link])))
@@ -156,7 +156,7 @@ async def test_links_that_went_in_before_a_restart_are_not_remembered_after_it(f
 
 async def test_while_the_server_is_away_results_are_kept(frontier, monkeypatch):
     said = []
-    endings = Endings(frontier, LinkMemory(), lambda level, text: said.append(text))
+    endings = Delivery(frontier, LinkMemory(), lambda level, text: said.append(text))
     [lease] = await leases(frontier, 1)
     endings.add(Ending(done=Completion(lease=lease)))
     real = type(frontier).complete_sealed
@@ -177,7 +177,7 @@ async def test_while_the_server_is_away_results_are_kept(frontier, monkeypatch):
 async def test_what_was_handed_in_before_an_error_is_not_handed_in_again(frontier, monkeypatch):
     one, two = await leases(frontier, 2)
     said: list[str] = []
-    endings = Endings(frontier, LinkMemory(), lambda level, text: said.append(text))
+    endings = Delivery(frontier, LinkMemory(), lambda level, text: said.append(text))
     endings.add(Ending(done=Completion(lease=one)))
     endings.add(Ending(bury=Failure(lease=two, error="404")))
     real, failures = frontier.bury, [ServerUnreachable("away.")]
@@ -199,7 +199,7 @@ async def test_what_was_handed_in_before_an_error_is_not_handed_in_again(frontie
 async def test_an_item_that_a_hook_dropped_is_no_warning(frontier):
     [lease] = await leases(frontier, 1)
     said: list[tuple[str, str]] = []
-    endings = Endings(frontier, LinkMemory(), lambda *line: said.append(line))
+    endings = Delivery(frontier, LinkMemory(), lambda *line: said.append(line))
     aside = [Aside(url="u", field=field, reason="no thanks", item={}) for field in ("", "price")]
     endings.add(Ending(done=Completion(lease=lease), aside=tuple(aside)))
 
@@ -255,7 +255,7 @@ def nested(levels):
 )
 async def test_a_page_whose_results_cannot_be_sent_is_dead_and_the_others_are_done(frontier, bad):
     one, two, three = await leases(frontier, 3)
-    endings = Endings(frontier, LinkMemory(), lambda level, text: None)
+    endings = Delivery(frontier, LinkMemory(), lambda level, text: None)
     endings.add(Ending(done=Completion(lease=one, items=[1])))
     endings.add(Ending(done=Completion(lease=two, **bad)))
     endings.add(Ending(done=Completion(lease=three, items=[3])))
@@ -271,7 +271,7 @@ async def test_a_page_whose_results_cannot_be_sent_is_dead_and_the_others_are_do
 
 async def test_a_page_that_the_server_refuses_is_dead_and_the_others_are_done(frontier):
     one, two, three = await leases(frontier, 3)
-    endings = Endings(frontier, LinkMemory(), lambda level, text: None)
+    endings = Delivery(frontier, LinkMemory(), lambda level, text: None)
     for lease in (one, two, three):
         endings.add(Ending(done=Completion(lease=lease)))
     real = frontier.complete_sealed
@@ -292,7 +292,7 @@ async def test_a_page_that_the_server_refuses_is_dead_and_the_others_are_done(fr
 
 async def test_that_the_job_is_gone_is_no_fault_of_a_page(frontier):
     [lease] = await leases(frontier, 1)
-    endings = Endings(frontier, LinkMemory(), lambda level, text: None)
+    endings = Delivery(frontier, LinkMemory(), lambda level, text: None)
     endings.add(Ending(done=Completion(lease=lease)))
     await purge_job(frontier)
 
@@ -303,7 +303,7 @@ async def test_that_the_job_is_gone_is_no_fault_of_a_page(frontier):
 async def test_pages_that_brought_too_much_are_counted_and_named(frontier):
     [lease] = await leases(frontier, 1)
     said: list[str] = []
-    endings = Endings(frontier, LinkMemory(), lambda level, text: said.append(text))
+    endings = Delivery(frontier, LinkMemory(), lambda level, text: said.append(text))
     endings.add(Ending(done=Completion(lease=lease), exceeded="7 items were left out"))
 
     await endings.flush()
@@ -314,7 +314,7 @@ async def test_pages_that_brought_too_much_are_counted_and_named(frontier):
 
 async def test_fields_that_were_left_out_are_counted_and_each_is_named_once(frontier):
     said: list[str] = []
-    endings = Endings(frontier, LinkMemory(), lambda level, text: said.append(text))
+    endings = Delivery(frontier, LinkMemory(), lambda level, text: said.append(text))
     for lease in await leases(frontier, 2):
         endings.add(Ending(done=Completion(lease=lease), undeclared={"colour": 3, "size": 1}))
         await endings.flush()
@@ -325,7 +325,7 @@ async def test_fields_that_were_left_out_are_counted_and_each_is_named_once(fron
 
 async def test_a_batch_is_bounded_in_bytes_and_all_of_it_goes_in(frontier):
     """Twelve pages of 6 MB are not one call of 72 MB."""
-    endings = Endings(frontier, LinkMemory(), lambda level, text: None)
+    endings = Delivery(frontier, LinkMemory(), lambda level, text: None)
     for lease in await leases(frontier, 12):
         endings.add(Ending(done=Completion(lease=lease, items=["x" * (6 * 2**20)])))
     calls: list[int] = []

@@ -8,8 +8,8 @@ from skitter.frontier.admin.items import put_items, set_aside
 from skitter.frontier.feed import reject
 from skitter.frontier.wire import seal_offers
 from skitter.model import Added, Completion, Ended, Failure
-from skitter.scrapy.exchange import Batch, Entry, Link, Loose, Pushes, Rejected, Unstored
 from skitter.scrapy.feed import done_with
+from skitter.scrapy.mailbox import Batch, Entry, Link, Loose, Pushes, Rejected, Unstored
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 AT_ONCE = 200
 
 
-class HandIn:
+class Delivery:
     """Empties the outbox. Nothing leaves it before the server has it."""
 
     def __init__(self, node: Node) -> None:
@@ -30,7 +30,7 @@ class HandIn:
 
     async def all(self) -> None:
         """What is sent a second time, because the first answer was lost, changes nothing."""
-        outbox = self.node.exchange.outbox
+        outbox = self.node.mailbox.outbox
         while outbox:
             # By position: the other thread may append meanwhile, which an iterator does not like.
             batch = [outbox[i] for i in range(min(len(outbox), AT_ONCE))]
@@ -67,7 +67,7 @@ class HandIn:
         may turn out to be less deep by it."""
         frontier = self.node.frontier
         if epoch == frontier.epoch and not frontier.keeps_depths:
-            self.node.exchange.memory.add(links, epoch=epoch)
+            self.node.mailbox.memory.add(links, epoch=epoch)
 
     def _drop(self, known: list[Link]) -> None:
         """Tell the engine of duplicates; of what may be sent again, nobody says so."""

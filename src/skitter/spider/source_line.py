@@ -20,7 +20,7 @@ _NOT_THEIRS: Final = (
 _INSTALLED: Final = tuple(f"{sysconfig.get_path(kind)}/" for kind in ("stdlib", "platstdlib"))
 
 
-class Place(msgspec.Struct, frozen=True):
+class SourceLine(msgspec.Struct, frozen=True):
     """A line of a file."""
 
     file: str
@@ -32,11 +32,11 @@ class Place(msgspec.Struct, frozen=True):
         return f"{where}: {self.text}" if self.text else where
 
 
-def blame(error: BaseException, file: str = "") -> Place | None:
+def source_line(error: BaseException, file: str = "") -> SourceLine | None:
     """The last line of the user's that led to the error; if all of it is installed, the last line
     of `file`, or else the last that is not ours."""
     if isinstance(error, SyntaxError) and error.filename:
-        return Place(error.filename, error.lineno or 1, (error.text or "").strip())
+        return SourceLine(error.filename, error.lineno or 1, (error.text or "").strip())
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if not frame.filename.startswith(_NOT_THEIRS)]
     chosen = (
@@ -46,16 +46,16 @@ def blame(error: BaseException, file: str = "") -> Place | None:
     )
     if not chosen:
         return None
-    return Place(chosen[-1].filename, chosen[-1].lineno or 1, (chosen[-1].line or "").strip())
+    return SourceLine(chosen[-1].filename, chosen[-1].lineno or 1, (chosen[-1].line or "").strip())
 
 
-def line_of(generator: object) -> Place | None:
+def line_of(generator: object) -> SourceLine | None:
     """Where a plain generator stands."""
     frame = getattr(generator, "gi_frame", None)
     if frame is None:
         return None
     file, line = frame.f_code.co_filename, frame.f_lineno
-    return Place(file, line, linecache.getline(file, line).strip())
+    return SourceLine(file, line, linecache.getline(file, line).strip())
 
 
 def describe(error: BaseException) -> str:
@@ -67,7 +67,7 @@ def describe(error: BaseException) -> str:
 
 def trace(error: BaseException) -> str:
     """`ValueError: text (shop.py:3: line)`: what went wrong, and where the user can see it."""
-    place = blame(error)
+    place = source_line(error)
     return f"{describe(error)} ({place})" if place else describe(error)
 
 

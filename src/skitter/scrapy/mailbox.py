@@ -139,7 +139,7 @@ class Memory:
 
 
 @dataclass(slots=True)
-class Exchange:
+class Mailbox:
     """Between the two threads."""
 
     ready: deque[Lease] = field(default_factory=deque)  # to the engine

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from skitter.scrapy.lone import LoneScheduler
+    from skitter.scrapy.local import LocalScheduler
     from skitter.scrapy.options import NodeOptions
     from skitter.scrapy.scheduler import Scheduler
 
@@ -46,15 +46,15 @@ class EngineUnknown(UsageError):
         )
 
 
-def scheduler_of(crawler: Crawler) -> Scheduler | LoneScheduler:
+def scheduler_of(crawler: Crawler) -> Scheduler | LocalScheduler:
     """The scheduler of an open spider. Raises UsageError if it is not ours."""
-    from skitter.scrapy.lone import LoneScheduler
+    from skitter.scrapy.local import LocalScheduler
     from skitter.scrapy.scheduler import Scheduler
 
     engine: Any = crawler.engine
     found = engine._slot.scheduler
     # By type: Scrapy takes every scheduler for an instance of its own.
-    if not isinstance(found, Scheduler) and type(found) is not LoneScheduler:
+    if not isinstance(found, Scheduler) and type(found) is not LocalScheduler:
         raise UsageError(
             "this part of Skitter works with Skitter's scheduler: "
             "set SCHEDULER = 'skitter.scrapy.Scheduler'."
@@ -62,7 +62,7 @@ def scheduler_of(crawler: Crawler) -> Scheduler | LoneScheduler:
     return found
 
 
-class Engine:
+class ScrapyEngine:
     """Scrapy's engine, as far as a shared frontier needs it. Made when the spider opens."""
 
     def __init__(self, crawler: Crawler) -> None:
