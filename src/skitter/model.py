@@ -215,7 +215,7 @@ class Stats:
     lost: int = 0  # leases that ran out
     late: int = 0  # ends that came after that, and had no effect
     stored: int = 0  # items that a loader has stored
-    rejected: int = 0  # items that were set aside
+    rejected: int = 0  # items that could not be stored
     blocked: int = 0  # answers that were a block page
     skipped: int = 0  # pages of a type that the spider does not want
     undeclared: int = 0  # values of fields that the declared item type does not have: left out

@@ -18,10 +18,10 @@ def moment(stats: Stats) -> Moment:
     return Moment(stats=stats, rate=0.0, workers=1, elapsed_s=1.0)
 
 
-def test_a_line_counts_items_and_those_that_were_set_aside():
+def test_a_line_counts_items_and_those_that_were_rejected():
     said = line(moment(Stats(job="j", state=State.RUN, done=1, stored=3, rejected=2)))
     assert said.startswith("1 page, ")
-    assert "3 items stored, 2 set aside, 1 worker, " in said
+    assert "3 items stored, 2 rejected, 1 worker, " in said
 
 
 def test_the_same_line_comes_once_a_minute_and_another_at_once():
@@ -76,7 +76,7 @@ def test_the_block_shows_items_and_the_last_errors_of_handlers():
     )
     Console(file=shown, width=80).print(block(moment))
     text = " ".join(shown.getvalue().split())
-    assert "items 1,234 waiting 56 set aside 7" in text
+    assert "items 1,234 waiting 56 rejected 7" in text
     assert text.endswith("3 handler errors: 3 x broken")
 
 

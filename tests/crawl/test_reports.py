@@ -67,12 +67,12 @@ def test_when_nothing_was_fetched_it_is_no_success(machine):
     assert "missing: 404 Not Found" in done.stdout  # it says why
 
 
-def test_when_every_item_was_set_aside_it_is_no_success_and_hooks_fail_after_the_report(machine):
+def test_when_every_item_was_rejected_it_is_no_success_and_hooks_fail_after_the_report(machine):
     done = machine.call("run", "wrong.py", "--workers", "1")
 
     assert done.returncode == 1, done.stderr
-    assert "no item was stored: every one was set aside. 3 pages in" in done.stdout
-    assert "items  0 in wrong.db\naside  3 items: `skitter rejected wrong`" in done.stdout
+    assert "no item was stored: every one was rejected. 3 pages in" in done.stdout
+    assert "items  0 in wrong.db\nreject 3 items: `skitter rejected wrong`" in done.stdout
     assert "an on_finish hook failed: ValueError: no postcard (wrong.py:15: raise" in done.stderr
     aside = json.loads(machine.call("rejected", "wrong", "--json").stdout)
     assert "transform leave failed: SystemExit: 1 (wrong.py:12: sys.exit(1))" in aside[0]["reason"]

@@ -206,8 +206,8 @@ async def test_an_item_that_a_hook_dropped_is_no_warning(frontier):
     await endings.flush()
 
     assert said == [
-        ("info", "an item of u was set aside: no thanks"),
-        ("warning", "an item of u was set aside: price: no thanks"),
+        ("info", "an item of u was rejected: no thanks"),
+        ("warning", "an item of u was rejected: price: no thanks"),
     ]
 
 

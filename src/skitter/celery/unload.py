@@ -99,7 +99,7 @@ def _hooks(desk: Desk) -> Hooks:
     async def keep(result: Result, error: Exception) -> None:
         aside = Aside(url=result.url, field="", reason=cut(str(error)), item=result.item)
         await set_aside(desk.frontier, aside)
-        logbook("warning", f"an item of {result.url} was set aside: {error}")
+        logbook("warning", f"an item of {result.url} was rejected: {error}")
 
     steps = known_spider(desk.charge.target).transforms if desk.charge.out else []
     return Hooks(transform=chain(steps) if steps else None, on_rejected=keep, on_state=tell)

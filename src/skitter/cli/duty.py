@@ -43,7 +43,7 @@ class LoaderDuty:
         aside = Aside(url=result.url, field="", reason=cut(str(error)), item=result.item)
         await set_aside(self.frontier, aside)
         self.rejected += 1
-        self.logbook("warning", f"an item of {result.url} was set aside: {error}")
+        self.logbook("warning", f"an item of {result.url} was rejected: {error}")
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:

@@ -261,7 +261,7 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
     job = stats.job
     rows = (
         (stats.refused, "", "URLs refused: too deep, or found while draining"),
-        (stats.rejected, "set aside", f"items: `skitter rejected {job}`"),
+        (stats.rejected, "rejected", f"items: `skitter rejected {job}`"),
         (stats.blocked, "blocked", "answers were block pages: their hosts get a rest"),
         (stats.undeclared, "left out", "values of fields that the item type does not declare"),
         (stats.skipped, "skipped", "pages of a type that the spider does not accept"),
@@ -289,7 +289,7 @@ def rejected(
     if as_json:
         emit_json(found)
     elif not found:
-        say(f"{job}: no items were set aside.")
+        say(f"{job}: no items were rejected.")
     else:
         grid(
             ["url", "field", "reason", "item"],

@@ -136,7 +136,7 @@ def _content_rows(page: Page) -> Iterator[tuple[str, object]]:
 def _outcome_rows(outcome: Outcome) -> Iterator[tuple[str, object]]:
     items = [_json(item) for item in outcome.items]
     yield from _list_rows("items", items)
-    yield from _list_rows("set aside", [r.why for r in outcome.rejected])
+    yield from _list_rows("rejected", [r.why for r in outcome.rejected])
     if outcome.undeclared:
         fields = ", ".join(outcome.undeclared)
         yield "left out", f"{fields}: not in the declared item type"
@@ -191,7 +191,7 @@ def to_json(found: Visit) -> dict[str, Any]:
         outcome = found.outcome
         answer["handler"] = {
             "items": outcome.items,
-            "set_aside": outcome.rejected,
+            "rejected": outcome.rejected,
             "left_out": outcome.undeclared,
             "follow": [redact_request(msgspec.to_builtins(one)) for one in outcome.requests],
             "refused": [{"url": url, "reason": why.reason} for url, why in outcome.refused],

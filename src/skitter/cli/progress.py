@@ -122,7 +122,7 @@ def line(moment: Moment) -> str:
         + (f"{stats.blocked:,} blocked, " if stats.blocked else "")
         + f"{some(stats.stored, 'item')} stored, "
         + (f"{stats.items:,} waiting, " if stats.items else "")
-        + (f"{stats.rejected:,} set aside, " if stats.rejected else "")
+        + (f"{stats.rejected:,} rejected, " if stats.rejected else "")
         + (f"{some(moment.error_count, 'handler error')}, " if moment.error_count else "")
         + f"{some(moment.workers, 'worker')}, "
         f"ETA {moment.eta}" + "".join(f"; {clean(note)}" for note in moment.notes)
@@ -151,7 +151,7 @@ def _numbers(moment: Moment) -> Table:
         (("pages", stats.done), ("pending", stats.pending), ("hosts", stats.hosts)),
         (("pages/s", moment.rate), ("in flight", stats.leased), ("workers", moment.workers)),
         (("retries", stats.retried), ("delayed", stats.delayed), ("dead", stats.dead)),
-        (("items", stats.stored), ("waiting", stats.items), ("set aside", stats.rejected)),
+        (("items", stats.stored), ("waiting", stats.items), ("rejected", stats.rejected)),
     )
     table = Table.grid(padding=(0, 3))
     for row in rows:

@@ -50,7 +50,7 @@ class Report:
     blocked: int
     capped: int  # pages that brought more than a page may
     items: int  # stored
-    rejected: int  # items that were set aside
+    rejected: int  # items that could not be stored
     undeclared: int  # values of fields that the item type does not have
     pending: int
     items_waiting: int
@@ -114,7 +114,7 @@ def end_of(went: Went) -> str:
     if not stats.done:
         return f"nothing was fetched. {went.why_dead}".rstrip(". ")
     if _stored_nothing(went):
-        return "finished, but no item was stored: every one was set aside"
+        return "finished, but no item was stored: every one was rejected"
     if went.max_pages is not None and stats.done >= went.max_pages and left:
         return f"stopped at max_pages={went.max_pages:,}; {left:,} URLs left"
     if _is_mostly_dead(went, None):
@@ -141,7 +141,7 @@ def show_report(report: Report, *, hints: bool) -> None:
     say(f"items  {report.items:,}" + f" in {report.out}" * hints)
     if report.rejected:
         hint = f": `skitter rejected {report.job}`" * hints
-        say(f"aside  {some(report.rejected, 'item')}{hint}")
+        say(f"reject {some(report.rejected, 'item')}{hint}")
     if report.items_waiting:
         say(f"wait   {_waiting(report.items_waiting)}")
     if report.undeclared:

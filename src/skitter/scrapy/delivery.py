@@ -86,7 +86,7 @@ class Delivery:
     async def _set_aside(self, asides: Sequence[Aside]) -> None:
         for one in asides:
             await set_aside(self.node.frontier, one)
-            self.node.say("warning", f"an item of {one.url} was set aside: {one.reason}")
+            self.node.say("warning", f"an item of {one.url} was rejected: {one.reason}")
         self.errors += len(asides)
 
     async def _push(self, pushes: Sequence[tuple[str, bytes]]) -> None:

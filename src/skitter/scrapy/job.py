@@ -67,7 +67,7 @@ async def remove_if_last(frontier: Frontier) -> None:
         return
     if stats.dead or stats.rejected:
         logger.warning(
-            "job %s had %d dead letters and %d items that were set aside, which go with it: "
+            "job %s had %d dead letters and %d rejected items, which go with it: "
             "SCHEDULER_PERSIST = True keeps them",
             stats.job,
             stats.dead,

@@ -1,4 +1,4 @@
-"""An item that no pipeline would take: kept aside with the reason, as far as it can be written."""
+"""An item that no pipeline would take: kept with the reason, as far as it can be written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skitter.frontier.wire import MAX_ITEM_BYTES, NOT_PLAIN, cut, encode
 
 
 def unstored(item: Any, *, url: str, error: BaseException | None) -> Aside:
-    """The item for `skitter load`'s list of those that were not stored."""
+    """The item as `skitter rejected` shows it."""
     reason = cut(f"{type(error).__name__}: {error}".rstrip(": "))
     return Aside(url=url, field="", reason=reason, item=_writable(item))
 

@@ -284,7 +284,7 @@ class Scheduler:
             entry.error = f"{type(failure.value).__name__}: {failure.getErrorMessage()}"
 
     def _pipeline_failed(self, item: Any, response: Any, failure: Failure) -> None:
-        """The page is done, and fetching it again would not help: the item is kept aside."""
+        """The page is done, and fetching it again would not help: the item is rejected."""
         origin = ORIGIN.get()
         url = origin.lease.url if isinstance(origin, Entry) else getattr(response, "url", "")
         self._stats("skitter/items_set_aside")

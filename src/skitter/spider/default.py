@@ -51,7 +51,7 @@ def describe_page(page: Page) -> Iterator[Item | Rejected | Request]:
 
 
 def _describe_html(page: Page, links: list[str]) -> Item | Rejected:
-    """A page whose text nobody can make out is set aside, and its links are followed."""
+    """A page whose text nobody can make out is rejected, and its links are followed."""
     try:
         return _describe(page, title=title_of(page), text=visible_text(page), links=links)
     except Exception as error:

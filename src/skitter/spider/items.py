@@ -1,4 +1,4 @@
-"""Items: what a handler yields becomes a plain dict, and fits its declared type or is set aside.
+"""Items: what a handler yields becomes a plain dict, and fits its declared type or is rejected.
 
 Values stay what msgpack can carry: text, numbers, booleans, bytes, datetimes, lists and dicts;
 decimals, dates, UUIDs and enums become text.
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 Item = dict[str, Any]
 
-#: Of an item that is set aside, so much is kept for people to see.
-ASIDE_BYTES: Final = 16 * 1024
-ASIDE_FIELDS: Final = 100
-ASIDE_FIELD_CHARS: Final = 500
+#: Of an item that is rejected, so much is kept for people to see.
+REJECTED_BYTES: Final = 16 * 1024
+REJECTED_FIELDS: Final = 100
+REJECTED_FIELD_CHARS: Final = 500
 DEEPEST: Final = 100
 
 _KEPT: Final = (bytes, bytearray, datetime)
@@ -41,7 +41,7 @@ class NotAnItem(UsageError):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """An item that was kept aside, and why. `field` is empty if it is about the whole item."""
+    """An item that was rejected, and why. `field` is empty if it is about the whole item."""
 
     item: Item
     field: str
@@ -172,7 +172,7 @@ def keepable(one: Rejected) -> Rejected:
     if _is_short(one.item):
         item = one.item
     else:
-        fields = islice(one.item.items(), ASIDE_FIELDS)
+        fields = islice(one.item.items(), REJECTED_FIELDS)
         item = {_spelled(name): _kept(value) for name, value in fields}
     return Rejected(item, _spelled(one.field), cut(one.reason))
 
@@ -181,15 +181,15 @@ def _kept(value: Any) -> Any:
     if _is_short(value):
         return value
     if isinstance(value, str) and not _is_not_plain(value):
-        return shorten(value, ASIDE_FIELD_CHARS)
+        return shorten(value, REJECTED_FIELD_CHARS)
     try:
-        return shorten(ascii(value), ASIDE_FIELD_CHARS)
+        return shorten(ascii(value), REJECTED_FIELD_CHARS)
     except RecursionError:
         return f"a {type(value).__name__}, nested too deeply to be shown"
 
 
 def _is_short(value: Any) -> bool:
-    return not _is_not_plain(value) and len(_encode(value)) <= ASIDE_BYTES
+    return not _is_not_plain(value) and len(_encode(value)) <= REJECTED_BYTES
 
 
 def _spelled(text: str) -> str:

@@ -41,7 +41,7 @@ _decode_request = msgspec.msgpack.Decoder(Request).decode
 
 
 class Drop(Exception):
-    """Raised by an `on_item` hook: set this item aside."""
+    """Raised by an `on_item` hook: reject this item."""
 
 
 class HandlerError(SkitterError):

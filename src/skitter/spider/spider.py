@@ -138,7 +138,7 @@ class Spider:
     def on_item(self, function: F) -> F:
         """Call `function(item, page)` for each item, a dict, before it is checked.
 
-        What it returns replaces the item; None leaves it; `raise Drop(reason)` sets it aside.
+        What it returns replaces the item; None leaves it; `raise Drop(reason)` rejects it.
         """
         _check_hook("on_item", function, "item", "page")
         self.hooks.item.append(function)
@@ -148,7 +148,7 @@ class Spider:
         """Call `function(item)` in the loader, on the way of each item to the database.
 
         It returns the item to store, None to leave it out, or a list of several; one that raises
-        sets the item aside with the reason. Unlike `on_item`, it takes no time of the workers.
+        rejects the item with the reason. Unlike `on_item`, it takes no time of the workers.
         """
         _check_hook("transform", function, "item")
         self.transforms.append(function)

@@ -302,7 +302,7 @@ class Delivery:
         except Exception as error:
             if not _may_be_about_a_page(error):
                 raise
-            self.log("error", f"{len(asides)} items could not be set aside: {error}")
+            self.log("error", f"{len(asides)} items could not be kept: {error}")
         for one in asides:
             self._note_aside(one)
 
@@ -316,7 +316,7 @@ class Delivery:
     def _note_aside(self, one: Aside) -> None:
         self.tally.rejected += 1
         level = "warning" if one.field else "info"  # a hook of the user's dropped it
-        self.log(level, f"an item of {one.url} was set aside: {one.why}")
+        self.log(level, f"an item of {one.url} was rejected: {one.why}")
 
     def _tell_undeclared(self, fields: set[str]) -> None:
         """Each field once: it is in every item, as a rule."""
