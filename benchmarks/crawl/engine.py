@@ -77,7 +77,7 @@ async def _until_done(frontier: Frontier, pages: int) -> None:
 @asynccontextmanager
 async def _celery_worker(ground: Ground) -> AsyncIterator[None]:
     """Celery's own command, as its users type it."""
-    from skitter.celery.care import read_room
+    from skitter.celery.scheduling import count_slots
 
     words = ["-m", "celery", "-A", "skitter.celery", "worker", "-c", str(PROCESSES)]
     words += ["--without-mingle", "--without-gossip", "-l", "ERROR"]
@@ -92,7 +92,7 @@ async def _celery_worker(ground: Ground) -> AsyncIterator[None]:
     )
     try:
         deadline = time.monotonic() + START_S
-        while not await read_room(ground.server):
+        while not await count_slots(ground.server):
             if process.returncode is not None or time.monotonic() > deadline:
                 raise InfrastructureError("the Celery worker did not start.")
             await asyncio.sleep(0.05)
@@ -103,16 +103,16 @@ async def _celery_worker(ground: Ground) -> AsyncIterator[None]:
 
 async def _send_pumps(ground: Ground, frontier: Frontier, seed: str) -> None:
     from skitter.celery import CelerySettings, make_app
-    from skitter.celery.care import send_pumps
-    from skitter.celery.charges import Charge, take_charge
-    from skitter.celery.office import office_of
+    from skitter.celery.registry import JobSpec, register_job
+    from skitter.celery.runtime import runtime_of
+    from skitter.celery.scheduling import send_pumps
 
     where = Settings(redis_url=f"unix://{ground.socket}")
     app = make_app(CelerySettings(where=where, secret=SECRET))
     allowed = (urlsplit(seed).netloc,)
-    charge = office_of(app).sign(Charge(job=JOB, target=SPIDER, pumps=PROCESSES, allow=allowed))
-    await take_charge(ground.server, charge)
-    await send_pumps(office_of(app), frontier, charge, await frontier.stats())
+    spec = runtime_of(app).sign(JobSpec(job=JOB, target=SPIDER, pumps=PROCESSES, allow=allowed))
+    await register_job(ground.server, spec)
+    await send_pumps(runtime_of(app), frontier, spec, await frontier.stats())
     app.close()
 
 

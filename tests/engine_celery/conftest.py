@@ -20,7 +20,7 @@ import pytest
 
 from crawl.conftest import Shop
 from skitter.celery import CelerySettings, make_app
-from skitter.celery.office import office_of
+from skitter.celery.runtime import runtime_of
 from skitter.demo.site import BookShop
 from skitter.errors import JobMissing
 from skitter.frontier.admin.jobs import create_job, open_job
@@ -132,7 +132,7 @@ class Station:
         process.wait(timeout=PATIENCE_S)
 
     def close(self) -> None:
-        office_of(self.app).close()
+        runtime_of(self.app).close()
         self.app.close()
         for process in self.started:
             with suppress(ProcessLookupError):  # children that a killed worker left behind
@@ -143,17 +143,17 @@ class Station:
     # --- the frontier -----------------------------------------------------------------------------
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return office_of(self.app).run(work)
+        return runtime_of(self.app).run(work)
 
     def on_job(self, job: str, work: Callable[[Frontier], Coroutine[Any, Any, T]]) -> T:
         async def opened() -> T:
-            return await work(await open_job(await office_of(self.app).server(), job))
+            return await work(await open_job(await runtime_of(self.app).server(), job))
 
         return self.run(opened())
 
     def make_job(self, job: str, options: JobOptions = RUDE) -> None:
         async def make() -> None:
-            await create_job(await office_of(self.app).server(), job, options=options)
+            await create_job(await runtime_of(self.app).server(), job, options=options)
 
         self.run(make())
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from skitter.celery import CelerySettings
-from skitter.celery.allowed import check_rights, is_named, rights_of
-from skitter.celery.charges import Charge
-from skitter.celery.lifecycle import check_pool
-from skitter.celery.place import place_of
+from skitter.celery.config import place_of
+from skitter.celery.registry import JobSpec
+from skitter.celery.security import check_permitted, is_named, permissions_of
+from skitter.celery.worker import check_pool
 from skitter.errors import NotAllowed, UsageError
 from skitter.settings import Settings
 from skitter.valkey import EmbeddedServer
@@ -70,25 +70,25 @@ def settings(**options: Any) -> CelerySettings:
 
 def test_what_is_not_named_needs_a_signature():
     with pytest.raises(NotAllowed, match=r"--spiders evil\.py.*SKITTER_SECRET"):
-        check_rights("evil.py", "", settings(), signed=False)
+        check_permitted("evil.py", "", settings(), signed=False)
 
-    assert check_rights("evil.py", "", settings(), signed=True) == ""
-    assert check_rights("", "", settings(), signed=False) == ""
+    assert check_permitted("evil.py", "", settings(), signed=True) == ""
+    assert check_permitted("", "", settings(), signed=False) == ""
 
 
 def test_an_output_is_found_by_its_name():
     known = settings(outputs={"Ware-House": "postgresql://u:pw@h/db"})
 
     assert "pw" not in repr(known)
-    assert check_rights("", "ware_house", known, signed=False) == "postgresql://u:pw@h/db"
-    assert check_rights("", "WARE-house", known, signed=False) == "postgresql://u:pw@h/db"
-    assert check_rights("", "pages.db", known, signed=True) == "pages.db"
+    assert check_permitted("", "ware_house", known, signed=False) == "postgresql://u:pw@h/db"
+    assert check_permitted("", "WARE-house", known, signed=False) == "postgresql://u:pw@h/db"
+    assert check_permitted("", "pages.db", known, signed=True) == "pages.db"
     for out, signed in (("pages.db", False), ("other", False), ("other", True)):
         with pytest.raises(NotAllowed, match="SKITTER_OUTPUT_NAME"):
-            check_rights("", out, known, signed=signed)
+            check_permitted("", out, known, signed=signed)
     for signed in (False, True):
         with pytest.raises(UsageError) as caught:
-            check_rights("", "postgresql://u:pw@h/db", settings(), signed=signed)
+            check_permitted("", "postgresql://u:pw@h/db", settings(), signed=signed)
         assert "pw" not in str(caught.value)
 
 
@@ -103,10 +103,10 @@ def test_outputs_and_spiders_come_from_the_environment(monkeypatch):
 
 
 def test_hosts_and_robots_txt_count_only_with_a_signature():
-    charge = Charge(job="j", allow=("10.0.0.1",), obey_robots=False)
+    spec = JobSpec(job="j", allow=("10.0.0.1",), obey_robots=False)
     own = settings(allow_hosts=frozenset({"intranet"}))
 
-    signed, not_signed = (rights_of(charge, own, signed=one) for one in (True, False))
+    signed, not_signed = (permissions_of(spec, own, signed=one) for one in (True, False))
 
     assert (sorted(signed.hosts), signed.obey_robots) == (["10.0.0.1", "intranet"], False)
     assert (sorted(not_signed.hosts), not_signed.obey_robots) == (["intranet"], True)
@@ -116,15 +116,15 @@ def test_hosts_and_robots_txt_count_only_with_a_signature():
     ("asked", "with_it", "without"), [(2**30, 2**30, 10 * 2**20), (1000, 1000, 1000)]
 )
 def test_larger_pages_than_usual_need_a_signature(asked, with_it, without):
-    charge = Charge(job="j", max_page_bytes=asked)
+    spec = JobSpec(job="j", max_page_bytes=asked)
 
-    assert rights_of(charge, settings(), signed=True).max_page_bytes == with_it
-    assert rights_of(charge, settings(), signed=False).max_page_bytes == without
+    assert permissions_of(spec, settings(), signed=True).max_page_bytes == with_it
+    assert permissions_of(spec, settings(), signed=False).max_page_bytes == without
 
 
 def test_a_reducer_needs_a_signature():
     with pytest.raises(NotAllowed, match="SKITTER_SECRET"):
-        rights_of(Charge(job="j", reducer={"task": "t"}), settings(), signed=False)
+        permissions_of(JobSpec(job="j", reducer={"task": "t"}), settings(), signed=False)
 
 
 # --- where the frontier is -----------------------------------------------------------------------

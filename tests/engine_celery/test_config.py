@@ -11,9 +11,9 @@ import pytest
 from celery import Celery
 
 from skitter.celery import CelerySettings, Queues, make_app, register, scrape, summarize
-from skitter.celery.care import Room, wanted_pumps
-from skitter.celery.charges import Charge
 from skitter.celery.config import HARD_LIMIT_S, beside
+from skitter.celery.registry import JobSpec
+from skitter.celery.scheduling import Capacity, wanted_pumps
 from skitter.errors import BadOption
 from skitter.model import State, Stats
 from skitter.settings import Settings
@@ -100,7 +100,7 @@ def stats(pending: int, state: State = State.RUN) -> Stats:
 
 
 @pytest.mark.parametrize(
-    ("asked", "wish", "room", "waiting", "wanted"),
+    ("asked", "wish", "capacity", "waiting", "wanted"),
     [
         (None, None, 4, 10_000, 3),  # one place is left to others
         (None, None, 4, 150, 2),  # as many as the work is worth
@@ -110,14 +110,16 @@ def stats(pending: int, state: State = State.RUN) -> Stats:
         (2, None, 4, 10_000, 2),  # what the caller asked
         (2, 4, 8, 10_000, 4),  # `skitter scale` is later, and wins
         (2, 0, 8, 10_000, 7),  # `skitter scale auto`
-        (9, None, 4, 10_000, 4),  # no more than there is room for
+        (9, None, 4, 10_000, 4),  # no more than there is capacity for
         (3, None, 0, 10_000, 3),
     ],
 )
-def test_the_number_of_pumps_follows_wish_room_and_work(asked, wish, room, waiting, wanted):
-    charge = Charge(job="j", pumps=asked)
+def test_the_number_of_pumps_follows_wish_room_and_work(asked, wish, capacity, waiting, wanted):
+    spec = JobSpec(job="j", pumps=asked)
 
-    assert wanted_pumps(charge, stats(waiting), wish=wish, room=Room(places=room)) == wanted
+    assert (
+        wanted_pumps(spec, stats(waiting), wish=wish, capacity=Capacity(slots=capacity)) == wanted
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,15 +135,15 @@ def test_the_number_of_pumps_follows_wish_room_and_work(asked, wish, room, waiti
     ],
 )
 def test_jobs_share_all_places_but_one(places, others, jobs, free, crowded):
-    room = Room(places=places, others=others, jobs=jobs)
+    capacity = Capacity(slots=places, others=others, jobs=jobs)
 
-    assert (room.free, room.is_crowded) == (free, crowded)
+    assert (capacity.free, capacity.is_oversubscribed) == (free, crowded)
 
 
 def test_one_pump_waits_while_a_job_is_paused():
-    charge = Charge(job="j", pumps=5)
+    spec = JobSpec(job="j", pumps=5)
 
-    assert wanted_pumps(charge, stats(900, State.PAUSE), wish=None, room=Room(places=9)) == 1
+    assert wanted_pumps(spec, stats(900, State.PAUSE), wish=None, capacity=Capacity(slots=9)) == 1
 
 
 def test_without_the_extra_its_install_command_is_told(tmp_path):

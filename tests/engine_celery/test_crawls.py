@@ -16,8 +16,8 @@ import pytest
 
 from crawl.conftest import COLUMNS
 from skitter.celery import map_reduce, status
-from skitter.celery.charges import read_charges
-from skitter.celery.office import office_of
+from skitter.celery.registry import read_specs
+from skitter.celery.runtime import runtime_of
 from skitter.demo import SPIDER
 from skitter.demo.site import fetched_twice, trespasses
 from skitter.frontier.admin.dead import dead_letters
@@ -52,7 +52,7 @@ def finish(station) -> None:
 
 
 def assert_complete(station) -> None:
-    """Every book once, dead letters as foreseen, every URL accounted for, nobody in charge."""
+    """Every book once, dead letters as foreseen, every URL accounted for, nobody in spec."""
     expected = station.shop.expected
     order = lambda items: sorted(items, key=lambda item: item["upc"])  # noqa: E731
     assert order(rows(station)) == order(expected.expected_items())
@@ -64,7 +64,7 @@ def assert_complete(station) -> None:
     audit = station.audit("books")
     assert not audit.problems
     assert audit.exact
-    assert station.run(read_charges(station.run(office_of(station.app).server()))) == []
+    assert station.run(read_specs(station.run(runtime_of(station.app).server()))) == []
 
 
 def test_a_crawl_brings_exactly_the_items_of_the_site_and_asks_politely(station):

@@ -15,12 +15,12 @@ import pytest
 from engine_celery.conftest import Station, open_station
 from skitter.celery import make_app, status
 from skitter.celery import pump as pumping
-from skitter.celery.care import note_room, take_back
-from skitter.celery.charges import Charge, drop_charge, read_charge, take_charge
 from skitter.celery.config import PUMP_S
-from skitter.celery.lifecycle import Watch
-from skitter.celery.office import office_of
-from skitter.celery.pump import Message, pump
+from skitter.celery.pump import PumpMessage, pump
+from skitter.celery.registry import JobSpec, read_spec, register_job, unregister_job
+from skitter.celery.runtime import runtime_of
+from skitter.celery.scheduling import reclaim_leases, report_slots
+from skitter.celery.worker import Watch
 from skitter.errors import JobMissing, SpiderError
 from skitter.frontier.admin.control import set_state
 from skitter.frontier.admin.jobs import purge_job
@@ -45,22 +45,22 @@ def job(quiet) -> Iterator[str]:
     name = f"j{secrets.token_hex(3)}"
     quiet.make_job(name)
     yield name
-    quiet.run(drop_charge(server_of(quiet), name))
+    quiet.run(unregister_job(server_of(quiet), name))
 
 
 def server_of(station: Station) -> Any:
-    return station.run(office_of(station.app).server())
+    return station.run(runtime_of(station.app).server())
 
 
-def charged(station: Station, job: str, **options: Any) -> Charge:
-    charge = office_of(station.app).sign(Charge(job=job, **options))
-    station.run(take_charge(server_of(station), charge))
-    return charge
+def charged(station: Station, job: str, **options: Any) -> JobSpec:
+    spec = runtime_of(station.app).sign(JobSpec(job=job, **options))
+    station.run(register_job(server_of(station), spec))
+    return spec
 
 
-def message(station: Station, job: str) -> Message:
+def message(station: Station, job: str) -> PumpMessage:
     [ticket] = station.on_job(job, lambda frontier: issue_tickets(frontier, 1, ttl_s=30))
-    return Message(job, ticket, machine="here")
+    return PumpMessage(job, ticket, machine="here")
 
 
 def tickets(station: Station, job: str) -> int:
@@ -72,9 +72,9 @@ def tickets(station: Station, job: str) -> int:
 
 
 def start(station: Station, job: str) -> Any:
-    """A pump in the office of this process, when it is at work."""
-    office = office_of(station.app)
-    begun = office.start(pump(office, message(station, job)))
+    """A pump in the runtime of this process, when it is at work."""
+    runtime = runtime_of(station.app)
+    begun = runtime.start(pump(runtime, message(station, job)))
     until(lambda: begun.done() or station.on_job(job, crew))
     return begun
 
@@ -90,27 +90,27 @@ def test_a_pump_whose_job_is_purged_ends_quietly_and_nobody_is_in_charge(quiet, 
     quiet.on_job(job, purge_job)
 
     assert running.result(timeout=60)["pages"] == 0
-    assert quiet.run(read_charge(server_of(quiet), job)) is None
+    assert quiet.run(read_spec(server_of(quiet), job)) is None
     with pytest.raises(JobMissing):
         quiet.stats(job)
 
 
 def test_why_a_pump_failed_is_told_in_the_log(quiet, job):
     charged(quiet, job, kind="pages", target="nowhere.py")
-    office = office_of(quiet.app)
+    runtime = runtime_of(quiet.app)
 
     with pytest.raises(SpiderError):
-        quiet.run(pump(office, message(quiet, job)))
+        quiet.run(pump(runtime, message(quiet, job)))
 
     assert "nowhere.py" in said(quiet, job)
 
 
 def test_what_breaks_beside_the_worker_is_told_in_the_log_too(quiet, job):
     charged(quiet, job, kind="pages", out="nosuch.place")
-    office = office_of(quiet.app)
+    runtime = runtime_of(quiet.app)
 
     with pytest.raises(Exception, match="nosuch") as caught:
-        quiet.run(pump(office, message(quiet, job)))
+        quiet.run(pump(runtime, message(quiet, job)))
 
     assert not isinstance(caught.value, ExceptionGroup)
     assert "nosuch" in said(quiet, job)
@@ -123,7 +123,7 @@ def test_a_pump_whose_crawl_was_stopped_leaves_no_ticket_behind(quiet, job):
     quiet.on_job(job, lambda frontier: set_state(frontier, State.PAUSE))
     running = start(quiet, job)
 
-    quiet.run(drop_charge(server_of(quiet), job))
+    quiet.run(unregister_job(server_of(quiet), job))
     quiet.on_job(job, void_tickets)
 
     running.result(timeout=60)
@@ -133,7 +133,7 @@ def test_a_pump_whose_crawl_was_stopped_leaves_no_ticket_behind(quiet, job):
 def test_a_message_that_finds_nobody_in_charge_gives_its_ticket_back(quiet, job):
     late = message(quiet, job)
 
-    quiet.run(pump(office_of(quiet.app), late))
+    quiet.run(pump(runtime_of(quiet.app), late))
 
     assert tickets(quiet, job) == 0
 
@@ -144,7 +144,7 @@ def test_an_app_without_a_result_backend_maps_and_says_what_it_cannot_know(quiet
 
     begun = app.tasks["skitter.map_reduce"].apply((["http://a.test/"], reducer), throw=True)
     asked = status("some-id", app=app)
-    office_of(app).close()
+    runtime_of(app).close()
 
     assert quiet.stats(f"map-{begun.id}").seen == 1
     assert asked.state == "UNKNOWN"
@@ -162,7 +162,7 @@ def test_a_silent_pump_keeps_its_page_while_its_process_lives(quiet, job):
             Heartbeat(name=name, host=host, pid=pid, kind="celery", started_at=0, at=long_ago),
         )
         await frontier.lease(1, ttl_s=60)
-        await take_back(frontier)
+        await reclaim_leases(frontier)
         return (await frontier.stats()).leased
 
     pages = [Request(url="http://a.test/"), Request(url="http://b.test/")]
@@ -177,7 +177,7 @@ def test_a_silent_pump_keeps_its_page_while_its_process_lives(quiet, job):
 
 
 def test_a_handler_that_blocks_is_blamed_in_the_log(quiet, monkeypatch):
-    monkeypatch.setattr(pumping, "STANDSTILL_S", 0.5)
+    monkeypatch.setattr(pumping, "BLOCKED_S", 0.5)
     monkeypatch.setenv("BLOCK_S", "1")
     quiet.make_job("blocked")
     charged(quiet, "blocked", kind="pages", target="engine_celery.helper_spiders:blocking")
@@ -234,7 +234,7 @@ def test_the_routes_of_a_team_come_before_our_queues(quiet):
 def test_a_pump_goes_home_early_when_others_wait_for_its_place(quiet, job, monkeypatch):
     monkeypatch.setattr(pumping, "TURN_S", 0.2)
     monkeypatch.setattr(pumping, "RENEW_S", 0.1)
-    quiet.run(note_room(server_of(quiet), "here", 2))
+    quiet.run(report_slots(server_of(quiet), "here", 2))
     quiet.on_job(job, lambda frontier: set_state(frontier, State.PAUSE))
     charged(quiet, job, kind="pages")
     quiet.make_job("waiting")
@@ -242,7 +242,7 @@ def test_a_pump_goes_home_early_when_others_wait_for_its_place(quiet, job, monke
     message(quiet, "waiting")
 
     done = start(quiet, job).result(timeout=60)
-    quiet.run(drop_charge(server_of(quiet), "waiting"))
+    quiet.run(unregister_job(server_of(quiet), "waiting"))
 
     assert done["seconds"] < PUMP_S
     assert tickets(quiet, job) == 1  # of its next turn

@@ -8,16 +8,9 @@ import stat
 import msgspec
 import pytest
 
-from skitter.celery.charges import (
-    MAX_CHARGE_BYTES,
-    Charge,
-    is_signed,
-    open_charge,
-    read_charge,
-    signed,
-    take_charge,
-)
-from skitter.celery.secret import Secret, find_secret, secret_in_environment
+from skitter.celery.config import secret_in_environment
+from skitter.celery.registry import MAX_SPEC_BYTES, JobSpec, decode_spec, read_spec, register_job
+from skitter.celery.security import Secret, find_secret, is_signed, signed
 from skitter.errors import BadOption, DirectoryUnusable, TooBig
 from skitter.settings import Settings
 
@@ -93,8 +86,8 @@ def test_a_secret_that_could_be_guessed_is_refused_and_not_shown(monkeypatch):
 
 
 def test_a_signature_holds_for_one_job_and_one_content():
-    charge = signed(Charge(job="books", target="books.py", allow=("10.0.0.1",)), OURS)
-    travelled = open_charge("books", msgspec.json.encode(charge))
+    spec = signed(JobSpec(job="books", target="books.py", allow=("10.0.0.1",)), OURS)
+    travelled = decode_spec("books", msgspec.json.encode(spec))
 
     assert travelled is not None
     assert is_signed(travelled, OURS)
@@ -111,18 +104,18 @@ def test_a_signature_holds_for_one_job_and_one_content():
         {"mark": "another"},
         {"signature": ""},
         {"signature": "é\ud800"},
-        {"signature": charge.signature.upper()},
+        {"signature": spec.signature.upper()},
     ):
-        assert not is_signed(msgspec.structs.replace(charge, **changes), OURS), changes
+        assert not is_signed(msgspec.structs.replace(spec, **changes), OURS), changes
 
 
 def test_parts_of_what_is_signed_cannot_be_shifted():
-    signature = OURS.sign("charge", "ab", "c")
+    signature = OURS.sign("spec", "ab", "c")
 
-    assert OURS.has_signed(signature, "charge", "ab", "c")
-    for words in (("charge", "a", "bc"), ("message", "ab", "c"), ("chargea", "b", "c")):
+    assert OURS.has_signed(signature, "spec", "ab", "c")
+    for words in (("spec", "a", "bc"), ("message", "ab", "c"), ("chargea", "b", "c")):
         assert not OURS.has_signed(signature, *words)
-    assert not OURS.has_signed(None, "charge", "ab", "c")
+    assert not OURS.has_signed(None, "spec", "ab", "c")
 
 
 @pytest.mark.parametrize(
@@ -145,18 +138,18 @@ def test_parts_of_what_is_signed_cannot_be_shifted():
 def test_a_charge_out_of_bounds_is_nobody_s(changes):
     raw = msgspec.json.encode({"job": "books", "target": "books.py"} | changes)
 
-    assert open_charge("books", raw) is None
+    assert decode_spec("books", raw) is None
 
 
 @pytest.mark.parametrize("raw", [b"", b"nonsense", b"[]", b"\xff", b'{"job": "books"'])
 def test_what_is_no_charge_is_nobody_s(raw):
-    assert open_charge("books", raw) is None
+    assert decode_spec("books", raw) is None
 
 
 async def test_a_charge_that_nobody_would_read_is_not_written(server):
-    charge = Charge(job="huge", context={"id": "x", "chain": ["y" * MAX_CHARGE_BYTES]})
+    spec = JobSpec(job="huge", context={"id": "x", "chain": ["y" * MAX_SPEC_BYTES]})
 
     with pytest.raises(TooBig, match="huge"):
-        await take_charge(server, charge)
+        await register_job(server, spec)
 
-    assert await read_charge(server, "huge") is None
+    assert await read_spec(server, "huge") is None

@@ -13,10 +13,10 @@ from celery import chain, chord, group
 from celery.signals import after_task_publish as task_sent
 
 from skitter.celery import make_app, map_reduce, status
-from skitter.celery.charges import read_charges
-from skitter.celery.deliver import ScrapeFailed
-from skitter.celery.office import office_of
 from skitter.celery.reduce import ReducerFailed
+from skitter.celery.registry import read_specs
+from skitter.celery.results import ScrapeFailed
+from skitter.celery.runtime import runtime_of
 from skitter.errors import BadOption, BadURL, SpiderError, UsageError
 from skitter.frontier.admin.jobs import purge_job
 from skitter.frontier.keys import ROOMS
@@ -204,8 +204,8 @@ def test_no_urls_and_no_seeds_take_no_place(busy):
 
     assert none.get(timeout=WAIT_S) == {"job": "none", "new": 0, "known": 0}
     assert seedless.get(timeout=WAIT_S) == {"job": "titles", "new": 0, "known": 0}
-    charges = busy.run(read_charges(busy.run(office_of(busy.app).server())))
-    assert {"none", "titles"}.isdisjoint(charge.job for charge in charges)
+    specs = busy.run(read_specs(busy.run(runtime_of(busy.app).server())))
+    assert {"none", "titles"}.isdisjoint(spec.job for spec in specs)
 
 
 def test_map_reduce_runs_the_reducer_over_all_pages_and_leaves_nothing(busy):
@@ -305,7 +305,7 @@ def test_status_of_a_page_that_waits_says_where(busy):
 
 
 def test_a_worker_of_other_queues_is_no_room_for_pumps(busy):
-    server = busy.run(office_of(busy.app).server())
+    server = busy.run(runtime_of(busy.app).server())
     before = busy.run(server.command("HKEYS", ROOMS))
 
     emails = busy.worker("-c", "1", "-Q", "emails")

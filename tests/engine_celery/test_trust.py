@@ -15,12 +15,11 @@ import pytest
 from celery import chord
 
 from skitter.celery import CelerySettings, make_app, map_reduce, status
-from skitter.celery.care import read_room
-from skitter.celery.charges import Charge, read_charge, signed, take_charge
-from skitter.celery.deliver import ScrapeFailed
-from skitter.celery.envelope import TASK
-from skitter.celery.office import office_of
-from skitter.celery.secret import Secret
+from skitter.celery.registry import TASK, JobSpec, read_spec, register_job
+from skitter.celery.results import ScrapeFailed
+from skitter.celery.runtime import runtime_of
+from skitter.celery.scheduling import count_slots
+from skitter.celery.security import Secret, signed
 from skitter.demo import SPIDER
 from skitter.errors import NotAllowed, UsageError
 from skitter.frontier.admin.sink import claim_sink
@@ -58,7 +57,7 @@ def was_loaded(evil) -> bool:
 
 
 def server_of(station) -> Any:
-    return station.run(office_of(station.app).server())
+    return station.run(runtime_of(station.app).server())
 
 
 def said(station, job: str) -> str:
@@ -92,7 +91,7 @@ def test_a_charge_that_nobody_signed_loads_no_file(busy, evil, kind):
 
 def test_a_charge_that_was_signed_for_another_job_is_refused(busy, evil):
     job = waiting_job(busy)
-    other = office_of(busy.app).sign(Charge(job="another", target=str(evil)))
+    other = runtime_of(busy.app).sign(JobSpec(job="another", target=str(evil)))
 
     fields = json.loads(msgspec.json.encode(other)) | {"job": job}
     write_charge(busy, job, **{name: value for name, value in fields.items() if name != "job"})
@@ -115,9 +114,9 @@ def test_a_charge_that_nobody_signed_opens_no_output(busy):
 def test_a_job_whose_items_go_elsewhere_is_not_split_between_two_outputs(busy):
     job, out = waiting_job(busy), busy.folder / "second.jsonl"
     busy.on_job(job, lambda frontier: claim_sink(frontier, "/first.jsonl"))
-    charge = Charge(job=job, kind="pages", out=str(out))
+    spec = JobSpec(job=job, kind="pages", out=str(out))
 
-    busy.run(take_charge(server_of(busy), office_of(busy.app).sign(charge)))
+    busy.run(register_job(server_of(busy), runtime_of(busy.app).sign(spec)))
 
     until(lambda: "a job has one sink" in said(busy, job))
     busy.skitter("purge", job, "--yes")
@@ -131,12 +130,10 @@ def test_hosts_of_a_charge_are_allowed_only_if_it_is_signed(busy, is_signed):
     busy.make_job(job)
     page = Request(url=f"http://{host}/")
     busy.on_job(job, lambda frontier: frontier.add([page]))
-    charge = Charge(job=job, kind="pages", allow=(host,), obey_robots=False)
+    spec = JobSpec(job=job, kind="pages", allow=(host,), obey_robots=False)
     before = busy.failing.asked
 
-    busy.run(
-        take_charge(server_of(busy), office_of(busy.app).sign(charge) if is_signed else charge)
-    )
+    busy.run(register_job(server_of(busy), runtime_of(busy.app).sign(spec) if is_signed else spec))
 
     until(lambda: busy.stats(job).dead == 1)
     assert (busy.failing.asked > before) is is_signed
@@ -171,8 +168,8 @@ def test_nonsense_on_the_server_stops_nobody(busy):
     record = busy.scrape.delay(busy.page("/about?nonsense")).get(timeout=WAIT_S)
 
     assert record["status"] == 200
-    assert busy.run(read_room(server)) == 3
-    assert busy.run(read_charge(server, "huge")) is None
+    assert busy.run(count_slots(server)) == 3
+    assert busy.run(read_spec(server, "huge")) is None
     for job in ("bad", "huge"):
         busy.run(server.command("HDEL", PUMPED, job))
 
@@ -205,7 +202,7 @@ def test_a_message_that_nobody_signed_loads_no_file_and_opens_no_output(busy, ev
 
 
 def test_the_signature_of_a_message_holds_for_no_other(busy, evil):
-    secret = office_of(busy.app).secret
+    secret = runtime_of(busy.app).secret
     assert secret is not None
     own = secret.sign("message", "skitter.crawl", ["id-1", [TITLES], {}])
 
@@ -296,7 +293,7 @@ def everything(station) -> str:
     for the place that the job's items go to, which is noted without a password."""
 
     async def dump() -> str:
-        server = await office_of(station.app).server()
+        server = await runtime_of(station.app).server()
         found: list[Any] = []
         for database in (0, 1, 2):
             client = server.client.__class__.from_url(
@@ -325,7 +322,7 @@ def elsewhere(station):
     """The same server by its address, as if it were anybody's: there is no secret in its folder."""
     url = EmbeddedServer(directory=station.folder / ".s").url
     station.environment |= {"SKITTER_REDIS_URL": url, "SKITTER_DIR": str(station.folder / "own")}
-    office_of(station.app).close()
+    runtime_of(station.app).close()
     station.app.close()
     station.settings = CelerySettings(
         where=Settings(redis_url=url, directory=station.folder / "own"), secret=None
@@ -393,23 +390,23 @@ def test_workers_with_the_same_secret_run_what_any_of_them_was_asked(elsewhere):
 
     assert mapped.get(timeout=WAIT_S)["successful"] == 1
     assert together.get(timeout=WAIT_S)["total"] == 1
-    office_of(app).close()
+    runtime_of(app).close()
     app.close()
 
 
 def test_a_service_whose_charge_somebody_replaced_is_taken_over(elsewhere):
-    """A charge that was not signed with our secret does not keep callers of `scrape` waiting."""
+    """A spec that was not signed with our secret does not keep callers of `scrape` waiting."""
     shared = secrets.token_hex(16)
     app = make_app(CelerySettings(where=elsewhere.settings.where, secret=shared))
-    theirs = signed(Charge(job="scrape-titles", kind="scrape", target="x.py"), Secret(b"another"))
+    theirs = signed(JobSpec(job="scrape-titles", kind="scrape", target="x.py"), Secret(b"another"))
     elsewhere.make_job("scrape-titles")
-    elsewhere.run(take_charge(server_of(elsewhere), theirs))
+    elsewhere.run(register_job(server_of(elsewhere), theirs))
     elsewhere.worker("-c", "2", SKITTER_SECRET=shared)
 
     page = app.tasks["skitter.scrape"].delay(elsewhere.page("/about?taken"), spider=TITLES)
 
     assert page.get(timeout=WAIT_S) == [{"title": "About us"}]
-    office_of(app).close()
+    runtime_of(app).close()
     app.close()
 
 

@@ -5,25 +5,20 @@ celery -A skitter.celery worker -c 4        # with SKITTER_REDIS_URL, or on the 
 from skitter.celery import scrape
 scrape.delay("https://example.com/").get()
 
-config     where broker and results live, and every setting we ship, each with its reason
-place      where the frontier is, if nobody said so
-secret     what callers and workers share
-allowed    what a worker may run: what its configuration names, or what is signed
-messages   messages that ask for a spider or an output are signed by their sender
-factory    make_app, and register for the app that a team already has
-routing    which queue a task goes to
-backend    what Celery's result backend knows of a task
-tasks      all tasks in one list, with their options
-office     what one process keeps open: an event loop in a thread, the server, desks for jobs
-charges    which jobs Celery works on, and what its pumps have to know about each
-care       as many pumps as the work is worth, and what is due when it is done
-pump       one message: lease and fetch for a while
-envelope   a spider that returns what came of each page to whoever asked for it
-intake     what callers hand over: scrape, scrape_many, crawl
-deliver    what came of it goes into Celery's result backend
-reduce     map_reduce: the reducer runs once, when all is fetched
-engine     `skitter run SPIDER --engine celery`
-status     where a task or a crawl stands
+config       settings, and where broker, results and frontier are
+security     what a worker may run: what its configuration names, or what is signed
+options      what a caller may set per call
+registry     the jobs that Celery works on, and their spiders
+runtime      what one process keeps open: an event loop in a thread, the server, warm workers
+scheduling   how many pumps each job gets, and what is due at its end
+results      what came of a page goes into Celery's result backend
+pump         one message: lease and fetch for a while
+submit       pages and crawls go into the frontier
+reduce       the reducer of map_reduce runs once, when all pages are fetched
+tasks        all tasks in one list, with their options
+worker       what happens when a Celery worker starts, forks and stops
+factory      make_app, and register for the app that a team already has
+client       map_reduce and status, for callers
 """
 
 from __future__ import annotations
@@ -39,10 +34,9 @@ except ModuleNotFoundError:
 
 from celery.local import Proxy
 
+from skitter.celery.client import Status, map_reduce, status
 from skitter.celery.config import CelerySettings, Queues
 from skitter.celery.factory import default_app, make_app, register
-from skitter.celery.reduce import map_reduce
-from skitter.celery.status import Status, status
 
 if TYPE_CHECKING:
     app: Any

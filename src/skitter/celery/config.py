@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from kombu import Exchange, Queue
 
-from skitter.celery.allowed import output_name, outputs_in_environment, spiders_in_environment
-from skitter.celery.secret import secret_in_environment
-from skitter.errors import BadOption
+from skitter.errors import BadOption, UsageError
 from skitter.redact import redact
 from skitter.settings import Politeness, Settings, check_number
 from skitter.valkey import EmbeddedServer
@@ -20,6 +18,8 @@ from skitter.valkey.config import read as read_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from urllib.parse import SplitResult
+
 
 PUMP_S = 20.0  # how long a pump leases
 GRACE_S = 120.0  # how long it then waits for pages under way; slower ones are handed back
@@ -30,6 +30,12 @@ PREFIX = "skitter.celery."
 STUCK = "SKITTER_STUCK_S"
 #: Half a lease, as in workers of our own: whoever is silent for longer loses its leases anyway.
 STUCK_S = 30.0
+VARIABLE = "SKITTER_SECRET"
+LEAST_CHARS = 16
+SPIDERS = "SKITTER_SPIDERS"
+OUTPUT = "SKITTER_OUTPUT_"
+#: As kombu spells them, and as the Redis client does.
+CHECKS = {"CERT_REQUIRED": "required", "CERT_OPTIONAL": "optional", "CERT_NONE": "none"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +44,33 @@ class Queues:
 
     http: str = "http"
     browser: str = "browser"
+
+
+def secret_in_environment() -> str | None:
+    """Raises BadOption for one that could be guessed."""
+    text = os.environ.get(VARIABLE)
+    if text and len(text) < LEAST_CHARS:
+        expected = f"at least {LEAST_CHARS} characters, as `openssl rand -hex 32` makes them"
+        raise BadOption(VARIABLE, "(hidden)", expected)
+    return text or None
+
+
+def output_name(name: str) -> str:
+    """As variables of the environment can spell it."""
+    return name.lower().replace("-", "_")
+
+
+def spiders_in_environment() -> tuple[str, ...]:
+    given = os.environ.get(SPIDERS, "").split(",")
+    return tuple(one.strip() for one in given if one.strip())
+
+
+def outputs_in_environment() -> dict[str, str]:
+    return {
+        output_name(name.removeprefix(OUTPUT)): dsn
+        for name, dsn in os.environ.items()
+        if name.startswith(OUTPUT) and dsn
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +84,11 @@ class CelerySettings:
     politeness: Politeness = field(default_factory=Politeness)  # of scrape and scrape_many
     allow_hosts: frozenset[str] = frozenset()  # private addresses that may be fetched
     obey_robots: bool = True
-    #: Shared by callers and workers, who may then name any spider; None: see secret.py.
+    #: Shared by callers and workers, who may then name any spider; None: see security.py.
     secret: str | None = field(default_factory=secret_in_environment, repr=False)
     #: Which spiders a worker runs for callers without it: files, modules, or patterns of those.
     spiders: tuple[str, ...] = field(default_factory=spiders_in_environment)
-    #: Name -> DSN of the places that items may go to.
+    #: Name -> DSN of the slots that items may go to.
     outputs: Mapping[str, str] = field(default_factory=outputs_in_environment, repr=False)
     #: A page that holds up a process for so long ends it; None: never.
     stuck_s: float | None = field(default_factory=lambda: _stuck_s(os.environ.get(STUCK)))
@@ -195,3 +228,75 @@ def warn_of(conf: Any) -> None:
 def _place(url: str) -> tuple[Any, ...]:
     parts = urlsplit(url)
     return parts.hostname, parts.port or 6379, parts.path.rstrip("/") or "/0", parts.query
+
+
+def place_of(settings: CelerySettings, conf: Any) -> Settings:
+    """What the settings name; else the broker's server. Raises UsageError if that is none."""
+    where = settings.where
+    broker = _broker(conf)
+    if where.redis_url is not None or _is_embedded(broker, where):
+        return where
+    found = None if conf.broker_use_ssl else frontier_on(broker, conf.broker_transport_options)
+    if found is None:
+        raise UsageError(
+            f"Celery's broker is {broker.partition('://')[0]}://..., where the frontier cannot be: "
+            "set SKITTER_REDIS_URL to a Redis or Valkey server that all workers and callers reach."
+        )
+    return replace(where, redis_url=found)
+
+
+def _broker(conf: Any) -> str:
+    url = conf.broker_write_url or conf.broker_url or "amqp://"  # Celery's own default
+    return url if isinstance(url, str) else ";".join(url)
+
+
+def _is_embedded(broker: str, where: Settings) -> bool:
+    parts = urlsplit(broker)
+    socket = str(EmbeddedServer(directory=where.directory).socket)
+    return parts.scheme == "redis+socket" and unquote(parts.path) == socket
+
+
+def frontier_on(broker: str, options: dict[str, Any] | None) -> str | None:
+    """The server of a broker's URL, as we spell it; None if it is none of Redis."""
+    if broker.startswith("sentinel://"):
+        return _on_sentinels(broker, options or {})
+    if ";" in broker:  # one server, and others in case of need: which one has the frontier?
+        return None
+    parts = urlsplit(broker)
+    if parts.scheme in ("redis", "rediss") and (parts.path.strip("/") or "0").isdigit():
+        return parts._replace(query=_query(parts)).geturl()
+    if parts.scheme == "redis+socket":
+        database = dict(parse_qsl(parts.query)).get("virtual_host", "0").strip("/")
+        return f"unix://{parts.netloc}{parts.path}?db={database}"  # a password, and no host
+    return None
+
+
+def _query(parts: SplitResult) -> str:
+    return urlencode([(name, CHECKS.get(value, value)) for name, value in parse_qsl(parts.query)])
+
+
+def _on_sentinels(broker: str, options: dict[str, Any]) -> str | None:
+    """sentinel://[user:password@]host:port;sentinel://host:port/DB, with `master_name`."""
+    master = options.get("master_name")
+    if not master or options.get("sentinel_kwargs"):  # sentinels that want a password
+        return None
+    nodes = [urlsplit(one) for one in broker.split(";") if one]
+    if any(one.scheme != "sentinel" for one in nodes):
+        return None
+    user = next((one.netloc.rpartition("@")[0] for one in nodes if "@" in one.netloc), "")
+    hosts = ",".join(one.netloc.rpartition("@")[2] for one in nodes)
+    database = next((one.path.strip("/") for one in reversed(nodes) if one.path.strip("/")), "0")
+    return f"redis+sentinel://{user}{'@' * bool(user)}{hosts}/{quote(master)}/{database}"
+
+
+def destination(app: Any, task: str, queue: str) -> dict[str, str]:
+    """Options of apply_async: the queue, unless the app routes the task itself."""
+    routed = app.amqp.router.lookup_route(task, (), {}, {}, app.tasks[task])
+    return {} if routed else {"queue": queue}
+
+
+def is_consumed(app: Any, task: str, queue: str) -> bool:
+    """Whether this worker takes such messages: `-Q` may name other queues."""
+    options = app.amqp.router.route(destination(app, task, queue), task, task_type=app.tasks[task])
+    found = options.get("queue")
+    return found is None or getattr(found, "name", found) in app.amqp.queues.consume_from

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from celery import Celery
+from celery.bin.celery import main as celery_main
 
 from skitter.celery.config import CelerySettings, Queues, shipped, warn_of
-from skitter.celery.lifecycle import Lifecycle, hush_watch
-from skitter.celery.office import Office
+from skitter.celery.runtime import Runtime, runtime_of
 from skitter.celery.tasks import add_tasks
+from skitter.celery.worker import WorkerSignals, mute_watch_logs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skitter.settings import Settings
+
 
 _default: list[Any] = []  # the app behind `skitter.celery.app`, made when it is asked for
 
@@ -46,9 +51,25 @@ def default_app() -> Any:
 
 def _equip(app: Any, settings: CelerySettings) -> Any:
     warn_of(app.conf)
-    app.skitter = Office(app, settings)
+    app.skitter = Runtime(app, settings)
     add_tasks(app)
     app.finalize()
-    Lifecycle(app).connect()
-    hush_watch()
+    WorkerSignals(app).connect()
+    mute_watch_logs()
     return app
+
+
+def find_frontier() -> Settings:
+    """The server of the app that the environment describes. Raises UsageError."""
+    return runtime_of(default_app()).where
+
+
+def run_command(words: Sequence[str]) -> int:
+    """As `celery -A skitter.celery WORDS`. Returns the exit code."""
+    before, sys.argv = sys.argv, ["celery", "-A", "skitter.celery", *words]
+    try:
+        return int(celery_main() or 0)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    finally:
+        sys.argv = before

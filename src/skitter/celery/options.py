@@ -9,9 +9,8 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from skitter.celery.allowed import check_out
-from skitter.celery.charges import LEASE_S, MOST_PUMPS
-from skitter.celery.envelope import known_spider
+from skitter.celery.registry import LEASE_S, MAX_PUMPS, cached_spider
+from skitter.celery.security import check_out
 from skitter.errors import BadOption, UsageError
 from skitter.settings import Politeness, check_job_name, check_number, check_priority
 from skitter.urls import identify
@@ -40,7 +39,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def check(self) -> None:
         """What a type cannot say."""
-        known_spider(self.spider)
+        cached_spider(self.spider)
 
     @property
     def place(self) -> str:
@@ -135,7 +134,7 @@ class CrawlOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 def check_pumps(pumps: int | None) -> None:
     if pumps is not None:
-        check_number("pumps", pumps, low=1, high=MOST_PUMPS, whole=True)
+        check_number("pumps", pumps, low=1, high=MAX_PUMPS, whole=True)
 
 
 def check_pages(urls: Any) -> None:

@@ -5,38 +5,54 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from contextlib import suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
-from skitter.celery.care import confirm_room, look_again, look_for_room, send_pumps
-from skitter.celery.charges import read_charge
 from skitter.celery.config import GRACE_S, PUMP_S
-from skitter.celery.unload import GONE, unloading
-from skitter.errors import SkitterError
+from skitter.celery.registry import cached_spider, read_spec
+from skitter.celery.results import ResultSink, store_failures
+from skitter.celery.scheduling import confirm_slots, read_capacity, reschedule, send_pumps
+from skitter.errors import JobClosed, JobMissing, SkitterError
+from skitter.frontier.admin.items import Aside, ItemStream, set_aside
 from skitter.frontier.admin.permits import renew_ticket, return_ticket
+from skitter.frontier.admin.sink import check_sink, claim_sink
 from skitter.frontier.admin.workers import log
+from skitter.frontier.wire import cut
+from skitter.sinks import Hooks, Pace, Patience, Stopped, load, open_sink
+from skitter.sinks.dsn import place_of
 from skitter.spider.source_line import describe
+from skitter.spider.transform import chain
 from skitter.worker.loop import WorkerOptions
 from skitter.worker.pulse import cancel_all
 
 if TYPE_CHECKING:
-    from skitter.celery.office import Desk, Office
+    from collections.abc import AsyncIterator
+
+    from skitter.celery.runtime import Runtime, WarmWorker
+    from skitter.model import Result, Stats
+    from skitter.sinks import LoadState, Sink
     from skitter.worker.loop import Worker
+
 
 #: A pump that did not renew its ticket for so long is dead, and is replaced.
 ALIVE_S = 12.0
 RENEW_S = 3.0
 LOOK_S = 0.2
 #: So long no page of a process went on: that was no busy moment, somebody blocked it.
-STANDSTILL_S = 5.0
+BLOCKED_S = 5.0
 #: A pump works at least so long, also when others wait for its place.
 TURN_S = 5.0
 #: How long a pump of `scrape` waits for more work: the next caller finds it running.
 LINGER_S = 2.0
+#: A job that was purged, perhaps by a map_reduce that is done: nobody wants it any more.
+GONE = (JobMissing, JobClosed)
+#: At the end of a pump: how long items may take. What a dead process had read comes back later.
+LOAD_S = 10.0
+QUICK = Pace(batch=100, linger_s=0.01, idle_s=0.05)  # somebody waits for it
 
 
-class Pumped(TypedDict):
+class PumpResult(TypedDict):
     """What a pump did."""
 
     job: str
@@ -46,7 +62,7 @@ class Pumped(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class PumpMessage:
     """Which pump this is."""
 
     job: str
@@ -54,138 +70,228 @@ class Message:
     machine: str  # Celery's name of the worker
 
 
-async def pump(office: Office, message: Message) -> Pumped:
+async def pump(runtime: Runtime, message: PumpMessage) -> PumpResult:
     """Work on a job for PUMP_S, if the ticket is good; then see to the next pump.
 
     A pump that fails keeps its ticket until it runs out: whatever it is, it will not be tried
     again at once.
     """
-    done = Pumped(job=message.job, pages=0, errors=0, seconds=0.0)
-    charge = await read_charge(await office.server(), message.job)
-    if charge is None:  # over, or a message from long ago
-        await _give_back(office, message)
+    done = PumpResult(job=message.job, pages=0, errors=0, seconds=0.0)
+    spec = await read_spec(await runtime.server(), message.job)
+    if spec is None:  # over, or a message from long ago
+        await _give_back(runtime, message)
         return done
     try:
-        async with office.desk(charge) as desk:
-            done = await _counted(office, desk, message)
+        async with runtime.warm(spec) as warm:
+            done = await _run_counted(runtime, warm, message)
     except GONE:
         pass  # it was purged
     except Exception as error:
-        await _tell(office, message, error)
+        await _tell(runtime, message, error)
         raise
-    if not office.closing:
-        await look_again(office, message.job)
+    if not runtime.stopping:
+        await reschedule(runtime, message.job)
     return done
 
 
-async def _counted(office: Office, desk: Desk, message: Message) -> Pumped:
-    began, before = time.monotonic(), (desk.tally.pages, desk.tally.errors)
-    if await renew_ticket(desk.frontier, message.ticket, ttl_s=ALIVE_S):
-        await _work(office, desk, message)
-        await return_ticket(desk.frontier, message.ticket)
-    return Pumped(
+async def _run_counted(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> PumpResult:
+    began, before = time.monotonic(), (warm.tally.pages, warm.tally.errors)
+    if await renew_ticket(warm.frontier, message.ticket, ttl_s=ALIVE_S):
+        await _work(runtime, warm, message)
+        await return_ticket(warm.frontier, message.ticket)
+    return PumpResult(
         job=message.job,
-        pages=desk.tally.pages - before[0],
-        errors=desk.tally.errors - before[1],
+        pages=warm.tally.pages - before[0],
+        errors=warm.tally.errors - before[1],
         seconds=round(time.monotonic() - began, 3),
     )
 
 
-async def _give_back(office: Office, message: Message) -> None:
-    """Whoever takes charge next need not wait until the ticket has run out."""
+async def _give_back(runtime: Runtime, message: PumpMessage) -> None:
+    """Whoever takes spec next need not wait until the ticket has run out."""
     with suppress(*GONE):
-        frontier = await office.frontier(message.job)
+        frontier = await runtime.frontier(message.job)
         await return_ticket(frontier, message.ticket)
 
 
-async def _tell(office: Office, message: Message, error: Exception) -> None:
+async def _tell(runtime: Runtime, message: PumpMessage, error: Exception) -> None:
     """Whoever runs `skitter logs` hears of it; the trace is in Celery's log."""
     text = str(error) if isinstance(error, SkitterError) else describe(error)
     with suppress(SkitterError):
-        frontier = await office.frontier(message.job)
+        frontier = await runtime.frontier(message.job)
         await log(frontier, "error", f"celery-{os.getpid()}", text)
 
 
-async def _work(office: Office, desk: Desk, message: Message) -> None:
-    lingers = desk.charge.kind == "scrape"
-    worker = desk.worker(
+async def _work(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> None:
+    lingers = warm.spec.kind == "scrape"
+    worker = warm.worker(
         WorkerOptions(
-            concurrency=desk.charge.concurrency,
-            lease_s=desk.charge.lease_s,
+            concurrency=warm.spec.concurrency,
+            lease_s=warm.spec.lease_s,
             grace_s=GRACE_S,
             for_s=PUMP_S,
             keep_alive=lingers,
-            stuck_s=office.settings.stuck_s,
+            stuck_s=runtime.settings.stuck_s,
             kind="celery",
             watch_signals=False,  # Celery minds them
         )
     )
-    async with unloading(office, desk):
-        beside = [asyncio.create_task(_mind(office, desk, worker, message))]
+    async with loading_items(runtime, warm):
+        beside = [asyncio.create_task(_control(runtime, warm, worker, message))]
         if lingers:
-            beside.append(asyncio.create_task(_go_home_when_idle(desk, worker)))
+            beside.append(asyncio.create_task(_stop_when_idle(warm, worker)))
         try:
             await worker.run()
         finally:
             await cancel_all(beside)
 
 
-async def _mind(office: Office, desk: Desk, worker: Worker, message: Message) -> None:
+async def _control(
+    runtime: Runtime, warm: WarmWorker, worker: Worker, message: PumpMessage
+) -> None:
     """Stop when Celery shuts down, when there are pumps too many, or when others wait."""
     looked_at = began = time.monotonic()
-    while not office.closing:
-        await _notice_standstill(desk)
+    while not runtime.stopping:
+        await _report_blocking(warm)
         if time.monotonic() - looked_at > RENEW_S:
             looked_at = time.monotonic()
-            if not await _goes_on(office, desk, message):
+            if not await _keep_going(runtime, warm, message):
                 break
-            if looked_at - began > TURN_S and await _is_waited_for(desk):
+            if looked_at - began > TURN_S and await _should_yield(warm):
                 break
     worker.stop()
 
 
-async def _notice_standstill(desk: Desk) -> None:
+async def _report_blocking(warm: WarmWorker) -> None:
     """Nothing of ours runs while a handler blocks; afterwards there is somebody to blame."""
     before = time.monotonic()
     await asyncio.sleep(LOOK_S)
     stood_s = time.monotonic() - before
-    if stood_s > STANDSTILL_S:
+    if stood_s > BLOCKED_S:
         text = f"a handler blocked all other pages of its process for {stood_s:.0f} s"
-        desk.first.logbook("warning", f"{text}: let it await, or use asyncio.to_thread")
+        warm.first.logbook("warning", f"{text}: let it await, or use asyncio.to_thread")
 
 
-async def _goes_on(office: Office, desk: Desk, message: Message) -> bool:
-    """Keep the ticket, and see to the other pumps: if all places of all workers are taken by
-    pumps, nobody else does. Not if the charge is gone: somebody stopped the crawl."""
-    frontier, server = desk.frontier, desk.frontier.shards[0].server
+async def _keep_going(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> bool:
+    """Keep the ticket, and see to the other pumps: if all slots of all workers are taken by
+    pumps, nobody else does. Not if the spec is gone: somebody stopped the crawl."""
+    frontier, server = warm.frontier, warm.frontier.shards[0].server
     try:
-        await confirm_room(server, message.machine)
-        charge = await read_charge(server, message.job)
-        if charge is None or charge.mark != desk.charge.mark:
+        await confirm_slots(server, message.machine)
+        spec = await read_spec(server, message.job)
+        if spec is None or spec.mark != warm.spec.mark:
             return False
         stats = await frontier.stats()
         if not stats.crawled:
-            await send_pumps(office, frontier, desk.charge, stats)
+            await send_pumps(runtime, frontier, warm.spec, stats)
         return await renew_ticket(frontier, message.ticket, ttl_s=ALIVE_S)
     except SkitterError as error:
         return error.retryable  # the server is away: the worker waits for it
 
 
-async def _is_waited_for(desk: Desk) -> bool:
-    """There are more jobs than places: the next message of this one goes behind theirs."""
+async def _should_yield(warm: WarmWorker) -> bool:
+    """There are more jobs than slots: the next message of this one goes behind theirs."""
     try:
-        return (await look_for_room(desk.frontier.shards[0].server, desk.charge.job)).is_crowded
+        return (
+            await read_capacity(warm.frontier.shards[0].server, warm.spec.job)
+        ).is_oversubscribed
     except SkitterError:
         return False
 
 
-async def _go_home_when_idle(desk: Desk, worker: Worker) -> None:
+async def _stop_when_idle(warm: WarmWorker, worker: Worker) -> None:
     busy_at = time.monotonic()
     while time.monotonic() - busy_at < LINGER_S:
         await asyncio.sleep(LOOK_S)
         try:
-            if not (await desk.frontier.stats()).crawled:
+            if not (await warm.frontier.stats()).crawled:
                 busy_at = time.monotonic()
         except SkitterError:
             busy_at = time.monotonic()
     worker.stop()
+
+
+@asynccontextmanager
+async def loading_items(runtime: Runtime, warm: WarmWorker) -> AsyncIterator[None]:
+    """While this lasts, and then until nothing is left. Raises what went wrong first."""
+    try:
+        async with _loading_items(runtime, warm):
+            yield
+    except BaseExceptionGroup as errors:  # of the task group
+        gone = [one for one in errors.exceptions if isinstance(one, GONE)]
+        raise (gone or errors.exceptions)[0] from errors
+
+
+@asynccontextmanager
+async def _loading_items(runtime: Runtime, warm: WarmWorker) -> AsyncIterator[None]:
+    for_callers = warm.spec.kind == "scrape"
+    if not for_callers and not warm.spec.out:
+        yield
+        return
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_load(runtime, warm, stop))
+        if for_callers:
+            group.create_task(store_failures(runtime, warm.frontier, stop))
+        try:
+            yield
+            await _until_loaded(warm)
+        finally:
+            stop.set()
+
+
+async def _load(runtime: Runtime, warm: WarmWorker, stop: asyncio.Event) -> None:
+    """A place that is away is waited for, now and later; the log says so."""
+    hooks = _hooks(warm)
+    insist = Patience(stop, on_state=hooks.on_state)
+    async with AsyncExitStack() as stack:
+
+        async def open_it() -> Sink:
+            spec = warm.spec
+            if spec.kind == "scrape":
+                return ResultSink(runtime, spec)
+            return await stack.enter_async_context(_open_place(warm))
+
+        try:
+            sink = await insist(open_it)
+        except Stopped:
+            return
+        source = ItemStream(warm.frontier, warm.first.name)
+        await load(source, sink, stop=stop, hooks=hooks, pace=QUICK)
+
+
+@asynccontextmanager
+async def _open_place(warm: WarmWorker) -> AsyncIterator[Sink]:
+    """The sink, which from now on has all items of the job. Or ItemsElsewhere."""
+    place = place_of(warm.permissions.out)
+    await check_sink(warm.frontier, place)  # before a file is made for nothing
+    async with open_sink(warm.permissions.out, job=warm.spec.job) as sink:
+        await claim_sink(warm.frontier, place)
+        yield sink
+
+
+def _hooks(warm: WarmWorker) -> Hooks:
+    logbook = warm.first.logbook
+
+    def tell(state: LoadState) -> None:
+        logbook("info" if state.ok else "warning", state.message)
+
+    async def keep(result: Result, error: Exception) -> None:
+        aside = Aside(url=result.url, field="", reason=cut(str(error)), item=result.item)
+        await set_aside(warm.frontier, aside)
+        logbook("warning", f"an item of {result.url} was rejected: {error}")
+
+    steps = cached_spider(warm.spec.target).transforms if warm.spec.out else []
+    return Hooks(transform=chain(steps) if steps else None, on_rejected=keep, on_state=tell)
+
+
+async def _until_loaded(warm: WarmWorker) -> None:
+    deadline = time.monotonic() + LOAD_S
+    while time.monotonic() < deadline:
+        if not _is_waiting(warm, await warm.frontier.stats()):
+            return
+        await asyncio.sleep(0.02)
+
+
+def _is_waiting(warm: WarmWorker, stats: Stats) -> bool:
+    return bool(stats.items or (warm.spec.kind == "scrape" and stats.dead))

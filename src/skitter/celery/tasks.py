@@ -5,20 +5,16 @@ from __future__ import annotations
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 from celery import Task
 from celery.exceptions import Ignore
 from celery.states import READY_STATES
 from celery.utils import uuid
 from kombu.exceptions import EncodeError, OperationalError
+from kombu.utils.json import dumps
 
-from skitter.celery import intake, pump, reduce
-from skitter.celery.allowed import check_rights
-from skitter.celery.backend import QUEUED, known_of
-from skitter.celery.care import look_after_all, note_room
-from skitter.celery.config import HARD_LIMIT_S, SOFT_LIMIT_S
-from skitter.celery.lifecycle import minding_sigterm
-from skitter.celery.messages import masked, permitted, sign_message
-from skitter.celery.office import office_of
+from skitter.celery import pump, reduce, submit
+from skitter.celery.config import HARD_LIMIT_S, SOFT_LIMIT_S, destination
 from skitter.celery.options import (
     CrawlOptions,
     ManyOptions,
@@ -29,16 +25,74 @@ from skitter.celery.options import (
     check_times,
     listed,
 )
-from skitter.celery.routing import destination
-from skitter.errors import ServerUnreachable, UsageError
+from skitter.celery.results import QUEUED, task_meta
+from skitter.celery.runtime import runtime_of, stopping_on_sigterm
+from skitter.celery.scheduling import report_slots, schedule_all
+from skitter.celery.security import HOW, check_permitted
+from skitter.errors import NotAllowed, ServerUnreachable, UsageError
 from skitter.frontier.admin.control import read_birth
+from skitter.redact import redact_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from skitter.celery.runtime import Runtime
     from skitter.frontier.frontier import Frontier
 
+
+HEADER = "skitter_signature"
 Kind = TypeVar("Kind", bound=Options)
+
+
+def sign_message(
+    runtime: Runtime, task: str, content: list[Any], options: dict[str, Any]
+) -> dict[str, Any]:
+    """Options of apply_async. Content: the task's id, its arguments, its keywords."""
+    if runtime.in_worker or not _asks_for_more(task, content[2]):
+        return {}
+    secret = runtime.secret
+    if secret is None:
+        return {}
+    signature = secret.sign("message", task, _plain(content))
+    return {"headers": {**(options.get("headers") or {}), HEADER: signature}}
+
+
+def _asks_for_more(task: str, keywords: dict[str, Any]) -> bool:
+    """Than a page as it is."""
+    return task == "skitter.crawl" or bool(keywords.get("spider") or keywords.get("out"))
+
+
+def permitted(task: Any, kind: type[Kind], given: dict[str, Any]) -> Kind:
+    """The options of the task that runs. Raises NotAllowed before anything of them is loaded."""
+    runtime, wanted = runtime_of(task.app), kind.read(given)
+    signed = is_signed(runtime, task)
+    check_permitted(wanted.spider, wanted.place, runtime.settings, signed=signed)
+    if not signed and runtime.settings.obey_robots and not getattr(wanted, "obey_robots", True):
+        raise NotAllowed(f"whoever wants to ignore robots.txt has to sign: {HOW}.")
+    wanted.check()
+    return wanted
+
+
+def is_signed(runtime: Runtime, task: Any) -> bool:
+    request, secret = task.request, runtime.secret
+    signature = (request.headers or {}).get(HEADER)
+    if secret is None or not signature:
+        return False
+    content = [request.id, request.args, request.kwargs]
+    return secret.has_signed(signature, "message", task.name, _plain(content))
+
+
+def _plain(content: list[Any]) -> Any:
+    """As it arrives: Celery's JSON has no tuples."""
+    return msgspec.json.decode(dumps(content))
+
+
+def masked(options: dict[str, Any]) -> dict[str, Any]:
+    """Without the values of headers that may be cookies or tokens."""
+    headers = options.get("headers")
+    if not isinstance(headers, dict):
+        return options
+    return options | {"headers": redact_headers(headers)}
 
 
 class Checked(Task):  # type: ignore[misc]  # Celery has no types
@@ -54,12 +108,12 @@ class Checked(Task):  # type: ignore[misc]  # Celery has no types
         if "priority" in options:  # the frontier's: brokers disagree on which end comes first
             given["priority"] = options.pop("priority")
         self._check_all(args or (), given, options)
-        office, task_id = office_of(self.app), task_id or uuid()
-        options = destination(self.app, self.name, office.settings.queues.http) | options
+        runtime, task_id = runtime_of(self.app), task_id or uuid()
+        options = destination(self.app, self.name, runtime.settings.queues.http) | options
         if given.get("headers"):  # cookies, tokens: not for Flower
             options["kwargsrepr"] = repr(masked(given))
         try:
-            options |= sign_message(office, self.name, [task_id, args or (), given], options)
+            options |= sign_message(runtime, self.name, [task_id, args or (), given], options)
             return super().apply_async(args, given, task_id, *rest, **options)
         except EncodeError as error:
             raise UsageError(f"{self.name} cannot send this as JSON: {error}") from None
@@ -93,9 +147,9 @@ class Checked(Task):  # type: ignore[misc]  # Celery has no types
 
     def check_options(self, kind: type[Kind], given: dict[str, Any]) -> Kind:
         """Where a worker sends the next task of a chain, it loads only what it may."""
-        office, wanted = office_of(self.app), kind.read(given)
-        if office.in_worker:
-            check_rights(wanted.spider, wanted.place, office.settings, signed=False)
+        runtime, wanted = runtime_of(self.app), kind.read(given)
+        if runtime.in_worker:
+            check_permitted(wanted.spider, wanted.place, runtime.settings, signed=False)
         wanted.check()
         return wanted
 
@@ -121,25 +175,25 @@ def scrape(self: Any, url: str, **options: Any) -> None:
     """
     wanted = permitted(self, ScrapeOptions, options)
     self.request.kwargs = masked(options)  # what is kept with the result
-    office = office_of(self.app)
-    charge = office.sign(intake.service_charge(wanted))
-    frontier = office.run(intake.open_pages(office, charge))
-    context = intake.context_of(self.request)
-    ticket = intake.waiting_task(office, charge.job, wanted, context)
+    runtime = runtime_of(self.app)
+    spec = runtime.sign(submit.scrape_spec(wanted))
+    frontier = runtime.run(submit.open_page_job(runtime, spec))
+    context = submit.task_context(self.request)
+    ticket = submit.waiting_task(runtime, spec.job, wanted, context)
     _queue(self, frontier, {"url": url})
-    request = intake.request_of(url, wanted, ticket)
-    office.run(intake.hand_over_one(office, frontier, charge, request))
-    raise Ignore  # its end comes with the page: see deliver.py
+    request = submit.request_of(url, wanted, ticket)
+    runtime.run(submit.submit_page(runtime, frontier, spec, request))
+    raise Ignore  # its end comes with the page: see results.py
 
 
 def _queue(task: Any, frontier: Frontier, facts: dict[str, Any]) -> None:
     """Note that a task waits in the frontier, before it does: its end must not be overwritten, nor
     by a message that comes again."""
-    office, id = office_of(task.app), task.request.id
-    state, noted = known_of(task.app, id)
+    runtime, id = runtime_of(task.app), task.request.id
+    state, noted = task_meta(task.app, id)
     if state in READY_STATES:
         raise Ignore  # the message came again
-    facts |= {"job": frontier.job, "born": office.run(read_birth(frontier))}
+    facts |= {"job": frontier.job, "born": runtime.run(read_birth(frontier))}
     if (state, noted) != (QUEUED, facts):
         task.update_state(state=QUEUED, meta=facts)
 
@@ -166,10 +220,10 @@ class ScrapeMany(Checked):
         self.check_options(ManyOptions, options)
 
 
-def scrape_many(self: Any, urls: list[str], **options: Any) -> intake.HandedOver:
+def scrape_many(self: Any, urls: list[str], **options: Any) -> submit.Submitted:
     """Fire and forget: each page once, its items into `out`, or into the job's item stream."""
-    office, wanted = office_of(self.app), permitted(self, ManyOptions, options)
-    return office.run(intake.hand_over_many(office, urls, wanted))
+    runtime, wanted = runtime_of(self.app), permitted(self, ManyOptions, options)
+    return runtime.run(submit.submit_pages(runtime, urls, wanted))
 
 
 class Crawl(Checked):
@@ -179,11 +233,11 @@ class Crawl(Checked):
         self.check_options(CrawlOptions, {"spider": spider, **options})
 
 
-def crawl(self: Any, spider: str, **options: Any) -> intake.HandedOver:
+def crawl(self: Any, spider: str, **options: Any) -> submit.Submitted:
     """A whole crawl of a spider, from its seeds. `status(job)` tells how it goes."""
     wanted = permitted(self, CrawlOptions, {"spider": spider, **options})
-    office = office_of(self.app)
-    return office.run(intake.begin_crawl(office, wanted))
+    runtime = runtime_of(self.app)
+    return runtime.run(submit.submit_crawl(runtime, wanted))
 
 
 class MapReduce(Checked):
@@ -198,15 +252,15 @@ class MapReduce(Checked):
 
 def map_reduce(self: Any, urls: list[str], reducer: dict[str, Any], **options: Any) -> None:
     """Begin a map_reduce; its end comes with the reducer's."""
-    context = intake.context_of(self.request)
+    context = submit.task_context(self.request)
     context.pop("args")  # all those URLs
     wanted = permitted(self, MapOptions, options)
-    office = office_of(self.app)
-    charge = office.sign(reduce.charge_of(context, reducer, wanted))
-    office.rights_of(charge)  # without a secret nobody would run its reducer
-    frontier = office.run(intake.open_pages(office, charge, wanted))
+    runtime = runtime_of(self.app)
+    spec = runtime.sign(submit.map_reduce_spec(context, reducer, wanted))
+    runtime.permissions_of(spec)  # without a secret nobody would run its reducer
+    frontier = runtime.run(submit.open_page_job(runtime, spec, wanted))
     _queue(self, frontier, {})
-    office.run(reduce.begin(office, frontier, charge, urls))
+    runtime.run(submit.begin(runtime, frontier, spec, urls))
     raise Ignore
 
 
@@ -230,27 +284,27 @@ def summarize(records: Iterable[Any]) -> dict[str, Any]:
 
 def finish(self: Any, job: str) -> None:
     """All pages of a job are there: run its reducer, or its spider's hooks."""
-    reduce.finish(office_of(self.app), job)
+    reduce.finish(runtime_of(self.app), job)
 
 
-def run_pump(self: Any, job: str, ticket: str) -> pump.Pumped:
+def run_pump(self: Any, job: str, ticket: str) -> pump.PumpResult:
     """Lease, fetch and hand in for a while."""
-    office = office_of(self.app)
-    message = pump.Message(job, ticket, machine=self.request.hostname or "")
-    with minding_sigterm(office):
-        return office.run(pump.pump(office, message))
+    runtime = runtime_of(self.app)
+    message = pump.PumpMessage(job, ticket, machine=self.request.hostname or "")
+    with stopping_on_sigterm(runtime):
+        return runtime.run(pump.pump(runtime, message))
 
 
-def watch(self: Any, machine: str, places: int) -> None:
+def watch(self: Any, machine: str, slots: int) -> None:
     """A worker's message to itself, every few seconds: are there pumps where there is work?"""
-    office = office_of(self.app)
-    office.watch_waits = False
+    runtime = runtime_of(self.app)
+    runtime.watch_pending = False
 
     async def look() -> None:
-        await note_room(await office.server(), machine, places)
-        await look_after_all(office)
+        await report_slots(await runtime.server(), machine, slots)
+        await schedule_all(runtime)
 
-    office.run(look())
+    runtime.run(look())
 
 
 BOUND = {"bind": True}

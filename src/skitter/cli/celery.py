@@ -55,7 +55,8 @@ def celery(
     SKITTER_SECRET may name any spider; for all others, say which ones a worker runs.
     """
     where = settings(redis, directory)
-    from skitter.celery.command import check_words, find_frontier, run_command
+    from skitter.celery.factory import find_frontier, run_command
+    from skitter.celery.worker import check_words
 
     check_words(words)
     os.environ["SKITTER_DIR"] = str(where.directory.absolute())
@@ -89,20 +90,20 @@ def _allowed(spiders: list[str], outputs: list[str], hosts: list[str]) -> dict[s
 def with_pumps(supervisor: Supervisor, plan: Plan) -> Supervisor:
     """The same crawl, fetched by Celery workers."""
     from skitter.celery import make_app
-    from skitter.celery.charges import Charge
-    from skitter.celery.engine import UNSIGNED, Pumping
-    from skitter.celery.office import office_of
+    from skitter.celery.registry import JobSpec
+    from skitter.celery.runtime import runtime_of
+    from skitter.celery.scheduling import UNSIGNED, CeleryPool
 
     app = make_app(plan.where)
-    office = office_of(app)
-    if office.where.redis_url != plan.where.redis_url:
+    runtime = runtime_of(app)
+    if runtime.where.redis_url != plan.where.redis_url:
         raise UsageError(
             "Celery's broker is on another server than this crawl: set SKITTER_REDIS_URL to the "
             "server that the workers use."
         )
-    if office.secret is None:
+    if runtime.secret is None:
         tell(UNSIGNED)
-    charge = Charge(
+    spec = JobSpec(
         job=supervisor.frontier.job,
         target=_everywhere(plan.target),
         pumps=plan.workers,
@@ -111,7 +112,7 @@ def with_pumps(supervisor: Supervisor, plan: Plan) -> Supervisor:
         allow=tuple(sorted(plan.allow)),
         max_page_bytes=round(plan.max_page_mb * 2**20),
     )
-    return Pumping(
+    return CeleryPool(
         supervisor.frontier,
         worker_command=[],
         loader_command=supervisor.loader_command,
@@ -121,7 +122,7 @@ def with_pumps(supervisor: Supervisor, plan: Plan) -> Supervisor:
         on_output=supervisor.on_output,
         keep_alive=plan.keep_alive,
         app=app,
-        charge=office.sign(charge),
+        spec=runtime.sign(spec),
         tell=tell,
     )
 

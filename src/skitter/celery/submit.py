@@ -13,14 +13,23 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import msgspec
 from kombu.utils.json import dumps
 
-from skitter.celery.care import look_after
-from skitter.celery.charges import Charge, take_charge, take_charge_once
-from skitter.celery.deliver import sign_task
-from skitter.celery.envelope import ALONE, TASK, known_spider
+from skitter.celery.registry import (
+    SINGLE_PAGE,
+    TASK,
+    JobSpec,
+    _packed,
+    cached_spider,
+    read_spec,
+    register_job,
+)
+from skitter.celery.results import sign_task
+from skitter.celery.scheduling import schedule
+from skitter.celery.security import is_signed
 from skitter.errors import JobMissing
 from skitter.frontier.admin.callback import reopen_finale
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.feed import feed
+from skitter.frontier.keys import PUMPED
 from skitter.model import Added, Request
 from skitter.settings import JobOptions, Layout
 from skitter.spider import load_spider
@@ -29,9 +38,12 @@ from skitter.spider.seeding import offer_seeds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skitter.celery.office import Office
-    from skitter.celery.options import CrawlOptions, ManyOptions, Pace, ScrapeOptions
+    from skitter.celery.options import CrawlOptions, ManyOptions, MapOptions, Pace, ScrapeOptions
+    from skitter.celery.runtime import Runtime
+    from skitter.celery.security import Secret
+    from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
+
 
 MAX_ITEMS = 50_000
 #: The mark of jobs that have no beginning and no end: all callers share one.
@@ -43,7 +55,18 @@ CONTEXT = (
 )  # fmt: skip
 
 
-class HandedOver(TypedDict):
+async def register_job_once(server: Server, spec: JobSpec, secret: Secret | None) -> JobSpec:
+    """The same for a job that many callers share: the first one's spec holds, unless nobody who
+    has our secret made it."""
+    await server.command("HSETNX", PUMPED, spec.job, _packed(spec))
+    held = await read_spec(server, spec.job)
+    if held is None or (secret and not is_signed(held, secret)):
+        await register_job(server, spec)
+        return spec
+    return held
+
+
+class Submitted(TypedDict):
     """What `crawl` and `scrape_many` answer; `status(job)` tells the rest."""
 
     job: str
@@ -51,17 +74,17 @@ class HandedOver(TypedDict):
     known: int
 
 
-def context_of(request: Any) -> dict[str, Any]:
+def task_context(request: Any) -> dict[str, Any]:
     """A Celery request as plain values: it waits in the frontier for its end."""
     known = {name: getattr(request, name, None) for name in CONTEXT}
     plain: dict[str, Any] = msgspec.json.decode(dumps(known))
     return {name: value for name, value in plain.items() if value is not None}
 
 
-def service_charge(options: ScrapeOptions) -> Charge:
+def scrape_spec(options: ScrapeOptions) -> JobSpec:
     """One job for all pages of a spider that somebody waits for, so that politeness is shared."""
-    name = f"scrape-{known_spider(options.spider).name}" if options.spider else "scrape"
-    return Charge(
+    name = f"scrape-{cached_spider(options.spider).name}" if options.spider else "scrape"
+    return JobSpec(
         job=f"{name}-browser" if options.browser else name,
         kind="scrape",
         target=options.spider,
@@ -82,27 +105,27 @@ def request_of(url: str, options: ScrapeOptions, ticket: dict[str, Any]) -> Requ
 
 
 def waiting_task(
-    office: Office, job: str, options: ScrapeOptions, context: dict[str, Any]
+    runtime: Runtime, job: str, options: ScrapeOptions, context: dict[str, Any]
 ) -> dict[str, Any]:
     """The task that waits for a page, as it is kept with the page. Raises NotAllowed if it has
     callbacks that nobody could trust."""
     record = options.errors == "record" or (not options.errors and "chord" in context)
-    return sign_task(office.secret, job, context | {"record_errors": record})
+    return sign_task(runtime.secret, job, context | {"record_errors": record})
 
 
-async def hand_over_one(
-    office: Office, frontier: Frontier, charge: Charge, request: Request
+async def submit_page(
+    runtime: Runtime, frontier: Frontier, spec: JobSpec, request: Request
 ) -> None:
     await feed(frontier, [frontier.offer(request)], wait=False)
-    charge = await take_charge_once(frontier.shards[0].server, charge, office.secret)
-    await look_after(office, charge)
+    spec = await register_job_once(frontier.shards[0].server, spec, runtime.secret)
+    await schedule(runtime, spec)
 
 
-async def hand_over_many(office: Office, urls: Sequence[str], options: ManyOptions) -> HandedOver:
+async def submit_pages(runtime: Runtime, urls: Sequence[str], options: ManyOptions) -> Submitted:
     """Pages for a job; those it knows are left alone."""
     if not urls:
-        return HandedOver(job=options.job, new=0, known=0)
-    charge = Charge(
+        return Submitted(job=options.job, new=0, known=0)
+    spec = JobSpec(
         job=options.job,
         kind="pages",
         target=options.spider,
@@ -111,20 +134,20 @@ async def hand_over_many(office: Office, urls: Sequence[str], options: ManyOptio
         lease_s=options.lease_s,
         mark=SERVICE,
     )
-    charge = office.sign(charge)
-    frontier = await open_pages(office, charge, options)
+    spec = runtime.sign(spec)
+    frontier = await open_page_job(runtime, spec, options)
     offers = [frontier.offer(Request(url=url, priority=options.priority)) for url in urls]
     added = await feed(frontier, offers, wait=False)
-    await take_charge(frontier.shards[0].server, charge)
-    await look_after(office, charge)
-    return HandedOver(job=charge.job, new=added[Added.NEW], known=added[Added.SEEN])
+    await register_job(frontier.shards[0].server, spec)
+    await schedule(runtime, spec)
+    return Submitted(job=spec.job, new=added[Added.NEW], known=added[Added.SEEN])
 
 
-async def begin_crawl(office: Office, options: CrawlOptions) -> HandedOver:
+async def submit_crawl(runtime: Runtime, options: CrawlOptions) -> Submitted:
     """A spider's crawl, from its seeds; again, it resumes."""
     spider = load_spider(options.spider)
     frontier = await create_job(
-        await office.server(),
+        await runtime.server(),
         options.job or spider.name,
         options=_bounded(spider.options),
         layout=Layout(canonical=spider.canonical),
@@ -133,8 +156,8 @@ async def begin_crawl(office: Office, options: CrawlOptions) -> HandedOver:
     private = await offer_seeds(frontier, spider)
     after = await frontier.stats()
     if not (after.seen or after.fed):  # a job that never had a URL never ends
-        return HandedOver(job=frontier.job, new=0, known=0)
-    charge = Charge(
+        return Submitted(job=frontier.job, new=0, known=0)
+    spec = JobSpec(
         job=frontier.job,
         target=options.spider,
         out=options.out,
@@ -145,34 +168,57 @@ async def begin_crawl(office: Office, options: CrawlOptions) -> HandedOver:
         allow=tuple(sorted(private)),
         hooks=bool(spider.hooks.finish),
     )
-    charge = office.sign(charge)
+    spec = runtime.sign(spec)
     await reopen_finale(frontier)
-    await take_charge(frontier.shards[0].server, charge)
-    await look_after(office, charge)
-    return HandedOver(
-        job=charge.job,
+    await register_job(frontier.shards[0].server, spec)
+    await schedule(runtime, spec)
+    return Submitted(
+        job=spec.job,
         new=after.seen - before.seen,
         known=after.duplicates - before.duplicates,
     )
 
 
-async def open_pages(office: Office, charge: Charge, pace: Pace | None = None) -> Frontier:
-    """The job of a charge without links. A new one is as polite as the call says, or the spider, or
+async def open_page_job(runtime: Runtime, spec: JobSpec, pace: Pace | None = None) -> Frontier:
+    """The job of a spec without links. A new one is as polite as the call says, or the spider, or
     the app; what an operator changed since stays."""
     try:
-        return await office.frontier(charge.job)
+        return await runtime.frontier(spec.job)
     except JobMissing:
-        spider = known_spider(charge.target)
-        usual = spider.politeness if charge.target else office.settings.politeness
+        spider = cached_spider(spec.target)
+        usual = spider.politeness if spec.target else runtime.settings.politeness
         polite = pace.over(usual) if pace else usual
-        options = JobOptions(politeness=polite, retries=spider.retries, limits=ALONE)
-        options = _bounded(options) if charge.kind == "pages" else options
+        options = JobOptions(politeness=polite, retries=spider.retries, limits=SINGLE_PAGE)
+        options = _bounded(options) if spec.kind == "pages" else options
         layout = Layout(canonical=spider.canonical)
-        await create_job(await office.server(), charge.job, options=options, layout=layout)
-        return await office.frontier(charge.job)
+        await create_job(await runtime.server(), spec.job, options=options, layout=layout)
+        return await runtime.frontier(spec.job)
 
 
 def _bounded(options: JobOptions) -> JobOptions:
     """A crawl whose items nobody takes waits for a loader; it does not fill the server."""
     limits = replace(options.limits, max_items=options.limits.max_items or MAX_ITEMS)
     return replace(options, limits=limits)
+
+
+def map_reduce_spec(
+    context: dict[str, Any], reducer: dict[str, Any], options: MapOptions
+) -> JobSpec:
+    return JobSpec(
+        job=f"map-{context['id']}",
+        kind="map",
+        target=options.spider,
+        browser=options.browser,
+        pumps=options.pumps,
+        lease_s=options.lease_s,
+        reducer=reducer,
+        context=context,
+        mark=context["id"],
+    )
+
+
+async def begin(runtime: Runtime, frontier: Frontier, spec: JobSpec, urls: Sequence[str]) -> None:
+    """Put the pages into a job of their own. A message that comes again changes nothing."""
+    await feed(frontier, [frontier.offer(Request(url=url)) for url in urls], wait=False)
+    await register_job(frontier.shards[0].server, spec)
+    await schedule(runtime, spec)

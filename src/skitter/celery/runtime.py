@@ -1,4 +1,4 @@
-"""What one process keeps open: an event loop in a thread, the server, desks for jobs.
+"""What one process keeps open: an event loop in a thread, the server, warm_workers for jobs.
 
 Celery runs a task in the main thread of a process that it forked. Everything asynchronous lives in
 a thread beside it and is opened by the first task that needs it, so nothing is shared with the
@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import mmap
 import os
+import signal
 import threading
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,44 +20,50 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import uvloop
 
 from skitter.app import Manners, open_server, open_worker
-from skitter.celery.allowed import Rights, rights_of
-from skitter.celery.charges import is_signed, signed
-from skitter.celery.envelope import spider_of
-from skitter.celery.place import place_of
-from skitter.celery.secret import Secret, find_secret
+from skitter.celery.config import place_of
+from skitter.celery.registry import spider_for
+from skitter.celery.security import (
+    Permissions,
+    Secret,
+    find_secret,
+    is_signed,
+    permissions_of,
+    signed,
+)
 from skitter.fetch.options import FetchOptions
 from skitter.frontier.admin.jobs import open_job
 from skitter.worker.loop import Worker, WorkerOptions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator, Coroutine, Iterator
     from concurrent.futures import Future
 
-    from skitter.celery.charges import Charge
     from skitter.celery.config import CelerySettings
+    from skitter.celery.registry import JobSpec
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
     from skitter.settings import Settings
     from skitter.worker.delivery import Tally
 
+
 T = TypeVar("T")
 CLOSE_S = 5.0
 #: Jobs that a process keeps warm; a service sees few, a stream of small map_reduces many.
-MOST_DESKS = 8
-MOST_FRONTIERS = 64
-CLOSING, WATCHING = 0, 1  # flags
+MAX_WARM_JOBS = 8
+MAX_FRONTIERS = 64
+STOPPING, WATCHING = 0, 1  # flags
 
 
 @dataclass(slots=True)
-class Desk:
+class WarmWorker:
     """Where a process works on one job: client, robots.txt and links it knows stay from pump to
     pump."""
 
-    charge: Charge
+    spec: JobSpec
     frontier: Frontier
     first: Worker
     stack: AsyncExitStack
-    rights: Rights
+    permissions: Permissions
 
     @property
     def tally(self) -> Tally:
@@ -69,7 +76,7 @@ class Desk:
         )
 
 
-class Office:
+class Runtime:
     """One per app and process. `run` is for tasks and callers; the rest lives in the loop."""
 
     def __init__(self, app: Any, settings: CelerySettings) -> None:
@@ -81,7 +88,7 @@ class Office:
         self._opening: asyncio.Lock | None = None
         self._stack = AsyncExitStack()
         self._server: Server | None = None
-        self._desks: dict[str, list[Desk]] = {}
+        self._warm: dict[str, list[WarmWorker]] = {}
         self._frontiers: dict[str, Frontier] = {}
         self._flags = mmap.mmap(-1, 2)  # shared with the children that Celery forks
         self._leaving = False
@@ -97,12 +104,12 @@ class Office:
         """What callers and workers share."""
         return find_secret(self.settings.secret, self.where)
 
-    def sign(self, charge: Charge) -> Charge:
-        return signed(charge, self.secret)
+    def sign(self, spec: JobSpec) -> JobSpec:
+        return signed(spec, self.secret)
 
-    def rights_of(self, charge: Charge) -> Rights:
+    def permissions_of(self, spec: JobSpec) -> Permissions:
         """Raises NotAllowed for what this worker may not run."""
-        return rights_of(charge, self.settings, signed=is_signed(charge, self.secret))
+        return permissions_of(spec, self.settings, signed=is_signed(spec, self.secret))
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run something in the loop."""
@@ -118,30 +125,30 @@ class Office:
             raise
 
     @property
-    def closing(self) -> bool:
+    def stopping(self) -> bool:
         """We were told to stop: hand back, finish up."""
-        return self._leaving or bool(self._flags[CLOSING])
+        return self._leaving or bool(self._flags[STOPPING])
 
-    def announce_close(self) -> None:
+    def announce_stop(self) -> None:
         """The worker stops, with all its processes."""
-        self._flags[CLOSING] = 1
+        self._flags[STOPPING] = 1
 
     def leave(self) -> None:
-        """This process alone is to end; see `go_if_told`."""
+        """This process alone is to end; see `exit_if_stopped`."""
         self._leaving = True
 
-    def go_if_told(self) -> None:
+    def exit_if_stopped(self) -> None:
         """End this process, if it alone was told to; otherwise its parent sees to it."""
-        if self._leaving and not self._flags[CLOSING]:
+        if self._leaving and not self._flags[STOPPING]:
             raise SystemExit(0)
 
     @property
-    def watch_waits(self) -> bool:
+    def watch_pending(self) -> bool:
         """The worker's last watch has not run in one of its processes."""
         return bool(self._flags[WATCHING])
 
-    @watch_waits.setter
-    def watch_waits(self, waits: bool) -> None:
+    @watch_pending.setter
+    def watch_pending(self, waits: bool) -> None:
         self._flags[WATCHING] = waits
 
     def close(self) -> None:
@@ -175,57 +182,57 @@ class Office:
             known = found
         known.options = found.options
         self._frontiers[job] = known
-        while len(self._frontiers) > MOST_FRONTIERS:
+        while len(self._frontiers) > MAX_FRONTIERS:
             self._frontiers.pop(next(iter(self._frontiers)))
         return known
 
     @asynccontextmanager
-    async def desk(self, charge: Charge) -> AsyncIterator[Desk]:
-        """A desk for one pump, of its own; it stays for the next one, unless that one failed."""
-        desk = await self._borrow_desk(charge)
+    async def warm(self, spec: JobSpec) -> AsyncIterator[WarmWorker]:
+        """A warm for one pump, of its own; it stays for the next one, unless that one failed."""
+        warm = await self._borrow(spec)
         try:
-            yield desk
+            yield warm
         except BaseException:
-            await desk.stack.aclose()
+            await warm.stack.aclose()
             raise
-        await self._return_desk(desk)
+        await self._give_back(warm)
 
-    async def _borrow_desk(self, charge: Charge) -> Desk:
-        idle = self._desks.get(charge.job, [])
+    async def _borrow(self, spec: JobSpec) -> WarmWorker:
+        idle = self._warm.get(spec.job, [])
         while idle:
-            desk = idle.pop()
-            if desk.charge == charge:
-                return desk
+            warm = idle.pop()
+            if warm.spec == spec:
+                return warm
             # Another crawl of the same name: what that one knew is not true of this one.
-            await desk.stack.aclose()
-        return await self._open_desk(charge)
+            await warm.stack.aclose()
+        return await self._open_worker(spec)
 
-    async def _return_desk(self, desk: Desk) -> None:
+    async def _give_back(self, warm: WarmWorker) -> None:
         # Hooks run before a process's first page, not before each pump.
-        desk.first.attempts.spider.hooks.start.clear()
-        self._desks[desk.charge.job] = [*self._desks.pop(desk.charge.job, []), desk]
-        while len(self._desks) > MOST_DESKS:
-            for old in self._desks.pop(next(iter(self._desks))):
+        warm.first.attempts.spider.hooks.start.clear()
+        self._warm[warm.spec.job] = [*self._warm.pop(warm.spec.job, []), warm]
+        while len(self._warm) > MAX_WARM_JOBS:
+            for old in self._warm.pop(next(iter(self._warm))):
                 await old.stack.aclose()
 
-    async def _open_desk(self, charge: Charge) -> Desk:
-        rights = self.rights_of(charge)  # before anything of it is loaded
-        frontier = await open_job(await self.server(), charge.job)
+    async def _open_worker(self, spec: JobSpec) -> WarmWorker:
+        permissions = self.permissions_of(spec)  # before anything of it is loaded
+        frontier = await open_job(await self.server(), spec.job)
         manners = Manners(
-            obey_robots=rights.obey_robots,
-            allowed_hosts=rights.hosts,
-            fetch=FetchOptions(max_body_bytes=rights.max_page_bytes),
+            obey_robots=permissions.obey_robots,
+            allowed_hosts=permissions.hosts,
+            fetch=FetchOptions(max_body_bytes=permissions.max_page_bytes),
         )
         stack = AsyncExitStack()
         worker = await stack.enter_async_context(
-            open_worker(frontier, spider_of(charge), manners=manners, options=WorkerOptions())
+            open_worker(frontier, spider_for(spec), manners=manners, options=WorkerOptions())
         )
-        return Desk(charge, frontier, worker, stack, rights)
+        return WarmWorker(spec, frontier, worker, stack, permissions)
 
     async def _close(self) -> None:
-        for desk in [desk for desks in self._desks.values() for desk in desks]:
-            await desk.stack.aclose()
-        self._desks.clear()
+        for warm in [warm for warm_workers in self._warm.values() for warm in warm_workers]:
+            await warm.stack.aclose()
+        self._warm.clear()
         self._frontiers.clear()
         self._server = None
         await self._stack.aclose()
@@ -243,7 +250,7 @@ class Office:
         """Also after a fork: what the parent had open is left to the parent."""
         self._pid = os.getpid()
         self._opening, self._server = asyncio.Lock(), None
-        self._desks, self._frontiers = {}, {}
+        self._warm, self._frontiers = {}, {}
         self._stack = AsyncExitStack()
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(
@@ -259,7 +266,25 @@ def _live(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-def office_of(app: Any) -> Office:
-    """The office that `register` gave the app."""
-    office: Office = app.skitter
-    return office
+def runtime_of(app: Any) -> Runtime:
+    """The runtime that `register` gave the app."""
+    runtime: Runtime = app.skitter
+    return runtime
+
+
+@contextmanager
+def stopping_on_sigterm(runtime: Runtime) -> Iterator[None]:
+    """systemd and containers send SIGTERM to every process of a worker, not only to the first: a
+    pump then hands back what it has, as at any other stop, instead of dying with it.
+
+    Around each pump: Celery sets its own handlers after all its signals for a new process.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # a pool of threads: the process has but one handler, Celery's
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: runtime.leave())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    runtime.exit_if_stopped()

@@ -2,24 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from celery.canvas import Signature
 
-from skitter.celery.backend import QUEUED, has_backend, known_of
-from skitter.celery.charges import read_charge
 from skitter.celery.factory import default_app
-from skitter.celery.office import office_of
-from skitter.errors import JobMissing
+from skitter.celery.registry import read_spec
+from skitter.celery.results import QUEUED, has_backend, task_meta
+from skitter.celery.runtime import runtime_of
+from skitter.errors import JobMissing, UsageError
 from skitter.frontier.admin.control import read_birth
 from skitter.frontier.admin.workers import FETCHING, crew
 from skitter.model import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 
 PURGED = "PURGED"
 NO_BACKEND = (
     "this app has no result backend, so nobody knows what became of its tasks: give it one, or ask "
     "for a job by its name."
 )
+
+
+def map_reduce(urls: Iterable[str], reducer: Any, *, app: Any = None, **options: Any) -> Any:
+    """Fetch each of `urls` once, and call `reducer(records)` with an iterator over what came of
+    them: {"url", "ok", "items"} or {"url", "ok": False, "error"}. Returns an AsyncResult.
+
+    The reducer is a Celery task, or a signature of one (`summarize.s()`); the options are those of
+    MapOptions.
+    """
+    app = app or default_app()
+    signature = _signature(app, reducer)
+    return app.tasks["skitter.map_reduce"].apply_async((list(urls), dict(signature)), options)
+
+
+def _signature(app: Any, reducer: Any) -> Any:
+    """Raises UsageError for what no worker could call."""
+    signature = reducer if isinstance(reducer, Signature) else getattr(reducer, "s", lambda: None)()
+    if signature is None:
+        raise UsageError(
+            f"{reducer!r} is no reducer: decorate the function with @app.task and pass it."
+        )
+    if signature.task not in app.tasks:
+        raise UsageError(f"there is no task {signature.task!r} in this app: register the reducer.")
+    return signature
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,9 +75,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 def status(id: str, *, app: Any = None) -> Status:
     """Of a task by its id, or of a crawl by its job's name."""
     app = app or default_app()
-    office = office_of(app)
+    runtime = runtime_of(app)
     try:
-        return office.run(_of_job(office, id, id))
+        return runtime.run(_of_job(runtime, id, id))
     except JobMissing:
         return _of_task(app, id)
 
@@ -56,26 +85,26 @@ def status(id: str, *, app: Any = None) -> Status:
 def _of_task(app: Any, id: str) -> Status:
     if not has_backend(app):
         return Status(id=id, state="UNKNOWN", error=NO_BACKEND)
-    state, info = known_of(app, id)
+    state, info = task_meta(app, id)
     if state != QUEUED:
         error = str(info) if isinstance(info, BaseException) else None
         return Status(id=id, state=state, error=error)
-    office, url = office_of(app), info.get("url")
+    runtime, url = runtime_of(app), info.get("url")
     try:
-        found = office.run(_of_job(office, id, info["job"], born=info["born"]))
+        found = runtime.run(_of_job(runtime, id, info["job"], born=info["born"]))
     except JobMissing:
         error = f"its job {info['job']} was purged, and it with that: send it again."
         return Status(id=id, state=PURGED, job=info["job"], url=url, error=error)
     return msgspec.structs.replace(found, state=state, url=url)
 
 
-async def _of_job(office: Any, id: str, job: str, *, born: str = "") -> Status:
-    frontier = await office.frontier(job)
+async def _of_job(runtime: Any, id: str, job: str, *, born: str = "") -> Status:
+    frontier = await runtime.frontier(job)
     if born and born != await read_birth(frontier):
         raise JobMissing(job, [])  # another job has its name now
     stats = await frontier.stats()
-    charge = await read_charge(frontier.shards[0].server, job)
-    over = stats.crawled and charge is None  # loaded and delivered too
+    spec = await read_spec(frontier.shards[0].server, job)
+    over = stats.crawled and spec is None  # loaded and delivered too
     state = "finished" if over and stats.state is not State.CANCEL else stats.state.value
     return Status(
         id=id,

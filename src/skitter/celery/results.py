@@ -15,12 +15,13 @@ import logging
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from celery.app.task import Context
+from celery.backends.base import DisabledBackend
 from celery.canvas import maybe_signature
-from celery.states import FAILURE
+from celery.states import FAILURE, PENDING
 from kombu.exceptions import EncodeError, OperationalError
 
-from skitter.celery.envelope import TASK
-from skitter.celery.secret import HOW
+from skitter.celery.registry import TASK
+from skitter.celery.security import HOW
 from skitter.errors import NotAllowed, ServerUnreachable, SkitterError
 from skitter.frontier.admin.dead import dead_letters, drop
 from skitter.sinks.base import SinkAway
@@ -29,12 +30,15 @@ from skitter.spider.source_line import describe
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skitter.celery.charges import Charge
-    from skitter.celery.office import Office
-    from skitter.celery.secret import Secret
+    from skitter.celery.registry import JobSpec
+    from skitter.celery.runtime import Runtime
+    from skitter.celery.security import Secret
     from skitter.frontier.frontier import Frontier
     from skitter.model import DeadLetter, Result
 
+
+#: The state of a task whose pages wait in the frontier for their turn, or are being fetched.
+QUEUED = "QUEUED"
 DEAD_S = 0.2
 LOCK_MS = 30_000
 #: The fields of a task that make others run, and those that only say what it was.
@@ -42,6 +46,18 @@ SENDING = ("callbacks", "errbacks", "chain", "chord")
 HARMLESS = ("id", "task", "args", "kwargs", "root_id", "parent_id", "ignore_result", "reply_to",
             "correlation_id")  # fmt: skip
 logger = logging.getLogger(__name__)
+
+
+def has_backend(app: Any) -> bool:
+    return not isinstance(app.backend, DisabledBackend)
+
+
+def task_meta(app: Any, id: str) -> tuple[str, Any]:
+    """Its state, and its result or what was noted with the state. PENDING: nothing is known."""
+    if not has_backend(app):
+        return PENDING, None
+    meta = app.backend.get_task_meta(id)
+    return meta["status"], meta["result"]
 
 
 class ScrapeFailed(Exception):
@@ -53,8 +69,8 @@ class ResultSink:
 
     description = "Celery's result backend"
 
-    def __init__(self, office: Office, charge: Charge) -> None:
-        self._office, self._job, self._plain = office, charge.job, not charge.target
+    def __init__(self, runtime: Runtime, spec: JobSpec) -> None:
+        self._runtime, self._job, self._plain = runtime, spec.job, not spec.target
         self._ended: set[str] = set()  # of rows that come again because the backend went away
 
     async def write(self, rows: Sequence[Result]) -> None:
@@ -62,7 +78,7 @@ class ResultSink:
             task = row.item.get("task") if isinstance(row.item, dict) else None
             if is_task(task) and task["id"] not in self._ended:
                 value = self._value(row.item.get("items"))
-                await asyncio.to_thread(tell_end, self._office, self._job, task, value)
+                await asyncio.to_thread(finish_task, self._runtime, self._job, task, value)
                 self._ended.add(task["id"])
         self._ended.clear()
 
@@ -74,22 +90,22 @@ class ResultSink:
         return items[0] if self._plain and isinstance(items, list) and items else items
 
 
-async def deliver_dead(office: Office, frontier: Frontier, stop: asyncio.Event) -> None:
+async def store_failures(runtime: Runtime, frontier: Frontier, stop: asyncio.Event) -> None:
     """Tell those who wait for a page that it is dead; their task is its record from then on."""
     while not stop.is_set():
         try:
             if (await frontier.stats()).dead and await _lock(frontier):
-                await _deliver_dead(office, frontier)
+                await _store_failures(runtime, frontier)
         except SkitterError as error:
             if not error.retryable:
                 raise
         await asyncio.sleep(DEAD_S)
 
 
-async def _deliver_dead(office: Office, frontier: Frontier) -> None:
+async def _store_failures(runtime: Runtime, frontier: Frontier) -> None:
     try:
         async for letter in dead_letters(frontier):
-            await asyncio.to_thread(_end_of, office, frontier.job, letter)
+            await asyncio.to_thread(_end_of, runtime, frontier.job, letter)
             await drop(frontier, [letter])
     finally:
         shard = frontier.shards[0]
@@ -103,7 +119,7 @@ async def _lock(frontier: Frontier) -> bool:
     return bool(await shard.server.command("SET", *words))
 
 
-def _end_of(office: Office, job: str, letter: DeadLetter) -> None:
+def _end_of(runtime: Runtime, job: str, letter: DeadLetter) -> None:
     task = letter.request.meta.get(TASK)
     if not is_task(task):
         return
@@ -111,7 +127,7 @@ def _end_of(office: Office, job: str, letter: DeadLetter) -> None:
         outcome: Any = {"url": letter.url, "ok": False, "error": letter.reason}
     else:
         outcome = ScrapeFailed(f"{letter.url}: {letter.reason}")
-    tell_end(office, job, task, outcome)
+    finish_task(runtime, job, task, outcome)
 
 
 # --- a task that waits in the frontier, where anybody may have written it ------------------------
@@ -125,7 +141,7 @@ def sign_task(secret: Secret | None, job: str, task: dict[str, Any]) -> dict[str
     """Without a secret, only one that has nothing but a result to wait for."""
     if secret:
         return task | {"signature": secret.sign("task", job, task)}
-    if sends_messages(task):
+    if has_callbacks(task):
         raise NotAllowed(
             "a task with a callback, a chain or a chord waits in the frontier, where somebody "
             f"could change what is sent: {HOW}."
@@ -133,22 +149,22 @@ def sign_task(secret: Secret | None, job: str, task: dict[str, Any]) -> dict[str
     return task
 
 
-def sends_messages(task: dict[str, Any]) -> bool:
+def has_callbacks(task: dict[str, Any]) -> bool:
     """Whether its end makes other tasks run."""
     return any(task.get(name) for name in SENDING)
 
 
-def tell_end(office: Office, job: str, task: dict[str, Any], outcome: Any) -> None:
+def finish_task(runtime: Runtime, job: str, task: dict[str, Any], outcome: Any) -> None:
     """Its end, if one of us made it. If not, it gets a result and sends nothing."""
     content = {name: value for name, value in task.items() if name != "signature"}
-    secret = office.secret
+    secret = runtime.secret
     if not (secret and secret.has_signed(task.get("signature"), "task", job, content)):
-        if sends_messages(content):
+        if has_callbacks(content):
             outcome = ScrapeFailed(
                 f"its callbacks were not signed by a worker that has our secret: {HOW}."
             )
         content = {name: content[name] for name in HARMLESS if name in content}
-    end(office.app, content, outcome)
+    end(runtime.app, content, outcome)
 
 
 # --- the end of a task: it blocks ----------------------------------------------------------------

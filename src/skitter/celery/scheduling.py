@@ -1,0 +1,281 @@
+"""As many pumps as the work is worth, and what is due when it is done.
+
+Called by whoever notices something: a task that hands URLs over, a pump at its end, the watch that
+every Celery worker keeps, `skitter run --engine celery`. Nobody is in charge; the tickets on the
+server see to it that all of them together send no more pumps than are wanted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kombu.exceptions import OperationalError
+
+from skitter.celery.config import destination
+from skitter.celery.registry import (
+    count_pumps,
+    has_finale,
+    is_over,
+    read_spec,
+    read_specs,
+    register_job,
+    unregister_if_over,
+    unregister_job,
+)
+from skitter.celery.runtime import runtime_of
+from skitter.errors import JobClosed, JobMissing
+from skitter.fleet.plan import REQUESTS_PER_WORKER
+from skitter.fleet.supervisor import STOP_GRACE_S, TICK_S, Supervisor
+from skitter.frontier.admin.permits import issue_tickets, void_tickets
+from skitter.frontier.admin.reclaim import forfeit
+from skitter.frontier.admin.workers import (
+    crew,
+    heartbeats,
+    leave,
+    log,
+    read_log,
+    server_time,
+    wanted_workers,
+)
+from skitter.frontier.keys import ROOMS
+from skitter.model import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skitter.celery.registry import JobSpec
+    from skitter.celery.runtime import Runtime
+    from skitter.frontier.admin.workers import Heartbeat
+    from skitter.frontier.connection import Server
+    from skitter.frontier.frontier import Frontier
+    from skitter.model import Stats
+
+
+WATCH_S = 3.0  # how often each worker looks at all specs
+#: How long a pump's message may wait in Celery's queue before it is taken for lost.
+SENT_S = 30.0
+#: Of one worker, and of all: more than anybody has.
+MAX_SLOTS = 100_000
+#: A worker that has not been heard of for so long has no capacity for pumps.
+SLOTS_TTL_S = 5 * WATCH_S
+#: A pump that tells nothing for so long is dead, or stands still. Half of the usual lease.
+SILENT_S = 30.0
+NOBODY = (
+    "No Celery worker answers: start one with `skitter celery worker`, or with "
+    "`celery -A skitter.celery worker`. The crawl waits for it."
+)
+UNSIGNED = (
+    "Without SKITTER_SECRET, only workers whose own configuration names this spider run it "
+    "(`skitter celery worker --spiders ...`)."
+)
+PATIENCE_S = 8.0
+
+
+async def schedule(runtime: Runtime, spec: JobSpec) -> None:
+    """Send the pumps that are missing; let go of a job that is over."""
+    try:
+        frontier = await runtime.frontier(spec.job)
+    except JobMissing:  # purged
+        await unregister_job(await runtime.server(), spec.job)
+        return
+    stats = await frontier.stats()
+    if not is_over(spec, stats):
+        await send_pumps(runtime, frontier, spec, stats)
+    elif has_finale(spec):
+        await send(runtime, frontier, spec, "skitter.finish")
+    else:
+        await unregister_if_over(frontier, spec)
+
+
+async def reschedule(runtime: Runtime, job: str) -> None:
+    """The same for whoever read its spec a while ago: it may be another by now, or gone."""
+    if spec := await read_spec(await runtime.server(), job):
+        with suppress(JobClosed):  # half purged
+            await schedule(runtime, spec)
+
+
+async def schedule_all(runtime: Runtime) -> None:
+    """One job that is in trouble does not keep the others waiting; `skitter doctor` tells."""
+    for spec in await read_specs(await runtime.server()):
+        with suppress(JobClosed):
+            await schedule(runtime, spec)
+
+
+async def send_pumps(runtime: Runtime, frontier: Frontier, spec: JobSpec, stats: Stats) -> None:
+    """Those that are missing; those too many lose their tickets."""
+    await reclaim_leases(frontier)
+    capacity = await read_capacity(frontier.shards[0].server, spec.job)
+    wish = await wanted_workers(frontier)
+    wanted = wanted_pumps(spec, stats, wish=wish, capacity=capacity)
+    for ticket in await issue_tickets(frontier, wanted, ttl_s=SENT_S):
+        await send(runtime, frontier, spec, "skitter.pump", ticket)
+
+
+async def reclaim_leases(frontier: Frontier) -> None:
+    """What pumps held that were killed, or ended themselves (worker/watchdog.py), is handed out
+    again before their leases run out. Not while the process lives: a handler blocks it, and has
+    until its lease runs out."""
+    now = await server_time(frontier)
+    for one in await heartbeats(frontier):
+        if one.kind == "celery" and now - one.at > SILENT_S and not _lives_here(one):
+            taken = await forfeit(frontier, one.name)
+            await leave(frontier, one.name)
+            text = f"process {one.pid} on {one.host} was killed, or a page held it up and it ended"
+            text = f"{text} itself; {taken} requests were taken back from it"
+            await log(frontier, "error", f"celery-{os.getpid()}", text)
+
+
+def _lives_here(one: Heartbeat) -> bool:
+    """On this machine, where we can see it."""
+    if one.host != socket.gethostname():
+        return False
+    try:
+        os.kill(one.pid, 0)
+    except (ProcessLookupError, OverflowError):  # or no number of a process
+        return False
+    except PermissionError:
+        pass  # somebody else's
+    return True
+
+
+async def send(runtime: Runtime, frontier: Frontier, spec: JobSpec, task: str, *words: str) -> None:
+    """A message about a job. While the broker is away it stays unsent: somebody looks again."""
+    queues = runtime.settings.queues
+    queue = queues.browser if spec.browser else queues.http
+
+    def publish() -> None:
+        where = destination(runtime.app, task, queue)
+        runtime.app.tasks[task].apply_async((spec.job, *words), **where)
+
+    try:
+        await asyncio.to_thread(publish)  # it blocks
+    except OperationalError as error:
+        await log(frontier, "warning", f"celery-{os.getpid()}", f"the broker is away: {error}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """How many tasks all workers run at a time, and which of those are pumps of other jobs."""
+
+    slots: int
+    others: int = 0  # pumps
+    jobs: int = 1  # with pumps, this one among them
+
+    @property
+    def free(self) -> int:
+        """For the pumps of this job: what the others leave, or its share if they have more than
+        theirs; they give it back. One place is for other tasks."""
+        return max(self.slots - 1 - self.others, (self.slots - 1) // self.jobs)
+
+    @property
+    def is_oversubscribed(self) -> bool:
+        """Jobs take turns, and other tasks wait as well."""
+        return self.jobs > 1 and self.others + 1 > max(1, self.slots - 1)
+
+
+def wanted_pumps(spec: JobSpec, stats: Stats, *, wish: int | None, capacity: Capacity) -> int:
+    """What the operator wished (`skitter scale`), or the caller; otherwise as many as the work is
+    worth and as there is capacity for. Pure."""
+    if stats.state is State.PAUSE:
+        return 1  # it waits for the job to be resumed
+    asked = spec.pumps if wish is None else wish
+    if asked:
+        return min(asked, capacity.slots) if capacity.slots else asked
+    waiting = stats.pending - stats.shelved + stats.delayed + stats.leased
+    worth = -(-waiting // REQUESTS_PER_WORKER)
+    return max(1, min(capacity.free, worth))
+
+
+async def read_capacity(server: Server, job: str) -> Capacity:
+    """As a job sees it."""
+    pumps = {name: number for name, number in (await count_pumps(server)).items() if number}
+    pumps.pop(job, None)
+    return Capacity(
+        slots=await count_slots(server), others=sum(pumps.values()), jobs=len(pumps) + 1
+    )
+
+
+async def report_slots(server: Server, machine: str, slots: int) -> None:
+    """A Celery worker says how many tasks it runs at a time."""
+    seconds, _ = await server.command("TIME")
+    await server.command("HSET", ROOMS, machine, f"{slots} {int(seconds)}")
+
+
+async def confirm_slots(server: Server, machine: str) -> None:
+    """It is still there: while all its slots are taken, it cannot say so itself."""
+    if said := _heard(await server.command("HGET", ROOMS, machine) or b""):
+        await report_slots(server, machine, said[0])
+
+
+async def count_slots(server: Server) -> int:
+    """How many tasks all workers run at a time, as far as they were heard of lately."""
+    now = int((await server.command("TIME"))[0])
+    capacity = 0
+    for machine, said in (await server.command("HGETALL", ROOMS)).items():
+        slots, at = _heard(said) or (0, 0)
+        if now - at < SLOTS_TTL_S:
+            capacity += slots
+        elif now - at > 20 * SLOTS_TTL_S:
+            await server.command("HDEL", ROOMS, machine)
+    return min(capacity, MAX_SLOTS)
+
+
+def _heard(said: bytes) -> tuple[int, int] | None:
+    """Places, and when that was; None for what no worker says."""
+    words = said.split()
+    if len(words) != 2 or not all(word.isdigit() and len(word) < 16 for word in words):
+        return None
+    return min(int(words[0]), MAX_SLOTS), int(words[1])
+
+
+@dataclass(slots=True, kw_only=True)
+class CeleryPool(Supervisor):
+    """A supervisor whose workers are pumps: it starts no process but the loader."""
+
+    app: Any
+    spec: JobSpec
+    tell: Callable[[str], None]
+    _began: float = field(default_factory=time.monotonic)
+    _told: bool = False
+    _read_to: str = "-"  # the log, from here on
+
+    async def _follow_plan(self, wish: int | None, stats: Stats) -> None:
+        """The spec may be gone: pumps let go of it when it was finished for a moment."""
+        server = self.frontier.shards[0].server
+        if is_over(self.spec, stats):
+            return
+        if await read_spec(server, self.spec.job) is None:
+            await register_job(server, self.spec)
+        await send_pumps(runtime_of(self.app), self.frontier, self.spec, stats)
+        await self._pass_on_errors()
+        if not self._told and time.monotonic() - self._began > PATIENCE_S:
+            self._told = True
+            if not await count_slots(server):
+                self.tell(NOBODY)
+
+    async def _pass_on_errors(self) -> None:
+        """Why a pump could not begin: its worker has another secret, or no such file."""
+        first = self._read_to == "-"
+        for event in await read_log(self.frontier, self._read_to):
+            self._read_to = event.id
+            if event.level == "error" and not first:
+                self.tell(event.text)
+
+    async def _at_work(self) -> int:
+        return sum(one.kind == "celery" for one in await crew(self.frontier))
+
+    async def _stop_workers(self) -> None:
+        """Pumps notice within seconds that their tickets are void, and hand back what they hold."""
+        await unregister_job(self.frontier.shards[0].server, self.spec.job)
+        await void_tickets(self.frontier)
+        for _ in range(round(STOP_GRACE_S / TICK_S)):
+            if not await self._at_work():
+                break
+            await asyncio.sleep(TICK_S)
+        await void_tickets(self.frontier)  # of whoever was about to send one

@@ -1,0 +1,194 @@
+"""What a worker may do. Whoever can write to Redis can ask for anything; so a spider is loaded and
+an output opened only if this worker's own configuration names it, or if whoever asked has signed
+it with the shared secret. Private hosts that were not allowed here, leave to ignore robots.txt, and
+pages larger than usual count for nothing without a signature.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from glob import glob
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from skitter.celery.config import LEAST_CHARS, OUTPUT, SPIDERS, VARIABLE, output_name
+from skitter.celery.registry import JobSpec
+from skitter.errors import DirectoryUnusable, NotAllowed, UsageError, shorten
+from skitter.fetch.options import MAX_BODY_BYTES
+from skitter.spider.load import names_a_file, split_target
+from skitter.valkey.home import EmbeddedServer, disk_errors, prepare
+from skitter.valkey.trust import read_private
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skitter.celery.config import CelerySettings
+    from skitter.celery.registry import JobSpec
+    from skitter.settings import Settings
+
+
+#: What to do, at the end of every refusal.
+HOW = f"set {VARIABLE} to the same text for callers and workers"
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Signs with HMAC-SHA256."""
+
+    key: bytes = field(repr=False)
+
+    def sign(self, purpose: str, name: str, content: Any) -> str:
+        """`purpose` and `name`, of a job or a task, are part of what is signed: a signature is no
+        good for anything else."""
+        plain = msgspec.json.encode(content, order="sorted")
+        parts = (purpose.encode(), name.encode(), plain)
+        framed = b"".join(b"%d:%b" % (len(part), part) for part in parts)
+        return hmac.new(self.key, framed, "sha256").hexdigest()
+
+    def has_signed(self, signature: object, purpose: str, name: str, content: Any) -> bool:
+        """In a time that does not tell how much of it was right."""
+        if not isinstance(signature, str):
+            return False
+        expected = self.sign(purpose, name, content)
+        return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace"))
+
+
+def find_secret(given: str | None, where: Settings) -> Secret | None:
+    """The one that is given; the embedded server's own; None for a server elsewhere."""
+    if given:
+        return Secret(given.encode())
+    if where.redis_url is not None:
+        return None
+    server = EmbeddedServer(directory=where.directory)
+    prepare(server)
+    with disk_errors(server):
+        return Secret(_read_or_make(server.directory / "secret"))
+
+
+def _read_or_make(path: Path) -> bytes:
+    with suppress(FileNotFoundError):
+        return _read(path)
+    draft = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(file, "w") as writing:
+            writing.write(secrets.token_hex(32))
+        with suppress(FileExistsError):  # of another process, which was quicker
+            os.link(draft, path)  # the whole of it, or nothing
+    finally:
+        draft.unlink()
+    return _read(path)
+
+
+def _read(path: Path) -> bytes:
+    """Not one that somebody else made, or could have read."""
+    text = read_private(path).strip()
+    if len(text) < LEAST_CHARS:
+        raise DirectoryUnusable(f"{path} is too short: remove it, and a new secret is made.")
+    return text.encode()
+
+
+def signed(spec: JobSpec, secret: Secret | None) -> JobSpec:
+    """The same, for all workers that have this secret."""
+    signature = secret.sign("spec", spec.job, _without_signature(spec)) if secret else ""
+    return msgspec.structs.replace(spec, signature=signature)
+
+
+def is_signed(spec: JobSpec, secret: Secret | None) -> bool:
+    if secret is None:
+        return False
+    return secret.has_signed(spec.signature, "spec", spec.job, _without_signature(spec))
+
+
+def _without_signature(spec: JobSpec) -> JobSpec:
+    return msgspec.structs.replace(spec, signature="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permissions:
+    """What a spec may have of this worker."""
+
+    out: str = field(default="", repr=False)  # a DSN: it may hold a password
+    hosts: frozenset[str] = frozenset()
+    obey_robots: bool = True
+    max_page_bytes: int = MAX_BODY_BYTES
+
+
+def permissions_of(spec: JobSpec, settings: CelerySettings, *, signed: bool) -> Permissions:
+    """Raises NotAllowed, with what to set."""
+    out = check_permitted(spec.target, spec.out, settings, signed=signed)
+    if spec.reducer and not signed:
+        raise NotAllowed(
+            f"the reducer of {spec.job} was not signed by a worker of this app: {HOW}."
+        )
+    return Permissions(
+        out=out,
+        hosts=settings.allow_hosts | (frozenset(spec.allow) if signed else frozenset()),
+        obey_robots=settings.obey_robots and (spec.obey_robots or not signed),
+        max_page_bytes=spec.max_page_bytes if signed else min(spec.max_page_bytes, MAX_BODY_BYTES),
+    )
+
+
+def check_permitted(target: str, out: str, settings: CelerySettings, *, signed: bool) -> str:
+    """The DSN of an output. Raises NotAllowed for a spider or an output that may not be used."""
+    if not signed and target and not is_named(target, settings.spiders):
+        raise NotAllowed(
+            f"this worker may not run the spider {shorten(target)!r}: start it with `--spiders "
+            f"{shorten(target)}` (or {SPIDERS}), or {HOW}."
+        )
+    return _dsn(out, settings.outputs, signed=signed)
+
+
+def is_named(target: str, patterns: tuple[str, ...]) -> bool:
+    """Whether one of the patterns names the spider: a file by its real place, a module by its name.
+    A pattern without `:name` names all spiders in there."""
+    where, name = split_target(target)
+    for pattern in patterns:
+        there, only = split_target(pattern)
+        if only is None or only == name:
+            if names_a_file(where):
+                if names_a_file(there) and _is_among(where, there):
+                    return True
+            elif not names_a_file(there) and fnmatchcase(where, there):
+                return True
+    return False
+
+
+def _is_among(file: str, pattern: str) -> bool:
+    real, found = Path(file).resolve(), glob(pattern, recursive=True)  # noqa: PTH207
+    return any(Path(one).resolve() == real for one in found)
+
+
+def _dsn(out: str, outputs: Mapping[str, str], *, signed: bool) -> str:
+    if not out:
+        return ""
+    if dsn := outputs.get(output_name(out)):
+        return dsn
+    check_out(out)
+    if signed and not is_output_name(out):
+        return out
+    raise NotAllowed(
+        f"this worker has no output {shorten(out)!r}: start it with `--output NAME=DSN` (or "
+        f"{OUTPUT}NAME), and pass out='NAME'."
+    )
+
+
+def check_out(out: str) -> None:
+    """The name of an output, or a file. Raises UsageError for an address: it would travel through
+    the broker, with its password, for everybody to read."""
+    if "://" in out:
+        raise UsageError(
+            f"out= is the name of an output, not an address: set {OUTPUT}WAREHOUSE to "
+            f"{out.partition('://')[0]}://... on the workers, and pass out='warehouse'."
+        )
+
+
+def is_output_name(out: str) -> bool:
+    return not {".", "/", ":"} & set(out)
