@@ -48,7 +48,7 @@ LAYERS: Final = (
     ("_Run.sort", "skitter/spider/run.py", KNOWN),
     ("", "skitter/spider/", HANDLER),
     ("titles", "benchmarks/crawl/worker.py", HANDLER),
-    ("LinkMemory", "skitter/worker/delivery.py", KNOWN),
+    ("LinkMemory", "skitter/engine/memory.py", KNOWN),
     ("", "skitter/frontier/", FRONTIER),
     ("", "site-packages/redis/", FRONTIER),
     ("", "skitter/worker/", WORKER),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from skitter.engine.memory import RequestMemory
 from skitter.errors import BadOption, ServerStopped, ServerUnreachable
 from skitter.fetch.client import HttpFetcher
 from skitter.fetch.guard import Guard
@@ -18,7 +19,7 @@ from skitter.frontier.connection import Server, connect
 from skitter.settings import JobOptions, Layout, Settings, check_job_name
 from skitter.valkey import Progress, hold, revive
 from skitter.worker.attempt import Attempts
-from skitter.worker.delivery import Delivery, LinkMemory
+from skitter.worker.delivery import Delivery
 from skitter.worker.departures import Departures
 from skitter.worker.loop import Worker, WorkerOptions
 from skitter.worker.pulse import Logbook
@@ -123,7 +124,7 @@ async def open_worker(
     seeds = [seed.url for seed in spider.known_seeds]
     guard = Guard.for_seeds(seeds, also=manners.allowed_hosts)
     async with HttpFetcher(manners.fetch, guard=guard) as fetcher:
-        memory = LinkMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths)
+        memory = RequestMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths)
         logbook = Logbook()
         robots = RobotsBook(frontier, fetcher, guard, manners.fetch.user_agent)
         obeyed = robots if manners.obey_robots else None

@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from conftest import rude
+from skitter.engine.memory import RequestMemory
 from skitter.frontier.admin.control import change_options
 from skitter.frontier.admin.jobs import create_job, open_job, purge_job
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.connection import connect
 from skitter.model import Completion, Ended, Request
 from skitter.settings import Layout
-from skitter.worker.delivery import LinkMemory
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
@@ -85,7 +85,7 @@ class Worker:
     held: list[Lease] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.memory = LinkMemory(
+        self.memory = RequestMemory(
             lambda: self.frontier.epoch, lambda: self.frontier.keeps_depths, size=8
         )
 
@@ -106,10 +106,10 @@ class Worker:
         lease = self.chance.choice(answered)
         self.held.remove(lease)
         epoch = self.frontier.epoch
-        links, again = self.memory.part(self.links_of(lease))
+        links, again = self.memory.split(self.links_of(lease))
         done = Completion(lease=lease, links=links, again=again)
         assert await self.frontier.complete([done]) == [Ended.DONE]
-        self.memory.add(links, epoch=epoch)
+        self.memory.add_requests(links, epoch=epoch)
         return lease.url
 
     def links_of(self, lease: Lease) -> list[Request]:
@@ -119,7 +119,7 @@ class Worker:
             Request(url=self.site.url(link), depth=lease.request.depth + step, parent=lease.url)
             for link in self.site.links[page]
         ]
-        return [one for one in found if not step or one.url not in self.memory.settled]
+        return [one for one in found if not step or one.url not in self.memory.known]
 
     async def step(self) -> str | None:
         match self.chance.choice(["lease", "finish", "finish", "release", "vanish"]):

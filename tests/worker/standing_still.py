@@ -8,12 +8,13 @@ import re
 import sys
 from pathlib import Path
 
+from skitter.engine.memory import RequestMemory
 from skitter.fetch.static import StaticFetcher
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
 from skitter.spider import Spider
 from skitter.worker.attempt import Attempts
-from skitter.worker.delivery import Delivery, LinkMemory
+from skitter.worker.delivery import Delivery
 from skitter.worker.loop import Worker, WorkerOptions
 from skitter.worker.pulse import Logbook
 
@@ -32,7 +33,7 @@ def reading_a_hostile_page(page):
 async def main(url: str, job: str, name: str, log: str) -> None:
     async with connect(url) as server:
         frontier = await open_job(server, job, client=name)
-        memory, logbook = LinkMemory(), Logbook()
+        memory, logbook = RequestMemory(), Logbook()
         attempts = Attempts(spider, StaticFetcher({URL: HOSTILE}), None, memory, logbook)
         endings = Delivery(frontier, memory, logbook)
         options = WorkerOptions(stuck_s=1.5, stuck_log=Path(log))

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from skitter.engine.memory import RequestMemory
 from skitter.errors import ConnectFailed
 from skitter.fetch.static import StaticFetcher
 from skitter.model import Request, Response
 from skitter.spider import Spider
 from skitter.worker.attempt import Attempts
-from skitter.worker.delivery import LinkMemory
 from skitter.worker.verdict import Policy
 
 ROOT = "https://a.test/"
@@ -25,7 +25,7 @@ def make_attempts(pages: dict[str, Any]) -> Attempts:
         yield {"url": page.url}
         yield from page.follow_all()
 
-    return Attempts(spider, StaticFetcher(pages), None, LinkMemory(), lambda level, text: None)
+    return Attempts(spider, StaticFetcher(pages), None, RequestMemory(), lambda level, text: None)
 
 
 def redirect(url: str, to: str, status: int = 301) -> Response:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
+from skitter.engine.memory import RequestMemory
 from skitter.errors import InfrastructureError, JobMissing, ServerUnreachable
 from skitter.frontier.admin.control import change_options
 from skitter.frontier.admin.dead import dead_letters
@@ -15,7 +15,7 @@ from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.frontier.frontier import Frontier
 from skitter.model import Completion, Failure, Request
 from skitter.worker.attempt import Ending
-from skitter.worker.delivery import Delivery, LinkMemory
+from skitter.worker.delivery import Delivery
 
 
 def replace_method(frontier, complete_sealed):
@@ -35,7 +35,7 @@ async def leases(frontier, count):
 
 async def test_each_kind_of_ending_reaches_the_frontier(frontier):
     one, two, three = await leases(frontier, 3)
-    endings = Delivery(frontier, LinkMemory(lambda: frontier.epoch), lambda level, text: None)
+    endings = Delivery(frontier, RequestMemory(lambda: frontier.epoch), lambda level, text: None)
     endings.add(Ending(done=Completion(lease=one, items=[1])))
     endings.add(Ending(retry=Failure(lease=two, error="slow")))
     endings.add(Ending(bury=Failure(lease=three, error="404")))
@@ -49,7 +49,7 @@ async def test_each_kind_of_ending_reaches_the_frontier(frontier):
 
 async def test_block_pages_and_skipped_ones_are_counted_for_all_to_see(frontier):
     one, two = await leases(frontier, 2)
-    endings = Delivery(frontier, LinkMemory(lambda: frontier.epoch), lambda level, text: None)
+    endings = Delivery(frontier, RequestMemory(lambda: frontier.epoch), lambda level, text: None)
     endings.add(Ending(retry=Failure(lease=one, error="blocked"), blocked=True))
     endings.add(Ending(done=Completion(lease=two), skipped="image/png"))
 
@@ -60,7 +60,7 @@ async def test_block_pages_and_skipped_ones_are_counted_for_all_to_see(frontier)
 
 
 async def test_links_are_remembered_only_when_the_completion_took_effect(frontier):
-    memory = LinkMemory(lambda: frontier.epoch)
+    memory = RequestMemory(lambda: frontier.epoch)
     endings = Delivery(frontier, memory, lambda level, text: None)
     [lease] = await leases(frontier, 1)
     await frontier.release([lease])
@@ -68,14 +68,14 @@ async def test_links_are_remembered_only_when_the_completion_took_effect(frontie
     endings.add(Ending(done=Completion(lease=lease, links=[link])))
     await endings.flush()
 
-    assert link.url not in memory.urls
+    assert link.url not in memory.known
     assert endings.tally.late == 1
 
     [lease] = (await frontier.lease(1)).leases
     endings.add(Ending(done=Completion(lease=lease, links=[link])))
     await endings.flush()
 
-    assert link.url in memory.urls
+    assert link.url in memory.known
 
 
 @pytest.mark.parametrize(
@@ -90,14 +90,14 @@ async def test_links_are_remembered_only_when_the_completion_took_effect(frontie
     ids=lambda apart: next(iter(apart)),
 )
 async def test_a_request_with_more_than_a_url_does_not_make_the_plain_get_known(frontier, apart):
-    memory = LinkMemory(lambda: frontier.epoch)
+    memory = RequestMemory(lambda: frontier.epoch)
     endings = Delivery(frontier, memory, lambda level, text: None)
     [lease] = await leases(frontier, 1)
     link = Request(url="https://a.test/search", **apart)
     endings.add(Ending(done=Completion(lease=lease, links=[link])))
     await endings.flush()
 
-    assert link.url not in memory.urls
+    assert link.url not in memory.known
 
 
 async def hand_in_a_link(frontier, memory) -> str:
@@ -106,57 +106,57 @@ async def hand_in_a_link(frontier, memory) -> str:
     link = Request(url="https://a.test/link")
     endings.add(Ending(done=Completion(lease=lease, links=[link])))
     await endings.flush()
-    assert link.url in memory.urls
+    assert link.url in memory.known
     return link.url
 
 
 async def test_links_of_a_job_that_was_made_anew_are_forgotten(frontier, server):
-    memory = LinkMemory(lambda: frontier.epoch)
+    memory = RequestMemory(lambda: frontier.epoch)
     link = await hand_in_a_link(frontier, memory)
 
     await purge_job(frontier)
     await create_job(server, frontier.job)
     await frontier.lease(1)
 
-    assert link not in memory.urls
+    assert link not in memory.known
 
 
 async def test_links_are_forgotten_when_the_job_begins_to_keep_depths(frontier):
     """Until a worker hears of the limit, what it has refused is kept by nobody."""
-    memory = LinkMemory(lambda: frontier.epoch)
+    memory = RequestMemory(lambda: frontier.epoch)
     link = await hand_in_a_link(frontier, memory)
 
     await change_options(frontier, {"max_depth": 3})
     await frontier.lease(1)
 
-    assert link not in memory.urls
+    assert link not in memory.known
 
 
 async def test_links_are_forgotten_behind_a_new_connection(frontier, server):
     """The server may have been restarted, without its last second."""
-    memory = LinkMemory(lambda: frontier.epoch)
+    memory = RequestMemory(lambda: frontier.epoch)
     link = await hand_in_a_link(frontier, memory)
 
     await server.client.connection_pool.disconnect()
     await frontier.stats()
 
-    assert link not in memory.urls
+    assert link not in memory.known
 
 
 async def test_links_that_went_in_before_a_restart_are_not_remembered_after_it(frontier, server):
-    memory = LinkMemory(lambda: frontier.epoch)
+    memory = RequestMemory(lambda: frontier.epoch)
     before = frontier.epoch
     await server.client.connection_pool.disconnect()
     await frontier.stats()
 
-    memory.add([Request(url="https://a.test/link")], epoch=before)
+    memory.add_requests([Request(url="https://a.test/link")], epoch=before)
 
-    assert not memory.urls
+    assert not memory.known
 
 
 async def test_while_the_server_is_away_results_are_kept(frontier, monkeypatch):
     said = []
-    endings = Delivery(frontier, LinkMemory(), lambda level, text: said.append(text))
+    endings = Delivery(frontier, RequestMemory(), lambda level, text: said.append(text))
     [lease] = await leases(frontier, 1)
     endings.add(Ending(done=Completion(lease=lease)))
     real = type(frontier).complete_sealed
@@ -177,7 +177,7 @@ async def test_while_the_server_is_away_results_are_kept(frontier, monkeypatch):
 async def test_what_was_handed_in_before_an_error_is_not_handed_in_again(frontier, monkeypatch):
     one, two = await leases(frontier, 2)
     said: list[str] = []
-    endings = Delivery(frontier, LinkMemory(), lambda level, text: said.append(text))
+    endings = Delivery(frontier, RequestMemory(), lambda level, text: said.append(text))
     endings.add(Ending(done=Completion(lease=one)))
     endings.add(Ending(bury=Failure(lease=two, error="404")))
     real, failures = frontier.bury, [ServerUnreachable("away.")]
@@ -199,7 +199,7 @@ async def test_what_was_handed_in_before_an_error_is_not_handed_in_again(frontie
 async def test_an_item_that_a_hook_dropped_is_no_warning(frontier):
     [lease] = await leases(frontier, 1)
     said: list[tuple[str, str]] = []
-    endings = Delivery(frontier, LinkMemory(), lambda *line: said.append(line))
+    endings = Delivery(frontier, RequestMemory(), lambda *line: said.append(line))
     aside = [Aside(url="u", field=field, reason="no thanks", item={}) for field in ("", "price")]
     endings.add(Ending(done=Completion(lease=lease), aside=tuple(aside)))
 
@@ -209,25 +209,6 @@ async def test_an_item_that_a_hook_dropped_is_no_warning(frontier):
         ("info", "an item of u was rejected: no thanks"),
         ("warning", "an item of u was rejected: price: no thanks"),
     ]
-
-
-def test_the_memory_of_links_is_bounded():
-    memory = LinkMemory(size=10)
-    links = [Request(url=f"https://a.test/{n}") for n in range(100)]
-    for link in links:
-        memory.add([link])
-
-    assert links[-1].url in memory.urls
-    assert links[0].url not in memory.urls
-    assert len(memory.urls) <= 10
-
-
-def test_only_plain_requests_are_remembered():
-    memory = LinkMemory()
-    memory.add([Request(url="https://a.test/"), Request(url="https://a.test/1", unique="1")])
-    memory.add([Request(url="https://a.test/2", method="POST")])
-
-    assert list(memory.urls) == ["https://a.test/"]
 
 
 def nested(levels):
@@ -255,7 +236,7 @@ def nested(levels):
 )
 async def test_a_page_whose_results_cannot_be_sent_is_dead_and_the_others_are_done(frontier, bad):
     one, two, three = await leases(frontier, 3)
-    endings = Delivery(frontier, LinkMemory(), lambda level, text: None)
+    endings = Delivery(frontier, RequestMemory(), lambda level, text: None)
     endings.add(Ending(done=Completion(lease=one, items=[1])))
     endings.add(Ending(done=Completion(lease=two, **bad)))
     endings.add(Ending(done=Completion(lease=three, items=[3])))
@@ -271,7 +252,7 @@ async def test_a_page_whose_results_cannot_be_sent_is_dead_and_the_others_are_do
 
 async def test_a_page_that_the_server_refuses_is_dead_and_the_others_are_done(frontier):
     one, two, three = await leases(frontier, 3)
-    endings = Delivery(frontier, LinkMemory(), lambda level, text: None)
+    endings = Delivery(frontier, RequestMemory(), lambda level, text: None)
     for lease in (one, two, three):
         endings.add(Ending(done=Completion(lease=lease)))
     real = frontier.complete_sealed
@@ -292,7 +273,7 @@ async def test_a_page_that_the_server_refuses_is_dead_and_the_others_are_done(fr
 
 async def test_that_the_job_is_gone_is_no_fault_of_a_page(frontier):
     [lease] = await leases(frontier, 1)
-    endings = Delivery(frontier, LinkMemory(), lambda level, text: None)
+    endings = Delivery(frontier, RequestMemory(), lambda level, text: None)
     endings.add(Ending(done=Completion(lease=lease)))
     await purge_job(frontier)
 
@@ -303,7 +284,7 @@ async def test_that_the_job_is_gone_is_no_fault_of_a_page(frontier):
 async def test_pages_that_brought_too_much_are_counted_and_named(frontier):
     [lease] = await leases(frontier, 1)
     said: list[str] = []
-    endings = Delivery(frontier, LinkMemory(), lambda level, text: said.append(text))
+    endings = Delivery(frontier, RequestMemory(), lambda level, text: said.append(text))
     endings.add(Ending(done=Completion(lease=lease), exceeded="7 items were left out"))
 
     await endings.flush()
@@ -314,7 +295,7 @@ async def test_pages_that_brought_too_much_are_counted_and_named(frontier):
 
 async def test_fields_that_were_left_out_are_counted_and_each_is_named_once(frontier):
     said: list[str] = []
-    endings = Delivery(frontier, LinkMemory(), lambda level, text: said.append(text))
+    endings = Delivery(frontier, RequestMemory(), lambda level, text: said.append(text))
     for lease in await leases(frontier, 2):
         endings.add(Ending(done=Completion(lease=lease), undeclared={"colour": 3, "size": 1}))
         await endings.flush()
@@ -325,7 +306,7 @@ async def test_fields_that_were_left_out_are_counted_and_each_is_named_once(fron
 
 async def test_a_batch_is_bounded_in_bytes_and_all_of_it_goes_in(frontier):
     """Twelve pages of 6 MB are not one call of 72 MB."""
-    endings = Delivery(frontier, LinkMemory(), lambda level, text: None)
+    endings = Delivery(frontier, RequestMemory(), lambda level, text: None)
     for lease in await leases(frontier, 12):
         endings.add(Ending(done=Completion(lease=lease, items=["x" * (6 * 2**20)])))
     calls: list[int] = []
@@ -341,26 +322,3 @@ async def test_a_batch_is_bounded_in_bytes_and_all_of_it_goes_in(frontier):
 
     assert max(calls) < 16 * 2**20
     assert (await frontier.stats()).done == 12
-
-
-async def test_in_a_job_that_keeps_depths_a_known_link_is_kept_and_a_shorter_way_offered():
-    memory = LinkMemory(keeps_depths=lambda: True)
-    near, far = Request(url="https://a.test/near", depth=1), Request(url="https://a.test/", depth=4)
-    memory.add([near, far])
-    deeper = msgspec.structs.replace(far, depth=5)
-    shorter = msgspec.structs.replace(far, depth=3)
-
-    assert near.url in memory.settled  # there is no shorter way by a link
-    assert far.url not in memory.settled
-    assert memory.part([deeper, shorter]) == ([shorter], [deeper])
-    memory.add([shorter])
-    assert memory.part([far]) == ([], [far])
-
-
-async def test_in_a_job_that_keeps_no_depths_a_known_link_is_left_out_at_any_depth():
-    memory = LinkMemory()
-    link = Request(url="https://a.test/", depth=4)
-    memory.add([link])
-
-    assert link.url in memory.settled
-    assert memory.part([link]) == ([link], [])

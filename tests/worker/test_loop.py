@@ -13,6 +13,7 @@ import pytest
 from chaos.rig import until
 from conftest import rude
 from skitter.cli.crawl import run_to_the_end
+from skitter.engine.memory import RequestMemory
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
 from skitter.fetch.static import StaticFetcher
 from skitter.fleet.output import Output
@@ -25,7 +26,7 @@ from skitter.spider import Spider
 from skitter.valkey import running, start, stop
 from skitter.worker import loop
 from skitter.worker.attempt import Attempts
-from skitter.worker.delivery import Delivery, LinkMemory
+from skitter.worker.delivery import Delivery
 from skitter.worker.loop import Worker, WorkerOptions
 from skitter.worker.pulse import Logbook
 
@@ -50,7 +51,7 @@ class SlowFetcher(StaticFetcher):
 def make_worker(frontier, fetcher, **options) -> Worker:
     spider = Spider("w", ["https://a.test/"])
     spider.page(describe)
-    memory, logbook = LinkMemory(), Logbook()
+    memory, logbook = RequestMemory(), Logbook()
     attempts = Attempts(spider, fetcher, None, memory, logbook)
     endings = Delivery(frontier, memory, logbook)
     return Worker(frontier, attempts, endings, logbook, WorkerOptions(**options))

@@ -118,7 +118,7 @@ async def send_pumps(runtime: Runtime, frontier: Frontier, spec: JobSpec, stats:
 
 
 async def reclaim_leases(frontier: Frontier) -> None:
-    """What pumps held that were killed, or ended themselves (worker/watchdog.py), is handed out
+    """What pumps held that were killed, or ended themselves (engine/watchdog.py), is handed out
     again before their leases run out. Not while the process lives: a handler blocks it, and has
     until its lease runs out."""
     now = await server_time(frontier)

@@ -43,7 +43,7 @@ STOP_TICK_S = 0.1
 FORFEIT_S = 1.0
 LET_LOAD_S = 3.0
 #: A worker that is alive and has not been heard of for so long stands still. It should have ended
-#: itself long ago (worker/watchdog.py), but it may be stopped, or not be one of ours.
+#: itself long ago (engine/watchdog.py), but it may be stopped, or not be one of ours.
 IS_KILLED_S = 120.0
 LOOK_FOR_STUCK_S = 10.0
 

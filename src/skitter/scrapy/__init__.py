@@ -14,7 +14,7 @@ feed                    messages that others push
 job                     opened by the first node, removed by the last
 internals, slots        what Scrapy keeps to itself
 refusals                answers that Scrapy drops without a word
-guard, watchdog         no private addresses; a process that hangs ends itself
+guard                   no private addresses
 codec, values           requests as plain data, no pickle
 options, address        settings of a node
 compatibility           every setting of scrapy-redis: honoured, or refused with a sentence

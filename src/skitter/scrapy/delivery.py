@@ -63,11 +63,8 @@ class Delivery:
             )
 
     def _remember(self, links: Iterable[Link], epoch: Hashable) -> None:
-        """Not in a job that keeps depths: there every page brings all its links, for each of them
-        may turn out to be less deep by it."""
-        frontier = self.node.frontier
-        if epoch == frontier.epoch and not frontier.keeps_depths:
-            self.node.mailbox.memory.add(links, epoch=epoch)
+        found = ((one.key, one.offer.depth) for one in links if one.key)
+        self.node.mailbox.memory.add(found, epoch=epoch)
 
     def _drop(self, known: list[Link]) -> None:
         """Tell the engine of duplicates; of what may be sent again, nobody says so."""

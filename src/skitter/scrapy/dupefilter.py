@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
-    from skitter.scrapy.mailbox import Memory
+    from skitter.engine.memory import LinkMemory
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class RFPDupeFilter(BaseDupeFilter):
         self.fingerprinter = fingerprinter
         self.debug = debug
         self.logdupes = True
-        self.memory: Memory | None = None  # what this node knows for sure
+        self.memory: LinkMemory[bytes] | None = None  # what this node knows for sure
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

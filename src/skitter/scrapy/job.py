@@ -8,11 +8,11 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
+from skitter.engine.liveness import gone
 from skitter.errors import JobMissing
 from skitter.frontier.admin.control import set_slot
 from skitter.frontier.admin.jobs import create_job, open_job, purge_job
-from skitter.frontier.admin.reclaim import forfeit
-from skitter.frontier.admin.workers import crew, leave, server_time
+from skitter.frontier.admin.workers import crew, server_time
 from skitter.scrapy.prefetch import is_done
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ async def remove_if_last(frontier: Frontier) -> None:
 async def others_at_work(frontier: Frontier) -> int:
     """How many others are, or were a moment ago; another crawler of this process counts."""
     everybody = await crew(frontier)
-    gone = {one.name for one in await the_dead(frontier, everybody)}
+    gone = {one.name for one in await dead_nodes(frontier, everybody)}
     me = frontier.shards[0].client
     now = await server_time(frontier)
     return sum(
@@ -95,24 +95,10 @@ def _was_before_us(one: Heartbeat, now: float) -> bool:
     return is_ours and one.started_at < now - (time.monotonic() - _LOADED_AT)
 
 
-async def the_dead(frontier: Frontier, everybody: Iterable[Heartbeat]) -> list[Heartbeat]:
-    """Processes of this machine that are gone without a word. A number that is not here may be of
-    a container with the same host name: only who is silent as well is dead."""
-    here, now = socket.gethostname(), await server_time(frontier)
-    return [
-        one
-        for one in everybody
-        if one.kind == KIND and one.host == here and now - one.at > SILENT_S and _is_gone(one.pid)
-    ]
-
-
-async def bury_the_dead(frontier: Frontier, everybody: Iterable[Heartbeat]) -> int:
-    """What they held is handed out again at once, and not when their leases run out."""
-    taken = 0
-    for one in await the_dead(frontier, everybody):
-        taken += await forfeit(frontier, one.name)
-        await leave(frontier, one.name)
-    return taken
+async def dead_nodes(frontier: Frontier, everybody: Iterable[Heartbeat]) -> list[Heartbeat]:
+    """Nodes of this machine that ended without a word."""
+    nodes = [one for one in everybody if one.kind == KIND]
+    return await gone(frontier, nodes, silent_s=SILENT_S)
 
 
 async def _flush(server: Server, job: str) -> None:
@@ -126,13 +112,3 @@ async def _flush(server: Server, job: str) -> None:
         )
     else:
         await purge_job(old)
-
-
-def _is_gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    return False

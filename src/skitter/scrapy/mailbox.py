@@ -10,9 +10,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+from skitter.engine.memory import LinkMemory
 
+if TYPE_CHECKING:
     from scrapy import Request as ScrapyRequest
 
     from skitter.frontier.admin.items import Aside
@@ -109,43 +109,14 @@ ORIGIN: ContextVar[Entry | Batch | None] = ContextVar("skitter_origin", default=
 
 
 @dataclass(slots=True)
-class Memory:
-    """Fingerprints that the frontier has for sure, so that a link on every page costs a look-up.
-
-    Two generations: when the young one is full, the old one is forgotten; in another epoch of the
-    frontier, both. What is forgotten is offered again, and the frontier knows it.
-    """
-
-    size: int = 400_000
-    epoch: Hashable = None
-    _young: set[bytes] = field(default_factory=set)
-    _old: set[bytes] = field(default_factory=set)
-
-    def __contains__(self, key: bytes) -> bool:
-        return key in self._young or key in self._old
-
-    def keep_to(self, epoch: Hashable) -> None:
-        """In another epoch, the frontier may not have what it had."""
-        if epoch != self.epoch:
-            self.epoch, self._young, self._old = epoch, set(), set()
-
-    def add(self, links: Iterable[Link], *, epoch: Hashable) -> None:
-        """Remember what went in, and was answered, in that epoch."""
-        if epoch != self.epoch:
-            return
-        self._young.update(link.key for link in links if link.key)
-        if len(self._young) > self.size // 2:
-            self._old, self._young = self._young, set()
-
-
-@dataclass(slots=True)
 class Mailbox:
     """Between the two threads."""
 
     ready: deque[Lease] = field(default_factory=deque)  # to the engine
     outbox: deque[Parcel] = field(default_factory=deque)
     active: dict[ScrapyRequest, Entry] = field(default_factory=dict)  # the engine's alone
-    memory: Memory = field(default_factory=Memory)
+    #: Fingerprints that the frontier has for certain.
+    memory: LinkMemory[bytes] = field(default_factory=lambda: LinkMemory(size=400_000))
     #: Counts what the engine put in or took out; `finished_at` is the count at which the frontier
     #: was seen to have nothing left. Equal: the crawl is over.
     version: int = 0

@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING, Any
 import uvloop
 
 from skitter.app import open_server
+from skitter.engine.leases import extend
+from skitter.engine.liveness import reclaim
+from skitter.engine.watchdog import Watchdog
 from skitter.errors import JobMissing, SkitterError
 from skitter.frontier.admin.control import is_adopted
 from skitter.frontier.admin.workers import Vitals, ask_for_spare, crew
 from skitter.frontier.feed import take_feed
-from skitter.model import Ended
 from skitter.scrapy.delivery import Delivery
 from skitter.scrapy.feed import has_messages, take_batch
-from skitter.scrapy.job import KIND, bury_the_dead, join_run, open_shared, remove_if_last
+from skitter.scrapy.job import KIND, dead_nodes, join_run, open_shared, remove_if_last
 from skitter.scrapy.prefetch import IDLE_S, Prefetch, pause_s
-from skitter.scrapy.watchdog import Watchdog
 from skitter.worker.pulse import Logbook, Pulse, cancel_all
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Node:
         self.on_dropped: Callable[[list[Link]], None] = lambda links: None
         self.statistics: Callable[[], Iterable[tuple[Any, ...]]] = list
         self.logbook = Logbook()
-        self.watchdog = Watchdog(engine, options.stuck_s)
+        self._watchdog = Watchdog(options.stuck_s) if options.stuck_s else None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._nudged = self._hurried = self._away = self._is_open = False
         self._ailing: dict[str, str] = {}  # what fails beside the pump, and why
@@ -104,7 +105,8 @@ class Node:
     def stop(self, reason: str, on_closed: Callable[[], None]) -> None:
         """Hand in what there is, hand back the rest; then the engine's thread is told."""
         self._reason, self._on_closed = reason, on_closed
-        self.watchdog.end()
+        if self._watchdog:
+            self._watchdog.end()
         _in_time(GIVE_UP_S, self.engine.call, on_closed)
         loop = self._loop
         try:
@@ -157,7 +159,9 @@ class Node:
             await _wait(self._stop, AWAY_S)
 
     async def _join(self, server: Server) -> None:
-        self.frontier = await open_shared(server, self.options)
+        frontier = self.frontier = await open_shared(server, self.options)
+        memory = self.mailbox.memory
+        memory.epoch, memory.keeps_depths = lambda: frontier.epoch, lambda: frontier.keeps_depths
         stats = await self.frontier.stats()
         self.mailbox.scheduled = stats.pending + stats.delayed
         self.mailbox.run = await join_run(self.frontier, stats)
@@ -177,8 +181,10 @@ class Node:
 
     async def _work(self) -> None:
         self.say("info", f"scrapy node started, job {self.options.job}")
-        jobs = (self.pulse.run, self._keep_leases, self._tick, self._read_feed, self.watchdog.watch)
+        jobs = (self.pulse.run, self._keep_leases, self._tick, self._read_feed)
         helpers = [asyncio.create_task(run()) for run in jobs]
+        if self._watchdog:
+            helpers.append(asyncio.create_task(self._watchdog.run(self.engine.call)))
         for helper in helpers:
             helper.add_done_callback(self._mourn)
         try:
@@ -312,7 +318,8 @@ class Node:
     async def _look_after_others(self) -> None:
         everybody = await crew(self.frontier)
         self.prefetch.nodes = sum(one.kind == KIND for one in everybody)
-        if taken := await bury_the_dead(self.frontier, everybody):
+        dead = await dead_nodes(self.frontier, everybody)
+        if taken := sum(count for _, count in await reclaim(self.frontier, dead)):
             self.say("warning", f"took over {taken} requests of a node that died")
 
     async def _share_or_spare(self) -> None:
@@ -329,14 +336,10 @@ class Node:
         await take_feed(self.frontier)  # the job's own: skitter:JOB:feed
 
     async def _extend(self) -> None:
-        leases = self.mailbox.held
-        if not leases:
-            return
-        answers = await self.frontier.extend(leases, ttl_s=self.options.lease_s)
-        # Not what was handed in meanwhile: whoever hands in hears whether it came too late.
+        lost = await extend(self.frontier, self.mailbox.held, ttl_s=self.options.lease_s)
+        # Not what was sent meanwhile: the answer to that says whether it came too late.
         here = {id(one.lease) for one in self.mailbox.entries} | set(map(id, self.mailbox.ready))
-        said = zip(leases, answers, strict=True)
-        lost = [one for one, answer in said if answer is Ended.LOST and id(one) in here]
+        lost = [one for one in lost if id(one) in here]
         for lease in lost:
             with suppress(ValueError):
                 self.mailbox.ready.remove(lease)

@@ -6,11 +6,12 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from skitter.engine.leases import is_suspect
 from skitter.model import State
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
-    from skitter.model import Lease, Stats
+    from skitter.model import Stats
     from skitter.scrapy.mailbox import Mailbox
     from skitter.scrapy.options import NodeOptions
 
@@ -39,7 +40,7 @@ class Prefetch:
 
     async def take(self) -> tuple[bool, float]:
         """Whether the engine should look, and how long to rest if nothing happens."""
-        if any(map(self.is_suspect, self.mailbox.ready.copy())):
+        if any(is_suspect(lease, self.frontier) for lease in self.mailbox.ready.copy()):
             return True, IDLE_S  # it waits until all else is handed in: nothing more beside it
         room = self.room()
         if room < 1 or (room < self.options.concurrency // 4 and self.mailbox.held):
@@ -47,7 +48,7 @@ class Prefetch:
         version = self.mailbox.version
         leased = await self.frontier.lease(room, ttl_s=self.options.lease_s)
         self.is_cancelled = leased.state is State.CANCEL
-        self.mailbox.memory.keep_to(self.frontier.epoch)  # before the engine sees these leases
+        self.mailbox.memory.refresh()  # before the engine sees these leases
         if leased.leases:
             self.mailbox.ready.extend(leased.leases)
             if self.options.prefetch:
@@ -75,10 +76,6 @@ class Prefetch:
             share = -(-self.options.politeness.max_in_flight // self.nodes)
             most = min(most, max(1, slots) * share)
         return most - len(held)
-
-    def is_suspect(self, lease: Lease) -> bool:
-        """On its last chance: lua/lib/take.lua hands it out alone, and alone it is worked on."""
-        return 0 < lease.losses >= self.frontier.options.retries.max_losses - 1
 
     def note_life(self) -> None:
         self._moved_at, self.mailbox.idle_s = time.monotonic(), 0.0

@@ -16,6 +16,7 @@ from scrapy.http import Response
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from skitter.engine.leases import is_suspect
 from skitter.errors import SkitterError, UsageError
 from skitter.frontier.wire import NOT_PLAIN, Offer, offer
 from skitter.scrapy.codec import MAX_REQUEST_BYTES, Codec
@@ -244,7 +245,7 @@ class Scheduler:
         return request
 
     def _is_alone(self, lease: Lease) -> bool:
-        return lease.losses > 0 and self.node.prefetch.is_suspect(lease)
+        return is_suspect(lease, self.node.frontier)
 
     def _alone(self) -> bool:
         return len(self.mailbox.active) == 1 and self._is_alone(

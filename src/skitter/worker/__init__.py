@@ -7,6 +7,5 @@ departures  when a request may leave, and telling the frontier when it did
 attempt     one request: robots, fetch, handler -> one ending
 pulse       heartbeats and the log; a loader has the same
 delivery    what came of attempts, sent in batches
-watchdog    a process that stands still ends itself
 loop        one process: keep N attempts going, extend leases, stop cleanly
 """

@@ -38,9 +38,9 @@ from skitter.worker.verdict import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from skitter.engine.memory import RequestMemory
     from skitter.fetch.client import Fetcher, Leave
     from skitter.spider.spider import Spider
-    from skitter.worker.delivery import LinkMemory
     from skitter.worker.departures import Departures
     from skitter.worker.robots import RobotsBook
 
@@ -66,7 +66,7 @@ class Attempts:
     spider: Spider
     fetcher: Fetcher
     robots: RobotsBook | None  # None: robots.txt is not obeyed
-    memory: LinkMemory
+    memory: RequestMemory
     log: Callable[[str, str], None]  # level, text
     policy: Policy = field(default_factory=Policy)
     limits: Callable[[], Limits] = Limits  # the job's, as they are now
@@ -131,9 +131,9 @@ class Attempts:
 
     async def _handle(self, lease: Lease, page: Page) -> Ending:
         outcome = await run_handler(
-            self.spider, page, known=self.memory.settled, limits=self.limits()
+            self.spider, page, known=self.memory.known, limits=self.limits()
         )
-        links, again = self.memory.part(self._without_disallowed(outcome.requests))
+        links, again = self.memory.split(self._without_disallowed(outcome.requests))
         return Ending(
             done=Completion(lease=lease, items=outcome.items, links=links, again=again),
             aside=tuple(

@@ -14,11 +14,12 @@ from skitter.frontier.wire import NOT_PLAIN, Sealed, seal
 from skitter.model import Completion, Ended, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable
 
+    from skitter.engine.memory import RequestMemory
     from skitter.frontier.admin.items import Aside
     from skitter.frontier.frontier import Frontier
-    from skitter.model import Lease, Request
+    from skitter.model import Lease
     from skitter.settings import Layout
     from skitter.worker.attempt import Ending
     from skitter.worker.departures import Departures
@@ -28,72 +29,6 @@ BATCH_BYTES = 8 * 2**20
 LINGER_S = 0.005
 LONGEST_PAUSE_S = 5.0
 MOST_UNDECLARED = 100  # names of fields may be data
-UNKNOWN = 2**31  # deeper than anything
-
-
-@dataclass(frozen=True, slots=True)
-class _Nearest:
-    """URLs that are one link from a seed, or none. There is no shorter way to them by a link."""
-
-    urls: Mapping[str, int]
-
-    def __contains__(self, url: object) -> bool:
-        return isinstance(url, str) and self.urls.get(url, UNKNOWN) <= 1
-
-
-@dataclass(slots=True)
-class LinkMemory:
-    """Links that were lately added, so that a link on every page costs a look-up and no call.
-
-    When it is full, the older half is forgotten; in another epoch, all. A link that is forgotten
-    is offered again, and the frontier knows it. One that is remembered and not there is lost.
-
-    In a job that keeps depths, a page may turn out to be less deep after it is done, and its links
-    with it: so they are kept, although the frontier has them.
-    """
-
-    epoch: Callable[[], Hashable] = lambda: None  # the frontier's
-    keeps_depths: Callable[[], bool] = lambda: False
-    size: int = 100_000
-    #: Plain GETs, oldest first -> the least depth at which they were handed in.
-    _urls: dict[str, int] = field(default_factory=dict)
-    _epoch: Hashable = None
-
-    @property
-    def urls(self) -> dict[str, int]:
-        """Those that the frontier has for certain."""
-        if self._epoch != (now := self.epoch()):
-            self._epoch = now
-            self._urls.clear()
-        return self._urls
-
-    @property
-    def settled(self) -> Container[str]:
-        """Those of them that no page can make less deep."""
-        return _Nearest(self.urls) if self.keeps_depths() else self.urls
-
-    def part(self, links: list[Request]) -> tuple[list[Request], list[Request]]:
-        """Those that have to be offered, and those that the frontier has, as deep or less."""
-        if not self.keeps_depths():
-            return links, []
-        urls = self.urls
-        parts: tuple[list[Request], list[Request]] = [], []
-        for one in links:
-            is_known = one.is_plain and urls.get(one.url, UNKNOWN) <= one.depth
-            parts[is_known].append(one)
-        return parts
-
-    def add(self, links: Iterable[Request], *, epoch: Hashable = None) -> None:
-        """Remember what was handed in, and answered, in that epoch."""
-        urls = self.urls
-        if epoch != self._epoch:
-            return
-        for one in links:
-            if one.is_plain and one.depth < urls.get(one.url, UNKNOWN):
-                urls[one.url] = one.depth
-        if len(urls) > self.size:
-            for url in list(islice(urls, len(urls) // 2)):
-                del urls[url]
 
 
 @dataclass(slots=True)
@@ -179,7 +114,7 @@ class Delivery:
     """A buffer of endings. Nothing leaves it before the server has it."""
 
     frontier: Frontier
-    memory: LinkMemory
+    memory: RequestMemory
     log: Callable[[str, str], None]  # level, text
     departures: Departures | None = None
     on_handed_in: Callable[[], None] = lambda: None
@@ -332,7 +267,7 @@ class Delivery:
         for completion, answer in zip(done, answers, strict=True):
             if answer is Ended.DONE:
                 self.tally.pages += 1
-                self.memory.add(completion.links, epoch=epoch)
+                self.memory.add_requests(completion.links, epoch=epoch)
             else:
                 self.tally.late += 1
                 self.log("warning", f"{completion.lease.url}: too late, somebody else has it")

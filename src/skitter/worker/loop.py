@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from skitter.engine.leases import extend, is_suspect
+from skitter.engine.watchdog import watch
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
 from skitter.frontier.admin.workers import Vitals
 from skitter.frontier.feed import take_feed
-from skitter.model import Ended, State
+from skitter.model import State
 from skitter.spider.source_line import trace
 from skitter.spider.spider import run_hooks
 from skitter.worker.pulse import Logbook, Pulse, cancel_all, rss_mb
-from skitter.worker.watchdog import watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -160,7 +161,7 @@ class Worker:
             if self._stop.is_set():
                 self._held += leases
                 return
-            if len(leases) == 1 and self._is_suspect(leases[0]):
+            if len(leases) == 1 and is_suspect(leases[0], self.frontier):
                 await self._quarantine(leases[0])
                 continue
             for lease in leases:
@@ -211,10 +212,6 @@ class Worker:
         task = asyncio.create_task(self._attempt(lease))
         self._active[task] = lease, time.monotonic()
         task.add_done_callback(self._end)
-
-    def _is_suspect(self, lease: Lease) -> bool:
-        """On its last chance: lua/lib/take.lua hands it out alone."""
-        return 0 < lease.losses >= self.frontier.options.retries.max_losses - 1
 
     async def _quarantine(self, lease: Lease) -> None:
         """It may be what makes workers vanish: it runs with nobody beside it."""
@@ -320,22 +317,15 @@ class Worker:
         while True:
             await asyncio.sleep(self.options.lease_s / 4)
             old = time.monotonic() - self.options.lease_s / 3
-            long = [(task, lease) for task, (lease, since) in self._active.items() if since < old]
-            await self._extend_all(long)
-
-    async def _extend_all(self, long: list[tuple[asyncio.Task[None], Lease]]) -> None:
-        if not long:
-            return
-        try:
-            answers = await self.frontier.extend(
-                [lease for _, lease in long], ttl_s=self.options.lease_s
-            )
-        except SkitterError as error:
-            self.logbook("warning", f"cannot extend leases: {error}")
-            return
-        for (task, lease), answer in zip(long, answers, strict=True):
-            if answer is Ended.LOST:
-                task.cancel()
+            long = {id(lease): task for task, (lease, since) in self._active.items() if since < old}
+            leases = [lease for lease, since in self._active.values() if since < old]
+            try:
+                lost = await extend(self.frontier, leases, ttl_s=self.options.lease_s)
+            except SkitterError as error:
+                self.logbook("warning", f"cannot extend leases: {error}")
+                continue
+            for lease in lost:
+                long[id(lease)].cancel()
                 self.logbook("warning", f"{lease.url}: the lease was lost while it was worked on")
 
     async def _feed(self) -> None:

@@ -1,0 +1,8 @@
+"""The core that our workers, Celery pumps and Scrapy nodes share. It knows no process model.
+
+memory      links that the frontier has for certain, so that most cost a look-up and no call
+outbox      results on their way to the server: nothing leaves it before the server has it
+leases      which lease is on its last chance; which were lost while they were worked on
+liveness    which processes run, and what those held that do not
+watchdog    a process that hangs ends itself
+"""

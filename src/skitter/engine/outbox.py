@@ -1,0 +1,105 @@
+"""Results on their way to the server. Nothing leaves the outbox before the server has it.
+
+outbox = Outbox(pack)      # pack: some results -> a Batch of steps
+outbox.add(result)         # from any thread
+await outbox.flush()       # raises what a step raises; call it again to go on from there
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Generic, TypeVar
+
+from skitter.errors import InfrastructureError, JobMissing, SkitterError, UsageError
+
+T = TypeVar("T")
+Step = Callable[[], Awaitable[None]]
+AT_ONCE = 200
+
+
+class Batch:
+    """The first results of an outbox, as steps. A step that was answered is not taken again."""
+
+    def __init__(self, size: int, steps: Iterable[Step]) -> None:
+        self.size, self.steps = size, deque(steps)  # so many results
+
+
+class Outbox(Generic[T]):
+    """Results in the order in which they came."""
+
+    def __init__(self, pack: Callable[[list[T]], Batch]) -> None:
+        self._pack = pack
+        self._waiting: deque[T] = deque()
+        self._batch: Batch | None = None
+        self._sending = asyncio.Lock()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, result: T) -> None:
+        self._waiting.append(result)
+
+    @property
+    def waiting(self) -> list[T]:
+        """What has not left it, for any thread to look at."""
+        return list(self._waiting.copy())  # a copy is one step; an iteration is not
+
+    def clear(self) -> None:
+        """Nobody takes them any more."""
+        self._waiting.clear()
+        self._batch = None
+
+    async def flush(self, *, on_sent: Callable[[], None] = lambda: None) -> None:
+        """Send everything, batch by batch."""
+        async with self._sending:
+            while self._waiting:
+                await self._send_batch()
+                on_sent()
+
+    async def _send_batch(self) -> None:
+        batch = self._batch = self._batch or self._pack(self._first())
+        while batch.steps:
+            await batch.steps[0]()
+            batch.steps.popleft()
+        for _ in range(batch.size):
+            self._waiting.popleft()
+        self._batch = None
+
+    def _first(self) -> list[T]:
+        # By position: another thread may add meanwhile, which an iterator does not like.
+        return [self._waiting[i] for i in range(min(len(self._waiting), AT_ONCE))]
+
+
+async def send_each(
+    pages: list[T],
+    send: Callable[[list[T]], Awaitable[None]],
+    refuse: Callable[[T, Exception], None],
+) -> None:
+    """Send all pages at once. If the server refuses that for good, one by one: `refuse` gets those
+    that it still does not take, and the others are done. What was answered leaves the list."""
+    try:
+        if pages:
+            await send(pages)
+    except Exception as error:
+        if not may_be_about_a_page(error):
+            raise
+    else:
+        pages.clear()
+    while pages:
+        try:
+            await send(pages[:1])
+        except Exception as error:
+            if not may_be_about_a_page(error):
+                raise
+            refuse(pages[0], error)
+        del pages[0]
+
+
+def may_be_about_a_page(error: Exception) -> bool:
+    """Not if the server is away or full, nor if the job is gone: then it is about all of them."""
+    if isinstance(error, SkitterError):
+        is_ours = isinstance(error, UsageError) and not isinstance(error, JobMissing)
+        return is_ours or type(error) is InfrastructureError  # an answer that nobody knows
+    return True
