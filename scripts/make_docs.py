@@ -76,18 +76,26 @@ def errors_page() -> str:
 
 def settings_page() -> str:
     parts = [
-        NOTE.format(source="src/skitter/settings.py"),
-        "# Options of a job\n\n`JobOptions` holds `politeness`, `retries` and `limits` and may "
-        "change while the job runs (`skitter set`). `Layout` is fixed when the job is created.\n",
+        NOTE.format(source="src/skitter/settings/"),
+        "# Settings\n\nEach has a key in `skitter.toml`, a variable of the environment and, where "
+        "one is named, a flag; `-s key=value` sets any of them. [How to set "
+        "them](../howto/settings.md). `politeness`, `retries` and `limits` belong to a job and may "
+        "change while it runs (`skitter set`).\n",
     ]
-    for cls in (
-        settings.Politeness,
-        settings.Retries,
-        settings.Limits,
-        settings.Layout,
-        settings.Bloom,
-        Canonical,
-    ):
+    for name, table in settings.TABLES.items():
+        parts.append(f"\n## [{name}]\n\n{inspect.getdoc(table)}\n")
+        for one in settings.options_of(table, name):
+            flag = one.declared.flag.replace(" ", "`, `").replace("/", "`, `")
+            parts.append(
+                f"\n- `{one.name}`: {one.declared.help} "
+                f"Takes {one.expected}; default {_shown(one.default)}.\n"
+                f"  `{one.variable}`" + (f", `{flag}`" if flag else "") + "\n"
+            )
+    parts.append(
+        "\n# Layout of a job\n\nFixed when the job is created: `Spider(canonical=...)`, `skitter "
+        "create`.\n"
+    )
+    for cls in (settings.Layout, settings.Bloom, Canonical):
         parts.append(
             f"\n## {cls.__name__}\n\n{inspect.getdoc(cls)}\n\n| option | default |\n|---|---|\n"
         )
@@ -95,11 +103,19 @@ def settings_page() -> str:
     return "".join(parts)
 
 
+def _shown(default: object) -> str:
+    if default is None:
+        return "none"
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    return f"`{default}`" if default not in ((), {}) else "empty"
+
+
 def _default(one: object) -> str:
     default = getattr(one, "default", MISSING)
     factory = getattr(one, "default_factory", MISSING)
     if default is not MISSING:
-        return "no limit" if default is None else f"`{default}`"
+        return "none" if default is None else f"`{default}`"
     return f"`{factory.__name__}()`" if factory is not MISSING else "required"
 
 

@@ -13,10 +13,10 @@ from skitter.engine.memory import RequestMemory
 from skitter.errors import BadOption, ServerStopped, ServerUnreachable
 from skitter.fetch.client import HttpFetcher
 from skitter.fetch.guard import Guard
-from skitter.fetch.options import FetchOptions
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.connection import Server, connect
 from skitter.settings import JobOptions, Layout, Settings, check_job_name
+from skitter.settings.fetch import FetchOptions
 from skitter.valkey import Progress, hold, revive
 from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery

@@ -77,13 +77,13 @@ def test_bad_lines_can_be_skipped(skitter, job):
         (["audit", "no-such-job"], "there is no job 'no-such-job'"),
         (["status", "--redis", ""], "redis must be a server's URL"),
         (["status", "--redis", "redis://a.test/abc"], "comes the number of a database"),
-        (["set", "{job}", "--max-pages", "0"], "max_pages must be a whole number from 1"),
-        (["set", "{job}", "--max-pages", "few"], "'few' is not a whole number or none"),
+        (["set", "{job}", "--max-pages", "0"], "--max-pages must be a whole number from 1"),
+        (["set", "{job}", "--max-pages", "few"], "or none, got 'few'"),
         (
             ["status", "--redis", "http://a.test"],
             "must be a URL that begins with redis",
         ),
-        (["set", "{job}", "--delay", "-1"], "delay_s must be a number from 0"),
+        (["set", "{job}", "--delay", "-1"], "--delay must be a number from 0"),
         (["pause"], "Missing argument"),
     ],
 )
@@ -297,7 +297,7 @@ def test_a_job_is_created_with_shards_and_a_bloom_filter_once(skitter, job):
         (["--shards", "5000"], "shards must be a whole number from 1"),
         (["--bloom", "0"], "capacity must be a whole number from 1"),
         (["--error-rate", "0.1"], "add --bloom URLS"),
-        (["--delay", "-1"], "delay_s must be a number from 0"),
+        (["--delay", "-1"], "--delay must be a number from 0"),
     ],
 )
 def test_a_job_that_cannot_be_is_not_created(skitter, job, words, says):

@@ -72,7 +72,7 @@ def folder(tmp_path, monkeypatch):
         (["host", "{job}", "a b"], 2, "the host must be as in a URL"),
         (["host", "{job}", "\udcff"], 2, "the host must be as in a URL"),
         (["host", "{job}", LONG], 2, "has no URL of host"),
-        (["set", "{job}", "--delay", "inf"], 2, "got inf"),
+        (["set", "{job}", "--delay", "inf"], 2, "got 'inf'"),
         (["push", "{job}", "https://a.test/\udcff"], 2, "lone surrogate"),
         (["push", "j\udcff", "https://a.test/"], 2, "is not a job name"),
         (["status", "--redis", "redis://\udcff"], 3, "does not answer"),

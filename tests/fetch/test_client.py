@@ -205,7 +205,10 @@ async def test_credentials_in_a_url_are_not_sent(fetcher):
 
 @pytest.mark.parametrize("size", [1000, 1001])
 async def test_the_limit_of_the_body_is_exact(open_fetcher, size):
-    async with serve({"/": reply(b"x" * size)}) as site, open_fetcher(max_body_bytes=1000) as it:
+    async with (
+        serve({"/": reply(b"x" * size)}) as site,
+        open_fetcher(max_body_mb=1000 / 2**20) as it,
+    ):
         if size == 1000:
             assert len((await it.fetch(request(site))).body) == 1000
         else:
@@ -216,7 +219,7 @@ async def test_the_limit_of_the_body_is_exact(open_fetcher, size):
 async def test_an_endless_body_stops_at_the_limit_and_the_connection_is_closed(open_fetcher):
     async with (
         serve({"/": flood(raw(), b"x" * 65_536)}) as site,
-        open_fetcher(max_body_bytes=2**20) as it,
+        open_fetcher(max_body_mb=1) as it,
     ):
         with pytest.raises(ResponseTooLarge):
             await it.fetch(request(site))
@@ -232,7 +235,7 @@ async def test_a_gzip_bomb_of_300_mb_stops_at_the_limit(open_fetcher):
     before = _peak_bytes()
     async with (
         serve({"/": reply(bomb, "content-encoding: gzip")}) as site,
-        open_fetcher(max_body_bytes=5 * 2**20) as it,
+        open_fetcher(max_body_mb=5) as it,
     ):
         with pytest.raises(ResponseTooLarge):
             await it.fetch(request(site))
@@ -413,7 +416,7 @@ async def test_a_closed_fetcher_says_so(open_fetcher):
     "options",
     [
         {"total_timeout_s": 0},
-        {"max_body_bytes": -1},
+        {"max_body_mb": -1},
         {"max_header_bytes": 100},
         {"connect_timeout_s": True},
         {"user_agent": "two\nlines"},

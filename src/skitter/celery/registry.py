@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from skitter.errors import TooBig, UsageError
-from skitter.fetch.options import MAX_BODY_BYTES
 from skitter.frontier.admin.permits import count_tickets
 from skitter.frontier.keys import PUMPED
 from skitter.settings import Limits, check_job_name, check_number
+from skitter.settings.fetch import MAX_BODY_BYTES
 from skitter.spider import Scope, Spider, default_spider, load_spider, run_handler
 from skitter.spider.scope import ANY_HOST
 

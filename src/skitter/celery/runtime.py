@@ -30,8 +30,8 @@ from skitter.celery.security import (
     permissions_of,
     signed,
 )
-from skitter.fetch.options import FetchOptions
 from skitter.frontier.admin.jobs import open_job
+from skitter.settings.fetch import FetchOptions
 from skitter.worker.loop import Worker, WorkerOptions
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class Runtime:
         manners = Manners(
             obey_robots=permissions.obey_robots,
             allowed_hosts=permissions.hosts,
-            fetch=FetchOptions(max_body_bytes=permissions.max_page_bytes),
+            fetch=FetchOptions(max_body_mb=permissions.max_page_bytes / 2**20),
         )
         stack = AsyncExitStack()
         worker = await stack.enter_async_context(

@@ -21,7 +21,7 @@ import msgspec
 from skitter.celery.config import LEAST_CHARS, OUTPUT, SPIDERS, VARIABLE, output_name
 from skitter.celery.registry import JobSpec
 from skitter.errors import DirectoryUnusable, NotAllowed, UsageError, shorten
-from skitter.fetch.options import MAX_BODY_BYTES
+from skitter.settings.fetch import MAX_BODY_BYTES
 from skitter.spider.load import names_a_file, split_target
 from skitter.valkey.home import EmbeddedServer, disk_errors, prepare
 from skitter.valkey.trust import read_private

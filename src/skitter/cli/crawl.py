@@ -28,11 +28,11 @@ from skitter.cli.running import (
     supervisor_of,
 )
 from skitter.errors import BadOption, JobMissing, SkitterError, UsageError
-from skitter.fetch.options import FetchOptions
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.shard import MARK, client_name
+from skitter.settings.fetch import FetchOptions
 from skitter.spider import Spider, load_spider
 from skitter.worker.loop import GONE_S, Worker, WorkerOptions
 from skitter.worker.pulse import is_orphan
@@ -283,7 +283,7 @@ def work(
     manners = Manners(
         obey_robots=not ignore_robots,
         allowed_hosts=frozenset(allow_host or ()),
-        fetch=FetchOptions(max_body_bytes=round(max_page_size * 2**20)),
+        fetch=FetchOptions(max_body_mb=max_page_size),
     )
     options = WorkerOptions(
         concurrency=concurrency,

@@ -19,7 +19,6 @@ from skitter.cli.progress import CrawlDisplay, Moment, Rate
 from skitter.cli.reasons import HandlerErrors, dead_reasons
 from skitter.cli.report import Went, report_of, show_report
 from skitter.errors import JobMissing, ServerUnreachable, SpiderError
-from skitter.fetch.options import MAX_BODY_BYTES
 from skitter.fleet.output import Output
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.admin.dead import dead_letters
@@ -39,7 +38,7 @@ from skitter.spider.source_line import trace
 from skitter.spider.spider import run_hooks
 
 MAX_ITEMS = 50_000
-DEFAULT_PAGE_MB = MAX_BODY_BYTES / 2**20
+DEFAULT_PAGE_MB = 10.0
 #: Far above what an ordinary crawl needs: about 150, and 64 pages of the largest size.
 DEFAULT_MEMORY_MB = 1000
 ETA_EVERY_S = 3.0

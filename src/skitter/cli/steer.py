@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
-from skitter.cli.limits import (
-    Delay,
-    InFlight,
-    MaxDepth,
-    MaxItems,
-    MaxItemsPerPage,
-    MaxLinksPerPage,
-    MaxLosses,
-    MaxPages,
-    MaxPagesPerHost,
-    MaxPending,
-    MaxRetries,
-    RetryBase,
-    RetryCap,
-    changes_of,
-    show_options,
-)
+from skitter.cli.flags import Given, changes_of, show_options, with_flags
 from skitter.cli.output import emit_json, pairs, say
 from skitter.errors import UsageError, shorten
-from skitter.frontier.admin.control import change_options, replaced, set_host, set_state
+from skitter.frontier.admin.control import (
+    HOST_OPTIONS,
+    change_options,
+    replaced,
+    set_host,
+    set_state,
+)
 from skitter.frontier.admin.jobs import create_job, list_jobs, open_job, purge_job
 from skitter.frontier.admin.workers import server_time
 from skitter.frontier.audit.why import look_at_host
@@ -36,9 +27,15 @@ from skitter.frontier.connection import Server
 from skitter.frontier.facts import HostFacts
 from skitter.frontier.frontier import Frontier
 from skitter.model import State, Stats
-from skitter.settings import Bloom, JobOptions, Layout, check_job_name
+from skitter.settings import JOB_OPTIONS, Bloom, JobOptions, Layout, check_job_name
 
 PANEL = "Steer"
+#: The options of a job that a host may have of its own.
+OWN = tuple(
+    replace(one, name=one.declared.host, default=None, optional=False)
+    for one in JOB_OPTIONS
+    if one.declared.host
+)
 STATES = {
     "pause": (State.PAUSE, "Stop handing out URLs; new ones are still accepted."),
     "resume": (State.RUN, "Continue after pause, drain or cancel."),
@@ -62,8 +59,8 @@ def add_to(app: typer.Typer) -> None:
 # --- create ---------------------------------------------------------------------------------------
 
 
+@with_flags(JOB_OPTIONS)
 def create(
-    command: typer.Context,
     job: Job,
     shards: Annotated[
         int, typer.Option(help="Parts that can be on different nodes of a cluster.")
@@ -80,28 +77,17 @@ def create(
         float | None,
         typer.Option(help="Share of new URLs that the Bloom filter may skip. Default: 0.0001."),
     ] = None,
-    delay: Delay = None,
-    in_flight: InFlight = None,
-    max_retries: MaxRetries = None,
-    max_losses: MaxLosses = None,
-    retry_base: RetryBase = None,
-    retry_cap: RetryCap = None,
-    max_pages: MaxPages = None,
-    max_pages_per_host: MaxPagesPerHost = None,
-    max_depth: MaxDepth = None,
-    max_pending: MaxPending = None,
-    max_items: MaxItems = None,
-    max_items_per_page: MaxItemsPerPage = None,
-    max_links_per_page: MaxLinksPerPage = None,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
+    *,
+    given: Given,
 ) -> None:
     """Create a job with its own options; `push` creates one with the defaults.
 
     Shards and the Bloom filter cannot be changed later; limits can, with `set`.
     """
-    options = replaced(JobOptions(), changes_of(command))
+    options = replaced(JobOptions(), changes_of(given))
     layout = Layout(shards=shards, bloom=_bloom(bloom, error_rate))
     check_job_name(job)
 
@@ -178,31 +164,20 @@ def _confirm(question: str) -> None:
 # --- limits ---------------------------------------------------------------------------------------
 
 
+@with_flags(JOB_OPTIONS)
 def set_options(
-    command: typer.Context,
     job: Job,
-    delay: Delay = None,
-    in_flight: InFlight = None,
-    max_retries: MaxRetries = None,
-    max_losses: MaxLosses = None,
-    retry_base: RetryBase = None,
-    retry_cap: RetryCap = None,
-    max_pages: MaxPages = None,
-    max_pages_per_host: MaxPagesPerHost = None,
-    max_depth: MaxDepth = None,
-    max_pending: MaxPending = None,
-    max_items: MaxItems = None,
-    max_items_per_page: MaxItemsPerPage = None,
-    max_links_per_page: MaxLinksPerPage = None,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
+    *,
+    given: Given,
 ) -> None:
     """Show a job's limits, or change some of them; workers obey at once.
 
     With a limit to set, a job that does not exist is created.
     """
-    changes = changes_of(command)
+    changes = changes_of(given)
     replaced(JobOptions(), changes)  # before a job is made for nothing
 
     async def work(server: Server) -> JobOptions:
@@ -220,12 +195,10 @@ def set_options(
 # --- hosts ----------------------------------------------------------------------------------------
 
 
+@with_flags(OWN)
 def host(
     job: Job,
     name: Annotated[str, typer.Argument(metavar="HOST", help="As in a URL: shop.example:8080.")],
-    delay: Annotated[float | None, typer.Option(help="Seconds between requests to it.")] = None,
-    in_flight: Annotated[int | None, typer.Option(help="Concurrent requests to it.")] = None,
-    max_pages: Annotated[int | None, typer.Option(help="Maximum number of its pages.")] = None,
     block: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", help="Do not ask it for this long; 0 ends the pause."),
@@ -236,25 +209,20 @@ def host(
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
+    *,
+    given: Given,
 ) -> None:
     """Show one host, or override the job's limits for it."""
-    asked = {
-        "delay_s": delay,
-        "max_in_flight": in_flight,
-        "max_pages": max_pages,
-        "blocked_for_s": block,
-    }
-    given = {key: value for key, value in asked.items() if value is not None}
-    if reset and given:
+    changes = changes_of(given) | ({} if block is None else {"blocked_for_s": block})
+    if reset and changes:
         raise UsageError(
             "--reset removes all values of the host: do not combine it with other options."
         )
 
     async def work(frontier: Frontier) -> tuple[HostFacts, JobOptions, float]:
-        if not given:
+        if not changes:
             _check_known(await look_at_host(frontier, name), job)
-        changes = dict.fromkeys(asked) if reset else given
-        await set_host(frontier, name, **changes)
+        await set_host(frontier, name, **(dict.fromkeys(HOST_OPTIONS) if reset else changes))
         now = await server_time(frontier)
         return await look_at_host(frontier, name), frontier.options, now
 

@@ -3,10 +3,10 @@
 from skitter.fetch.client import Fetcher, HttpFetcher
 from skitter.fetch.encoding import decode
 from skitter.fetch.guard import Guard
-from skitter.fetch.options import FetchOptions, honest_user_agent
 from skitter.fetch.retry_after import retry_after_s
 from skitter.fetch.robots import RobotsRules, fetch_robots
 from skitter.fetch.static import StaticFetcher
+from skitter.settings.fetch import FetchOptions, honest_user_agent
 
 __all__ = [
     "FetchOptions",

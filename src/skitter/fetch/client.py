@@ -14,9 +14,9 @@ from skitter.errors import ConnectFailed, FetchError, FetchTimeout, ResponseTooL
 from skitter.fetch.clients import Clients
 from skitter.fetch.failures import WREQ_ERRORS, explain
 from skitter.fetch.guard import Authority, Guard, authority_of, is_address
-from skitter.fetch.options import FetchOptions
 from skitter.fetch.resolver import Resolver
 from skitter.model import Request, Response
+from skitter.settings.fetch import FetchOptions
 from skitter.urls import identify
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import wreq
 from wreq.redirect import Policy
 
 if TYPE_CHECKING:
-    from skitter.fetch.options import FetchOptions
+    from skitter.settings.fetch import FetchOptions
 
 
 @dataclass(slots=True, eq=False)
@@ -97,7 +97,7 @@ def _open_client(options: FetchOptions, name: str, addresses: tuple[str, ...]) -
         dns.add_resolve(name, [ip_address(one.partition("%")[0]) for one in addresses])
     return wreq.Client(
         user_agent=options.user_agent,
-        headers={"accept": options.accept},
+        headers={"accept": options.accept, **options.headers},
         redirect=Policy.none(),
         cookie_store=False,
         referer=False,

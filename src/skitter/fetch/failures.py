@@ -14,7 +14,7 @@ from wreq import exceptions as wreq_errors
 from skitter.errors import BadResponse, ConnectFailed, FetchError, FetchTimeout, ResponseTooLarge
 
 if TYPE_CHECKING:
-    from skitter.fetch.options import FetchOptions
+    from skitter.settings.fetch import FetchOptions
 
 WREQ_ERRORS: Final = (
     wreq_errors.BodyError,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from skitter.errors import BadOption, JobDamaged, shorten
 from skitter.frontier.wire import ms
-from skitter.settings import JobOptions, Limits, Politeness, Retries
+from skitter.settings import JOB_OPTIONS, JobOptions, Limits, Option, Politeness, Retries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,54 +56,25 @@ def has_options(control: Mapping[str, str], options: JobOptions) -> bool:
     return all(control.get(name, "") == str(value) for name, value in to_fields(options).items())
 
 
-#: Where a field on the server has another name than the option.
-FIELDS = {"delay_s": "delay_ms", "base_s": "retry_base_ms", "cap_s": "retry_cap_ms"}
-
-
 def to_fields(options: JobOptions) -> dict[str, object]:
     """As lua/lib/limits.lua reads them; an empty value is no limit."""
-    politeness, retries, limits = options.politeness, options.retries, options.limits
-    return {
-        "delay_ms": ms(politeness.delay_s),
-        "max_in_flight": politeness.max_in_flight,
-        "max_retries": retries.max_retries,
-        "max_losses": retries.max_losses,
-        "retry_base_ms": ms(retries.base_s),
-        "retry_cap_ms": ms(retries.cap_s),
-        "max_pages": limits.max_pages or "",
-        "max_pages_per_host": limits.max_pages_per_host or "",
-        "max_depth": "" if limits.max_depth is None else limits.max_depth,
-        "max_pending": limits.max_pending or "",
-        "max_items": limits.max_items or "",
-        "max_items_per_page": limits.max_items_per_page,
-        "max_links_per_page": limits.max_links_per_page,
-    }
+    return {one.field: to_field(one, options) for one in JOB_OPTIONS}
 
 
-def _from_fields(stored: dict[str, float]) -> JobOptions:
-    defaults = {name: value for name, value in to_fields(JobOptions()).items() if value != ""}
-    values: dict[str, Any] = {**defaults, **stored}
+def to_field(one: Option, options: JobOptions) -> object:
+    value = getattr(getattr(options, one.table), one.name)
+    if value is None:
+        return ""
+    return ms(value) if one.in_ms else value
 
-    def limit(name: str) -> int | None:
-        return int(values[name]) if name in values else None
 
+def _from_fields(stored: Mapping[str, float]) -> JobOptions:
+    values: dict[str, dict[str, Any]] = {"politeness": {}, "retries": {}, "limits": {}}
+    for one in JOB_OPTIONS:
+        if (value := stored.get(one.field)) is not None:
+            values[one.table][one.name] = value / 1000 if one.in_ms else int(value)
     return JobOptions(
-        politeness=Politeness(
-            delay_s=values["delay_ms"] / 1000, max_in_flight=int(values["max_in_flight"])
-        ),
-        retries=Retries(
-            max_retries=int(values["max_retries"]),
-            max_losses=int(values["max_losses"]),
-            base_s=values["retry_base_ms"] / 1000,
-            cap_s=values["retry_cap_ms"] / 1000,
-        ),
-        limits=Limits(
-            max_pages=limit("max_pages"),
-            max_pages_per_host=limit("max_pages_per_host"),
-            max_depth=limit("max_depth"),
-            max_pending=limit("max_pending"),
-            max_items=limit("max_items"),
-            max_items_per_page=int(values["max_items_per_page"]),
-            max_links_per_page=int(values["max_links_per_page"]),
-        ),
+        politeness=Politeness(**values["politeness"]),
+        retries=Retries(**values["retries"]),
+        limits=Limits(**values["limits"]),
     )

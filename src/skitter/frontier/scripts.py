@@ -8,6 +8,8 @@ verb and the lib files it includes, and names KEYS and ARGV for Lua:
     EACH   fp       text   repeated for every request        -> EACH.start and EACH.stride
     FLAGS  allow-oom                                         -> first line: #!lua flags=allow-oom
 
+The names of the options that scripts read come from their declarations, as `LIMITS`.
+
 A lib file declares the KEYS and ARGV it uses in the same way; a verb gets the union. Calls are by
 sha: the sha is the version, so that two releases can share a server.
 """
@@ -23,12 +25,15 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from skitter.frontier.keys import SHARD_KEYS
+from skitter.settings import JOB_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 #: Arguments that say who calls and when, not what for: see shard.py.
 COMMON = ("now", "seq", "since_ms", "token")
+#: The options of a job that scripts read: fields of `control`.
+LIMITS = tuple(one.field for one in JOB_OPTIONS if one.declared.in_lua)
 _LUA = files("skitter.frontier") / "lua"
 _SECTION = re.compile(r"^(KEYS|ARGV|EACH|FLAGS|REPLY|COST)\b")
 _COLUMN = 7  # where names stand; text further to the right belongs to the row above
@@ -164,7 +169,7 @@ def _merge(verb: str, libs: list[str]) -> Header:
 
 
 def _prelude(name: str, header: Header) -> str:
-    """Names for KEYS, ARGV and codes, on one line."""
+    """Names for KEYS, ARGV, codes and options, on one line."""
     lines = [f"local verb = '{name}'"]
     lines += [f"local {key} = KEYS[{i}]" for i, key in enumerate(header.keys, 1)]
     for i, (arg, kind) in enumerate(header.argv, 1):
@@ -174,4 +179,6 @@ def _prelude(name: str, header: Header) -> str:
             f"local EACH = {{start = {len(header.argv) + 1}, stride = {len(header.each)}}}"
         )
     lines += [f"local {code.name} = {code.value}" for code in Code]
+    if "control" in header.keys:
+        lines.append(f"local LIMITS = {{{', '.join(map(repr, LIMITS))}}}")
     return "; ".join(lines)

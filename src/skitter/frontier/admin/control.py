@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from skitter.errors import BadOption, BadURL
-from skitter.frontier.options import FIELDS, read_control, read_options, to_fields
+from skitter.frontier.options import read_control, read_options, to_field, to_fields
 from skitter.frontier.scan import scan_names
 from skitter.frontier.wire import ms, side_by_side
 from skitter.model import State
-from skitter.settings import JobOptions, check_number
+from skitter.settings import JOB_OPTIONS, JobOptions, check_number
 from skitter.urls import identify, shard_of
 
 if TYPE_CHECKING:
@@ -45,22 +45,22 @@ async def configure(frontier: Frontier, options: JobOptions, *, create: bool = F
 async def change_options(frontier: Frontier, changes: Mapping[str, float | None]) -> JobOptions:
     """Set some options and leave the others alone, whoever else sets those. None: no limit."""
     options = replaced(await read_options(frontier.shards[0], lenient=True), changes)
-    names = [FIELDS.get(name, name) for name in changes]
-    await _write(frontier, {name: to_fields(options)[name] for name in names})
+    changed = [one for one in JOB_OPTIONS if one.name in changes]
+    await _write(frontier, {one.field: to_field(one, options) for one in changed})
     frontier.options = await read_options(frontier.shards[0])
     await settle_hosts(frontier)
     return frontier.options
 
 
 def replaced(options: JobOptions, changes: Mapping[str, float | None]) -> JobOptions:
-    """The options with some of them changed, checked. Raises BadOption for a name that is none."""
-    groups = {one.name: getattr(options, one.name) for one in fields(JobOptions)}
-    known = {one.name: name for name, group in groups.items() for one in fields(group)}
+    """The options with some of them changed, checked. Raises BadOption for an unknown name."""
+    tables = {one.name: one.table for one in JOB_OPTIONS}
     for name, value in changes.items():
-        if name not in known:
-            raise BadOption("option", name, "one of " + ", ".join(known))
-        groups[known[name]] = replace(groups[known[name]], **{name: value})
-    return JobOptions(**groups)
+        if name not in tables:
+            raise BadOption("option", name, "one of " + ", ".join(tables))
+        group = replace(getattr(options, tables[name]), **{name: value})
+        options = replace(options, **{tables[name]: group})
+    return options
 
 
 async def read_controls(frontier: Frontier) -> list[dict[str, str]]:
@@ -101,13 +101,8 @@ async def settle_hosts(frontier: Frontier) -> None:
     await side_by_side(settle(shard) for shard in frontier.shards)
 
 
-class HostOptions(TypedDict, total=False):
-    """What one host may have of its own. None: the job's value again."""
-
-    delay_s: float | None
-    max_in_flight: int | None
-    max_pages: int | None
-    blocked_for_s: float | None
+#: What one host may have of its own.
+HOST_OPTIONS = (*filter(None, (one.declared.host for one in JOB_OPTIONS)), "blocked_for_s")
 
 
 def host_name(text: str) -> str:
@@ -121,16 +116,17 @@ def host_name(text: str) -> str:
         raise BadOption("the host", text, "as in a URL, such as shop.example:8080") from None
 
 
-async def set_host(frontier: Frontier, host: str, **values: Unpack[HostOptions]) -> None:
-    """Give one host values of its own, or a rest. `host` as in a URL: shop.example:8080."""
+async def set_host(frontier: Frontier, host: str, **values: float | None) -> None:
+    """Give one host values of its own, or a rest; None: the job's value again. `host` as in a URL:
+    shop.example:8080."""
     await set_slot(frontier, host_name(host), **values)
 
 
-async def set_slot(frontier: Frontier, slot: str, **values: Unpack[HostOptions]) -> None:
+async def set_slot(frontier: Frontier, slot: str, **values: float | None) -> None:
     """The same for whatever requests name as their `slot`."""
     for name, value in values.items():
-        if name not in HostOptions.__annotations__:
-            raise BadOption("host option", name, ", ".join(HostOptions.__annotations__))
+        if name not in HOST_OPTIONS:
+            raise BadOption("host option", name, ", ".join(HOST_OPTIONS))
         if value is not None:
             low = 1 if name.startswith("max_") else 0
             check_number(name, float(str(value)), low=low, high=2**40)

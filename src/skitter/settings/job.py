@@ -1,20 +1,18 @@
-"""Options: small frozen values, units in their names, checked once.
+"""The options of a job.
 
-A job has two kinds of options. `JobOptions` may change while it runs: every worker obeys the new
-value at its next lease. `Layout` decides what a fingerprint is and where it lives, so it is fixed
-when the job is created.
+`JobOptions` may change while it runs: every worker obeys the new value at its next lease. `Layout`
+decides what a fingerprint is and where it lives, so it is fixed when the job is created.
 """
 
 from __future__ import annotations
 
 import math
-import os
 import re
-from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import Literal, Self
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from skitter.errors import BadJobName, BadOption
+from skitter.settings.option import Option, Table, check_number, option, options_of
 from skitter.urls import Canonical
 
 MAX_PRIORITY = 1000
@@ -24,32 +22,58 @@ MOST_PER_PAGE = 100_000
 _JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
+def _limit(help: str, *, low: int = 1, **facts: str) -> Any:
+    return option(None, help, low=low, high=2**40, **facts)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Politeness:
+class Politeness(Table):
     """How gently each host is treated, by all workers together."""
 
-    delay_s: float = 1.0
-    max_in_flight: int = 1
-
-    def __post_init__(self) -> None:
-        check_number("delay_s", self.delay_s, low=0, high=86_400)
-        check_number("max_in_flight", self.max_in_flight, low=1, high=100_000, whole=True)
+    delay_s: float = option(
+        1.0,
+        "Seconds between requests to one host.",
+        low=0,
+        high=86_400,
+        flag="--delay",
+        host="delay_s",
+    )
+    max_in_flight: int = option(
+        1,
+        "Concurrent requests to one host.",
+        low=1,
+        high=100_000,
+        flag="--in-flight",
+        host="max_in_flight",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retries:
+class Retries(Table):
     """What happens to a URL that fails, and to one whose worker vanishes."""
 
-    max_retries: int = 3
-    max_losses: int = 3
-    base_s: float = 2.0
-    cap_s: float = 300.0
-
-    def __post_init__(self) -> None:
-        check_number("max_retries", self.max_retries, low=0, high=1000, whole=True)
-        check_number("max_losses", self.max_losses, low=1, high=1000, whole=True)
-        check_number("base_s", self.base_s, low=0, high=86_400)
-        check_number("cap_s", self.cap_s, low=0, high=30 * 86_400)
+    max_retries: int = option(3, "Retries after the first attempt.", low=0, high=1000)
+    max_losses: int = option(
+        3, "Give a URL up after it was lost with this many workers.", low=1, high=1000
+    )
+    base_s: float = option(
+        2.0,
+        "Longest delay before the first retry, in seconds.",
+        low=0,
+        high=86_400,
+        flag="--retry-base",
+        field="retry_base_ms",
+        in_lua=False,
+    )
+    cap_s: float = option(
+        300.0,
+        "Longest delay before any retry, in seconds.",
+        low=0,
+        high=30 * 86_400,
+        flag="--retry-cap",
+        field="retry_cap_ms",
+        in_lua=False,
+    )
 
     def backoff_s(self, attempt: int, *, chance: float) -> float:
         """Full jitter: anywhere from nothing to the exponential step, never above the cap."""
@@ -57,32 +81,39 @@ class Retries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Where the crawl ends, and how much may wait. None: no limit.
+class Limits(Table):
+    """Where the crawl ends, and how much may wait.
 
     `max_pages` is exact, over all workers and shards; lowered, or set late, it takes nothing away
     from pages that are done or under way. In a job of several shards each has an even part of
-    `max_pending` and `max_items`, so that one may be full while others have room. What a page
-    brings beyond `max_items_per_page` and `max_links_per_page` is left out and counted: these two
-    always hold, as a page is completed in one step, during which the server does nothing else.
+    `max_pending` and `max_items`, so that one may be full while others have room. Items and links
+    of a page beyond `max_items_per_page` and `max_links_per_page` are left out and counted: these
+    two always hold, as a page is completed in one step, during which the server does nothing else.
     """
 
-    max_pages: int | None = None
-    max_pages_per_host: int | None = None
-    max_depth: int | None = None
-    max_pending: int | None = None
-    max_items: int | None = None  # results that wait for a loader; beyond it, nothing is handed out
-    max_items_per_page: int = 10_000
-    max_links_per_page: int = 5_000
-
-    def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name.endswith("s_per_page"):
-                check_number(one.name, value, low=1, high=MOST_PER_PAGE, whole=True)
-            elif value is not None:
-                low = 0 if one.name == "max_depth" else 1
-                check_number(one.name, value, low=low, high=2**40, whole=True)
+    max_pages: int | None = _limit("Maximum pages in total.", flag="--max-pages")
+    max_pages_per_host: int | None = _limit("Maximum pages per host.", host="max_pages")
+    max_depth: int | None = _limit(
+        "Maximum number of links from a start URL.", low=0, flag="--max-depth --depth"
+    )
+    max_pending: int | None = _limit("Maximum URLs in the queue.")
+    max_items: int | None = _limit(
+        "Maximum items waiting for a loader; beyond it, no URL is handed out."
+    )
+    max_items_per_page: int = option(
+        10_000,
+        "Maximum items from one page; further ones are dropped and counted.",
+        low=1,
+        high=MOST_PER_PAGE,
+        in_lua=False,
+    )
+    max_links_per_page: int = option(
+        5_000,
+        "Maximum new links from one page; further ones are dropped and counted.",
+        low=1,
+        high=MOST_PER_PAGE,
+        in_lua=False,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,24 +172,12 @@ class JobOptions:
     limits: Limits = field(default_factory=Limits)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Where the state lives: a server by its URL, or the embedded one in a directory."""
-
-    redis_url: str | None = field(default=None, repr=False)  # may carry a password
-    directory: Path = Path(".skitter")
-
-    @classmethod
-    def from_environment(
-        cls, *, redis_url: str | None = None, directory: Path | None = None
-    ) -> Self:
-        """The arguments win; then SKITTER_REDIS_URL and SKITTER_DIR; then the embedded server."""
-        if redis_url is not None and not (isinstance(redis_url, str) and redis_url):
-            raise BadOption("redis", redis_url, "a server's URL, such as redis://localhost:6379")
-        return cls(
-            redis_url=redis_url or os.environ.get("SKITTER_REDIS_URL") or None,
-            directory=Path(directory or os.environ.get("SKITTER_DIR") or ".skitter"),
-        )
+#: Every option that may change while a job runs: those that the server keeps.
+JOB_OPTIONS: tuple[Option, ...] = (
+    *options_of(Politeness, "politeness"),
+    *options_of(Retries, "retries"),
+    *options_of(Limits, "limits"),
+)
 
 
 def check_job_name(name: str) -> str:
@@ -172,13 +191,3 @@ def check_priority(priority: int) -> int:
     """Priorities share a 53-bit score with the order of arrival, so their range is bounded."""
     check_number("priority", priority, low=-MAX_PRIORITY, high=MAX_PRIORITY, whole=True)
     return priority
-
-
-def check_number(
-    option: str, value: float, *, low: float, high: float, whole: bool = False
-) -> None:
-    """Raise BadOption for anything but a number in its range; `whole`: without a fraction."""
-    good = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-    if not good or not low <= value <= high:
-        kind = "a whole number" if whole else "a number"
-        raise BadOption(option, value, f"{kind} from {low:,} to {high:,}")

@@ -1,0 +1,93 @@
+"""Flags of a command, made from the declarations of the options."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import typer
+
+from skitter.cli.output import pairs
+from skitter.settings import JOB_OPTIONS, JobOptions, Option
+
+#: What the flags of a call say: the value of each option that was given, by its key.
+Given = dict[str, Any]
+Command = Callable[..., None]
+#: In every help text, what every command has comes last.
+LAST = ("redis", "directory", "as_json")
+_METAVARS = {int: "NUMBER", float: "NUMBER", Path: "FILE", dict: "'NAME: VALUE'"}
+
+
+def with_flags(options: Iterable[Option]) -> Callable[[Command], Command]:
+    """The command has a flag for each option, and gets what was given as `given`."""
+    flags = {one.key.replace(".", "_"): one for one in options}
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def call(**words: Any) -> None:
+            said = {name: words.pop(name) for name in flags}
+            given = {
+                flags[name].key: _value(flags[name], one)
+                for name, one in said.items()
+                if one not in (None, [])
+            }
+            command(**words, given=given)
+
+        own = inspect.signature(command, eval_str=True).parameters.values()
+        parameters = [
+            *(one for one in own if one.name not in (*LAST, "given")),
+            *(_parameter(name, one) for name, one in flags.items()),
+            *(one for one in own if one.name in LAST),
+        ]
+        named = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+        call.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+        call.__annotations__ = {one.name: one.annotation for one in named}
+        return call
+
+    return decorate
+
+
+def _parameter(name: str, one: Option) -> inspect.Parameter:
+    """As typer reads it. Text, which we check ourselves: its messages differ from all others."""
+    words = one.declared.flag.split(" ") if one.declared.flag else [one.flag]
+    kind = get_origin(one.type) or one.type
+    flag: Any = typer.Option(*words, help=_help(one), metavar=_metavar(one), show_default=False)
+    if kind is bool:
+        flag.metavar = None
+    of: Any = bool if kind is bool else list[str] if kind in (tuple, dict) else str
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[of | None, flag]
+    )
+
+
+def _metavar(one: Option) -> str:
+    if get_origin(one.type) is Literal:
+        return "|".join(get_args(one.type))
+    return _METAVARS.get(get_origin(one.type) or one.type, "TEXT")
+
+
+def _help(one: Option) -> str:
+    text = one.declared.help + " none: no limit." * one.optional
+    if isinstance(one.default, bool) or not isinstance(one.default, int | float | str):
+        return text
+    return text if len(str(one.default)) > 10 else f"{text} Default: {one.default:}."
+
+
+def _value(one: Option, said: Any) -> Any:
+    if isinstance(said, list):
+        said = ("\n" if get_origin(one.type) is dict else ",").join(said)
+    return one.parse(said, one.flag) if isinstance(said, str) else said
+
+
+def show_options(options: JobOptions) -> None:
+    """Of a job."""
+    values = {one.name: getattr(getattr(options, one.table), one.name) for one in JOB_OPTIONS}
+    pairs((name, "no limit" if value is None else value) for name, value in values.items())
+
+
+def changes_of(given: Given) -> dict[str, float | None]:
+    """By the names of the job's options; None: no limit."""
+    return {key.partition(".")[2]: value for key, value in given.items()}

@@ -1,0 +1,49 @@
+"""Options: small frozen values, units in their names, declared and checked once.
+
+option   how an option is declared, and what is derived from that
+job      the options of a job: politeness, retries, limits; its layout
+fetch    how pages are fetched
+tables   workers, output, log, server
+"""
+
+from skitter.settings.fetch import FetchOptions, honest_user_agent
+from skitter.settings.job import (
+    JOB_OPTIONS,
+    MAX_PRIORITY,
+    MOST_PER_PAGE,
+    Bloom,
+    JobOptions,
+    Layout,
+    Limits,
+    Politeness,
+    Retries,
+    check_job_name,
+    check_priority,
+)
+from skitter.settings.option import Option, Table, check_number, options_of
+from skitter.settings.tables import TABLES, LogOptions, OutputOptions, Settings, Workers
+
+__all__ = [
+    "JOB_OPTIONS",
+    "MAX_PRIORITY",
+    "MOST_PER_PAGE",
+    "TABLES",
+    "Bloom",
+    "FetchOptions",
+    "JobOptions",
+    "Layout",
+    "Limits",
+    "LogOptions",
+    "Option",
+    "OutputOptions",
+    "Politeness",
+    "Retries",
+    "Settings",
+    "Table",
+    "Workers",
+    "check_job_name",
+    "check_number",
+    "check_priority",
+    "honest_user_agent",
+    "options_of",
+]

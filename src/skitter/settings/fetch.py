@@ -1,0 +1,96 @@
+"""How pages are asked for: time, size, and who we say we are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from skitter.errors import BadOption
+from skitter.settings.option import Table, option
+
+PROJECT_URL: Final = "https://github.com/skitter/skitter"
+
+MAX_BODY_BYTES: Final = 10 * 2**20
+
+_HTML_FIRST: Final = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+def honest_user_agent(contact: str = PROJECT_URL) -> str:
+    """Name the product and where to complain: a URL, or `mailto:you@example.com`."""
+    release = ".".join(version("skitter").split(".")[:2])  # pyproject.toml is the one place
+    return f"Skitter/{release} (+{contact})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOptions(Table):
+    """How pages are fetched. A limit that is reached is a FetchError."""
+
+    user_agent: str = option(
+        honest_user_agent,
+        "Who we say we are; also the name by which robots.txt is read.",
+        flag="--user-agent",
+    )
+    headers: dict[str, str] = option(
+        dict, "Headers of every request, as 'Name: value'.", flag="--header", secret=True
+    )
+    accept: str = option(_HTML_FIRST, "The Accept header.")
+    total_timeout_s: float = option(
+        60.0, "Seconds for a whole request.", low=0.001, high=86_400, flag="--timeout"
+    )
+    connect_timeout_s: float = option(
+        10.0, "Seconds for name, TCP and TLS.", low=0.001, high=86_400
+    )
+    first_byte_timeout_s: float = option(
+        30.0, "Seconds until the headers arrive, and then the longest silence.",
+        low=0.001, high=86_400,
+    )  # fmt: skip
+    max_body_mb: float = option(
+        10.0, "Maximum page size in MB, unpacked.", low=0, high=1024, flag="--max-page-size"
+    )
+    max_header_bytes: int = option(
+        64 * 2**10, "Maximum size of the response headers.", low=8192, high=2**24
+    )
+    max_redirects: int = option(10, "Redirects to follow from one URL.", low=0, high=100)
+    max_retry_after_s: float = option(
+        3600.0, "The longest Retry-After that is waited for, in seconds.", low=0, high=30 * 86_400
+    )
+    blocked_rest_s: float = option(
+        60.0, "Seconds to leave a host alone after it showed a block page.", low=0, high=86_400
+    )
+    # A broad crawl meets more hosts than it may open files.
+    max_idle_connections: int = option(
+        256, "Connections to keep open per process.", low=1, high=2**16
+    )
+    http2: bool = option(True, "Use HTTP/2 where the server has it.")
+    verify_tls: bool = option(True, "Check certificates.")
+    ca_file: Path | None = option(None, "PEM file of the only authorities to trust.")
+    obey_robots: bool = option(True, "Obey robots.txt.", flag="--obey-robots/--ignore-robots")
+    allow_hosts: tuple[str, ...] = option(
+        (),
+        "Private hosts that may be fetched: names or addresses, with a port or without. Start "
+        "URLs that are addresses, or localhost, may be.",
+        flag="--allow-host",
+        variable="SKITTER_ALLOW_HOSTS",
+    )
+
+    def __post_init__(self) -> None:
+        Table.__post_init__(self)
+        for name in ("user_agent", "accept"):
+            _check_header(name, getattr(self, name))
+        for name, value in self.headers.items():
+            if not name or not name.replace("-", "").replace("_", "").isalnum():
+                raise BadOption("headers", name, "names of letters, digits and dashes")
+            _check_header(f"header {name}", value, secret=True)
+        if self.ca_file is not None and not self.ca_file.is_file():
+            raise BadOption("ca_file", str(self.ca_file), "a PEM file that exists")
+
+    @property
+    def max_body_bytes(self) -> int:
+        return round(self.max_body_mb * 2**20)
+
+
+def _check_header(name: str, value: str, *, secret: bool = False) -> None:
+    if not (value and value.isascii() and value.isprintable()):
+        raise BadOption(name, "(hidden)" if secret else value, "one line of printable ASCII")

@@ -1,0 +1,230 @@
+"""How an option is declared, once: its type, default, range and help.
+
+    delay_s: float = option(1.0, "Seconds between requests to one host.", low=0, high=86_400)
+
+A table is a frozen dataclass of such fields. TOML keys, environment variables, flags, fields on the
+server, messages and the reference page are derived from the declarations.
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from skitter.errors import BadOption
+
+NO_LIMIT = "none"  # how text spells None
+_TRUTHS = {"true": True, "yes": True, "on": True, "1": True}
+_TRUTHS |= {"false": False, "no": False, "off": False, "0": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What a declaration says beside the type and the default."""
+
+    help: str
+    low: float | None = None
+    high: float | None = None
+    flag: str = ""  # of `run`, `worker` and `crawl`, with its short form; empty: none
+    variable: str = ""  # of the environment; empty: SKITTER_TABLE_NAME
+    field: str = ""  # on the server; empty: the option's name, in milliseconds if it is in seconds
+    host: str = ""  # the name of the same option of a single host; empty: hosts have none
+    in_lua: bool = True  # scripts read it; otherwise only workers do
+    secret: bool = False
+
+
+def option(default: Any, help: str, **facts: Any) -> Any:
+    """A field of a table. `default` may be a function that makes it."""
+    made = {"default_factory": default} if callable(default) else {"default": default}
+    known = Declared(help=help, **facts)
+    return field(**made, metadata={"option": known}, repr=not known.secret)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option, ready to be shown, read and checked."""
+
+    name: str
+    type: Any  # without None
+    optional: bool  # None: no limit
+    default: Any
+    declared: Declared
+    table: str = ""
+
+    @property
+    def key(self) -> str:
+        """In TOML, and for -s: fetch.user_agent."""
+        return f"{self.table}.{self.name}"
+
+    @property
+    def variable(self) -> str:
+        return self.declared.variable or f"SKITTER_{self.table}_{self.name}".upper()
+
+    @property
+    def flag(self) -> str:
+        """Also of `set`, where each option of a job has one: --max-pages, --delay."""
+        given = self.declared.flag.split(" ")[0]
+        return given or "--" + self.name.removesuffix("_s").removesuffix("_mb").replace("_", "-")
+
+    @property
+    def in_ms(self) -> bool:
+        """Seconds are milliseconds on the server."""
+        return self.name.endswith("_s")
+
+    @property
+    def field(self) -> str:
+        """On the server."""
+        return self.declared.field or (f"{self.name[:-2]}_ms" if self.in_ms else self.name)
+
+    @property
+    def expected(self) -> str:
+        """What it takes, for messages and for the reference."""
+        return self._expected + (f", or {NO_LIMIT}" if self.optional else "")
+
+    @property
+    def _expected(self) -> str:
+        low, high = self.declared.low, self.declared.high
+        if self.type in (int, float) and low is not None and high is not None:
+            return expected_number(low, high, whole=self.type is int)
+        if get_origin(self.type) is Literal:
+            *first, last = get_args(self.type)
+            return f"{', '.join(first)} or {last}"
+        return _KINDS[get_origin(self.type) or self.type]
+
+    def check(self, value: object) -> None:
+        """Raise BadOption for a value of another type, or out of range."""
+        if not (self.optional and value is None) and not self._takes(value):
+            raise self.refuse(value)
+
+    def refuse(self, value: object, name: str = "") -> BadOption:
+        shown = "(hidden)" if self.declared.secret else value
+        return BadOption(name or self.name, shown, self.expected)
+
+    def _takes(self, value: Any) -> bool:
+        kind = get_origin(self.type) or self.type
+        if kind is Literal:
+            return value in get_args(self.type)
+        if kind in (tuple, dict):
+            return isinstance(value, kind) and all(isinstance(one, str) for one in _parts(value))
+        if kind in (int, float):
+            low, high = self.declared.low, self.declared.high
+            assert low is not None
+            assert high is not None
+            return is_number(value, low=low, high=high, whole=kind is int)
+        return isinstance(value, kind)
+
+    def parse(self, text: str, name: str = "") -> Any:
+        """The value that a flag or a variable spells. Raises BadOption, which calls it `name`."""
+        if self.optional and text.lower() == NO_LIMIT:
+            return None
+        try:
+            value = _PARSERS[get_origin(self.type) or self.type](text)
+            self.check(value)
+        except (ValueError, KeyError, BadOption):
+            raise self.refuse(text, name or self.key) from None
+        return value
+
+    def accept(self, value: Any, name: str) -> Any:
+        """The value that a file spells. Raises BadOption, which calls it `name`."""
+        if self.optional and value == NO_LIMIT:
+            return None
+        if self.type is Path and isinstance(value, str):
+            value = Path(value)
+        if get_origin(self.type) is tuple and isinstance(value, list):
+            value = tuple(value)
+        try:
+            self.check(value)
+        except BadOption:
+            raise self.refuse(value, name) from None
+        return value
+
+
+class Table:
+    """A group of options, each checked when it is made."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for one in options_of(type(self)):
+            one.check(getattr(self, one.name))
+
+
+def options_of(table: type, name: str = "") -> tuple[Option, ...]:
+    """The options that a table declares; other fields are none."""
+    return _read(table, name)
+
+
+@cache
+def _read(table: type, name: str) -> tuple[Option, ...]:
+    hints = get_type_hints(table)
+    return tuple(
+        Option(one.name, *_without_none(hints[one.name]), _default(one), declared, name)
+        for one in fields(table)
+        if (declared := one.metadata.get("option"))
+    )
+
+
+def _default(one: Any) -> Any:
+    return one.default_factory() if one.default is MISSING else one.default
+
+
+def _without_none(hint: Any) -> tuple[Any, bool]:
+    if get_origin(hint) not in (Union, types.UnionType):
+        return hint, False
+    [kind] = [one for one in get_args(hint) if one is not types.NoneType]
+    return kind, True
+
+
+_KINDS = {
+    bool: "true or false",
+    str: "text",
+    Path: "a path",
+    tuple: "a list of texts",
+    dict: "a table of texts by name",
+    int: "a whole number",
+    float: "a number",
+}
+
+
+def _parts(value: Any) -> list[object]:
+    return [*value, *value.values()] if isinstance(value, dict) else list(value)
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """As headers are written: `Name: value`, one a line."""
+    pairs = (line.partition(":") for line in text.splitlines() if line.strip())
+    found = {name.strip(): value.strip() for name, colon, value in pairs if colon}
+    if not found and text.strip():
+        raise ValueError
+    return found
+
+
+_PARSERS: dict[Any, Any] = {
+    bool: lambda text: _TRUTHS[text.lower()],
+    int: int,
+    float: float,
+    str: str,
+    Literal: str,
+    Path: Path,
+    tuple: lambda text: tuple(part.strip() for part in text.split(",") if part.strip()),
+    dict: _pairs,
+}
+
+
+def check_number(name: str, value: float, *, low: float, high: float, whole: bool = False) -> None:
+    """Raise BadOption for anything but a number in its range; `whole`: without a fraction."""
+    if not is_number(value, low=low, high=high, whole=whole):
+        raise BadOption(name, value, expected_number(low, high, whole=whole))
+
+
+def is_number(value: object, *, low: float, high: float, whole: bool) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        return False
+    return low <= value <= high
+
+
+def expected_number(low: float, high: float, *, whole: bool) -> str:
+    return f"{'a whole number' if whole else 'a number'} from {low:,} to {high:,}"

@@ -1,0 +1,117 @@
+"""All tables; here, those that are not about a job or a page: workers, output, log, server."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+from skitter.errors import BadOption
+from skitter.settings.fetch import FetchOptions
+from skitter.settings.job import Limits, Politeness, Retries
+from skitter.settings.option import Table, option
+
+PROCESSES = "a number from 1 to 1000, cores or auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers(Table):
+    """How many processes work here, and how each of them works."""
+
+    processes: str = option(
+        "cores",
+        "Number of processes, cores, or auto (by queue depth and CPU).",
+        flag="--workers --processes -p",
+    )
+    concurrency: int = option(
+        64, "Concurrent pages per process.", low=1, high=10_000, flag="--concurrency -c"
+    )
+    # Far above what an ordinary crawl needs: about 150, and 64 pages of the largest size.
+    max_memory_mb: int | None = option(
+        1000, "Replace a worker that uses more than this many MB.", low=50, high=2**24,
+        flag="--max-memory",
+    )  # fmt: skip
+    lease_s: float = option(
+        60.0, "After so many seconds, the URLs of a dead worker come back.", low=1, high=3600
+    )
+    grace_s: float = option(
+        20.0, "Seconds that a worker that stops gives the pages under way.", low=0, high=3600
+    )
+    # Half a lease: a process that is silent for longer loses its leases anyway.
+    stuck_s: float | None = option(
+        30.0, "End a process that one page has held up for this many seconds.",
+        low=1, high=3600, variable="SKITTER_STUCK_S",
+    )  # fmt: skip
+    # A page that came incomplete once may be whole the next time.
+    handler_tries: int = option(2, "Attempts for a page whose handler fails.", low=1, high=100)
+
+    def __post_init__(self) -> None:
+        Table.__post_init__(self)
+        number = int(self.processes) if self.processes.isdecimal() else 0
+        if self.processes not in ("cores", "auto") and not 1 <= number <= 1000:
+            raise BadOption("processes", self.processes, PROCESSES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputOptions(Table):
+    """Where items go."""
+
+    to: str | None = option(
+        None,
+        "Where items go: a .db, .jsonl, .csv or .parquet file, or a DSN. Default: JOB.db.",
+        flag="--out -o",
+        variable="SKITTER_OUT",
+        secret=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions(Table):
+    """What is logged, and where."""
+
+    level: Literal["debug", "info", "warning", "error"] = option(
+        "info", "The least important records to log.", flag="--log-level"
+    )
+    file: Path | None = option(None, "Also write the log to this file.", flag="--log-file")
+    format: Literal["text", "json"] = option("text", "How the file is written.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(Table):
+    """Where the state lives: a server by its URL, or the embedded one in a directory."""
+
+    redis_url: str | None = option(
+        None,
+        "Redis or Valkey server, such as redis://host:6379. Default: the embedded one.",
+        variable="SKITTER_REDIS_URL",
+        secret=True,
+    )
+    directory: Path = option(
+        Path(".skitter"), "Directory of the embedded server.", variable="SKITTER_DIR"
+    )
+
+    @classmethod
+    def from_environment(
+        cls, *, redis_url: str | None = None, directory: Path | None = None
+    ) -> Self:
+        """The arguments win; then SKITTER_REDIS_URL and SKITTER_DIR; then the embedded server."""
+        if redis_url is not None and not (isinstance(redis_url, str) and redis_url):
+            raise BadOption("redis", redis_url, "a server's URL, such as redis://localhost:6379")
+        return cls(
+            redis_url=redis_url or os.environ.get("SKITTER_REDIS_URL") or None,
+            directory=Path(directory or os.environ.get("SKITTER_DIR") or ".skitter"),
+        )
+
+
+#: Every table by its name: in TOML, in variables and for -s.
+TABLES: dict[str, type[Table]] = {
+    "fetch": FetchOptions,
+    "politeness": Politeness,
+    "retries": Retries,
+    "limits": Limits,
+    "workers": Workers,
+    "output": OutputOptions,
+    "log": LogOptions,
+    "server": Settings,
+}
