@@ -22,7 +22,8 @@ NOTE = "<!-- Made by `make docs` from {source}; edit that. -->\n\n"
 
 def keys_page() -> str:
     rows = "\n".join(
-        f"| `{name}{f':<{spec.family}>' if spec.family else ''}` | {spec.type} | {spec.holds} |"
+        f"| `{spec.stored or name}{f':<{spec.family}>' if spec.family else ''}` "
+        f"| {spec.type} | {spec.holds} |"
         for name, spec in SHARD_KEYS.items()
     )
     return (

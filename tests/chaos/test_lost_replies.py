@@ -14,9 +14,10 @@ from chaos.rig import assert_clean, results, rude, slow, snapshot
 from chaos.worker import pages
 from skitter.frontier.admin.control import configure, set_host, set_state
 from skitter.frontier.admin.dead import dead_letters, drop, revive
-from skitter.frontier.admin.items import Aside, count, set_aside
+from skitter.frontier.admin.items import RejectedItem, count, reject_items
 from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.admin.workers import Heartbeat, beat, log
+from skitter.frontier.admin.log import log
+from skitter.frontier.admin.workers import Heartbeat, beat
 from skitter.frontier.connection import connect
 from skitter.frontier.pace import Departure
 from skitter.frontier.robots import ask_robots, store_robots
@@ -79,12 +80,12 @@ async def story(frontier: Frontier, clock: ManualClock) -> list[Any]:
     await _tell_the_crew(frontier)
     third = (await tell(await frontier.lease(5, ttl_s=10))).leases
     claims = [part for one in third[:2] for part in (one.fingerprint, one.token)]
-    await tell(await frontier.shards[0].call("forfeit", claims))
+    await tell(await frontier.shards[0].call("reclaim", claims))
     await _tell_of_engines(frontier, tell)
     if "reject" in VERBS:
         fp, host, *_, record = frontier.offer(Request(url="https://reject.test/")).arguments
         body = record.split(b" ", 2)[2]
-        await tell(await frontier.shards[0].call("reject", [fp, host, body, "not a URL"]))
+        await tell(await frontier.shards[0].call("bury_messages", [fp, host, body, "not a URL"]))
     await _tell_of_depths(frontier, tell)
     await configure(frontier, replace(frontier.options, limits=Limits(max_pages=17)))
     await tell(await frontier.shards[0].call("grant", [3, 1, 2, 8, 0, 0, 0, 9]))
@@ -98,10 +99,10 @@ async def story(frontier: Frontier, clock: ManualClock) -> list[Any]:
 async def _tell_of_engines(frontier: Frontier, tell: Callable[[Any], Awaitable[Any]]) -> None:
     """What Celery and Scrapy need beyond the others."""
     shard, messages = frontier.shards[0], f"{frontier.job}:messages"
-    await tell(await shard.call("issue", ["t1", "t2", "t3"], wanted=2, ttl_ms=5000))
-    await tell(await shard.call("renew", ["t1", "t9"], ttl_ms=9000))
-    await tell(await shard.call("finale", claim="me", ttl_ms=5000))
-    await tell(await shard.call("conclude", claim="me", value="42"))
+    await tell(await shard.call("issue_permits", ["t1", "t2", "t3"], wanted=2, ttl_ms=5000))
+    await tell(await shard.call("renew_permits", ["t1", "t9"], ttl_ms=9000))
+    await tell(await shard.call("claim_callback", claim="me", ttl_ms=5000))
+    await tell(await shard.call("finish_callback", claim="me", value="42"))
     await tell(await shard.call("adopt", ["123456789", "987654321"]))
     await shard.server.command("DEL", messages)
     await shard.server.command("RPUSH", messages, "one", "two", "three")
@@ -129,7 +130,9 @@ async def _tell_the_crew(frontier: Frontier) -> None:
     """What workers and loaders say of themselves."""
     await beat(frontier, Heartbeat(name="w", host="h", pid=1, started_at=0, at=0))
     await log(frontier, "info", "w", "working")
-    await set_aside(frontier, Aside(url="https://a.test/", field="price", reason="x", item=1))
+    await reject_items(
+        frontier, RejectedItem(url="https://a.test/", field="price", reason="x", item=1)
+    )
     await count(frontier, blocked=2, skipped=1)
     await frontier.depart([Departure(host="h1.test", ago_s=1.0, most_s=60.0)])
     assert (await ask_robots(frontier, "h1.test")).is_ours

@@ -146,7 +146,7 @@ def hold(orders: Orders, log: Log) -> None:
 
 def add(orders: Orders, log: Log) -> None:
     with URLQueue(orders.job, redis=orders.server) as queue:
-        queue._opened.shards[0].server.patience_s = PATIENCE_S
+        queue._opened.server.patience_s = PATIENCE_S
         log("ready", clock=time.time())
         wait_for(orders.gate)
         new = 0

@@ -22,7 +22,8 @@ from skitter.cli.common import on_job, settings
 from skitter.cli.display import Look, Screen, event_line, plain_line, rate_of, top_view
 from skitter.cli.output import clean
 from skitter.frontier.admin.eta import Bound
-from skitter.frontier.admin.workers import Event, Heartbeat, beat, log, server_time, wanted_workers
+from skitter.frontier.admin.log import Event, log
+from skitter.frontier.admin.workers import Heartbeat, beat, wanted_workers
 from skitter.frontier.frontier import Frontier
 from skitter.model import State, Stats
 
@@ -302,7 +303,7 @@ def at_work(on):
     """A worker on the job, which said something."""
 
     async def work(frontier: Frontier) -> None:
-        now = await server_time(frontier)
+        now = await frontier.server_time()
         one = Heartbeat(name="w", host="web1", pid=4711, started_at=now - 10, at=now, pages=20)
         await beat(frontier, one)
         await log(frontier, "warning", "w", "something odd")

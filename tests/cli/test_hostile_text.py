@@ -12,7 +12,7 @@ from rich.console import Console
 from skitter.cli.output import clean, plain
 from skitter.cli.progress import CrawlDisplay, Moment
 from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.admin.workers import Heartbeat, beat, server_time
+from skitter.frontier.admin.workers import Heartbeat, beat
 from skitter.frontier.connection import connect
 from skitter.model import Failure, Request, State, Stats
 from skitter.settings import JobOptions, Retries
@@ -31,7 +31,7 @@ def evil_job(server_url, job):
             await frontier.add([Request("https://a.test/[/nope]/:bomb:/x")])
             [lease] = (await frontier.lease(1)).leases
             await frontier.bury([Failure(lease=lease, error=EVIL)])
-            now = await server_time(frontier)
+            now = await frontier.server_time()
             for name, at in (("w", now), ("never", float("nan")), ("ever", float("inf"))):
                 note = EVIL.replace("\ud83d", "")
                 heartbeat = Heartbeat(

@@ -14,7 +14,7 @@ import pytest
 from needs import need
 from skitter import URLQueue
 from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.admin.workers import log
+from skitter.frontier.admin.log import log
 from skitter.frontier.connection import connect
 from skitter.settings import JobOptions, Limits
 

@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager, closing
 import pytest
 
 from conftest import rude
-from skitter.frontier.admin.items import read_aside
+from skitter.frontier.admin.items import read_rejected
 from skitter.frontier.admin.jobs import create_job, purge_job
-from skitter.frontier.admin.warnings import notes
+from skitter.frontier.admin.warnings import find_warnings
 from skitter.model import Completion, Request
 
 TRANSFORM = """
@@ -86,7 +86,7 @@ async def test_a_transform_leaves_out_changes_multiplies_and_sets_aside(
         ).fetchone()
         rows = database.execute(f'SELECT n FROM "{table}" ORDER BY n').fetchall()
     assert rows == [(10,), (11,), (300,)]
-    [aside] = await read_aside(frontier, 10)
+    [aside] = await read_rejected(frontier, 10)
     assert aside.item == {"n": 2}
     assert "transform change failed: ValueError: no two (changing.py:8" in aside.reason
 
@@ -104,7 +104,7 @@ async def test_a_transform_that_is_not_there_is_told_before_anything_is_loaded(
 
 
 async def noted(frontier) -> list[str]:
-    return await notes(frontier, await frontier.stats())
+    return await find_warnings(frontier, await frontier.stats())
 
 
 async def test_a_database_that_is_away_is_waited_for_and_status_says_why(

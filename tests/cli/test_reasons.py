@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skitter.cli.reasons import HandlerErrors, dead_reasons, kind_of
-from skitter.frontier.admin.workers import Event, log, server_time
+from skitter.frontier.admin.log import Event, log
 from skitter.model import Failure, Request
 
 BROKEN = "handler page failed: KeyError: '{}' (shop.py:12: price = prices[name])"
@@ -35,7 +35,7 @@ async def test_dead_letters_are_counted_by_kind(frontier):
 
 
 async def test_errors_of_handlers_are_read_from_the_log_once(frontier):
-    errors, since_s = HandlerErrors(), await server_time(frontier) - 1
+    errors, since_s = HandlerErrors(), await frontier.server_time() - 1
     await log(frontier, "warning", "w", f"https://a.test/1: {BROKEN.format('a')}")
     await log(frontier, "warning", "w", "https://a.test/2: 503 Service Unavailable")
     frontier.shards[0].clock = None  # the log has the real time

@@ -8,7 +8,7 @@ import pytest
 
 from skitter.errors import BadOption, ConnectFailed
 from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.workers import log, read_log
+from skitter.frontier.admin.log import log, read_log
 from skitter.frontier.connection import connect
 from skitter.model import Failure, Request
 from skitter.settings import JobOptions, Retries

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from skitter.engine.liveness import gone, is_running, reclaim
-from skitter.frontier.admin.workers import Heartbeat, beat, heartbeats, server_time
+from skitter.frontier.admin.workers import Heartbeat, beat, heartbeats
 from skitter.model import Request
 
 
@@ -23,9 +23,9 @@ def dead_pid() -> int:
 
 
 async def heartbeat(frontier, *, pid: int, host: str = "", ago_s: float = 0.0) -> Heartbeat:
-    now = await server_time(frontier)
+    now = await frontier.server_time()
     return Heartbeat(
-        name=frontier.shards[0].client,
+        name=frontier.client,
         host=host or socket.gethostname(),
         pid=pid,
         kind="scrapy",

@@ -21,7 +21,7 @@ from skitter.celery.runtime import runtime_of
 from skitter.demo import SPIDER
 from skitter.demo.site import fetched_twice, trespasses
 from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.workers import crew
+from skitter.frontier.admin.workers import live_workers
 from skitter.valkey import running
 from waiting import PATIENCE_S, until
 
@@ -164,7 +164,7 @@ def test_scale_pause_resume_and_cancel_work_as_with_our_own_workers(station):
 
 def until_pumps(station, job: str, number: int) -> None:
     def pumps() -> int:
-        return Counter(one.kind for one in station.on_job(job, crew))["celery"]
+        return Counter(one.kind for one in station.on_job(job, live_workers))["celery"]
 
     until(lambda: pumps() == number)
 

@@ -24,8 +24,9 @@ from skitter.celery.worker import Watch
 from skitter.errors import JobMissing, SpiderError
 from skitter.frontier.admin.control import set_state
 from skitter.frontier.admin.jobs import purge_job
-from skitter.frontier.admin.permits import issue_tickets, void_tickets
-from skitter.frontier.admin.workers import Heartbeat, beat, crew, read_log
+from skitter.frontier.admin.log import read_log
+from skitter.frontier.admin.pumps import issue_permits, void_permits
+from skitter.frontier.admin.workers import Heartbeat, beat, live_workers
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.scan import scan_keys
 from skitter.model import Request, State
@@ -59,14 +60,14 @@ def charged(station: Station, job: str, **options: Any) -> JobSpec:
 
 
 def message(station: Station, job: str) -> PumpMessage:
-    [ticket] = station.on_job(job, lambda frontier: issue_tickets(frontier, 1, ttl_s=30))
+    [ticket] = station.on_job(job, lambda frontier: issue_permits(frontier, 1, ttl_s=30))
     return PumpMessage(job, ticket, machine="here")
 
 
 def tickets(station: Station, job: str) -> int:
     async def count(frontier: Frontier) -> int:
         shard = frontier.shards[0]
-        return int(await shard.server.command("ZCARD", shard.keys.key("tickets")))
+        return int(await shard.server.command("ZCARD", shard.keys.key("permits")))
 
     return station.on_job(job, count)
 
@@ -75,7 +76,7 @@ def start(station: Station, job: str) -> Any:
     """A pump in the runtime of this process, when it is at work."""
     runtime = runtime_of(station.app)
     begun = runtime.start(pump(runtime, message(station, job)))
-    until(lambda: begun.done() or station.on_job(job, crew))
+    until(lambda: begun.done() or station.on_job(job, live_workers))
     return begun
 
 
@@ -124,7 +125,7 @@ def test_a_pump_whose_crawl_was_stopped_leaves_no_ticket_behind(quiet, job):
     running = start(quiet, job)
 
     quiet.run(unregister_job(server_of(quiet), job))
-    quiet.on_job(job, void_tickets)
+    quiet.on_job(job, void_permits)
 
     running.result(timeout=60)
     assert tickets(quiet, job) == 0
@@ -155,7 +156,7 @@ def test_a_silent_pump_keeps_its_page_while_its_process_lives(quiet, job):
     """A handler that blocks looks like a process that was killed."""
 
     async def left_by(frontier: Frontier, pid: int) -> int:
-        name = frontier.shards[0].client
+        name = frontier.client
         host, long_ago = socket.gethostname(), 5.0
         await beat(
             frontier,

@@ -22,8 +22,8 @@ from skitter.celery.scheduling import count_slots
 from skitter.celery.security import Secret, signed
 from skitter.demo import SPIDER
 from skitter.errors import NotAllowed, UsageError
+from skitter.frontier.admin.log import read_log
 from skitter.frontier.admin.sink import claim_sink
-from skitter.frontier.admin.workers import read_log
 from skitter.frontier.keys import PUMPED, ROOMS
 from skitter.model import Request
 from skitter.settings import Settings

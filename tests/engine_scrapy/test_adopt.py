@@ -21,7 +21,7 @@ from scrapy.http import HtmlResponse
 from scrapy.linkextractors import LinkExtractor
 
 from skitter.errors import UsageError
-from skitter.frontier.admin.control import is_adopted
+from skitter.frontier.admin.adopted import is_adopted
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.jobs import list_jobs, open_job
 from skitter.frontier.audit.auditor import audit

@@ -17,7 +17,8 @@ from scrapy.http import JsonRequest
 from scrapy.item import Field
 
 from skitter.errors import UsageError
-from skitter.frontier.wire import decode_request, encode, offer
+from skitter.frontier.offers import offer
+from skitter.frontier.wire import decode_request, encode
 from skitter.model import Request as FrontierRequest
 from skitter.scrapy.codec import Codec, clamp
 from skitter.scrapy.values import NotPlain, find_class, pack, unpack

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from skitter.frontier.admin.items import read_aside, read_items
+from skitter.frontier.admin.items import read_items, read_rejected
 from skitter.model import Lease, State
 from skitter.model import Request as FrontierRequest
 from skitter.scrapy.identities import identities
@@ -59,7 +59,9 @@ def test_items_that_cannot_be_written_are_set_aside_with_the_reason(shop, make_c
     )
 
     assert node.finish() == "finished"
-    aside = {one.item["upc"]: one for one in cluster.ask(lambda frontier: read_aside(frontier, 9))}
+    aside = {
+        one.item["upc"]: one for one in cluster.ask(lambda frontier: read_rejected(frontier, 9))
+    }
     assert set(aside) == {"no data", "big"}
     assert "object" in aside["no data"].reason
     assert aside["no data"].item["it"].startswith("<object object")

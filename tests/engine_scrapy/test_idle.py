@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.scrapy.feed import FeedOptions, has_messages
+from skitter.frontier.batches import has_messages
 from skitter.scrapy.prefetch import pause_s
 
 
@@ -16,17 +16,17 @@ def test_the_longer_the_cluster_is_idle_the_longer_is_the_pause(idle_s, pause):
 
 
 async def test_to_look_whether_there_are_messages_costs_one_small_command_a_key(frontier, job):
-    server, feed = frontier.shards[0].server, FeedOptions((f"{job}:a", f"{job}:b"))
+    server, keys = frontier.server, (f"{job}:a", f"{job}:b")
 
     async def calls() -> dict[str, int]:
         stats = await server.command("INFO", "commandstats")
         return {name: one["calls"] for name, one in stats.items() if name != "cmdstat_info"}
 
     before = await calls()
-    assert not await has_messages(frontier, feed)
+    assert not await has_messages(frontier, keys)
     after = await calls()
 
     spent = {name: n - before.get(name, 0) for name, n in after.items() if n != before.get(name)}
     assert spent == {"cmdstat_exists": 2}
     await server.command("LPUSH", f"{job}:b", "http://a.test/")
-    assert await has_messages(frontier, feed)
+    assert await has_messages(frontier, keys)

@@ -8,7 +8,7 @@ import pytest
 
 from skitter.demo.site import fetched_twice, trespasses
 from skitter.errors import JobMissing
-from skitter.frontier.admin.workers import crew
+from skitter.frontier.admin.workers import live_workers
 from skitter.model import State
 
 pytestmark = pytest.mark.timeout(120)
@@ -21,7 +21,7 @@ def test_two_nodes_bring_every_book_once_and_ask_for_no_page_twice(open_shop, ma
 
     one = cluster.start()
     two = cluster.start(TWISTED_REACTOR_ENABLED=False)
-    until(lambda: len(cluster.ask(crew)) == 2)
+    until(lambda: len(cluster.ask(live_workers)) == 2)
     cluster.set_state(State.RUN)
 
     assert (one.finish(), two.finish()) == ("finished", "finished")
@@ -95,7 +95,7 @@ def test_pause_restart_resume_and_cancel_from_outside(open_shop, make_cluster, u
     assert node.finish() == "shutdown"
     asked = len(shop.log())
     node = cluster.start()
-    assert [one.kind for one in until(lambda: cluster.ask(crew))] == ["scrapy"]
+    assert [one.kind for one in until(lambda: cluster.ask(live_workers))] == ["scrapy"]
     assert len(shop.log()) == asked, "a paused job hands out nothing"
 
     cluster.set_state(State.CANCEL)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from skitter.frontier.admin.items import read_items
-from skitter.frontier.admin.workers import read_log
+from skitter.frontier.admin.log import read_log
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -15,7 +15,7 @@ from skitter.errors import JobRemoved, UsageError
 from skitter.fleet.plan import bounded_wish, cannot_begin
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.admin.jobs import create_job, purge_job
-from skitter.frontier.admin.workers import read_log
+from skitter.frontier.admin.log import read_log
 from skitter.frontier.connection import connect
 from skitter.model import Request
 
@@ -70,7 +70,7 @@ async def test_a_worker_that_was_heard_of_never_ends_the_fleet(busy):
         "from skitter.frontier.connection import connect\n"
         "from skitter.frontier.admin.workers import log\n"
         "from skitter.frontier.admin.jobs import open_job\n"
-        "from skitter.frontier.shard import MARK, client_name\n"
+        "from skitter.frontier.client import MARK, client_name\n"
         "async def main():\n"
         "    async with connect(sys.argv[1]) as server:\n"
         "        name = client_name(mark=os.environ[MARK])\n"
@@ -78,7 +78,7 @@ async def test_a_worker_that_was_heard_of_never_ends_the_fleet(busy):
         "asyncio.run(main())\n"
         "sys.exit(2)\n"
     )
-    words = [sys.executable, "-c", script, busy.shards[0].server.where, busy.job]
+    words = [sys.executable, "-c", script, busy.server.where, busy.job]
     async with running(make(busy, said, worker_command=words)):
         await until(lambda: len(said) > 1, what="it has died twice")
 
@@ -162,7 +162,7 @@ async def test_whoever_only_works_for_a_crawl_waits_when_it_is_removed(busy):
         first = pid_of(supervisor)
         await purge_job(busy)
         await until(lambda: said, what="somebody noticed")
-        await create_job(busy.shards[0].server, busy.job)
+        await create_job(busy.server, busy.job)
         await until(lambda: len(said) > 1, what="it is there again")
         assert pid_of(supervisor) == first
 

@@ -18,7 +18,7 @@ from skitter.frontier.audit.report import AuditReport
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.host import HostRecord, open_host, pack_host
 from skitter.frontier.keys import SHARD_KEYS, ShardKeys, feed_key
-from skitter.frontier.wire import offer
+from skitter.frontier.offers import offer
 from skitter.model import Completion, Failure, Request
 from skitter.settings import Layout
 from skitter.urls import shard_of
@@ -169,7 +169,7 @@ DAMAGE: dict[str, tuple[list[Any], str]] = {
 
 
 async def places_of(frontier: Frontier) -> dict[Any, Any]:
-    server, keys = frontier.shards[0].server, frontier.shards[0].keys
+    server, keys = frontier.server, frontier.shards[0].keys
     [queued, other] = await server.command("ZRANGE", keys.key("queue", "a.test"), 0, 1)
     [leased, *_] = await server.command("ZRANGE", keys.key("lease"), 0, 0)
     [delayed] = await server.command("ZRANGE", keys.key("delayed"), 0, 0)
@@ -238,7 +238,7 @@ async def test_a_request_in_the_wrong_shard_is_found(server, job):
 
 
 async def test_a_feed_that_is_no_list_is_found(busy):
-    await busy.shards[0].server.command("SET", feed_key(busy.job), "x")
+    await busy.server.command("SET", feed_key(busy.job), "x")
 
     assert "feed is a string and should be a list" in says(await audit(busy))
 
@@ -282,7 +282,7 @@ async def test_a_fingerprint_in_the_wrong_bucket_is_found(make_frontier):
 @pytest.fixture
 def moving(busy, monkeypatch):
     """Somebody adds, leases and completes between any two steps of the audit."""
-    server = type(busy.shards[0].server)
+    server = type(busy.server)
     number = iter(range(10**6))
     command = server.command
 

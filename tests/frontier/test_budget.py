@@ -177,7 +177,7 @@ async def test_a_client_that_dies_at_any_step_takes_no_page_with_it(
     await frontier.complete(
         [Completion(lease=lease) for lease in (await frontier.lease(8)).leases[:4]]
     )
-    dying = victim.shards[0].client
+    dying = victim.client
     call, calls = Shard.call, iter(range(1, 99))
 
     async def deadly(self, verb, *args, **values):
@@ -235,7 +235,7 @@ async def test_damage_to_the_shares_is_found_and_named(make, name):
     await frontier.add(site(3, 3, 3))
     assert len((await frontier.lease(9)).leases) == 9
     keys = frontier.shards[shard].keys
-    await frontier.shards[0].server.command(command, keys.prefix + key, *words)
+    await frontier.server.command(command, keys.prefix + key, *words)
 
     said = [problem.says for problem in (await audit(frontier)).problems]
 

@@ -14,7 +14,7 @@ from skitter.frontier.keys import feed_key
 
 
 async def lpush(frontier, *messages: str | bytes) -> None:
-    await frontier.shards[0].server.command("LPUSH", feed_key(frontier.job), *messages)
+    await frontier.server.command("LPUSH", feed_key(frontier.job), *messages)
 
 
 async def test_urls_and_json_are_taken_in_their_order(frontier):
@@ -66,7 +66,7 @@ async def test_messages_beyond_max_pending_stay_in_the_list(make_frontier):
 async def test_only_one_worker_takes_at_a_time(frontier):
     await lpush(frontier, "https://a.test/")
     lock = feed_key(frontier.job) + ":lock"
-    await frontier.shards[0].server.command("SET", lock, "somebody")
+    await frontier.server.command("SET", lock, "somebody")
 
     assert await take_feed(frontier) == 0
     assert (await frontier.stats()).fed == 1

@@ -17,7 +17,7 @@ async def over(frontier) -> tuple[bool, bool]:
 
 
 async def push(frontier, *messages) -> None:
-    await frontier.shards[0].server.command("LPUSH", feed_key(frontier.job), *messages)
+    await frontier.server.command("LPUSH", feed_key(frontier.job), *messages)
 
 
 async def test_a_job_that_never_saw_a_url_is_not_finished(frontier):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from skitter.frontier.admin.items import (
-    Aside,
     ItemStream,
-    read_aside,
+    RejectedItem,
     read_items,
+    read_rejected,
+    reject_items,
     remove_items,
-    set_aside,
 )
 from skitter.model import Completion, Request
 from skitter.settings import Layout
@@ -61,7 +61,7 @@ async def test_what_a_slow_loader_keeps_is_not_taken_over(frontier):
     key = frontier.shards[0].keys.key("items")
     ids = [one.id.partition("/")[2] for one in held]
     words = ("XCLAIM", key, "load", "slow", 0, *ids, "IDLE", 60_000, "JUSTID")
-    await frontier.shards[0].server.command(*words, parse_justid=True)
+    await frontier.server.command(*words, parse_justid=True)
 
     await slow.keep(held)
 
@@ -98,9 +98,11 @@ async def test_workers_wait_while_too_many_items_wait_for_a_loader(make_frontier
 
 async def test_items_that_are_set_aside_are_counted_by_field(frontier):
     for field in ("price", "price", ""):
-        await set_aside(frontier, Aside(url="https://a.test/", field=field, reason="no", item={}))
+        await reject_items(
+            frontier, RejectedItem(url="https://a.test/", field=field, reason="no", item={})
+        )
 
     _, counts = await frontier.shards[0].counts()
     assert (counts["rejected"], counts["rejected by price"]) == (3, 2)
-    assert [one.field for one in await read_aside(frontier, 2)] == ["", "price"]
+    assert [one.field for one in await read_rejected(frontier, 2)] == ["", "price"]
     assert (await frontier.stats()).rejected == 3

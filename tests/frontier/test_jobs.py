@@ -9,9 +9,10 @@ from skitter.errors import BadOption, JobClosed, JobMissing
 from skitter.frontier import frontier as frontier_module
 from skitter.frontier.admin.control import change_options, set_host, set_state
 from skitter.frontier.admin.dead import dead_letters, drop, revive
-from skitter.frontier.admin.items import Aside, ItemStream, set_aside
+from skitter.frontier.admin.items import ItemStream, RejectedItem, reject_items
 from skitter.frontier.admin.jobs import create_job, list_jobs, open_job, purge_job
-from skitter.frontier.admin.workers import Heartbeat, beat, log
+from skitter.frontier.admin.log import log
+from skitter.frontier.admin.workers import Heartbeat, beat
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.connection import Server, connect
 from skitter.frontier.feed import take_feed
@@ -57,7 +58,7 @@ async def test_nobody_who_comes_late_brings_a_purged_job_back(server, job, clock
     late = (
         beat(frontier, Heartbeat(name="w", host="h", pid=1, started_at=0, at=0)),
         log(frontier, "info", "w", "too late"),
-        set_aside(frontier, Aside(url="https://a.test/", field="", reason="x", item=1)),
+        reject_items(frontier, RejectedItem(url="https://a.test/", field="", reason="x", item=1)),
         ask_robots(frontier, "a.test"),
         store_robots(frontier, "a.test", b"rules", ttl_s=60),
         ItemStream(frontier, "l").read(1, 0),
@@ -139,7 +140,7 @@ async def test_links_of_a_page_that_was_under_way_survive_a_cancel(frontier):
 
 
 async def test_a_rejected_message_is_dropped_and_never_revived(frontier):
-    await frontier.shards[0].server.command("LPUSH", feed_key(frontier.job), "nonsense")
+    await frontier.server.command("LPUSH", feed_key(frontier.job), "nonsense")
     await take_feed(frontier)
     letters = [letter async for letter in dead_letters(frontier)]
 
@@ -151,7 +152,7 @@ async def test_a_rejected_message_is_dropped_and_never_revived(frontier):
 async def test_a_message_that_cannot_be_encoded_does_not_stop_the_feed(frontier):
     key = feed_key(frontier.job)
     huge = '{"url": "https://a.test/", "meta": {"n": 123456789012345678901234567890}}'
-    await frontier.shards[0].server.command("LPUSH", key, huge, "https://a.test/ok")
+    await frontier.server.command("LPUSH", key, huge, "https://a.test/ok")
 
     assert await take_feed(frontier) == 2
     assert len((await frontier.lease(5)).leases) == 1

@@ -10,14 +10,12 @@ from conftest import rude
 from skitter.errors import ItemsElsewhere, JobMissing
 from skitter.frontier.admin.jobs import purge_job
 from skitter.frontier.admin.sink import check_sink, claim_sink, find_sink
-from skitter.frontier.admin.workers import SILENCE_S, Heartbeat, beat, server_time
+from skitter.frontier.admin.workers import SILENCE_S, Heartbeat, beat
 from skitter.sinks.dsn import place_of
 
 
 async def store_one(frontier) -> None:
-    await frontier.shards[0].server.command(
-        "HINCRBY", frontier.shards[0].keys.key("stats"), "stored", 1
-    )
+    await frontier.server.command("HINCRBY", frontier.shards[0].keys.key("stats"), "stored", 1)
 
 
 async def test_the_first_place_is_kept_and_may_be_claimed_again(frontier):
@@ -44,7 +42,7 @@ async def test_a_place_that_got_nothing_is_given_up_after_a_while(frontier, cloc
     with pytest.raises(ItemsElsewhere, match="copy that file"):
         await claim_sink(frontier, "/x/b.csv")  # its loader may be on its way
     clock.advance(SILENCE_S + 1)
-    now = await server_time(frontier)
+    now = await frontier.server_time()
     loader = Heartbeat(name="l", host="h", pid=1, kind="loader", started_at=now, at=now)
     await beat(frontier, loader)
     with pytest.raises(ItemsElsewhere):

@@ -78,7 +78,7 @@ async def test_a_leased_url_names_its_worker(frontier):
     await frontier.add([Request(url=URL)])
     await frontier.lease(1, ttl_s=30)
 
-    worker = frontier.shards[0].client
+    worker = frontier.client
     assert f"worker {worker} has it; the lease ends in 30.0 s" in await reasons(frontier)
 
 

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from skitter.frontier.admin.workers import (
-    SILENCE_S,
-    Heartbeat,
-    beat,
-    crew,
-    leave,
-    log,
-    read_log,
-    server_time,
-)
+from skitter.frontier.admin.log import log, read_log
+from skitter.frontier.admin.workers import SILENCE_S, Heartbeat, beat, leave, live_workers
 from skitter.frontier.robots import Shared, ask_robots, store_robots
 
 
 async def test_the_crew_is_whoever_was_heard_of_lately(frontier):
-    now = await server_time(frontier)
+    now = await frontier.server_time()
     for name, at in (("a", now), ("b", now - SILENCE_S - 5), ("c", now - 1)):
         await beat(frontier, Heartbeat(name=name, host="h", pid=1, started_at=0, at=at))
 
-    assert [one.name for one in await crew(frontier)] == ["a", "c"]
+    assert [one.name for one in await live_workers(frontier)] == ["a", "c"]
 
     await leave(frontier, "a")
-    assert [one.name for one in await crew(frontier)] == ["c"]
+    assert [one.name for one in await live_workers(frontier)] == ["c"]
 
 
 async def test_the_log_is_read_from_where_one_stopped(frontier):

@@ -221,9 +221,9 @@ async def test_the_finale_waits_for_the_edge(raw):
     await finish_a_page(raw, depth=2)
     await raw.add("1", depth=1)
 
-    assert await raw.shard.call("finale", claim="me", ttl_ms=1000) == [b"wait", b""]
+    assert await raw.shard.call("claim_callback", claim="me", ttl_ms=1000) == [b"wait", b""]
     await raw.shard.call("reopened", ["1", "1", ""])
-    assert (await raw.shard.call("finale", claim="me", ttl_ms=1000))[0] == b"yours"
+    assert (await raw.shard.call("claim_callback", claim="me", ttl_ms=1000))[0] == b"yours"
 
 
 async def test_a_page_that_comes_to_the_edge_draws_a_ticket(raw):

@@ -29,15 +29,15 @@ CALLS: Any = {
     "bury": lambda t: ([("1", t, 0, "reason"), ("2", "nonsense", 0, "")], {}),
     "release": lambda t: ([("1", t, 0), ("2", t, 500), ("3", "nonsense", 0)], {}),
     "reap": lambda t: ([], {"at_most": 2}),
-    "forfeit": lambda t: ([("1", t), ("2", "nonsense"), ("3", t)], {}),
+    "reclaim": lambda t: ([("1", t), ("2", "nonsense"), ("3", t)], {}),
     "tally": lambda t: ([("blocked", 2), ("skipped", 1)], {}),
     "revive": lambda t: ([("4", "5")], {}),
     "drop": lambda t: ([("4", "5")], {"forget": 1}),
     "log": lambda t: ([("info", "w1", "one"), ("error", "w1", "two")], {"keep": 10}),
-    "aside": lambda t: ([("price", b"x"), ("whole", b"y")], {"keep": 10}),
+    "reject_items": lambda t: ([("price", b"x"), ("whole", b"y")], {"keep": 10}),
     "robots": lambda t: ([], {"name": "a.test", "rules": b"", "ttl_ms": 9000, "keep_ms": 0}),
     "depart": lambda t: ([("a.test", 0, 100, 5000), ("a.test", 0, -1, 5000)], {}),
-    "reject": lambda t: ([("9", "feed", b"x", "no URL"), ("5", "feed", b"x", "no URL")], {}),
+    "bury_messages": lambda t: ([("9", "feed", b"x", "no URL"), ("5", "feed", b"x", "no URL")], {}),
 }
 CALLS |= {
     "feed": lambda t: ([(MESSAGES,)], {"limit": 1, "ttl_ms": 1000}),
@@ -49,10 +49,10 @@ IDEMPOTENT: Any = {
     "control": lambda t: ([("state", "pause"), ("max_pages", 3)], {"create": 0}),
     "beat": lambda t: ([], {"name": "w1", "message": b"x"}),
     "group": lambda t: ([], {"name": "load"}),
-    "issue": lambda t: ([("t1",)], {"wanted": 2, "ttl_ms": 5000}),
-    "renew": lambda t: ([("t0",)], {"ttl_ms": 9000}),
-    "finale": lambda t: ([], {"claim": "me", "ttl_ms": 9000}),
-    "conclude": lambda t: ([], {"claim": "me", "value": "it"}),
+    "issue_permits": lambda t: ([("t1",)], {"wanted": 2, "ttl_ms": 5000}),
+    "renew_permits": lambda t: ([("t0",)], {"ttl_ms": 9000}),
+    "claim_callback": lambda t: ([], {"claim": "me", "ttl_ms": 9000}),
+    "finish_callback": lambda t: ([], {"claim": "me", "value": "it"}),
     "host": lambda t: ([("a.test", "c.test")], {"field": "blocked_for_ms", "value": 4000}),
     "allow": lambda t: ([], {"told": 9, "keep": 1}),
     "grant": lambda t: ([(3, 1, 2, 5), (1, 0, 1, 90)], {}),
@@ -74,8 +74,8 @@ async def prepare(raw, clock, verb):
     await raw.control(max_pages=50)
     if verb in ("reopen", "reopened"):
         await put_on_the_edge(raw, "7", "8")
-    await raw.shard.call("issue", ["t0"], wanted=1, ttl_ms=5000)
-    await raw.shard.call("finale", claim="me", ttl_ms=5000)
+    await raw.shard.call("issue_permits", ["t0"], wanted=1, ttl_ms=5000)
+    await raw.shard.call("claim_callback", claim="me", ttl_ms=5000)
     await raw.add(*"423156")
     grant = await raw.lease(4, ttl_ms=1000)
     await raw.bury(grant.claims[0])

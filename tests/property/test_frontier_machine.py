@@ -658,7 +658,7 @@ class FrontierMachine(RuleBasedStateMachine):
     async def purged(self) -> list[str]:
         """What a purge leaves behind."""
         await purge_job(self.clients[1])
-        jobs = await list_jobs(self.clients[0].shards[0].server)
+        jobs = await list_jobs(self.clients[0].server)
         return [*self.keys_of_the_job(), *(name for name in jobs if name == self.job)]
 
     def keys_of_the_job(self) -> list[str]:

@@ -10,7 +10,7 @@ from skitter.engine.memory import RequestMemory
 from skitter.errors import InfrastructureError, JobMissing, ServerUnreachable
 from skitter.frontier.admin.control import change_options
 from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.items import Aside
+from skitter.frontier.admin.items import RejectedItem
 from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.frontier.frontier import Frontier
 from skitter.model import Completion, Failure, Request
@@ -200,7 +200,9 @@ async def test_an_item_that_a_hook_dropped_is_no_warning(frontier):
     [lease] = await leases(frontier, 1)
     said: list[tuple[str, str]] = []
     endings = Delivery(frontier, RequestMemory(), lambda *line: said.append(line))
-    aside = [Aside(url="u", field=field, reason="no thanks", item={}) for field in ("", "price")]
+    aside = [
+        RejectedItem(url="u", field=field, reason="no thanks", item={}) for field in ("", "price")
+    ]
     endings.add(Ending(done=Completion(lease=lease), aside=tuple(aside)))
 
     await endings.flush()

@@ -18,8 +18,8 @@ from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderEr
 from skitter.fetch.static import StaticFetcher
 from skitter.fleet.output import Output
 from skitter.frontier.admin.jobs import create_job, purge_job
-from skitter.frontier.admin.reclaim import forfeit
-from skitter.frontier.admin.workers import read_log
+from skitter.frontier.admin.log import read_log
+from skitter.frontier.admin.workers import take_back
 from skitter.frontier.connection import connect
 from skitter.model import Request
 from skitter.spider import Spider
@@ -143,7 +143,7 @@ async def test_a_page_that_stalls_its_handler_ends_the_process_and_is_dead_after
         assert "reading_a_hostile_page" in output.stuck.read_text()
         assert "stood still" in output.tell_stuck()
         assert output.tell_stuck() == ""
-        assert await forfeit(frontier, name) == 1
+        assert await take_back(frontier, name) == 1
 
     stats = await frontier.stats()
     assert (stats.dead, stats.lost, stats.crawled) == (1, losses, True)
@@ -193,7 +193,7 @@ async def test_a_worker_that_stays_waits_until_its_job_is_made_again(frontier, m
     await purge_job(frontier)
     await until(lambda: worker._is_gone, what="it has noticed")
 
-    again = await create_job(frontier.shards[0].server, frontier.job, options=rude())
+    again = await create_job(frontier.server, frontier.job, options=rude())
     await again.add([Request(url=QUICK)])
     await until(lambda: worker.delivery.tally.pages > 1, what="the page is fetched again")
     worker.stop()

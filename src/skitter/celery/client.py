@@ -13,7 +13,7 @@ from skitter.celery.results import QUEUED, has_backend, task_meta
 from skitter.celery.runtime import runtime_of
 from skitter.errors import JobMissing, UsageError
 from skitter.frontier.admin.control import read_birth
-from skitter.frontier.admin.workers import FETCHING, crew
+from skitter.frontier.admin.workers import FETCHING, live_workers
 from skitter.model import State
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ async def _of_job(runtime: Any, id: str, job: str, *, born: str = "") -> Status:
     if born and born != await read_birth(frontier):
         raise JobMissing(job, [])  # another job has its name now
     stats = await frontier.stats()
-    spec = await read_spec(frontier.shards[0].server, job)
+    spec = await read_spec(frontier.server, job)
     over = stats.crawled and spec is None  # loaded and delivered too
     state = "finished" if over and stats.state is not State.CANCEL else stats.state.value
     return Status(
@@ -115,5 +115,5 @@ async def _of_job(runtime: Any, id: str, job: str, *, born: str = "") -> Status:
         leased=stats.leased,
         done=stats.done,
         dead=stats.dead,
-        pumps=sum(one.kind in FETCHING for one in await crew(frontier)),
+        pumps=sum(one.kind in FETCHING for one in await live_workers(frontier)),
     )

@@ -14,10 +14,10 @@ from skitter.celery.registry import cached_spider, read_spec
 from skitter.celery.results import ResultSink, store_failures
 from skitter.celery.scheduling import confirm_slots, read_capacity, reschedule, send_pumps
 from skitter.errors import JobClosed, JobMissing, SkitterError
-from skitter.frontier.admin.items import Aside, ItemStream, set_aside
-from skitter.frontier.admin.permits import renew_ticket, return_ticket
+from skitter.frontier.admin.items import ItemStream, RejectedItem, reject_items
+from skitter.frontier.admin.log import log
+from skitter.frontier.admin.pumps import renew_permit, return_permit
 from skitter.frontier.admin.sink import check_sink, claim_sink
-from skitter.frontier.admin.workers import log
 from skitter.frontier.wire import cut
 from skitter.sinks import Hooks, Pace, Patience, Stopped, load, open_sink
 from skitter.sinks.dsn import place_of
@@ -96,9 +96,9 @@ async def pump(runtime: Runtime, message: PumpMessage) -> PumpResult:
 
 async def _run_counted(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> PumpResult:
     began, before = time.monotonic(), (warm.tally.pages, warm.tally.errors)
-    if await renew_ticket(warm.frontier, message.ticket, ttl_s=ALIVE_S):
+    if await renew_permit(warm.frontier, message.ticket, ttl_s=ALIVE_S):
         await _work(runtime, warm, message)
-        await return_ticket(warm.frontier, message.ticket)
+        await return_permit(warm.frontier, message.ticket)
     return PumpResult(
         job=message.job,
         pages=warm.tally.pages - before[0],
@@ -111,7 +111,7 @@ async def _give_back(runtime: Runtime, message: PumpMessage) -> None:
     """Whoever takes spec next need not wait until the ticket has run out."""
     with suppress(*GONE):
         frontier = await runtime.frontier(message.job)
-        await return_ticket(frontier, message.ticket)
+        await return_permit(frontier, message.ticket)
 
 
 async def _tell(runtime: Runtime, message: PumpMessage, error: Exception) -> None:
@@ -175,7 +175,7 @@ async def _report_blocking(warm: WarmWorker) -> None:
 async def _keep_going(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> bool:
     """Keep the ticket, and see to the other pumps: if all slots of all workers are taken by
     pumps, nobody else does. Not if the spec is gone: somebody stopped the crawl."""
-    frontier, server = warm.frontier, warm.frontier.shards[0].server
+    frontier, server = warm.frontier, warm.frontier.server
     try:
         await confirm_slots(server, message.machine)
         spec = await read_spec(server, message.job)
@@ -184,7 +184,7 @@ async def _keep_going(runtime: Runtime, warm: WarmWorker, message: PumpMessage) 
         stats = await frontier.stats()
         if not stats.crawled:
             await send_pumps(runtime, frontier, warm.spec, stats)
-        return await renew_ticket(frontier, message.ticket, ttl_s=ALIVE_S)
+        return await renew_permit(frontier, message.ticket, ttl_s=ALIVE_S)
     except SkitterError as error:
         return error.retryable  # the server is away: the worker waits for it
 
@@ -192,9 +192,7 @@ async def _keep_going(runtime: Runtime, warm: WarmWorker, message: PumpMessage) 
 async def _should_yield(warm: WarmWorker) -> bool:
     """There are more jobs than slots: the next message of this one goes behind theirs."""
     try:
-        return (
-            await read_capacity(warm.frontier.shards[0].server, warm.spec.job)
-        ).is_oversubscribed
+        return (await read_capacity(warm.frontier.server, warm.spec.job)).is_oversubscribed
     except SkitterError:
         return False
 
@@ -277,8 +275,8 @@ def _hooks(warm: WarmWorker) -> Hooks:
         logbook("info" if state.ok else "warning", state.message)
 
     async def keep(result: Result, error: Exception) -> None:
-        aside = Aside(url=result.url, field="", reason=cut(str(error)), item=result.item)
-        await set_aside(warm.frontier, aside)
+        aside = RejectedItem(url=result.url, field="", reason=cut(str(error)), item=result.item)
+        await reject_items(warm.frontier, aside)
         logbook("warning", f"an item of {result.url} was rejected: {error}")
 
     steps = cached_spider(warm.spec.target).transforms if warm.spec.out else []

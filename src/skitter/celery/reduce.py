@@ -23,11 +23,11 @@ from kombu.utils.json import dumps
 from skitter.celery.registry import JobSpec, read_spec, unregister_if_over, unregister_job
 from skitter.celery.results import end
 from skitter.errors import JobMissing, SkitterError
-from skitter.frontier.admin.callback import Turn, claim_finale, conclude
+from skitter.frontier.admin.callback import Turn, claim_callback, finish_callback
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.items import read_items
 from skitter.frontier.admin.jobs import purge_job
-from skitter.frontier.admin.workers import log
+from skitter.frontier.admin.log import log
 from skitter.spider import load_spider
 from skitter.spider.source_line import describe, trace
 from skitter.spider.spider import run_hooks
@@ -65,7 +65,7 @@ def finish(runtime: Runtime, job: str) -> None:
         with _kept(runtime, frontier, claim):
             run = _reduce if spec.reducer else _run_hooks
             reduced = run(runtime, spec, frontier)
-        if not runtime.run(conclude(frontier, claim, msgspec.json.encode(reduced))):
+        if not runtime.run(finish_callback(frontier, claim, msgspec.json.encode(reduced))):
             return  # we were too slow, and somebody else's run counts
     if spec.reducer:
         _deliver(runtime, spec, reduced)
@@ -84,7 +84,7 @@ async def _claim(
     runtime.permissions_of(spec)  # or NotAllowed: it runs code
     try:
         frontier = await runtime.frontier(job)
-        turn, value = await claim_finale(frontier, claim, ttl_s=HOLD_S)
+        turn, value = await claim_callback(frontier, claim, ttl_s=HOLD_S)
     except JobMissing:  # cleaned up
         await unregister_job(server, job)
         return None
@@ -161,7 +161,7 @@ async def _keep(frontier: Frontier, claim: str, over: threading.Event) -> None:
     while not over.is_set():
         await asyncio.sleep(HOLD_S / 4)
         with suppress(SkitterError):
-            await claim_finale(frontier, claim, ttl_s=HOLD_S)
+            await claim_callback(frontier, claim, ttl_s=HOLD_S)
 
 
 def _deliver(runtime: Runtime, spec: JobSpec, reduced: Reduced) -> None:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from skitter.errors import TooBig, UsageError
-from skitter.frontier.admin.permits import count_tickets
-from skitter.frontier.keys import PUMPED
+from skitter.frontier.admin.pumps import count_permits, pumped_jobs
 from skitter.settings import Limits, check_job_name, check_number
 from skitter.settings.fetch import MAX_BODY_BYTES
 from skitter.spider import Scope, Spider, default_spider, load_spider, run_handler
@@ -79,7 +78,7 @@ def has_finale(spec: JobSpec) -> bool:
 async def register_job(server: Server, spec: JobSpec) -> None:
     """Have pumps for the job from now on. Its URLs must be in the frontier before: see
     unregister_if_over."""
-    await server.command("HSET", PUMPED, spec.job, _packed(spec))
+    await pumped_jobs(server).put(spec.job, _packed(spec))
 
 
 def _packed(spec: JobSpec) -> bytes:
@@ -93,13 +92,13 @@ def _packed(spec: JobSpec) -> bytes:
 
 async def read_spec(server: Server, job: str) -> JobSpec | None:
     """None: no such job, or what is there makes no sense."""
-    raw = await server.command("HGET", PUMPED, job)
+    raw = await pumped_jobs(server).get(job)
     return decode_spec(job, raw) if raw else None
 
 
 async def read_specs(server: Server) -> list[JobSpec]:
-    raw = await server.command("HGETALL", PUMPED)
-    found = (decode_spec(job.decode("utf-8", "replace"), value) for job, value in raw.items())
+    raw = await pumped_jobs(server).all()
+    found = (decode_spec(job, value) for job, value in raw.items())
     return [spec for spec in found if spec]
 
 
@@ -123,18 +122,17 @@ def decode_spec(job: str, raw: bytes) -> JobSpec | None:
 
 async def count_pumps(server: Server) -> dict[str, int]:
     """How many pumps each job has, at work or on their way."""
-    jobs = await server.command("HKEYS", PUMPED)
-    return await count_tickets(server, [job.decode("utf-8", "replace") for job in jobs])
+    return await count_permits(server, await pumped_jobs(server).all())
 
 
 async def unregister_job(server: Server, job: str) -> None:
-    await server.command("HDEL", PUMPED, job)
+    await pumped_jobs(server).remove(job)
 
 
 async def unregister_if_over(frontier: Frontier, spec: JobSpec) -> None:
     """It is over. Whoever adds URLs takes spec afterwards, so if some came meanwhile, either
     they are seen here or their spec comes after this."""
-    server = frontier.shards[0].server
+    server = frontier.server
     await unregister_job(server, spec.job)
     if not is_over(spec, await frontier.stats()):
         await register_job(server, spec)

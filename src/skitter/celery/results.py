@@ -23,7 +23,7 @@ from kombu.exceptions import EncodeError, OperationalError
 from skitter.celery.registry import TASK
 from skitter.celery.security import HOW
 from skitter.errors import NotAllowed, ServerUnreachable, SkitterError
-from skitter.frontier.admin.dead import dead_letters, drop
+from skitter.frontier.admin.dead import dead_letters, drop, lock_dead, unlock_dead
 from skitter.sinks.base import SinkAway
 from skitter.spider.source_line import describe
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 #: The state of a task whose pages wait in the frontier for their turn, or are being fetched.
 QUEUED = "QUEUED"
 DEAD_S = 0.2
-LOCK_MS = 30_000
+LOCK_S = 30.0
 #: The fields of a task that make others run, and those that only say what it was.
 SENDING = ("callbacks", "errbacks", "chain", "chord")
 HARMLESS = ("id", "task", "args", "kwargs", "root_id", "parent_id", "ignore_result", "reply_to",
@@ -94,7 +94,8 @@ async def store_failures(runtime: Runtime, frontier: Frontier, stop: asyncio.Eve
     """Tell those who wait for a page that it is dead; their task is its record from then on."""
     while not stop.is_set():
         try:
-            if (await frontier.stats()).dead and await _lock(frontier):
+            # One pump at a time, or callbacks would run twice.
+            if (await frontier.stats()).dead and await lock_dead(frontier, ttl_s=LOCK_S):
                 await _store_failures(runtime, frontier)
         except SkitterError as error:
             if not error.retryable:
@@ -108,15 +109,7 @@ async def _store_failures(runtime: Runtime, frontier: Frontier) -> None:
             await asyncio.to_thread(_end_of, runtime, frontier.job, letter)
             await drop(frontier, [letter])
     finally:
-        shard = frontier.shards[0]
-        await shard.server.command("DEL", shard.keys.key("telling"))
-
-
-async def _lock(frontier: Frontier) -> bool:
-    """One pump at a time, or callbacks would run twice. It is no more than that, and expires."""
-    shard = frontier.shards[0]
-    words = (shard.keys.key("telling"), shard.client, "NX", "PX", LOCK_MS)
-    return bool(await shard.server.command("SET", *words))
+        await unlock_dead(frontier)
 
 
 def _end_of(runtime: Runtime, job: str, letter: DeadLetter) -> None:

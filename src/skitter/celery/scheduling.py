@@ -32,18 +32,15 @@ from skitter.celery.runtime import runtime_of
 from skitter.errors import JobClosed, JobMissing
 from skitter.fleet.plan import REQUESTS_PER_WORKER
 from skitter.fleet.supervisor import STOP_GRACE_S, TICK_S, Supervisor
-from skitter.frontier.admin.permits import issue_tickets, void_tickets
-from skitter.frontier.admin.reclaim import forfeit
+from skitter.frontier.admin.log import log, read_log
+from skitter.frontier.admin.pumps import issue_permits, pump_rooms, void_permits
 from skitter.frontier.admin.workers import (
-    crew,
     heartbeats,
     leave,
-    log,
-    read_log,
-    server_time,
+    live_workers,
+    take_back,
     wanted_workers,
 )
-from skitter.frontier.keys import ROOMS
 from skitter.model import State
 
 if TYPE_CHECKING:
@@ -110,10 +107,10 @@ async def schedule_all(runtime: Runtime) -> None:
 async def send_pumps(runtime: Runtime, frontier: Frontier, spec: JobSpec, stats: Stats) -> None:
     """Those that are missing; those too many lose their tickets."""
     await reclaim_leases(frontier)
-    capacity = await read_capacity(frontier.shards[0].server, spec.job)
+    capacity = await read_capacity(frontier.server, spec.job)
     wish = await wanted_workers(frontier)
     wanted = wanted_pumps(spec, stats, wish=wish, capacity=capacity)
-    for ticket in await issue_tickets(frontier, wanted, ttl_s=SENT_S):
+    for ticket in await issue_permits(frontier, wanted, ttl_s=SENT_S):
         await send(runtime, frontier, spec, "skitter.pump", ticket)
 
 
@@ -121,10 +118,10 @@ async def reclaim_leases(frontier: Frontier) -> None:
     """What pumps held that were killed, or ended themselves (engine/watchdog.py), is handed out
     again before their leases run out. Not while the process lives: a handler blocks it, and has
     until its lease runs out."""
-    now = await server_time(frontier)
+    now = await frontier.server_time()
     for one in await heartbeats(frontier):
         if one.kind == "celery" and now - one.at > SILENT_S and not _lives_here(one):
-            taken = await forfeit(frontier, one.name)
+            taken = await take_back(frontier, one.name)
             await leave(frontier, one.name)
             text = f"process {one.pid} on {one.host} was killed, or a page held it up and it ended"
             text = f"{text} itself; {taken} requests were taken back from it"
@@ -204,12 +201,12 @@ async def read_capacity(server: Server, job: str) -> Capacity:
 async def report_slots(server: Server, machine: str, slots: int) -> None:
     """A Celery worker says how many tasks it runs at a time."""
     seconds, _ = await server.command("TIME")
-    await server.command("HSET", ROOMS, machine, f"{slots} {int(seconds)}")
+    await pump_rooms(server).put(machine, b"%d %d" % (slots, int(seconds)))
 
 
 async def confirm_slots(server: Server, machine: str) -> None:
     """It is still there: while all its slots are taken, it cannot say so itself."""
-    if said := _heard(await server.command("HGET", ROOMS, machine) or b""):
+    if said := _heard(await pump_rooms(server).get(machine) or b""):
         await report_slots(server, machine, said[0])
 
 
@@ -217,12 +214,12 @@ async def count_slots(server: Server) -> int:
     """How many tasks all workers run at a time, as far as they were heard of lately."""
     now = int((await server.command("TIME"))[0])
     capacity = 0
-    for machine, said in (await server.command("HGETALL", ROOMS)).items():
+    for machine, said in (await pump_rooms(server).all()).items():
         slots, at = _heard(said) or (0, 0)
         if now - at < SLOTS_TTL_S:
             capacity += slots
         elif now - at > 20 * SLOTS_TTL_S:
-            await server.command("HDEL", ROOMS, machine)
+            await pump_rooms(server).remove(machine)
     return min(capacity, MAX_SLOTS)
 
 
@@ -247,7 +244,7 @@ class CeleryPool(Supervisor):
 
     async def _follow_plan(self, wish: int | None, stats: Stats) -> None:
         """The spec may be gone: pumps let go of it when it was finished for a moment."""
-        server = self.frontier.shards[0].server
+        server = self.frontier.server
         if is_over(self.spec, stats):
             return
         if await read_spec(server, self.spec.job) is None:
@@ -268,14 +265,14 @@ class CeleryPool(Supervisor):
                 self.tell(event.text)
 
     async def _at_work(self) -> int:
-        return sum(one.kind == "celery" for one in await crew(self.frontier))
+        return sum(one.kind == "celery" for one in await live_workers(self.frontier))
 
     async def _stop_workers(self) -> None:
         """Pumps notice within seconds that their tickets are void, and hand back what they hold."""
-        await unregister_job(self.frontier.shards[0].server, self.spec.job)
-        await void_tickets(self.frontier)
+        await unregister_job(self.frontier.server, self.spec.job)
+        await void_permits(self.frontier)
         for _ in range(round(STOP_GRACE_S / TICK_S)):
             if not await self._at_work():
                 break
             await asyncio.sleep(TICK_S)
-        await void_tickets(self.frontier)  # of whoever was about to send one
+        await void_permits(self.frontier)  # of whoever was about to send one

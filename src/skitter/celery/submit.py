@@ -26,10 +26,10 @@ from skitter.celery.results import sign_task
 from skitter.celery.scheduling import schedule
 from skitter.celery.security import is_signed
 from skitter.errors import JobMissing
-from skitter.frontier.admin.callback import reopen_finale
+from skitter.frontier.admin.callback import reset_callback
 from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.admin.pumps import pumped_jobs
 from skitter.frontier.feed import feed
-from skitter.frontier.keys import PUMPED
 from skitter.model import Added, Request
 from skitter.settings import JobOptions, Layout
 from skitter.spider import load_spider
@@ -58,7 +58,7 @@ CONTEXT = (
 async def register_job_once(server: Server, spec: JobSpec, secret: Secret | None) -> JobSpec:
     """The same for a job that many callers share: the first one's spec holds, unless nobody who
     has our secret made it."""
-    await server.command("HSETNX", PUMPED, spec.job, _packed(spec))
+    await pumped_jobs(server).put_new(spec.job, _packed(spec))
     held = await read_spec(server, spec.job)
     if held is None or (secret and not is_signed(held, secret)):
         await register_job(server, spec)
@@ -117,7 +117,7 @@ async def submit_page(
     runtime: Runtime, frontier: Frontier, spec: JobSpec, request: Request
 ) -> None:
     await feed(frontier, [frontier.offer(request)], wait=False)
-    spec = await register_job_once(frontier.shards[0].server, spec, runtime.secret)
+    spec = await register_job_once(frontier.server, spec, runtime.secret)
     await schedule(runtime, spec)
 
 
@@ -138,7 +138,7 @@ async def submit_pages(runtime: Runtime, urls: Sequence[str], options: ManyOptio
     frontier = await open_page_job(runtime, spec, options)
     offers = [frontier.offer(Request(url=url, priority=options.priority)) for url in urls]
     added = await feed(frontier, offers, wait=False)
-    await register_job(frontier.shards[0].server, spec)
+    await register_job(frontier.server, spec)
     await schedule(runtime, spec)
     return Submitted(job=spec.job, new=added[Added.NEW], known=added[Added.SEEN])
 
@@ -169,8 +169,8 @@ async def submit_crawl(runtime: Runtime, options: CrawlOptions) -> Submitted:
         hooks=bool(spider.hooks.finish),
     )
     spec = runtime.sign(spec)
-    await reopen_finale(frontier)
-    await register_job(frontier.shards[0].server, spec)
+    await reset_callback(frontier)
+    await register_job(frontier.server, spec)
     await schedule(runtime, spec)
     return Submitted(
         job=spec.job,
@@ -220,5 +220,5 @@ def map_reduce_spec(
 async def begin(runtime: Runtime, frontier: Frontier, spec: JobSpec, urls: Sequence[str]) -> None:
     """Put the pages into a job of their own. A message that comes again changes nothing."""
     await feed(frontier, [frontier.offer(Request(url=url)) for url in urls], wait=False)
-    await register_job(frontier.shards[0].server, spec)
+    await register_job(frontier.server, spec)
     await schedule(runtime, spec)

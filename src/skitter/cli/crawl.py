@@ -29,9 +29,9 @@ from skitter.cli.running import (
 )
 from skitter.errors import BadOption, JobMissing, SkitterError, UsageError
 from skitter.frontier.admin.jobs import open_job
+from skitter.frontier.client import MARK, client_name
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.shard import MARK, client_name
 from skitter.settings.fetch import FetchOptions
 from skitter.spider import Spider, load_spider
 from skitter.worker.loop import GONE_S, Worker, WorkerOptions

@@ -23,13 +23,12 @@ from skitter.cli.display import Look, Screen, event_line, loudness, plain_line, 
 from skitter.cli.output import emit_json, emit_line, out, say, tell
 from skitter.cli.watcher import LOG_PAGE, Watcher
 from skitter.errors import BadOption, SkitterError
+from skitter.frontier.admin.log import EVENTS_KEPT, Event, read_log
 from skitter.frontier.admin.workers import (
-    EVENTS_KEPT,
     FETCHING,
     MOST_WORKERS,
-    Event,
-    crew,
-    read_log,
+    live_workers,
+    set_wanted_workers,
     wanted_workers,
 )
 from skitter.frontier.connection import Server
@@ -275,8 +274,8 @@ def scale(
 
     async def work(frontier: Frontier) -> tuple[int | None, int, int]:
         was = await wanted_workers(frontier)
-        await frontier.shards[0].call("control", ["workers", wish], create=0)
-        workers = [one for one in await crew(frontier) if one.kind in FETCHING]
+        await set_wanted_workers(frontier, wish)
+        workers = [one for one in await live_workers(frontier) if one.kind in FETCHING]
         return was, len(workers), len({one.host for one in workers})
 
     was, at_work, machines = on_job(settings(redis, directory), job, work)

@@ -14,7 +14,8 @@ from rich.text import Text
 from skitter.cli.output import clean, plain, tell_state
 from skitter.cli.progress import duration
 from skitter.frontier.admin.eta import Bound, eta_s
-from skitter.frontier.admin.workers import FETCHING, Event, Heartbeat
+from skitter.frontier.admin.log import Event
+from skitter.frontier.admin.workers import FETCHING, Heartbeat
 from skitter.model import State, Stats
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from skitter.cli.output import tell
-from skitter.frontier.admin.items import Aside, set_aside
+from skitter.frontier.admin.items import RejectedItem, reject_items
 from skitter.frontier.admin.workers import Vitals
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.wire import cut
@@ -40,8 +40,8 @@ class LoaderDuty:
 
     async def set_aside(self, result: Result, error: Exception) -> None:
         """Keep an item that can never be stored, with the reason."""
-        aside = Aside(url=result.url, field="", reason=cut(str(error)), item=result.item)
-        await set_aside(self.frontier, aside)
+        aside = RejectedItem(url=result.url, field="", reason=cut(str(error)), item=result.item)
+        await reject_items(self.frontier, aside)
         self.rejected += 1
         self.logbook("warning", f"an item of {result.url} was rejected: {error}")
 

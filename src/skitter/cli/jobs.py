@@ -23,10 +23,10 @@ from skitter.errors import (
     UsageError,
     shorten,
 )
-from skitter.frontier.admin.items import REJECTED_KEPT, Aside, read_aside
+from skitter.frontier.admin.items import REJECTED_KEPT, RejectedItem, read_rejected
 from skitter.frontier.admin.jobs import create_job, list_jobs, open_job
-from skitter.frontier.admin.warnings import notes
-from skitter.frontier.admin.workers import crew
+from skitter.frontier.admin.warnings import find_warnings
+from skitter.frontier.admin.workers import live_workers
 from skitter.frontier.connection import Server
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
@@ -205,9 +205,9 @@ async def _reports_of(server: Server, job: str | None) -> list[JobReport]:
 
 async def _report_of(server: Server, job: str) -> JobReport:
     frontier = await open_job(server, job)
-    kinds = Counter(one.kind for one in await crew(frontier))
+    kinds = Counter(one.kind for one in await live_workers(frontier))
     stats = await frontier.stats()
-    return JobReport(stats, await notes(frontier, stats), dict(kinds))
+    return JobReport(stats, await find_warnings(frontier, stats), dict(kinds))
 
 
 def _show_status(
@@ -282,8 +282,8 @@ def rejected(
 ) -> None:
     """Show rejected items: those that do not fit their type or cannot be stored."""
 
-    async def work(frontier: Frontier) -> list[Aside]:
-        return await read_aside(frontier, min(limit, 2 * REJECTED_KEPT)) if limit else []
+    async def work(frontier: Frontier) -> list[RejectedItem]:
+        return await read_rejected(frontier, min(limit, 2 * REJECTED_KEPT)) if limit else []
 
     found = on_job(settings(redis, directory), job, work)
     if as_json:

@@ -23,8 +23,8 @@ from skitter.cli.output import emit_json, say, tell
 from skitter.frontier.admin.items import ItemStream
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.admin.sink import check_sink, claim_sink, find_sink
+from skitter.frontier.client import client_name
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.shard import client_name
 from skitter.redact import redact
 from skitter.settings import check_job_name
 from skitter.sinks import Hooks, Loaded, Patience, Sink, Stopped, load, open_sink

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.workers import Event, read_log
+from skitter.frontier.admin.log import Event, read_log
 from skitter.frontier.frontier import Frontier
 from skitter.redact import redact_text
 

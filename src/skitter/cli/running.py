@@ -24,8 +24,7 @@ from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.eta import Bound, slowest_host
 from skitter.frontier.admin.jobs import create_job, open_job, purge_job
-from skitter.frontier.admin.warnings import notes
-from skitter.frontier.admin.workers import server_time
+from skitter.frontier.admin.warnings import find_warnings
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.model import State, Stats
@@ -92,7 +91,7 @@ async def run_plan(plan: Plan) -> int:
             tell(f"{frontier.job} was finished before, and the seeds are known: see --fresh.")
         supervisor = supervisor_of(frontier, plan, plan.out)
         with CrawlDisplay(err, quiet=plan.as_json) as display:
-            painter = _Painter(frontier, display, began, await server_time(frontier))
+            painter = _Painter(frontier, display, began, await frontier.server_time())
             supervisor.on_tick = painter.paint
             over = await supervisor.run()
         stats = await _last_look(frontier)
@@ -241,7 +240,7 @@ class _Painter:
         now = time.monotonic()
         if now - self.looked_at > ETA_EVERY_S:
             self.bound, self.looked_at = await slowest_host(self.frontier), now
-            self.notes = await notes(self.frontier, stats)
+            self.notes = await find_warnings(self.frontier, stats)
             for error in await self.errors.read(self.frontier, since_s=self.since_s):
                 self.display.announce(error)
         self.display.show(

@@ -15,7 +15,7 @@ from skitter.cli.common import Directory, Json, Redis, settings
 from skitter.cli.output import emit_json, out, pairs, remark, say, tell
 from skitter.errors import JobMissing, SkitterError, free_space
 from skitter.frontier.admin.jobs import list_jobs, open_job
-from skitter.frontier.admin.warnings import filter_notes
+from skitter.frontier.admin.warnings import bloom_warnings
 from skitter.frontier.connection import Server, ServerFacts, connect, inspect
 from skitter.redact import redact
 from skitter.settings import Settings
@@ -133,7 +133,7 @@ async def _examine(url: str, password: str | None, name: str) -> Diagnosis:
 async def _problems_in(server: Server, job: str) -> list[str]:
     """What is wrong with a job as far as it can be told at a glance; `audit` looks closely."""
     try:
-        return [f"{job}: {note}" for note in await filter_notes(await open_job(server, job))]
+        return [f"{job}: {note}" for note in await bloom_warnings(await open_job(server, job))]
     except JobMissing:  # purged meanwhile
         return []
     except SkitterError as error:

@@ -21,7 +21,6 @@ from skitter.frontier.admin.control import (
     set_state,
 )
 from skitter.frontier.admin.jobs import create_job, list_jobs, open_job, purge_job
-from skitter.frontier.admin.workers import server_time
 from skitter.frontier.audit.why import look_at_host
 from skitter.frontier.connection import Server
 from skitter.frontier.facts import HostFacts
@@ -223,7 +222,7 @@ def host(
         if not changes:
             _check_known(await look_at_host(frontier, name), job)
         await set_host(frontier, name, **(dict.fromkeys(HOST_OPTIONS) if reset else changes))
-        now = await server_time(frontier)
+        now = await frontier.server_time()
         return await look_at_host(frontier, name), frontier.options, now
 
     facts, options, now = on_job(settings(redis, directory), job, work)

@@ -9,7 +9,8 @@ from skitter.cli.display import Look
 from skitter.errors import SkitterError
 from skitter.frontier.admin.eta import Bound, slowest_host
 from skitter.frontier.admin.jobs import list_jobs, open_job
-from skitter.frontier.admin.workers import Event, crew, read_log, server_time
+from skitter.frontier.admin.log import Event, read_log
+from skitter.frontier.admin.workers import live_workers
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.wire import side_by_side
@@ -62,11 +63,11 @@ class Watcher:
 
     async def _look(self, frontier: Frontier) -> Look:
         stats = await frontier.stats()
-        now = await server_time(frontier)
+        now = await frontier.server_time()
         return Look(
             at=now,
             stats=stats,
-            crew=await crew(frontier),
+            crew=await live_workers(frontier),
             events=await self._read_events(frontier, now),
             bound=None if stats.finished else await self._bound(frontier, now),
         )

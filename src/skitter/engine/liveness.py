@@ -10,8 +10,7 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
-from skitter.frontier.admin.reclaim import forfeit
-from skitter.frontier.admin.workers import leave, server_time
+from skitter.frontier.admin.workers import leave, take_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,7 +41,7 @@ async def gone(
 ) -> list[Heartbeat]:
     """Those that ended without a word; `elsewhere`: on other machines too, where silence is all
     there is to go by."""
-    now = await server_time(frontier)
+    now = await frontier.server_time()
     return [
         one
         for one in beats
@@ -54,6 +53,6 @@ async def reclaim(frontier: Frontier, dead: Iterable[Heartbeat]) -> list[tuple[H
     """Hand out again at once what they held, and not when their leases run out: who, how much."""
     taken = []
     for one in dead:
-        taken.append((one, await forfeit(frontier, one.name)))
+        taken.append((one, await take_back(frontier, one.name)))
         await leave(frontier, one.name)
     return taken

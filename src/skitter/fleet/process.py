@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skitter.fleet.plan import restart_after_s
-from skitter.frontier.shard import MARK, client_name, new_mark
+from skitter.frontier.client import MARK, client_name, new_mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

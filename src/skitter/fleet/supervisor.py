@@ -22,8 +22,8 @@ from skitter.errors import (
 )
 from skitter.fleet.plan import USAGE, Load, bounded_wish, cannot_begin, wanted_processes
 from skitter.fleet.process import Child, Death
-from skitter.frontier.admin.reclaim import forfeit
-from skitter.frontier.admin.workers import heartbeats, log, server_time, wanted_workers, was_heard
+from skitter.frontier.admin.log import log
+from skitter.frontier.admin.workers import heartbeats, take_back, wanted_workers, was_heard
 from skitter.frontier.connection import can_write
 
 if TYPE_CHECKING:
@@ -207,13 +207,13 @@ class Supervisor:
         last, now = self._looked_at, time.monotonic()
         if now - last < LOOK_FOR_STUCK_S:
             return
-        if not await can_write(self.frontier.shards[0].server):
+        if not await can_write(self.frontier.server):
             self._looked_at = 0.0
             return  # its disk is full: nobody can be heard of
         self._looked_at = now
         if now - last > 2 * LOOK_FOR_STUCK_S:
             return  # the server was away, or we have just begun: nobody could be heard of
-        at, here = await server_time(self.frontier), socket.gethostname()
+        at, here = await self.frontier.server_time(), socket.gethostname()
         silent = {
             one.pid
             for one in await heartbeats(self.frontier)
@@ -241,7 +241,7 @@ class Supervisor:
 
     async def _take_back(self, death: Death, text: str) -> None:
         """What a dead worker held is handed out again at once, and not when its leases run out."""
-        taken = await forfeit(self.frontier, death.client)
+        taken = await take_back(self.frontier, death.client)
         text = f"{text}; {taken} requests were taken back from it"
         await log(self.frontier, "error", f"supervisor-{os.getpid()}", text)
 
@@ -285,7 +285,7 @@ class Supervisor:
             client = await child.kill()
             with suppress(SkitterError, TimeoutError):  # else its leases run out by themselves
                 async with asyncio.timeout(FORFEIT_S):
-                    await forfeit(self.frontier, client)
+                    await take_back(self.frontier, client)
 
 
 def _cpu_share() -> float:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skitter.frontier.frontier import Frontier
-    from skitter.frontier.wire import Offer
+    from skitter.frontier.offers import Offer
 
 FULL_PAUSE_S = 0.25
 FEED_BATCH = 500
@@ -36,7 +36,7 @@ async def feed(frontier: Frontier, offers: Sequence[Offer], *, wait: bool) -> Co
             raise JobClosed(frontier.job, (await frontier.stats()).state)
         offers = [one for one, said in zip(offers, answers, strict=True) if said is Added.FULL]
         if offers and not wait:
-            limits = (await read_options(frontier.shards[0])).limits  # others may set them too
+            limits = (await read_options(frontier.home)).limits  # others may set them too
             raise QueueFull(
                 frontier.job, max_pending=limits.max_pending or 0, added=total[Added.NEW]
             )
@@ -52,11 +52,11 @@ async def take_feed(frontier: Frontier) -> int:
     not yet removed is added again, which changes nothing. A lock keeps workers from doing the
     same work; it is no more than that, and expires.
     """
-    server, key = frontier.shards[0].server, feed_key(frontier.job)
+    server, key = frontier.server, feed_key(frontier.job)
     if not await server.command("LLEN", key):
         return 0
     lock = f"{key}:lock"
-    if not await server.command("SET", lock, frontier.shards[0].client, "NX", "PX", LOCK_MS):
+    if not await server.command("SET", lock, frontier.client, "NX", "PX", LOCK_MS):
         return 0
     try:
         messages = await server.command("LRANGE", key, -FEED_BATCH, -1)
@@ -78,13 +78,13 @@ async def _take(frontier: Frontier, messages: list[bytes]) -> list[bytes]:
         except (UsageError, *NOT_PLAIN) as error:
             rejected.append((message, str(error)))
     answers = await frontier.add_offers([offer for _, offer in offers])
-    await reject(frontier, rejected)
+    await bury_messages(frontier, rejected)
     refused = (Added.FULL, Added.CLOSED)  # they stay in the list until there is room
     taken = [m for (m, _), said in zip(offers, answers, strict=True) if said not in refused]
     return taken + [message for message, _ in rejected]
 
 
-async def reject(
+async def bury_messages(
     frontier: Frontier, rejected: Sequence[tuple[bytes, str]], *, origin: Origin = "feed"
 ) -> None:
     """What came and cannot be crawled is a dead letter, with its text and the reason."""
@@ -94,7 +94,7 @@ async def reject(
         body = encode(Request(url=f"{origin}:{shorten(text, 2000)}", meta={"message": clip(text)}))
         each += (fingerprint(text, unique="rejected"), "feed", body, cut(reason))
     if each:
-        await frontier.shards[0].call("reject", each)
+        await frontier.home.call("bury_messages", each)
 
 
 def parse_message(message: bytes) -> Request:

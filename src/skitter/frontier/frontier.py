@@ -15,26 +15,15 @@ from typing import TYPE_CHECKING
 
 from skitter.errors import ServerFull
 from skitter.frontier.budget import refill
+from skitter.frontier.completions import Sealed, completion_arguments, keep_outlinks, seal
 from skitter.frontier.keys import feed_key
+from skitter.frontier.offers import Offer, offer
 from skitter.frontier.options import read_options
 from skitter.frontier.pace import Granted
 from skitter.frontier.reopen import reopen
 from skitter.frontier.scripts import Code
 from skitter.frontier.totals import left_in, read_totals
-from skitter.frontier.wire import (
-    Offer,
-    Sealed,
-    completion_arguments,
-    cut,
-    keep_outlinks,
-    ms,
-    offer,
-    open_lease,
-    open_paces,
-    scatter,
-    seal,
-    side_by_side,
-)
+from skitter.frontier.wire import cut, ms, open_lease, open_paces, scatter, side_by_side
 from skitter.model import Added, Ended, Failure, Leased, State, Stats
 from skitter.settings import check_number
 from skitter.urls import shard_of
@@ -42,6 +31,7 @@ from skitter.urls import shard_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
+    from skitter.frontier.connection import Server
     from skitter.frontier.pace import Departure
     from skitter.frontier.shard import Shard
     from skitter.model import Completion, Lease, Request
@@ -74,10 +64,34 @@ class Frontier:
     _to_reopen: dict[int, int | None] = field(default_factory=dict)
 
     @property
+    def home(self) -> Shard:
+        """The shard that keeps what belongs to the job as a whole."""
+        return self.shards[0]
+
+    @property
+    def server(self) -> Server:
+        return self.home.server
+
+    @property
+    def client(self) -> str:
+        """The name under which this process takes leases."""
+        return self.home.client
+
+    def shard_for(self, host: str) -> Shard:
+        return self.shards[shard_of(host, len(self.shards))]
+
+    async def server_time(self) -> float:
+        """Seconds since the epoch, by the clock that all workers share."""
+        if self.home.clock:
+            return self.home.clock() / 1000
+        seconds, micros = await self.server.command("TIME")
+        return float(seconds) + float(micros) / 1e6
+
+    @property
     def epoch(self) -> Hashable:
         """As long as it is the same, what the server has taken in, it has. Another: perhaps not. It
         may have been restarted without its last second, or the job was made anew."""
-        return self.shards[0].server.links.made, *sorted(self._lives.items())
+        return self.server.links.made, *sorted(self._lives.items())
 
     @property
     def keeps_depths(self) -> bool:
@@ -289,7 +303,7 @@ class Frontier:
     async def stats(self) -> Stats:
         """One moment of every shard, added up; and the one place that knows when a job is over."""
         # The feed first: a message leaves it after it was added, so none is missed in between.
-        fed: int = await self.shards[0].server.command("LLEN", feed_key(self.job))
+        fed: int = await self.server.command("LLEN", feed_key(self.job))
         state, total, idle = await read_totals(self.shards)
         total["fed"] = fed
         shown = {one.name: total[one.name] for one in fields(Stats) if one.type == "int"}
@@ -303,7 +317,7 @@ class Frontier:
     async def fresh_options(self) -> JobOptions:
         """The options, read again now and then: somebody else may have changed them."""
         if time.monotonic() - self._options_at >= OPTIONS_FRESH_S:
-            self.options = await read_options(self.shards[0])
+            self.options = await read_options(self.home)
             self._options_at = time.monotonic()
         return self.options
 

@@ -36,6 +36,7 @@ class KeySpec:
     type: str
     holds: str
     family: str | None = None
+    stored: str = ""  # its name on the server, if jobs that exist have another
 
 
 SHARD_KEYS: dict[str, KeySpec] = {
@@ -68,12 +69,16 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "robots": KeySpec("string", "robots.txt as it was answered, until it expires", family="host"),
     "feeding": KeySpec("hash", "batch -> messages of a feed that are not in the frontier yet"),
     "workers": KeySpec("hash", "worker -> msgpack of its last heartbeat"),
-    "tickets": KeySpec("zset", "ticket -> ms: pumps of an outside engine that may work"),
-    "finale": KeySpec("hash", "what runs once when all is done: who does it, what came of it"),
+    "permits": KeySpec("zset", "permit -> ms: pumps of another engine that may work"),
+    "callback": KeySpec(
+        "hash", "what runs once when the job is finished: who runs it, its result", stored="finale"
+    ),
     "telling": KeySpec("string", "which pump tells callers of pages that are dead; expires"),
     "events": KeySpec("stream", "the log of all workers, capped"),
     "recent": KeySpec("hash", "verb -> number and answer of a client's last call", family="client"),
 }
+
+_NAMES = {spec.stored or name: name for name, spec in SHARD_KEYS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +97,14 @@ class ShardKeys:
 
     def key(self, name: str, member: str | None = None) -> str:
         """`due`, or one of a family: `queue` and a host; without the host, the family's prefix."""
-        if self.spec(name).family is None:
-            return f"{self.prefix}{name}"
-        return f"{self.prefix}{name}:{member or ''}"
+        spec = self.spec(name)
+        key = f"{self.prefix}{spec.stored or name}"
+        return key if spec.family is None else f"{key}:{member or ''}"
 
     def name_of(self, key: str) -> tuple[str, str | None] | None:
         """The reverse of `key`; None for a key that nobody declared."""
-        name, colon, member = key.removeprefix(self.prefix).partition(":")
-        spec = SHARD_KEYS.get(name)
-        if spec is None or bool(colon) != bool(spec.family):
+        stored, colon, member = key.removeprefix(self.prefix).partition(":")
+        name = _NAMES.get(stored, "")
+        if not name or bool(colon) != bool(self.spec(name).family):
             return None
         return name, member if colon else None

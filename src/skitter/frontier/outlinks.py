@@ -13,7 +13,7 @@ from skitter.model import Request
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skitter.frontier.wire import Offer
+    from skitter.frontier.offers import Offer
 
 #: Farther than any limit allows: some of the links were refused.
 CUT = 2**31

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from skitter.errors import ServerFull, UsageError
+from skitter.frontier.offers import Offer, offer
 from skitter.frontier.outlinks import open_outlinks
-from skitter.frontier.wire import Offer, offer
 from skitter.model import Added
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from skitter.frontier.wire import ms
-from skitter.urls import shard_of
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
@@ -47,7 +46,7 @@ async def store_robots(
 async def _call(
     frontier: Frontier, host: str, *, ttl_ms: int, keep_s: float, rules: bytes = b""
 ) -> Any:
-    shard = frontier.shards[shard_of(host, len(frontier.shards))]
+    shard = frontier.shard_for(host)
     # To bring rules is refused by a full server; to ask for them is not.
     return await shard.call(
         "robots", strict=bool(rules), name=host, rules=rules, ttl_ms=ttl_ms, keep_ms=ms(keep_s)

@@ -18,11 +18,10 @@ import msgspec
 from w3lib.url import canonicalize_url
 
 from skitter.errors import FrontierError, UsageError
-from skitter.frontier.admin.control import set_adopted
+from skitter.frontier.admin.adopted import adopt_seen, set_adopted
 from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.feed import reject
-from skitter.frontier.scripts import Code
-from skitter.frontier.wire import offer
+from skitter.frontier.feed import bury_messages
+from skitter.frontier.offers import offer
 from skitter.model import Added, Request
 from skitter.scrapy.codec import MAX_REQUEST_BYTES, clamp, spell_slot
 from skitter.scrapy.message import checked
@@ -211,7 +210,7 @@ async def _adopt_entries(
                 with suppress(ValueError):  # no URL, so nothing can be known of it
                     died.add(_fingerprint(known))
     answers = await frontier.add_offers(offers, links=True)
-    await reject(frontier, refused, origin="adopted")
+    await bury_messages(frontier, refused, origin="adopted")
     result.entries += len(entries)
     result.queued += sum(said is Added.NEW for said in answers)
     result.known += sum(said is Added.SEEN for said in answers)
@@ -308,7 +307,7 @@ async def _adopt_members(
     texts = [one.decode() for one in found if _is_text(one)]
     members = [one for one in texts if one not in died]
     strange = [one for one in found if not _is_text(one)]
-    await reject(
+    await bury_messages(
         frontier,
         [(_one_line(one), "it is no fingerprint") for one in strange],
         origin="adopted",
@@ -318,8 +317,7 @@ async def _adopt_members(
     result.forgotten += len(texts) - len(members)
     if not members:
         return
-    codes = await frontier.shards[0].call("adopt", [fingerprint_of(one) for one in members])
-    new = sum(code == Code.NEW for code in codes)
+    new = await adopt_seen(frontier, [fingerprint_of(one) for one in members])
     result.remembered += new
     result.remembered_before += len(members) - new
 

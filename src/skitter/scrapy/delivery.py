@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skitter.frontier.admin.items import put_items, set_aside
-from skitter.frontier.feed import reject
-from skitter.frontier.wire import seal_offers
+from skitter.frontier.admin.items import put_items, reject_items
+from skitter.frontier.batches import finish_batch
+from skitter.frontier.completions import seal_offers
+from skitter.frontier.feed import bury_messages
 from skitter.model import Added, Completion, Ended, Failure
-from skitter.scrapy.feed import done_with
 from skitter.scrapy.mailbox import Batch, Entry, Link, Loose, Pushes, Rejected, Unstored
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
 
-    from skitter.frontier.admin.items import Aside
+    from skitter.frontier.admin.items import RejectedItem
     from skitter.scrapy.node import Node
 
 AT_ONCE = 200
@@ -73,21 +73,21 @@ class Delivery:
 
     async def _reject(self, refused: Sequence[Rejected]) -> None:
         if refused:
-            await reject(
+            await bury_messages(
                 self.node.frontier,
                 [(one.text.encode("utf-8", "replace"), one.reason) for one in refused],
                 origin="unsent",
             )
             self.errors += len(refused)
 
-    async def _set_aside(self, asides: Sequence[Aside]) -> None:
+    async def _set_aside(self, asides: Sequence[RejectedItem]) -> None:
         for one in asides:
-            await set_aside(self.node.frontier, one)
+            await reject_items(self.node.frontier, one)
             self.node.say("warning", f"an item of {one.url} was rejected: {one.reason}")
         self.errors += len(asides)
 
     async def _push(self, pushes: Sequence[tuple[str, bytes]]) -> None:
-        server = self.node.frontier.shards[0].server
+        server = self.node.frontier.server
         for start in range(0, len(pushes), AT_ONCE):
             some = pushes[start : start + AT_ONCE]
             for key in dict.fromkeys(key for key, _ in some):
@@ -97,10 +97,10 @@ class Delivery:
         for batch in batches:
             await self._add([batch.links])
             if batch.rejected:
-                await reject(self.node.frontier, batch.rejected)
+                await bury_messages(self.node.frontier, batch.rejected)
                 for _, reason in batch.rejected:
                     self.node.say("warning", f"a message of the feed is a dead letter: {reason}")
-            await done_with(self.node.frontier, batch.name)
+            await finish_batch(self.node.frontier, batch.name)
 
     async def _bury(self, entries: Sequence[Entry]) -> None:
         """What a page brought before it failed is kept, and goes first."""

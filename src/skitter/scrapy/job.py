@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from skitter.engine.liveness import gone
 from skitter.errors import JobMissing
+from skitter.frontier.admin.adopted import read_run, start_run
 from skitter.frontier.admin.control import set_slot
 from skitter.frontier.admin.jobs import create_job, open_job, purge_job
-from skitter.frontier.admin.workers import crew, server_time
+from skitter.frontier.admin.workers import live_workers
 from skitter.scrapy.prefetch import is_done
 
 if TYPE_CHECKING:
@@ -46,11 +47,10 @@ async def open_shared(server: Server, options: NodeOptions) -> Frontier:
 async def join_run(frontier: Frontier, stats: Stats) -> int:
     """The number of this run. Nodes that start while nothing is left begin the same new one; those
     that come later join it: what `start` yields is asked for once per run."""
-    server, key = frontier.shards[0].server, frontier.shards[0].keys.key("stats")
     if is_done(stats):
-        await server.command("HSET", key, "run", stats.seen + 1)
+        await start_run(frontier, stats.seen + 1)
         return stats.seen + 1
-    return int(await server.command("HGET", key, "run") or 0)
+    return await read_run(frontier)
 
 
 async def remove_if_last(frontier: Frontier) -> None:
@@ -78,10 +78,10 @@ async def remove_if_last(frontier: Frontier) -> None:
 
 async def others_at_work(frontier: Frontier) -> int:
     """How many others are, or were a moment ago; another crawler of this process counts."""
-    everybody = await crew(frontier)
+    everybody = await live_workers(frontier)
     gone = {one.name for one in await dead_nodes(frontier, everybody)}
-    me = frontier.shards[0].client
-    now = await server_time(frontier)
+    me = frontier.client
+    now = await frontier.server_time()
     return sum(
         one.name != me and one.name not in gone and not _was_before_us(one, now)
         for one in everybody

@@ -15,8 +15,8 @@ from skitter.engine.memory import LinkMemory
 if TYPE_CHECKING:
     from scrapy import Request as ScrapyRequest
 
-    from skitter.frontier.admin.items import Aside
-    from skitter.frontier.wire import Offer
+    from skitter.frontier.admin.items import RejectedItem
+    from skitter.frontier.offers import Offer
     from skitter.model import Lease
 
 #: Items of a page that are stored in one step with its end, and their size.
@@ -99,7 +99,7 @@ class Pushes:
 class Unstored:
     """An item that a pipeline failed on."""
 
-    aside: Aside
+    aside: RejectedItem
 
 
 Parcel = Entry | Batch | Loose | Rejected | Pushes | Unstored

@@ -22,11 +22,11 @@ from skitter.engine.leases import extend
 from skitter.engine.liveness import reclaim
 from skitter.engine.watchdog import Watchdog
 from skitter.errors import JobMissing, SkitterError
-from skitter.frontier.admin.control import is_adopted
-from skitter.frontier.admin.workers import Vitals, ask_for_spare, crew
+from skitter.frontier.admin.adopted import is_adopted
+from skitter.frontier.admin.workers import Vitals, ask_for_spare, live_workers
+from skitter.frontier.batches import has_messages, take_batch
 from skitter.frontier.feed import take_feed
 from skitter.scrapy.delivery import Delivery
-from skitter.scrapy.feed import has_messages, take_batch
 from skitter.scrapy.job import KIND, dead_nodes, join_run, open_shared, remove_if_last
 from skitter.scrapy.prefetch import IDLE_S, Prefetch, pause_s
 from skitter.worker.pulse import Logbook, Pulse, cancel_all
@@ -170,7 +170,7 @@ class Node:
         self.delivery = Delivery(self)
         self.pulse = Pulse(
             frontier=self.frontier,
-            name=self.frontier.shards[0].client,
+            name=self.frontier.client,
             kind=KIND,
             logbook=self.logbook,
             vitals=self._vitals,
@@ -316,7 +316,7 @@ class Node:
             self.say("error", f"{what}: {error}")
 
     async def _look_after_others(self) -> None:
-        everybody = await crew(self.frontier)
+        everybody = await live_workers(self.frontier)
         self.prefetch.nodes = sum(one.kind == KIND for one in everybody)
         dead = await dead_nodes(self.frontier, everybody)
         if taken := sum(count for _, count in await reclaim(self.frontier, dead)):
@@ -348,7 +348,7 @@ class Node:
 
     async def _send_statistics(self) -> None:
         for command in self.statistics():
-            await self.frontier.shards[0].server.command(*command)
+            await self.frontier.server.command(*command)
 
     async def _read_feed(self) -> None:
         """One batch at a time, so that the engine can breathe. Now and then also if there are no
@@ -358,9 +358,11 @@ class Node:
             batch, now = None, time.monotonic()
             try:
                 if not self.engine.is_closing and (
-                    now > look_at or await has_messages(self.frontier, self.feed)
+                    now > look_at or await has_messages(self.frontier, self.feed.keys)
                 ):
-                    batch = await take_batch(self.frontier, self.feed)
+                    batch = await take_batch(
+                        self.frontier, self.feed.keys, limit=self.feed.batch_size
+                    )
                     look_at = now + LOOK_S
             except SkitterError as error:
                 if not error.retryable:  # else the server is away: whoever leases says so

@@ -16,7 +16,8 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from skitter.errors import TooBig, UsageError
-from skitter.frontier.wire import MAX_ITEM_BYTES, NOT_PLAIN, encode
+from skitter.frontier.completions import MAX_ITEM_BYTES
+from skitter.frontier.wire import NOT_PLAIN, encode
 from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.internals import in_thread, scheduler_of
 from skitter.scrapy.overrides import PIPELINE, refuse_overrides

@@ -6,14 +6,15 @@ from typing import Any
 
 from itemadapter import ItemAdapter
 
-from skitter.frontier.admin.items import Aside
-from skitter.frontier.wire import MAX_ITEM_BYTES, NOT_PLAIN, cut, encode
+from skitter.frontier.admin.items import RejectedItem
+from skitter.frontier.completions import MAX_ITEM_BYTES
+from skitter.frontier.wire import NOT_PLAIN, cut, encode
 
 
-def unstored(item: Any, *, url: str, error: BaseException | None) -> Aside:
+def unstored(item: Any, *, url: str, error: BaseException | None) -> RejectedItem:
     """The item as `skitter rejected` shows it."""
     reason = cut(f"{type(error).__name__}: {error}".rstrip(": "))
-    return Aside(url=url, field="", reason=reason, item=_writable(item))
+    return RejectedItem(url=url, field="", reason=reason, item=_writable(item))
 
 
 def _writable(item: Any) -> Any:

@@ -18,7 +18,8 @@ from twisted.python.failure import Failure
 
 from skitter.engine.leases import is_suspect
 from skitter.errors import SkitterError, UsageError
-from skitter.frontier.wire import NOT_PLAIN, Offer, offer
+from skitter.frontier.offers import Offer, offer
+from skitter.frontier.wire import NOT_PLAIN
 from skitter.scrapy.codec import MAX_REQUEST_BYTES, Codec
 from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.dupefilter import NoDupeFilter, make_dupefilter

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from skitter.errors import BadOption, UsageError, shorten
-from skitter.frontier.wire import MAX_ITEM_BYTES, NOT_PLAIN, cut
+from skitter.frontier.completions import MAX_ITEM_BYTES
+from skitter.frontier.wire import NOT_PLAIN, cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable

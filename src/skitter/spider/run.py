@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from skitter.errors import SkitterError, SpiderError, UsageError, shorten
-from skitter.frontier.wire import check_record
+from skitter.frontier.offers import check_record
 from skitter.model import Request
 from skitter.page import TooComplex
 from skitter.settings import check_priority

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from skitter.errors import SkitterError
-from skitter.frontier.admin.items import Aside
+from skitter.frontier.admin.items import RejectedItem
 from skitter.model import Completion, Failure, Lease, Request
 from skitter.page import Page
 from skitter.settings import Limits
@@ -52,7 +52,7 @@ class Ending(msgspec.Struct, frozen=True):
     retry: Failure | None = None
     bury: Failure | None = None
     early: Lease | None = None  # handed back: it is not yet its turn
-    aside: tuple[Aside, ...] = ()  # items that do not fit the declared type
+    aside: tuple[RejectedItem, ...] = ()  # items that do not fit the declared type
     skipped: str = ""  # done without its handler: why
     blocked: bool = False  # retried because of a block page
     exceeded: str = ""  # what was left out of a page that brought too much
@@ -137,7 +137,7 @@ class Attempts:
         return Ending(
             done=Completion(lease=lease, items=outcome.items, links=links, again=again),
             aside=tuple(
-                Aside(url=page.url, field=one.field, reason=one.reason, item=one.item)
+                RejectedItem(url=page.url, field=one.field, reason=one.reason, item=one.item)
                 for one in outcome.rejected
             ),
             exceeded=outcome.exceeded,

@@ -9,15 +9,16 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from skitter.errors import InfrastructureError, JobMissing, SkitterError, UsageError, shorten
-from skitter.frontier.admin.items import count, set_aside
-from skitter.frontier.wire import NOT_PLAIN, Sealed, seal
+from skitter.frontier.admin.items import count, reject_items
+from skitter.frontier.completions import Sealed, seal
+from skitter.frontier.wire import NOT_PLAIN
 from skitter.model import Completion, Ended, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
     from skitter.engine.memory import RequestMemory
-    from skitter.frontier.admin.items import Aside
+    from skitter.frontier.admin.items import RejectedItem
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease
     from skitter.settings import Layout
@@ -59,7 +60,7 @@ class _Batch:
     graves: list[Failure] = field(default_factory=list)
     early: list[Lease] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    aside: list[Aside] = field(default_factory=list)
+    aside: list[RejectedItem] = field(default_factory=list)
     exceeded: list[tuple[str, str]] = field(default_factory=list)  # URL, what was left out
     undeclared: set[str] = field(default_factory=set)  # fields that were left out
 
@@ -231,9 +232,9 @@ class Delivery:
         answers = await self.frontier.complete_sealed([page.sealed for page in pages])
         self._note([page.completion for page in pages], answers, epoch)
 
-    async def _set_aside(self, asides: list[Aside]) -> None:
+    async def _set_aside(self, asides: list[RejectedItem]) -> None:
         try:
-            await set_aside(self.frontier, *asides)
+            await reject_items(self.frontier, *asides)
         except Exception as error:
             if not _may_be_about_a_page(error):
                 raise
@@ -248,7 +249,7 @@ class Delivery:
             self.log("warning", f"{failure.lease.url}: {failure.error}")
         return []
 
-    def _note_aside(self, one: Aside) -> None:
+    def _note_aside(self, one: RejectedItem) -> None:
         self.tally.rejected += 1
         level = "warning" if one.field else "info"  # a hook of the user's dropped it
         self.log(level, f"an item of {one.url} was rejected: {one.why}")

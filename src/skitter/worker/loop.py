@@ -74,7 +74,7 @@ class Worker:
 
     @property
     def name(self) -> str:
-        return self.frontier.shards[0].client
+        return self.frontier.client
 
     async def run(self) -> None:
         """Work until the crawl has finished, or until told to stop."""

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from skitter.errors import SkitterError
-from skitter.frontier.admin.workers import Heartbeat, Vitals, beat, leave, log, server_time
+from skitter.frontier.admin.log import log
+from skitter.frontier.admin.workers import Heartbeat, Vitals, beat, leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -66,7 +67,7 @@ class Pulse:
             await log(self.frontier, level, self.name, text)
             self.logbook.lines.popleft()
         await self.frontier.fresh_options()
-        now = await server_time(self.frontier)
+        now = await self.frontier.server_time()
         self._started_at = self._started_at or now
         await beat(
             self.frontier,

@@ -1,7 +1,7 @@
-"""The finale: what runs once when a job is finished, whoever notices first, whoever is killed.
+"""The callback of a job: what runs once when it is finished, whoever notices and whoever is killed.
 
-Taking it on and finding the job finished is one step on the server. What came of it is written by
-whoever still holds it, so one result counts, and it is there for all who ask later.
+Finding the job finished and taking on the callback is one step on the server. Only the process
+that still holds it may store the result, so one result counts, for all who ask later.
 """
 
 from __future__ import annotations
@@ -16,36 +16,35 @@ if TYPE_CHECKING:
 
 
 class Turn(StrEnum):
-    """Whose it is."""
+    """Whose it is to run the callback."""
 
     WAIT = "wait"  # the job is not finished
-    HELD = "held"  # somebody else runs it
+    HELD = "held"  # another process runs it
     YOURS = "yours"
     DONE = "done"
 
 
-class Finale(NamedTuple):
-    """The answer to a claim; the value of one that has run."""
+class Claimed(NamedTuple):
+    """The answer to a claim; the value of a callback that has run."""
 
     turn: Turn
     value: bytes
 
 
-async def claim_finale(frontier: Frontier, claim: str, *, ttl_s: float) -> Finale:
+async def claim_callback(frontier: Frontier, claim: str, *, ttl_s: float) -> Claimed:
     """Take it on for so long; with the same claim again, keep it.
 
     Of a job with several shards only the first is looked at: ask `stats` before.
     """
-    turn, value = await frontier.shards[0].call("finale", claim=claim, ttl_ms=ms(ttl_s))
-    return Finale(Turn(turn.decode()), value)
+    turn, value = await frontier.home.call("claim_callback", claim=claim, ttl_ms=ms(ttl_s))
+    return Claimed(Turn(turn.decode()), value)
 
 
-async def conclude(frontier: Frontier, claim: str, value: bytes) -> bool:
-    """It has run. False: it was taken over meanwhile, and this value does not count."""
-    return bool(await frontier.shards[0].call("conclude", claim=claim, value=value))
+async def finish_callback(frontier: Frontier, claim: str, value: bytes) -> bool:
+    """It has run. False: another process took it over, and this value does not count."""
+    return bool(await frontier.home.call("finish_callback", claim=claim, value=value))
 
 
-async def reopen_finale(frontier: Frontier) -> None:
-    """The job goes on: there will be another end."""
-    shard = frontier.shards[0]
-    await shard.server.command("DEL", shard.keys.key("finale"))
+async def reset_callback(frontier: Frontier) -> None:
+    """The job goes on, and will finish again."""
+    await frontier.server.command("DEL", frontier.home.keys.key("callback"))

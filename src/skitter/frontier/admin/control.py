@@ -12,7 +12,7 @@ from skitter.frontier.scan import scan_names
 from skitter.frontier.wire import ms, side_by_side
 from skitter.model import State
 from skitter.settings import JOB_OPTIONS, JobOptions, check_number
-from skitter.urls import identify, shard_of
+from skitter.urls import identify
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 async def set_state(frontier: Frontier, state: State) -> None:
     """Run, pause, drain or cancel."""
-    await _write(frontier, {"state": state.value})
+    await write_control(frontier, {"state": state.value})
 
 
 async def configure(frontier: Frontier, options: JobOptions, *, create: bool = False) -> None:
@@ -37,17 +37,17 @@ async def configure(frontier: Frontier, options: JobOptions, *, create: bool = F
         values |= {"shards": frontier.layout.shards}
     if create:
         values |= {"state": State.RUN.value, "born": secrets.randbelow(2**53)}
-    await _write(frontier, values, create=create)
+    await write_control(frontier, values, create=create)
     frontier.options = options
     await settle_hosts(frontier)
 
 
 async def change_options(frontier: Frontier, changes: Mapping[str, float | None]) -> JobOptions:
     """Set some options and leave the others alone, whoever else sets those. None: no limit."""
-    options = replaced(await read_options(frontier.shards[0], lenient=True), changes)
+    options = replaced(await read_options(frontier.home, lenient=True), changes)
     changed = [one for one in JOB_OPTIONS if one.name in changes]
-    await _write(frontier, {one.field: to_field(one, options) for one in changed})
-    frontier.options = await read_options(frontier.shards[0])
+    await write_control(frontier, {one.field: to_field(one, options) for one in changed})
+    frontier.options = await read_options(frontier.home)
     await settle_hosts(frontier)
     return frontier.options
 
@@ -70,21 +70,13 @@ async def read_controls(frontier: Frontier) -> list[dict[str, str]]:
 
 async def read_birth(frontier: Frontier) -> str:
     """Sets a job apart from one of the same name that was purged."""
-    shard = frontier.shards[0]
+    shard = frontier.home
     return (await shard.server.command("HGET", shard.keys.key("control"), "born") or b"").decode()
 
 
-async def set_adopted(frontier: Frontier) -> None:
-    """What the job has seen was numbered by scrapy-redis: its nodes go on like that."""
-    await _write(frontier, {"adopted": 1})
-
-
-async def is_adopted(frontier: Frontier) -> bool:
-    shard = frontier.shards[0]
-    return bool(await shard.server.command("HGET", shard.keys.key("control"), "adopted"))
-
-
-async def _write(frontier: Frontier, values: dict[str, object], *, create: bool = False) -> None:
+async def write_control(
+    frontier: Frontier, values: dict[str, object], *, create: bool = False
+) -> None:
     each = [part for pair in values.items() for part in pair]
     await side_by_side(
         shard.call("control", each, strict=False, create=int(create)) for shard in frontier.shards
@@ -130,7 +122,7 @@ async def set_slot(frontier: Frontier, slot: str, **values: float | None) -> Non
         if value is not None:
             low = 1 if name.startswith("max_") else 0
             check_number(name, float(str(value)), low=low, high=2**40)
-    shard = frontier.shards[shard_of(slot, len(frontier.shards))]
+    shard = frontier.shard_for(slot)
     for name, value in values.items():
         seconds = name.endswith("_s")
         await shard.call(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skitter.errors import BadOption
 from skitter.frontier.facts import Trouble, open_body, open_trouble
-from skitter.frontier.wire import scatter
+from skitter.frontier.wire import ms, scatter
 from skitter.model import DeadLetter, Request
 
 if TYPE_CHECKING:
@@ -74,6 +74,16 @@ async def drop(frontier: Frontier, letters: Sequence[DeadLetter], *, forget: boo
     if forget and frontier.layout.bloom:
         raise BadOption("forget", forget, "left out: a Bloom filter cannot forget")
     return await _send(frontier, "drop", letters, forget=int(forget))
+
+
+async def lock_dead(frontier: Frontier, *, ttl_s: float) -> bool:
+    """For readers of which one at a time is enough. Only a hint to the others: it expires."""
+    words = (frontier.home.keys.key("telling"), frontier.client, "NX", "PX", ms(ttl_s))
+    return bool(await frontier.server.command("SET", *words))
+
+
+async def unlock_dead(frontier: Frontier) -> None:
+    await frontier.server.command("DEL", frontier.home.keys.key("telling"))
 
 
 async def _send(frontier: Frontier, verb: str, letters: Sequence[DeadLetter], **values: int) -> int:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from skitter.errors import InfrastructureError, JobMissing
-from skitter.frontier.wire import decode, encode, encode_item
+from skitter.frontier.completions import encode_item
+from skitter.frontier.wire import decode, encode
 from skitter.model import Result
-from skitter.urls import shard_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -55,7 +55,7 @@ async def put_items(
 
     `first`: the number of the first, behind those that do.
     """
-    shard = frontier.shards[shard_of(lease.host, len(frontier.shards))]
+    shard = frontier.shard_for(lease.host)
     for index, item in enumerate(items, start=first):
         await shard.server.command(
             "XADD", shard.keys.key("items"), "*",
@@ -63,7 +63,7 @@ async def put_items(
         )  # fmt: skip
 
 
-class Aside(msgspec.Struct, frozen=True, kw_only=True):
+class RejectedItem(msgspec.Struct, frozen=True, kw_only=True):
     """An item that was not stored, and why."""
 
     url: str
@@ -77,28 +77,28 @@ class Aside(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.field}: {self.reason}" if self.field else self.reason
 
 
-async def set_aside(frontier: Frontier, *asides: Aside) -> None:
+async def reject_items(frontier: Frontier, *asides: RejectedItem) -> None:
     """Keep items that cannot be stored, and count them by field; too many: the oldest go."""
     each = [part for one in asides for part in ((one.field or "whole")[:200], encode(one))]
-    await frontier.shards[0].call("aside", each, strict=True, keep=REJECTED_KEPT)
+    await frontier.home.call("reject_items", each, strict=True, keep=REJECTED_KEPT)
 
 
 async def count(frontier: Frontier, **counters: int) -> None:
     """Add to what people want to see, and nothing depends on."""
     each = [part for name, by in counters.items() if by for part in (name, by)]
     if each:
-        await frontier.shards[0].call("tally", each)
+        await frontier.home.call("tally", each)
 
 
-async def read_aside(frontier: Frontier, count: int) -> list[Aside]:
+async def read_rejected(frontier: Frontier, count: int) -> list[RejectedItem]:
     """The items that were set aside last, newest first."""
-    shard = frontier.shards[0]
+    shard = frontier.home
     entries = await shard.server.command(
         "XREVRANGE", shard.keys.key("rejected"), "+", "-", "COUNT", count
     )
     return [
         msgspec.structs.replace(
-            msgspec.convert(decode(fields[b"aside"]), Aside),
+            msgspec.convert(decode(fields[b"aside"]), RejectedItem),
             at=int(entry.partition(b"-")[0]) / 1000,
         )
         for entry, fields in entries

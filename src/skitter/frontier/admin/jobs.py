@@ -9,11 +9,12 @@ import msgspec
 
 from skitter.errors import JobClosed, JobDamaged, JobMismatch, JobMissing
 from skitter.frontier.admin.control import configure, read_controls
+from skitter.frontier.client import client_name
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.keys import JOBS, ShardKeys, feed_key
 from skitter.frontier.options import PURGE, has_options, options_of
 from skitter.frontier.scan import STEP, scan_keys
-from skitter.frontier.shard import Shard, client_name
+from skitter.frontier.shard import Shard
 from skitter.model import State
 from skitter.settings import JobOptions, Layout, check_job_name
 
@@ -85,7 +86,7 @@ async def purge_job(frontier: Frontier) -> int:
     the states: a purge that was interrupted can be run again until there is nothing left of the
     job but those, and whoever makes the job anew meanwhile is not left without a name.
     """
-    server = frontier.shards[0].server
+    server = frontier.server
     for shard in frontier.shards:
         await shard.call("control", ["state", PURGE], create=1)
     removed: int = await server.command("UNLINK", feed_key(frontier.job))

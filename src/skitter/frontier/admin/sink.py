@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skitter.errors import ItemsElsewhere
-from skitter.frontier.admin.workers import SILENCE_S, crew, server_time
+from skitter.frontier.admin.workers import SILENCE_S, live_workers
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
@@ -20,7 +20,7 @@ async def claim_sink(frontier: Frontier, place: str, *, moved_from: str = "") ->
     `moved_from`: what the place was called before its owner moved it.
     """
     instead = await check_sink(frontier, place, moved_from=moved_from)
-    held = await frontier.shards[0].call("sink", place=place, instead=instead)
+    held = await frontier.home.call("sink", place=place, instead=instead)
     if held != place.encode():
         raise ItemsElsewhere(frontier.job, held.decode("utf-8", "replace"), stored=0)
 
@@ -46,13 +46,13 @@ async def find_sink(frontier: Frontier) -> str:
 
 async def _find(frontier: Frontier) -> tuple[str, float]:
     """The place, and for how many seconds nobody has claimed it."""
-    shard = frontier.shards[0]
+    shard = frontier.home
     place, at = await shard.server.command("HMGET", shard.keys.key("sink"), "place", "at")
     if not place:
         return "", 0.0
     claimed_at = int(at) / 1000 if at and at.isdigit() else 0.0
-    return place.decode("utf-8", "replace"), await server_time(frontier) - claimed_at
+    return place.decode("utf-8", "replace"), await frontier.server_time() - claimed_at
 
 
 async def _is_loading(frontier: Frontier) -> bool:
-    return any(one.kind == "loader" for one in await crew(frontier))
+    return any(one.kind == "loader" for one in await live_workers(frontier))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skitter.errors import DiskFull
-from skitter.frontier.admin.workers import crew, heartbeats, server_time
-from skitter.frontier.audit.rules import filter_problems
+from skitter.frontier.admin.workers import heartbeats, live_workers
 from skitter.frontier.connection import inspect
+from skitter.frontier.seen import filter_problems
 from skitter.frontier.wire import side_by_side
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ LATE_S = 6.0
 FULL = 0.98
 
 
-async def notes(frontier: Frontier, stats: Stats) -> list[str]:
+async def find_warnings(frontier: Frontier, stats: Stats) -> list[str]:
     """What stands in the way of those at work, and of the job itself, each said once."""
-    said = {f"{one.kind}: {one.note}" for one in await crew(frontier) if one.note}
-    beats, now = await heartbeats(frontier), await server_time(frontier)
-    server = frontier.shards[0].server
+    said = {f"{one.kind}: {one.note}" for one in await live_workers(frontier) if one.note}
+    beats, now = await heartbeats(frontier), await frontier.server_time()
+    server = frontier.server
     nodes = await inspect(server)
     about = [loader_note(stats, beats, now, nodes), *server_notes(nodes, server.directory)]
-    return [*sorted(said), *filter(None, about), *await filter_notes(frontier)]
+    return [*sorted(said), *filter(None, about), *await bloom_warnings(frontier)]
 
 
 def loader_note(
@@ -77,7 +77,7 @@ def memory_note(facts: ServerFacts) -> str:
     )
 
 
-async def filter_notes(frontier: Frontier) -> list[str]:
+async def bloom_warnings(frontier: Frontier) -> list[str]:
     """Whether the Bloom filter of any shard is past its capacity; the fullest is told of."""
     if frontier.layout.bloom is None:
         return []

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from skitter.frontier.wire import cut, decode, encode
+from skitter.frontier.wire import cut, decode, encode, side_by_side
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
+    from skitter.frontier.shard import Shard
 
-EVENTS_KEPT = 10_000
-END_OF_TIME_S = 253_402_300_799.0  # the last second of the year 9999: an id may say any number
 EVENTS_LATELY = 1000
 #: A worker that has not been heard of for so long is gone.
 SILENCE_S = 15.0
@@ -47,36 +46,26 @@ class Heartbeat(Vitals, frozen=True, kw_only=True):
     memory_mb: float = 0.0
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the cluster's log."""
-
-    id: str
-    at: float
-    level: str
-    worker: str
-    text: str
-
-
 async def beat(frontier: Frontier, heartbeat: Heartbeat) -> None:
     """Raises JobMissing if the job has gone: nothing of it is brought back."""
     told = msgspec.structs.replace(heartbeat, note=cut(heartbeat.note))
-    await frontier.shards[0].call("beat", name=told.name, message=encode(told))
+    await frontier.home.call("beat", name=told.name, message=encode(told))
 
 
 async def leave(frontier: Frontier, name: str) -> None:
-    shard = frontier.shards[0]
+    shard = frontier.home
     await shard.server.command("HDEL", shard.keys.key("workers"), name)
 
 
 async def ask_for_spare(frontier: Frontier, name: str, wanted: int) -> int:
     """Requests of a host beyond those in flight, for a worker that is the only one; else none."""
-    found: int = await frontier.shards[0].call("spare", name=name, wanted=wanted)
+    found: int = await frontier.home.call("spare", name=name, wanted=wanted)
     return found
 
 
 async def heartbeats(frontier: Frontier) -> list[Heartbeat]:
     """The last heartbeat of everybody, the silent ones too."""
-    shard = frontier.shards[0]
+    shard = frontier.home
     raw = await shard.server.command("HGETALL", shard.keys.key("workers"))
     beats = []
     for value in raw.values():
@@ -89,15 +78,15 @@ async def was_heard(frontier: Frontier, name: str) -> bool:
     """Whether a worker or loader of that name ever said that it is at work; lately enough."""
     if any(one.name == name for one in await heartbeats(frontier)):
         return True
-    shard = frontier.shards[0]
+    shard = frontier.home
     events = shard.keys.key("events")
     entries = await shard.server.command("XREVRANGE", events, "+", "-", "COUNT", EVENTS_LATELY)
     return any(fields[b"worker"] == name.encode() for _, fields in entries)
 
 
-async def crew(frontier: Frontier) -> list[Heartbeat]:
+async def live_workers(frontier: Frontier) -> list[Heartbeat]:
     """Everybody who was heard of lately. Whoever has been silent for long is struck off."""
-    now = await server_time(frontier)
+    now = await frontier.server_time()
     beats = await heartbeats(frontier)
     for one in beats:
         if now - one.at > 20 * SILENCE_S:
@@ -106,48 +95,35 @@ async def crew(frontier: Frontier) -> list[Heartbeat]:
     return sorted(alive, key=lambda one: (one.kind, one.host, one.pid))
 
 
-async def server_time(frontier: Frontier) -> float:
-    """Seconds since the epoch, by the clock that all workers share."""
-    shard = frontier.shards[0]
-    if shard.clock:
-        return shard.clock() / 1000
-    seconds, micros = await shard.server.command("TIME")
-    return float(seconds) + float(micros) / 1e6
-
-
-async def log(frontier: Frontier, level: str, worker: str, text: str) -> None:
-    """Say something to everybody who runs `skitter logs`."""
-    line = [level, worker, cut(text)]
-    await frontier.shards[0].call("log", line, strict=True, keep=EVENTS_KEPT)
-
-
-async def read_log(frontier: Frontier, after: str = "-", count: int = 1000) -> list[Event]:
-    """The log, oldest first; `after` is the id of the last event one has."""
-    shard = frontier.shards[0]
-    start = after if after == "-" else f"({after}"
-    entries = await shard.server.command(
-        "XRANGE", shard.keys.key("events"), start, "+", "COUNT", count
-    )
-    return [_event(entry, fields) for entry, fields in entries]
-
-
-def _event(entry: bytes, fields: dict[bytes, bytes]) -> Event:
-    return Event(
-        id=entry.decode(),
-        at=min(int(entry.partition(b"-")[0]) / 1000, END_OF_TIME_S),
-        level=_text(fields, b"level"),
-        worker=_text(fields, b"worker"),
-        text=_text(fields, b"text"),
-    )
-
-
-def _text(fields: dict[bytes, bytes], name: bytes) -> str:
-    """Whoever can write to the server can write anything."""
-    return fields.get(name, b"").decode("utf-8", "replace")
+async def set_wanted_workers(frontier: Frontier, number: int) -> None:
+    """Supervisors follow it. Per machine; 0: as many as the work is worth."""
+    await frontier.home.call("control", ["workers", number], create=0)
 
 
 async def wanted_workers(frontier: Frontier) -> int | None:
     """How many processes the operator wants; None: nobody said, or nothing that makes sense."""
-    shard = frontier.shards[0]
+    shard = frontier.home
     raw = await shard.server.command("HGET", shard.keys.key("control"), "workers") or b""
     return min(int(raw), MOST_WORKERS) if raw.isdigit() and len(raw) < 16 else None
+
+
+async def take_back(frontier: Frontier, client: str) -> int:
+    """Take back every lease of a client, as if it had run out. Returns how many.
+
+    Leases are not listed by holder: all are looked through, in small steps, as often as a worker
+    dies. A lease that is missed runs out by itself.
+    """
+    return sum(await side_by_side(_take_back_from(shard, client) for shard in frontier.shards))
+
+
+async def _take_back_from(shard: Shard, client: str) -> int:
+    taken, cursor, prefix = 0, 0, f"{client}.".encode()
+    while True:
+        cursor, holders = await shard.server.command(
+            "HSCAN", shard.keys.key("holder"), cursor, "COUNT", 500
+        )
+        theirs = [part for pair in holders.items() if pair[1].startswith(prefix) for part in pair]
+        if theirs:
+            taken += await shard.call("reclaim", theirs)
+        if not int(cursor):
+            return taken

@@ -17,7 +17,6 @@ from skitter.frontier.audit.report import AuditReport
 from skitter.frontier.audit.rules import (
     SUMS,
     equation_problems,
-    filter_problems,
     host_problems,
     is_fingerprint,
     is_host,
@@ -30,6 +29,7 @@ from skitter.frontier.budget import read_pot
 from skitter.frontier.facts import bucket_of, host_facts, request_facts, ticket_of
 from skitter.frontier.options import read_options
 from skitter.frontier.scan import scan_names
+from skitter.frontier.seen import filter_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,7 @@ async def audit(
     damaged |= await check_control(frontier, report, damaged)
     await check_families(frontier, report, damaged)
     if 0 not in damaged:
-        options = await read_options(frontier.shards[0], lenient=True)
+        options = await read_options(frontier.home, lenient=True)
         pot = await read_pot(frontier.shards)  # before the shards: what they cede only grows
         report.note("pot", pot_problems(pot))
     for shard in frontier.shards:

@@ -25,12 +25,12 @@ OF_ONE_SHARD = dict.fromkeys(("workers", "spare", "clock", "shift", "born"), "")
 
 async def check_keys(frontier: Frontier, report: AuditReport) -> set[int]:
     """Returns the shards with a key of a wrong type: a script that meets it would fail."""
-    server, feed = frontier.shards[0].server, feed_key(frontier.job)
+    server, feed = frontier.server, feed_key(frontier.job)
     for key, wanted in ((feed, "list"), (f"{feed}:lock", "string")):
         found = await server.command("TYPE", key)
         report.note(key, _type_problems(found, wanted))
     damaged: set[int] = set()
-    async for keys in scan_job(frontier.shards[0]):
+    async for keys in scan_job(frontier.home):
         for shard, own in _by_shard(frontier, keys):
             if shard is None:
                 for key in own:
@@ -79,7 +79,7 @@ def _type_problems(found: bytes | str, wanted: str) -> list[str]:
 async def check_families(frontier: Frontier, report: AuditReport, damaged: set[int]) -> None:
     """A queue has its host, a bucket its number."""
     numbered: list[tuple[int, str, str]] = []
-    async for keys in scan_job(frontier.shards[0]):
+    async for keys in scan_job(frontier.home):
         for shard, own in _by_shard(frontier, keys):
             if shard is None or shard.keys.shard in damaged:
                 continue

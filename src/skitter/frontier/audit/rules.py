@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from skitter.errors import UsageError
 from skitter.frontier.facts import TICKETS, priority_of
+from skitter.frontier.offers import place_of
 from skitter.frontier.options import PURGE
-from skitter.frontier.wire import place_of
 from skitter.model import MESSAGES, State
 from skitter.urls import shard_of
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from skitter.frontier.facts import HostFacts, RequestFacts
-    from skitter.settings import Bloom, JobOptions, Layout
+    from skitter.settings import JobOptions, Layout
 
 STATES = ("pending", "delayed", "leased", "done", "dead", "dropped")
 
@@ -159,16 +159,6 @@ def share_problems(counts: Mapping[str, int], taken_back: str) -> Iterator[str]:
         yield f"has {used} pages done or leased, of {share} that were granted"
     if _is_number(taken_back) and int(taken_back) > known["ceded"]:
         yield f"ceded {known['ceded']} pages, and the pot has {taken_back} of them"
-
-
-def filter_problems(bloom: Bloom | None, seen: int) -> Iterator[str]:
-    """A Bloom filter past its capacity goes on, and drops more and more for no reason."""
-    if bloom is not None and seen > bloom.capacity:
-        yield (
-            f"was made for {bloom.capacity:,} URLs and has met {seen:,}: it takes about "
-            f"{bloom.errors_at(seen):.2%} of new ones for seen, and they are lost. "
-            "Create a job with a larger one."
-        )
 
 
 #: A counter, and the name of what it must equal.

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from skitter.errors import UsageError
+from skitter.frontier.offers import place_of
 from skitter.frontier.outlinks import open_outlinks
 from skitter.frontier.scan import scan_names
-from skitter.frontier.wire import place_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

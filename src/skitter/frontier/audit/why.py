@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from skitter.errors import BadURL
 from skitter.frontier.admin.control import host_name
-from skitter.frontier.admin.workers import server_time
 from skitter.frontier.audit.rules import is_fingerprint
 from skitter.frontier.audit.too_deep import find_beyond
 from skitter.frontier.facts import HostFacts, RequestFacts, Trouble, host_facts, request_facts
 from skitter.frontier.scan import scan_names
 from skitter.frontier.totals import read_totals
 from skitter.model import Request, State
-from skitter.urls import fingerprint, fingerprint_of, identify, shard_of
+from skitter.urls import fingerprint, fingerprint_of, identify
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
@@ -89,7 +88,7 @@ def _target_of(facts: RequestFacts, frontier: Frontier) -> Target | None:
 async def look_at_host(frontier: Frontier, name: str) -> HostFacts:
     """One host, as in a URL: shop.example:8080."""
     host = host_name(name)
-    [facts] = await host_facts(frontier.shards[shard_of(host, len(frontier.shards))], [host])
+    [facts] = await host_facts(frontier.shard_for(host), [host])
     return facts
 
 
@@ -108,7 +107,7 @@ async def _explain(
     slot = facts.host or (target.host if target else "")
     [host] = await host_facts(shard, [slot])
     totals = await read_totals(frontier.shards)
-    now_s = await server_time(frontier)
+    now_s = await frontier.server_time()
     options = await frontier.fresh_options()
     return Explanation(
         url=url,
@@ -156,7 +155,7 @@ async def _too_deep(frontier: Frontier, unknown: Explanation) -> Explanation | N
 
 async def _look_up(frontier: Frontier, fp: str, host: str) -> tuple[Shard, RequestFacts]:
     """The shard of the host first; a request with a slot of its own may live in another."""
-    home = frontier.shards[shard_of(host, len(frontier.shards))]
+    home = frontier.shard_for(host)
     for shard in (home, *frontier.shards):
         [facts] = await request_facts(shard, [(fp, "")])
         if facts.seen:

@@ -1,5 +1,5 @@
 --[[
-forfeit: take leases back from a worker that is known to be dead, before they run out. It counts
+reclaim: take leases back from a worker that is known to be dead, before they run out. It counts
 as a loss all the same: it may have died of one of them.
 
 FLAGS  allow-oom

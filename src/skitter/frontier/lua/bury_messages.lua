@@ -1,5 +1,5 @@
 --[[
-reject: what was fed and cannot be crawled becomes a dead letter at once, with its text.
+bury_messages: what was fed and cannot be crawled becomes a dead letter at once, with its text.
 
 FLAGS  allow-oom
 KEYS   task     hash   fingerprint -> record

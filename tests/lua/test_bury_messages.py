@@ -1,5 +1,5 @@
 async def test_a_message_that_is_no_request_becomes_a_dead_letter_with_its_text(raw, clock):
-    codes = await raw.shard.call("reject", ["9", "feed", b"text", "no URL"])
+    codes = await raw.shard.call("bury_messages", ["9", "feed", b"text", "no URL"])
 
     assert codes == [8]
     assert await raw.read("dead") == {"9": clock()}
@@ -8,7 +8,7 @@ async def test_a_message_that_is_no_request_becomes_a_dead_letter_with_its_text(
 
 
 async def test_the_same_message_again_is_no_second_dead_letter(raw):
-    await raw.shard.call("reject", ["9", "feed", b"text", "no URL"])
+    await raw.shard.call("bury_messages", ["9", "feed", b"text", "no URL"])
 
-    assert await raw.shard.call("reject", ["9", "feed", b"text", "no URL"]) == [0]
+    assert await raw.shard.call("bury_messages", ["9", "feed", b"text", "no URL"]) == [0]
     assert (await raw.read("stats"))["seen"] == 1

@@ -1,4 +1,4 @@
-"""finale and conclude: what runs once when nothing of a job is left to be done."""
+"""claim_callback and finish_callback: what runs once when nothing of a job is left to be done."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ TTL = 10_000
 
 
 async def claim(raw, name: str) -> tuple[str, bytes]:
-    turn, value = await raw.shard.call("finale", claim=name, ttl_ms=TTL)
+    turn, value = await raw.shard.call("claim_callback", claim=name, ttl_ms=TTL)
     return turn.decode(), value
 
 
-async def conclude(raw, name: str, value: str):
-    return await raw.shard.call("conclude", claim=name, value=value)
+async def finish_callback(raw, name: str, value: str):
+    return await raw.shard.call("finish_callback", claim=name, value=value)
 
 
 async def test_it_waits_until_the_last_lease_has_ended(raw):
@@ -39,16 +39,16 @@ async def test_who_vanished_is_replaced_and_his_result_does_not_count(raw, clock
     clock.advance(11)
     assert await claim(raw, "b") == ("yours", b"")
 
-    assert await conclude(raw, "a", "late") == 0
-    assert await conclude(raw, "b", "good") == 1
+    assert await finish_callback(raw, "a", "late") == 0
+    assert await finish_callback(raw, "b", "good") == 1
 
     assert await claim(raw, "c") == ("done", b"good")
 
 
 async def test_the_first_result_stays(raw):
     await claim(raw, "a")
-    assert await conclude(raw, "a", "first") == 1
+    assert await finish_callback(raw, "a", "first") == 1
 
-    assert await conclude(raw, "a", "second") == 1
+    assert await finish_callback(raw, "a", "second") == 1
 
     assert await claim(raw, "b") == ("done", b"first")

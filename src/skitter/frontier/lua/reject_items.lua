@@ -1,5 +1,5 @@
 --[[
-aside: keep items that cannot be stored, with the reason, and count them by field.
+reject_items: keep items that cannot be stored, with the reason, and count them by field.
 
 KEYS   rejected stream the items, capped
 ARGV   keep     int    about how many

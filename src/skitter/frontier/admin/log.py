@@ -1,0 +1,56 @@
+"""The log of a job: what all its processes say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from skitter.frontier.wire import cut
+
+if TYPE_CHECKING:
+    from skitter.frontier.frontier import Frontier
+
+EVENTS_KEPT = 10_000
+END_OF_TIME_S = 253_402_300_799.0  # the last second of the year 9999: an id may say any number
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the cluster's log."""
+
+    id: str
+    at: float
+    level: str
+    worker: str
+    text: str
+
+
+async def log(frontier: Frontier, level: str, worker: str, text: str) -> None:
+    """Say something to everybody who runs `skitter logs`."""
+    line = [level, worker, cut(text)]
+    await frontier.home.call("log", line, strict=True, keep=EVENTS_KEPT)
+
+
+async def read_log(frontier: Frontier, after: str = "-", count: int = 1000) -> list[Event]:
+    """The log, oldest first; `after` is the id of the last event one has."""
+    shard = frontier.home
+    start = after if after == "-" else f"({after}"
+    entries = await shard.server.command(
+        "XRANGE", shard.keys.key("events"), start, "+", "COUNT", count
+    )
+    return [_event(entry, fields) for entry, fields in entries]
+
+
+def _event(entry: bytes, fields: dict[bytes, bytes]) -> Event:
+    return Event(
+        id=entry.decode(),
+        at=min(int(entry.partition(b"-")[0]) / 1000, END_OF_TIME_S),
+        level=_text(fields, b"level"),
+        worker=_text(fields, b"worker"),
+        text=_text(fields, b"text"),
+    )
+
+
+def _text(fields: dict[bytes, bytes], name: bytes) -> str:
+    """Whoever can write to the server can write anything."""
+    return fields.get(name, b"").decode("utf-8", "replace")

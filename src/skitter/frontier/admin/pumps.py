@@ -1,0 +1,88 @@
+"""What the pumps of another engine, such as Celery, keep on the server.
+
+An engine may lose a message, deliver it twice or much later. So each message to a pump carries a
+permit, and the server knows which permits are good: a pump without a good one stops, and a permit
+that is not renewed is replaced.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skitter.frontier.keys import PUMPED, ROOMS, ShardKeys
+from skitter.frontier.wire import ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from skitter.frontier.connection import Server
+    from skitter.frontier.frontier import Frontier
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Records of an engine: name -> bytes. Anybody may have written them."""
+
+    server: Server
+    key: str
+
+    async def get(self, name: str) -> bytes | None:
+        found: bytes | None = await self.server.command("HGET", self.key, name)
+        return found
+
+    async def all(self) -> dict[str, bytes]:
+        found = await self.server.command("HGETALL", self.key)
+        return {name.decode("utf-8", "replace"): value for name, value in found.items()}
+
+    async def put(self, name: str, value: bytes) -> None:
+        await self.server.command("HSET", self.key, name, value)
+
+    async def put_new(self, name: str, value: bytes) -> None:
+        """Unless there is one of that name."""
+        await self.server.command("HSETNX", self.key, name, value)
+
+    async def remove(self, name: str) -> None:
+        await self.server.command("HDEL", self.key, name)
+
+
+def pumped_jobs(server: Server) -> Registry:
+    """The jobs that pumps work on: what they must know about each."""
+    return Registry(server, PUMPED)
+
+
+def pump_rooms(server: Server) -> Registry:
+    """The machines that run pumps: how many each has room for."""
+    return Registry(server, ROOMS)
+
+
+async def issue_permits(frontier: Frontier, wanted: int, *, ttl_s: float) -> list[str]:
+    """New permits, as many as are missing; those over `wanted` become void."""
+    fresh = [secrets.token_hex(6) for _ in range(wanted)]
+    issued = await frontier.home.call("issue_permits", fresh, wanted=wanted, ttl_ms=ms(ttl_s))
+    return [permit.decode() for permit in issued]
+
+
+async def renew_permit(frontier: Frontier, permit: str, *, ttl_s: float) -> bool:
+    """Keep a permit for so long from now. False: it is void."""
+    [good] = await frontier.home.call("renew_permits", [permit], ttl_ms=ms(ttl_s))
+    return bool(good)
+
+
+async def return_permit(frontier: Frontier, permit: str) -> None:
+    """Its pump has ended."""
+    await frontier.server.command("ZREM", frontier.home.keys.key("permits"), permit)
+
+
+async def count_permits(server: Server, jobs: Iterable[str]) -> dict[str, int]:
+    """How many permits of each job are good."""
+    seconds, micros = await server.command("TIME")
+    now_ms = int(seconds) * 1000 + int(micros) // 1000
+    keys = {job: ShardKeys(job, 0).key("permits") for job in jobs}
+    return {job: await server.command("ZCOUNT", key, now_ms, "+inf") for job, key in keys.items()}
+
+
+async def void_permits(frontier: Frontier) -> None:
+    """All pumps of the job shall stop."""
+    await frontier.server.command("DEL", frontier.home.keys.key("permits"))

@@ -1,0 +1,53 @@
+"""Messages that others push to a key of their own, taken in batches.
+
+A batch is kept here until the requests it became are in the frontier; a batch of a process that
+died is taken over. Each has a name, from which its requests get theirs, so that a message makes
+its requests once, however often it is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skitter.errors import UsageError
+from skitter.frontier.wire import ms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skitter.frontier.frontier import Frontier
+
+KEEP_S = 30.0
+AT_ONCE = 1000  # the work of a script is bounded; the rest of a larger batch follows at once
+
+
+async def has_messages(frontier: Frontier, keys: Sequence[str]) -> bool:
+    """One small command for each key, for those who ask all the time."""
+    for key in keys:
+        if await frontier.server.command("EXISTS", key):
+            return True
+    return False
+
+
+async def take_batch(
+    frontier: Frontier, keys: Sequence[str], *, limit: int
+) -> tuple[str, list[bytes]] | None:
+    """The next messages and the name of their batch, from a list, a set or a sorted set."""
+    answer = await frontier.home.call(
+        "feed", list(keys), limit=min(limit, AT_ONCE), ttl_ms=ms(KEEP_S)
+    )
+    if not answer:
+        return None
+    name, *messages = answer
+    if not name:
+        key, kind = (one.decode("utf-8", "replace") for one in messages)
+        raise UsageError(
+            f"{key} is a {kind}, and messages come from a list, a set or a sorted set: push to "
+            "another key, or remove this one."
+        )
+    return name.decode(), messages
+
+
+async def finish_batch(frontier: Frontier, name: str) -> None:
+    """All that its messages became is in the frontier."""
+    await frontier.server.command("HDEL", frontier.home.keys.key("feeding"), name)

@@ -1,0 +1,18 @@
+--[[
+renew_permits: keep permits of pumps for longer.
+
+FLAGS  allow-oom
+KEYS   permits  zset   permit -> ms until which it is good
+ARGV   ttl_ms   int    how long from now
+EACH   permit   text
+REPLY  1 per permit, or 0: it is void, stop working
+COST   O(permits * log N)
+]]
+--@include clock limits
+local answers = {}
+for at = EACH.start, #ARGV, EACH.stride do
+  local good = redis.call('ZSCORE', permits, ARGV[at])
+  if good then redis.call('ZADD', permits, now_ms + ttl_ms, ARGV[at]) end
+  answers[#answers + 1] = good and 1 or 0
+end
+return answers

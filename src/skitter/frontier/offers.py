@@ -1,0 +1,141 @@
+"""Requests, checked and encoded for the scripts that take them in."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from skitter.errors import BadOption, TooBig
+from skitter.frontier.wire import NOT_PLAIN, encode
+from skitter.settings import Layout, check_number, check_priority
+from skitter.urls import fingerprint, fingerprint_of, identify, shard_of
+
+if TYPE_CHECKING:
+    from skitter.model import Request
+
+MAX_RECORD_BYTES = 256 * 1024
+#: What weighs as much in a batch as one more thing in it.
+WEIGHT_BYTES = 4096
+
+
+NOTHING: dict[str, Any] = {}
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """A request, checked and encoded: nothing is half written because of a bad one."""
+
+    shard: int
+    arguments: tuple[str, str, int, int, bytes]  # as EACH in add.lua
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.arguments[-1])
+
+    @property
+    def weight(self) -> int:
+        return 1 + self.size_bytes // WEIGHT_BYTES
+
+    @property
+    def priority(self) -> int:
+        return self.arguments[2]
+
+    @property
+    def depth(self) -> int:
+        return self.arguments[3]
+
+    @property
+    def body(self) -> bytes:
+        """The request as msgpack, without its priority."""
+        return self.arguments[4].split(b" ", 2)[2]
+
+
+def offer(request: Request, layout: Layout, *, limit_bytes: int = MAX_RECORD_BYTES) -> Offer:
+    """Raises BadURL, BadOption or TooBig, naming the value."""
+    priority = check_priority(request.priority)
+    _check_fields(request)
+    url, fp, host = place_of(request, layout)
+    body = _encode_request(request, url)
+    check_record(body, request, limit_bytes=limit_bytes)
+    record = b"%d %b %b" % (priority, host.encode(), body)
+    return Offer(shard_of(host, layout.shards), (fp, host, priority, request.depth, record))
+
+
+def check_record(body: bytes, request: Request, *, limit_bytes: int = MAX_RECORD_BYTES) -> bytes:
+    """As it came, or TooBig."""
+    if len(body) > limit_bytes:
+        raise TooBig(
+            f"the request for {request.url}", size_bytes=len(body), limit_bytes=limit_bytes
+        )
+    return body
+
+
+def place_of(request: Request, layout: Layout) -> tuple[str, str, str]:
+    """What is fetched, its fingerprint, and whom to be polite to."""
+    if request.identity and request.slot:  # an engine that knows best, of schemes of its own too
+        fp = fingerprint_of(request.identity, unique=request.unique)
+        return request.url, fp, _check_slot(request.slot)
+    target = identify(request.url, layout.canonical)
+    slot = _check_slot(request.slot) if request.slot else target.host
+    if request.identity:
+        return target.url, fingerprint_of(request.identity, unique=request.unique), slot
+    fp = fingerprint(
+        target.canonical, method=request.method, body=request.body, unique=request.unique
+    )
+    return target.url, fp, slot
+
+
+def _check_slot(slot: str) -> str:
+    """It becomes part of a key and of the record, which is divided by spaces."""
+    if not isinstance(slot, str) or not slot.isprintable() or " " in slot or len(slot) > 255:
+        raise BadOption("slot", slot, "up to 255 characters without spaces")
+    return slot
+
+
+def _check_fields(request: Request) -> None:
+    """Structs do not check their values, and a script that meets nonsense stops half way."""
+    check_number("depth", request.depth, low=0, high=2**31, whole=True)
+    if not isinstance(request.method, str) or not request.method.isalpha():
+        raise BadOption("method", request.method, "a word such as GET")
+    if not isinstance(request.body, bytes):
+        raise BadOption("body", request.body, "bytes")
+    for name, value in (
+        ("unique", request.unique),
+        ("identity", request.identity),
+        ("slot", request.slot),
+        ("parent", "" if request.parent is None else request.parent),
+        ("handler", "" if request.handler is None else request.handler),
+    ):
+        if not isinstance(value, str):
+            raise BadOption(name, value, "text")
+    if request.headers != NOTHING and not _is_table(request.headers, str):
+        raise BadOption("headers", request.headers, "a dict of text to text")
+    if request.meta != NOTHING and not _is_table(request.meta, object):
+        raise BadOption("meta", request.meta, "a dict whose keys are text")
+
+
+def _is_table(value: object, kind: type) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(key, str) and isinstance(one, kind) for key, one in value.items()
+    )
+
+
+def _encode_request(request: Request, url: str) -> bytes:
+    # The priority lives in front of the body, where Lua can read and lower it.
+    if request.priority or request.url != url:
+        request = msgspec.structs.replace(request, url=url, priority=0)
+    try:
+        return encode(request)
+    except NOT_PLAIN as error:
+        name = next(filter(partial(_is_not_plain, request), request.__struct_fields__), "meta")
+        expected = f"made of plain values ({error})"
+        raise BadOption(name, getattr(request, name), expected) from None
+
+
+def _is_not_plain(request: Request, name: str) -> bool:
+    try:
+        encode(getattr(request, name))
+    except NOT_PLAIN:
+        return True
+    return False
