@@ -1,27 +1,16 @@
-"""Measure the frontier against its goals, and against a peer on the same server.
+"""Benchmarks: Skitter against its goals, and against other tools on the same machine.
 
-`run_frontier` starts a private embedded server and takes three measurements on it:
-
-    speed    add + lease + complete of many URLs, beside scrapy-redis's scheduler
-    memory   bytes per pending and per seen URL, beside the same peer
-    lease    the time of lease(50) while the number of hosts grows a thousandfold
+python -m benchmarks frontier     the queue alone: its speed, its memory, lease() with many hosts
+python -m benchmarks crawl        fetch, parse, follow, store: speed, Celery, scale, memory, profile
+python -m benchmarks scrapy       one Scrapy process on three schedulers
 
 The machine is busy or slow as it likes: goals are ratios and bytes, never seconds, and contenders
-take turns in one run.
+take turns in one run. Whatever competes is a process of its own; sites and servers are too.
+
+    contest                  contenders, their turns, the rows that compare them, goals
+    suite, report, render    parts in their order; what was found; how it is shown
+    ground, site, synthetic  a private server, nginx with pages, pages made up on request
+    worker, bare             our contenders, as processes
+    peers, rivals/           other tools: their environments, and the scripts that run in them
+    frontier/, crawl/, scrapy_node   the parts: a class each, whose fields are its sizes
 """
-
-from benchmarks.frontier import FULL, MEASUREMENTS, QUICK, Sizes, run_frontier
-from benchmarks.render import progress_on_stderr, report_table
-from benchmarks.report import Finding, Report
-
-__all__ = [
-    "FULL",
-    "MEASUREMENTS",
-    "QUICK",
-    "Finding",
-    "Report",
-    "Sizes",
-    "progress_on_stderr",
-    "report_table",
-    "run_frontier",
-]

@@ -8,10 +8,18 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import progress_on_stderr, report_table, run_frontier
-from benchmarks.crawl import run_crawl
-from benchmarks.scrapy_node import run_scrapy
+from benchmarks.crawl import CRAWL
+from benchmarks.frontier import FRONTIER
+from benchmarks.render import progress_on_stderr, report_table
+from benchmarks.scrapy_node import SCRAPY
+from benchmarks.suite import run_suite
 from skitter.errors import BadOption, SkitterError
+
+SUITES = {"frontier": FRONTIER, "crawl": CRAWL, "scrapy": SCRAPY}
+
+
+def _parts(name: str) -> str:
+    return f"{name}: " + ", ".join(part.name for part in SUITES[name].full)
 
 
 def bench(
@@ -19,10 +27,7 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="A twentieth of the work.")] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Parts to run. frontier: speed, memory, lease; crawl: speed, celery, scale, "
-            "memory, profile."
-        ),
+        typer.Option(help="Parts to run. " + "; ".join(map(_parts, SUITES))),
     ] = None,
     no_peers: Annotated[
         bool, typer.Option("--no-peers", help="Do not measure other tools.")
@@ -30,16 +35,12 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Benchmark against goals and other tools. Exit code 1 if a goal is missed."""
-    parts, peers = only or (), not no_peers
-    with progress_on_stderr() as tell_progress:
-        if what == "frontier":
-            report = run_frontier(quick=quick, only=parts, with_peer=peers, tell=tell_progress)
-        elif what == "crawl":
-            report = run_crawl(quick=quick, only=parts, with_peers=peers, tell=tell_progress)
-        elif what == "scrapy":
-            report = run_scrapy(quick=quick, with_peers=peers, tell=tell_progress)
-        else:
-            raise BadOption("benchmarks", what, "frontier, crawl or scrapy")
+    if what not in SUITES:
+        raise BadOption("the benchmark", what, "one of " + ", ".join(SUITES))
+    with progress_on_stderr() as tell:
+        report = run_suite(
+            SUITES[what], quick=quick, only=only or (), with_peers=not no_peers, tell=tell
+        )
     if as_json:
         typer.echo(report.to_json())
     else:

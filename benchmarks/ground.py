@@ -1,44 +1,57 @@
-"""The ground that contenders meet on: a server of their own, and what it says about itself."""
+"""The ground that contenders meet on: a server of their own, pages to crawl, URLs to queue."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
 from collections.abc import Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.site import open_site
 from skitter.frontier.connection import Server, connect, inspect
 from skitter.frontier.frontier import ADD_BATCH
-from skitter.model import Request
+from skitter.model import Completion, Request
+from skitter.settings import JobOptions, Politeness
 from skitter.valkey import hold
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
+    from benchmarks.site import Site
     from skitter.frontier.frontier import Frontier
 
 Tell = Callable[[str], None]
 
+LEASE = 500
+#: Nothing to wait for: this is about speed, not about politeness.
+RUDE = JobOptions(politeness=Politeness(delay_s=0, max_in_flight=100_000))
+
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """A private server, its socket for the peer, and a place for files."""
+    """A private server, its socket for peers, a place for files, and a site if one is needed."""
 
     server: Server
     socket: Path
     directory: Path
     tell: Tell
+    site: Site | None = None
+
+    def publish(self, pages: int) -> str:
+        """The address of the first of so many pages."""
+        assert self.site is not None
+        return self.site.publish(pages)
 
     async def clear(self) -> None:
         await self.server.command("FLUSHALL", "SYNC")
 
-    async def script_time(self) -> tuple[int, int]:
-        """Microseconds spent in scripts by their sha, and calls, since the server started."""
+    async def script_time(self) -> int:
+        """Microseconds spent in scripts by their sha since the server started."""
         stats = (await self.server.command("INFO", "commandstats")).get("cmdstat_evalsha", {})
-        return int(stats.get("usec", 0)), int(stats.get("calls", 0))
+        return int(stats.get("usec", 0))
 
     async def data_bytes(self) -> int:
         """What the data takes, without the buffers of whoever is connected."""
@@ -59,18 +72,23 @@ class Ground:
 
     async def version(self) -> str:
         [facts] = await inspect(self.server)
-        return f"{facts.name} {facts.version}"
+        nginx = f", {self.site.server}" if self.site else ""
+        return f"{facts.name} {facts.version}{nginx}"
 
 
 @asynccontextmanager
-async def prepare_ground(tell: Tell) -> AsyncIterator[Ground]:
-    """Start the server in a directory of its own; both are gone at the end."""
-    # Short, because the path of a unix socket has to be.
-    with tempfile.TemporaryDirectory(prefix="skitter-bench-", ignore_cleanup_errors=True) as name:
-        directory = Path(name)
-        with hold(directory / "server") as embedded:
-            async with connect(embedded.url) as server:
-                yield Ground(server, embedded.socket, directory, tell)
+async def prepare_ground(tell: Tell, *, with_site: bool = False) -> AsyncIterator[Ground]:
+    """Start the server, and nginx, in a directory of their own; all is gone at the end."""
+    async with AsyncExitStack() as stack:
+        # Short, because the path of a unix socket has to be.
+        made = tempfile.TemporaryDirectory(prefix="skitter-bench-", ignore_cleanup_errors=True)
+        directory = Path(stack.enter_context(made))
+        embedded = stack.enter_context(hold(directory / "server"))
+        server = await stack.enter_async_context(connect(embedded.url))
+        site = None
+        if with_site:
+            site = await stack.enter_async_context(open_site(directory / "site"))
+        yield Ground(server, embedded.socket, directory, tell, site)
 
 
 def make_urls(how_many: int, *, hosts: int) -> list[str]:
@@ -93,3 +111,8 @@ async def fill(frontier: Frontier, urls: Iterable[str], tell: Tell | None = None
             if tell and added % 100_000 == 0:
                 tell(f"{frontier.job}: {added:,} URLs added")
     return added + (len(await frontier.add(batch)) if batch else 0)
+
+
+async def finish_all(frontier: Frontier) -> None:
+    while leases := (await frontier.lease(LEASE)).leases:
+        await frontier.complete([Completion(lease=lease) for lease in leases])

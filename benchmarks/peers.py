@@ -1,63 +1,79 @@
-"""Peers: other people's queues, installed once into an environment of their own."""
+"""Peers: what people would use instead, each installed once into an environment of its own."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from benchmarks.processes import last_line, run_to_end
 from skitter.errors import InfrastructureError
 
-#: As `pip install scrapy-redis==0.9.1` resolved in November 2026. hiredis is a gift: scrapy-redis
-#: does not ask for it, and is slower without.
-SCRAPY_REDIS = ("scrapy-redis==0.9.1", "Scrapy==2.19.0", "redis==8.1.0", "hiredis==3.5.0")
-INSTALL_S = 600
-SCRIPTS = Path(__file__).parent / "scripts"
+if TYPE_CHECKING:
+    from benchmarks.processes import Figures
+
+#: As pip resolved them in November 2026. hiredis is a gift: scrapy-redis does not ask for it, and
+#: is slower without.
+SCRAPY_REDIS: Final = ("scrapy-redis==0.9.1", "Scrapy==2.19.0", "redis==8.1.0", "hiredis==3.5.0")
+CRAWLEE: Final = ("crawlee[parsel]==1.11.0", "parsel==1.12.1", "impit==0.15.1", "lxml==6.1.3")
+CELERY: Final = (
+    "celery[redis]==5.7.0",
+    "kombu==5.7.0",
+    "redis==8.1.0",
+    "hiredis==3.5.0",
+    "httpx==0.28.1",
+    "selectolax==1.0.2",
+    "packaging==26.3",  # kombu imports it and does not ask for it
+)
+CONCURRENT: Final = 64
+PROCESSES: Final = 2
+RIVALS: Final = Path(__file__).parent / "rivals"
+INSTALL_S: Final = 600
+LIMIT_S: Final = 900.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """A peer that is installed: a Python of its own and a script for it."""
+    """A script of rivals/, the environment it runs in, and what it is asked to do."""
 
-    name: str
-    python: Path
-    script: str  # in scripts/; not a module, for it imports what Skitter must not
+    title: str
+    script: str
+    home: str = ""  # of the environment; "": it runs in ours
+    requirements: tuple[str, ...] = ()
+    task: tuple[tuple[str, object], ...] = ()
+    least_ratio: float | None = None  # how many times as fast as it we mean to be
 
-    async def run(self, **task: object) -> dict[str, Any]:
-        """Hand the script a task as JSON, get its figures back."""
-        process = await asyncio.create_subprocess_exec(
-            self.python,
-            SCRIPTS / self.script,
-            msgspec.json.encode(task),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            out, err = await process.communicate()
-        except BaseException:  # cancelled: the peer must not go on alone
-            process.kill()
-            await process.wait()
-            raise
-        if process.returncode:
-            raise InfrastructureError(f"{self.name} failed: {_last_line(err)}")
-        figures: dict[str, Any] = msgspec.json.decode(out)
+    @property
+    def versions(self) -> str:
+        return " ".join(self.requirements).replace("==", " ")
+
+    @property
+    def python(self) -> Path:
+        return _python_of(self.home) if self.home else Path(sys.executable)
+
+    def install(self) -> None:
+        """Unless it is there. Raises InfrastructureError, saying what failed."""
+        if self.home:
+            environment(self.home, self.requirements)
+
+    async def run(self, *, limit_s: float = LIMIT_S, **task: object) -> Figures:
+        """Give the script a task as JSON, get its figures back."""
+        told = msgspec.json.encode({**dict(self.task), **task}).decode()
+        words = [str(self.python), str(RIVALS / self.script), told]
+        return await run_to_end(words, name=self.title, limit_s=limit_s)
+
+    async def crawl(self, seed: str, *, pages: int, socket: Path) -> Figures:
+        """All pages of a site, from its first."""
+        figures = await self.run(seed=seed, pages=pages, socket=str(socket))
+        if figures["pages"] < pages:  # Scrapy and scrapy-redis fetch their seed twice
+            raise AssertionError(f"{self.title}: {figures['pages']:,} of {pages:,} pages")
         return figures
-
-
-def scrapy_redis() -> Peer:
-    """scrapy-redis, installed if it is not yet."""
-    return Peer(
-        " ".join(SCRAPY_REDIS).replace("==", " "),
-        environment("scrapy-redis", SCRAPY_REDIS),
-        "scrapy_redis.py.txt",
-    )
 
 
 def peers_directory() -> Path:
@@ -70,8 +86,9 @@ def peers_directory() -> Path:
 
 def environment(name: str, requirements: tuple[str, ...]) -> Path:
     """The Python of an environment that has exactly these requirements; made once."""
-    home = peers_directory().absolute() / name
-    python, done = home / "bin" / "python", home / "installed.txt"
+    python = _python_of(name)
+    home = python.parents[1]
+    done = home / "installed.txt"
     wanted = "\n".join((sys.version, *requirements))
     if not (done.is_file() and done.read_text() == wanted):
         try:
@@ -84,9 +101,13 @@ def environment(name: str, requirements: tuple[str, ...]) -> Path:
             raise InfrastructureError(
                 f"cannot install {' '.join(requirements)} into {home} ({_why(error)}): check the "
                 "package index, choose another directory with SKITTER_BENCH_DIR, or leave the "
-                "peer out."
+                "peers out with --no-peers."
             ) from error
     return python
+
+
+def _python_of(home: str) -> Path:
+    return peers_directory().absolute() / home / "bin" / "python"
 
 
 def _quietly(*command: str | Path) -> None:
@@ -95,10 +116,45 @@ def _quietly(*command: str | Path) -> None:
 
 def _why(error: OSError | subprocess.SubprocessError) -> str:
     if isinstance(error, subprocess.CalledProcessError):
-        return _last_line(error.stderr) or f"exit status {error.returncode}"
+        return last_line(error.stderr) or f"exit status {error.returncode}"
     return str(error)
 
 
-def _last_line(output: bytes) -> str:
-    lines = output.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else ""
+SCHEDULER: Final = Peer(
+    title="scrapy-redis",
+    script="queue_scrapy_redis.py",
+    home="scrapy-redis",
+    requirements=SCRAPY_REDIS,
+)
+SCRAPY_REDIS_CRAWL: Final = Peer(
+    title=f"scrapy-redis 0.9.1, {CONCURRENT} concurrent",
+    script="crawl_scrapy.py",
+    home="scrapy-redis",
+    requirements=SCRAPY_REDIS,
+    task=(("engine", "scrapy-redis"), ("concurrency", CONCURRENT)),
+    least_ratio=30.0,
+)
+CRAWLEE_CRAWL: Final = Peer(
+    title=f"Crawlee 1.11 in memory, {CONCURRENT} concurrent",
+    script="crawl_crawlee.py",
+    home="crawlee",
+    requirements=CRAWLEE,
+    # Faster than with BeautifulSoup.
+    task=(("concurrency", CONCURRENT), ("parser", "parsel")),
+    least_ratio=10.0,
+)
+CELERY_PLAIN: Final = Peer(
+    title=f"Celery, {PROCESSES} processes, httpx.get and a SADD a link",
+    script="crawl_celery.py",
+    home="celery",
+    requirements=CELERY,
+    task=(("processes", PROCESSES), ("tuned", False)),
+    least_ratio=20.0,
+)
+CELERY_TUNED: Final = Peer(
+    title=f"Celery, {PROCESSES} processes, httpx.Client kept open and one pipeline a page",
+    script="crawl_celery.py",
+    home="celery",
+    requirements=CELERY,
+    task=(("processes", PROCESSES), ("tuned", True)),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
@@ -56,14 +57,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         ).decode()
 
 
-def describe_machine(*, server: str, event_loop: str, peer: str) -> Machine:
+def describe_machine(*, server: str, peer: str = "") -> Machine:
     return Machine(
         cpu=_cpu_model(),
         cores=os.cpu_count() or 1,
         load=round(os.getloadavg()[0], 2),
         python=platform.python_version(),
         server=server,
-        event_loop=event_loop,
+        event_loop=f"uvloop {version('uvloop')}",
         peer=peer,
     )
 

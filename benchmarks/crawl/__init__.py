@@ -1,22 +1,22 @@
-"""Measure a whole crawl: fetch, parse, follow, store.
+"""A whole crawl: fetch, parse, follow, store."""
 
-`run_crawl` starts a private embedded server and a private nginx, and takes five measurements:
+from benchmarks.crawl.celery import Celery
+from benchmarks.crawl.memory import Memory
+from benchmarks.crawl.profile import Profile
+from benchmarks.crawl.scale import Scale
+from benchmarks.crawl.speed import Speed
+from benchmarks.site import find_nginx
+from benchmarks.suite import Suite
 
-    speed     pages a second of one worker, beside a bare loop, scrapy-redis, Crawlee and Celery
-    celery    pages a second of the Celery engine, beside one task per URL
-    scale     four workers beside one, when every answer is 200 ms late
-    memory    the size of a worker after 100,000 pages
-    profile   where the time of a page goes, layer by layer
-
-All that competes is a process of its own; sites and servers are too.
-
-    pages, site, synthetic        what is crawled
-    worker, bare, engine, peers   who crawls: `python -m` modules, scripts for other environments
-    processes, field              how they are started, told and ended
-    sizes, benchmark              how much, in which order
-"""
-
-from benchmarks.crawl.benchmark import MEASUREMENTS, run_crawl
-from benchmarks.crawl.sizes import FULL, QUICK, Sizes
-
-__all__ = ["FULL", "MEASUREMENTS", "QUICK", "Sizes", "run_crawl"]
+CRAWL = Suite(
+    full=(Speed(), Celery(), Scale(), Memory(), Profile()),
+    quick=(
+        Speed(pages=2000, rounds=2, peer_pages=100, peer_rounds=1),
+        Celery(pages=2000, rounds=2, peer_pages=100, peer_rounds=1),
+        Scale(seconds=2.0, rounds=1),
+        Memory(pages=5000),
+        Profile(pages=2000),
+    ),
+    with_site=True,
+    check=find_nginx,
+)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final
 
-import msgspec
-
-from benchmarks.crawl.field import begin, check_all, worker_words
-from benchmarks.crawl.processes import run_to_end
-from benchmarks.crawl.tasks import Worked
+from benchmarks.contest import Contender, Figure, Part, Row, take_turns
+from benchmarks.crawl.job import crawl_all
 from benchmarks.peers import environment
-from benchmarks.report import Finding
+from skitter.errors import InfrastructureError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from benchmarks.contest import Sample
     from benchmarks.ground import Ground
+    from benchmarks.worker import Worked
 
 PY_SPY: Final = ("py-spy==0.4.3",)
 SAMPLES_A_SECOND: Final = 500
-CONCURRENT: Final = 64
 LIMIT_S: Final = 180.0
 
 LINKS: Final = "links: select, join, make requests"
@@ -47,7 +48,7 @@ LAYERS: Final = (
     ("", "skitter/spider/scope.py", "scope"),
     ("_Run.sort", "skitter/spider/run.py", KNOWN),
     ("", "skitter/spider/", HANDLER),
-    ("titles", "benchmarks/crawl/worker.py", HANDLER),
+    ("titles", "benchmarks/worker.py", HANDLER),
     ("LinkMemory", "skitter/engine/memory.py", KNOWN),
     ("", "skitter/frontier/", FRONTIER),
     ("", "site-packages/redis/", FRONTIER),
@@ -62,19 +63,34 @@ def find_py_spy() -> Path:
     return environment("py-spy", PY_SPY).with_name("py-spy")
 
 
-async def measure_profile(ground: Ground, seed: str, py_spy: Path, *, pages: int) -> list[Finding]:
+@dataclass(frozen=True, kw_only=True)
+class Profile(Part):
     """The CPU time of the main thread, split as the samples are; and that of wreq's threads."""
-    ground.tell(f"profile: {pages:,} pages")
-    frontier = await begin(ground, seed)
-    stacks = ground.directory / "stacks.txt"
-    words = [str(py_spy), "record", "--rate", str(SAMPLES_A_SECOND), "--format", "raw"]
-    words += ["--output", str(stacks), "--full-filenames", "--"]
-    words += worker_words(ground, seed, concurrency=CONCURRENT)
-    worked = msgspec.convert(await run_to_end(words, limit_s=LIMIT_S), Worked)
-    await check_all(frontier, pages)
-    await ground.clear()
-    samples = count_layers(stacks.read_text().splitlines())
-    return make_findings(samples, worked)
+
+    name: ClassVar[str] = "profile"
+    pages: int = 5000
+
+    async def measure(self, ground: Ground) -> list[Row]:
+        worker = Contender(f"{self.pages:,} pages", partial(self._crawl, ground))
+        try:
+            await take_turns(ground, [worker], part=self.name, rounds=1)
+        except InfrastructureError as error:  # no package index, or no permission to look
+            ground.tell(f"no profile: {error}")
+            return []
+        return make_rows(worker)
+
+    async def _crawl(self, ground: Ground) -> Sample:
+        stacks = ground.directory / "stacks.txt"
+        py_spy = [str(await asyncio.to_thread(find_py_spy)), "record", "--full-filenames"]
+        py_spy += ["--rate", str(SAMPLES_A_SECOND), "--format", "raw", "--output", str(stacks)]
+        worked = await crawl_all(
+            ground,
+            ground.publish(self.pages),
+            pages=self.pages,
+            limit_s=LIMIT_S,
+            before=[*py_spy, "--"],
+        )
+        return split_time(count_layers(stacks.read_text().splitlines()), worked)
 
 
 def count_layers(stacks: Iterable[str]) -> Counter[str]:
@@ -97,19 +113,24 @@ def layer_of(frames: list[str]) -> str:
     return LOOP
 
 
-def make_findings(samples: Counter[str], worked: Worked) -> list[Finding]:
+def split_time(samples: Counter[str], worked: Worked) -> Sample:
+    """Microseconds of a page, layer by layer."""
     total = sum(samples.values()) or 1
     main_us = worked.main_thread_cpu_s / worked.pages * 1e6
-    shares = {layer: main_us * number / total for layer, number in samples.most_common()}
+    shares = {layer: main_us * number / total for layer, number in samples.items()}
     shares[THREADS] = (worked.cpu_s - worked.main_thread_cpu_s) / worked.pages * 1e6
-    whole = sum(shares.values())
+    return {Figure("us", name=layer): [us] for layer, us in shares.items()}
+
+
+def make_rows(worker: Contender) -> list[Row]:
+    """The largest first."""
+    whole = sum(map(worker.best, worker.series))
     return [
-        Finding(
-            name="profile",
-            what=f"CPU of a page: {layer}",
-            unit="us",
-            measured=us,
-            beside=f"{us / whole:.0%} of {whole:,.0f} us",
+        Row(
+            what=f"CPU of a page: {layer.name}",
+            figure=layer,
+            ours=worker,
+            beside=f"{worker.best(layer) / whole:.0%} of {whole:,.0f} us",
         )
-        for layer, us in sorted(shares.items(), key=lambda one: -one[1])
+        for layer in sorted(worker.series, key=worker.best, reverse=True)
     ]

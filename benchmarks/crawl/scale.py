@@ -5,38 +5,56 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 
-from benchmarks.crawl.field import begin, synthetic_site, worker_words
-from benchmarks.crawl.processes import started
-from benchmarks.report import Finding
+from benchmarks.contest import Contender, Goal, Part, Row, take_turns
+from benchmarks.crawl.job import RATE, begin, synthetic_site, worker_words
+from benchmarks.processes import started
 from skitter.errors import InfrastructureError
 from skitter.frontier.admin.workers import heartbeats
 
 if TYPE_CHECKING:
+    from benchmarks.contest import Sample
     from benchmarks.ground import Ground
     from skitter.frontier.frontier import Frontier
 
 WORKERS = (1, 4)
 CONCURRENT = 32
 LATENCY_S = 0.2
-LEAST_RATIO = 3.5
 PAGES = 1_000_000  # more than can be fetched: it is the clock that ends it
 START_S = 60.0
 #: After all have said that they are there, and there is work for all.
 WARM_UP_S = 2.0
 
 
-async def measure_scale(ground: Ground, *, seconds: float, rounds: int) -> list[Finding]:
-    """Turn by turn, each on a job of its own."""
-    rates: dict[int, list[float]] = {workers: [] for workers in WORKERS}
-    async with synthetic_site(PAGES, latency_s=LATENCY_S) as seed:
-        for number in range(1, rounds + 1):
-            for workers in WORKERS:
-                ground.tell(f"scale: round {number} of {rounds}, {workers} x {CONCURRENT}")
-                rates[workers].append(await pages_per_second(ground, seed, workers, seconds))
-    await ground.clear()
-    return [_finding(rates)]
+@dataclass(frozen=True, kw_only=True)
+class Scale(Part):
+    """Each on a job of its own; the clock ends it."""
+
+    name: ClassVar[str] = "scale"
+    seconds: float = 8.0
+    rounds: int = 2
+
+    async def measure(self, ground: Ground) -> list[Row]:
+        async def crawl(workers: int) -> Sample:
+            return {RATE: [await pages_per_second(ground, seed, workers, self.seconds)]}
+
+        one, many = (Contender(f"{n} x {CONCURRENT}", partial(crawl, n)) for n in WORKERS)
+        async with synthetic_site(PAGES, latency_s=LATENCY_S) as seed:
+            await take_turns(ground, [one, many], part=self.name, rounds=self.rounds)
+        return [
+            Row(
+                what=f"{WORKERS[-1]} workers x {CONCURRENT} concurrent, every answer "
+                f"{LATENCY_S * 1000:.0f} ms late, best of {self.rounds}",
+                figure=RATE,
+                ours=many,
+                theirs=one,
+                beside="one worker",
+                goal=Goal("3.5 times one worker", least=3.5),
+            )
+        ]
 
 
 async def pages_per_second(ground: Ground, seed: str, workers: int, seconds: float) -> float:
@@ -62,22 +80,3 @@ async def _all_at_work(frontier: Frontier, workers: int) -> None:
             return
         await asyncio.sleep(0.05)
     raise InfrastructureError(f"{workers} workers did not start: see above.")
-
-
-def _finding(rates: dict[int, list[float]]) -> Finding:
-    few, many = (rates[workers] for workers in WORKERS)
-    ratio = max(many) / max(few)
-    return Finding(
-        name="scale",
-        what=f"{WORKERS[-1]} workers x {CONCURRENT} concurrent, every answer "
-        f"{LATENCY_S * 1000:.0f} ms late, best of {len(many)}",
-        unit="pages/s",
-        measured=max(many),
-        beside="one worker",
-        peer=max(few),
-        ratio=ratio,
-        goal=f"{LEAST_RATIO} times one worker",
-        ok=ratio >= LEAST_RATIO,
-        rounds=many,
-        peer_rounds=few,
-    )

@@ -5,44 +5,29 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 from rich.console import Console
 
-from benchmarks import Report, Sizes, peers, progress_on_stderr, report_table, run_frontier
-from benchmarks.frontier import measure
-from benchmarks.ground import Ground, make_urls, prepare_ground
-from benchmarks.lease import measure_lease
-from benchmarks.memory import measure_memory
-from benchmarks.report import Finding, describe_machine
-from benchmarks.speed import in_batches, measure_speed, one_by_one
+from benchmarks import peers
+from benchmarks.contest import Contender, Figure, Goal, Row, take_turns
+from benchmarks.frontier import FRONTIER
+from benchmarks.frontier.lease import Lease
+from benchmarks.frontier.memory import Memory
+from benchmarks.frontier.speed import Speed, in_batches, one_by_one
+from benchmarks.ground import make_urls
+from benchmarks.render import progress_on_stderr, report_table
+from benchmarks.report import Finding, Report, describe_machine
+from benchmarks.suite import measure, run_suite
 from skitter.errors import BadOption, InfrastructureError
 from skitter.urls import identify
 
 ROOT = Path(__file__).parents[2]
-TINY = Sizes(
-    speed_urls=250,
-    few_urls=5,
-    memory_urls=600,
-    url_hosts=10,
-    lease_hosts=(1000, 1001),
-    rounds=2,
-    turns=1,
-)
-
-
-@pytest.fixture
-def told() -> list[str]:
-    return []
-
-
-@pytest.fixture
-async def ground(told: list[str]) -> AsyncIterator[Ground]:
-    async with prepare_ground(told.append) as prepared:
-        yield prepared
+SPEED = Speed(urls=250, few_urls=5, hosts=10, rounds=2, peers=())
+MEMORY = Memory(urls=600, hosts=10, peers=())
 
 
 def test_urls_are_distinct_of_typical_length_and_spread_over_the_hosts():
@@ -55,12 +40,22 @@ def test_urls_are_distinct_of_typical_length_and_spread_over_the_hosts():
 
 
 async def test_speed_completes_every_url_both_ways_and_has_no_verdict_without_a_peer(ground, told):
-    batches, single = await measure_speed(ground, None, urls=250, few_urls=5, hosts=10, rounds=2)
+    batches, single = await measure(ground, [SPEED])
 
     assert batches.measured > 0
     assert single.measured > 0
     assert (len(batches.rounds), batches.ratio, batches.ok) == (2, None, None)
-    assert told[-1] == "speed: round 2 of 2, one by one"
+    assert "speed: round 2 of 2, one by one" in told
+
+
+async def test_a_peer_of_the_queue_gets_the_same_urls_and_is_judged(ground, fake_peer):
+    peer = fake_peer("""echo '{"popped": 5, "seconds": 500}'""")
+    batches, single = await measure(ground, [replace(SPEED, peers=(peer,))])
+
+    assert (batches.peer, batches.goal, batches.ok) == (1e8, "10 times faster", True)
+    assert (single.peer, single.ok) == (1e8, None)
+    assert batches.ratio == 1e8 / batches.measured
+    assert len((ground.directory / "few.txt").read_text().splitlines()) == 5
 
 
 async def test_a_run_that_does_not_complete_everything_is_no_result(ground):
@@ -72,14 +67,14 @@ async def test_a_run_that_does_not_complete_everything_is_no_result(ground):
 
 
 async def test_memory_is_measured_pending_and_done(ground):
-    pending, seen = await measure_memory(ground, None, urls=600, hosts=10)
+    pending, seen = await measure(ground, [MEMORY])
 
     assert pending.measured > seen.measured > 0
     assert (pending.unit, pending.goal, seen.goal) == ("bytes", "at most 300", "at most 10")
 
 
 async def test_lease_has_a_row_per_number_of_hosts_and_judges_the_last(ground):
-    first, last = await measure_lease(ground, hosts=(1000, 1001), turns=1)
+    first, last = await measure(ground, [Lease(hosts=(1000, 1001), turns=1)])
 
     assert (first.ratio, first.ok) == (1.0, None)
     assert last.measured > 0
@@ -88,10 +83,65 @@ async def test_lease_has_a_row_per_number_of_hosts_and_judges_the_last(ground):
 
 
 async def test_a_measurement_leaves_nothing_behind(ground):
-    findings = await measure(ground, None, TINY, ["speed", "memory"])
+    findings = await measure(ground, [SPEED, MEMORY])
 
     assert [finding.name for finding in findings] == ["speed", "speed", "memory", "memory"]
     assert await ground.server.command("DBSIZE") == 0
+
+
+# --- contenders, rows and goals -------------------------------------------------------------------
+
+RATE, COST = Figure("pages/s"), Figure("us", min, inverse=True)
+
+
+def scripted(name: str, *turns: float, figure: Figure = RATE, rounds: int = 9) -> Contender:
+    values = iter(turns)
+
+    async def run() -> dict[Figure, list[float]]:
+        return {figure: [next(values)]}
+
+    return Contender(name, run, rounds)
+
+
+async def test_contenders_alternate_and_a_slow_one_has_fewer_rounds(ground, told):
+    ours, theirs = scripted("ours", 1, 3, 2), scripted("theirs", 5, rounds=1)
+    await take_turns(ground, [ours, theirs], part="speed", rounds=3)
+
+    assert told == [
+        "speed: round 1 of 3, ours",
+        "speed: round 1 of 1, theirs",
+        "speed: round 2 of 3, ours",
+        "speed: round 3 of 3, ours",
+    ]
+    assert (ours.series[RATE], ours.best(RATE), theirs.best(RATE)) == ([1, 3, 2], 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("figure", "goal", "ratio", "ok"),
+    [
+        (RATE, Goal("twice", least=2), 1.5, False),
+        (RATE, Goal("more", least=1.5), 1.5, True),
+        (RATE, Goal("a tenth", most=0.1), 1.5, False),
+        (RATE, None, 1.5, None),
+        (COST, Goal("twice as fast", least=2), 2.0, True),
+        (RATE, Goal("at most 7", most=7, of="measured"), 1.5, True),
+        (RATE, Goal("at most 5", most=5, of="measured"), 1.5, False),
+    ],
+)
+async def test_a_row_compares_the_best_of_both_and_is_judged(ground, figure, goal, ratio, ok):
+    ours, theirs = scripted("ours", 6, 2, figure=figure), scripted("theirs", 4, 4, figure=figure)
+    await take_turns(ground, [ours, theirs], part="speed", rounds=2)
+    found = Row(what="x", figure=figure, ours=ours, theirs=theirs, goal=goal).finding("speed")
+
+    assert (found.ratio, found.ok) == (ratio, ok)
+
+
+async def test_a_goal_that_is_a_ratio_has_no_verdict_without_a_peer(ground):
+    ours = scripted("ours", 6)
+    await take_turns(ground, [ours], part="speed", rounds=1)
+    row = Row(what="x", figure=RATE, ours=ours, goal=Goal("twice", least=2))
+
+    assert row.finding("speed").ok is None
 
 
 def finding(*, ok: bool | None) -> Finding:
@@ -99,7 +149,7 @@ def finding(*, ok: bool | None) -> Finding:
 
 
 def report(*findings: Finding) -> Report:
-    machine = describe_machine(server="valkey 9", event_loop="asyncio", peer="")
+    machine = describe_machine(server="valkey 9")
     return Report(machine=machine, quick=True, seconds=1.0, findings=list(findings))
 
 
@@ -142,7 +192,7 @@ def test_it_is_started_as_a_module_and_answers_mistakes_with_one_sentence():
 
 def test_an_unknown_measurement_is_refused_before_anything_starts():
     with pytest.raises(BadOption, match="one of speed, memory, lease"):
-        run_frontier(only=["sped"])
+        run_suite(FRONTIER, only=["sped"])
 
 
 @pytest.fixture
@@ -161,13 +211,9 @@ def test_a_peer_that_cannot_be_installed_is_one_sentence_and_what_to_do(no_index
     with pytest.raises(
         InfrastructureError, match=r"cannot install scrapy-redis.*SKITTER_BENCH_DIR"
     ):
-        peers.scrapy_redis()
+        peers.SCHEDULER.install()
 
 
-async def test_a_peer_that_fails_says_why(tmp_path):
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\necho 'no module named scrapy' >&2\nexit 1\n")
-    python.chmod(0o755)
-
+async def test_a_peer_that_fails_says_why(fake_peer):
     with pytest.raises(InfrastructureError, match="a peer failed: no module named scrapy"):
-        await peers.Peer("a peer", python, "scrapy_redis.py.txt").run(verb="speed")
+        await fake_peer("echo 'no module named scrapy' >&2; exit 1").run(verb="speed")

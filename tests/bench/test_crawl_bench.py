@@ -6,44 +6,40 @@ import asyncio
 import io
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 from selectolax.lexbor import LexborHTMLParser
 
-from benchmarks import report_table
-from benchmarks.crawl import Sizes, run_crawl
-from benchmarks.crawl.benchmark import measure
-from benchmarks.crawl.field import begin, check_all, synthetic_site
-from benchmarks.crawl.memory import measure_memory
-from benchmarks.crawl.pages import LINKS, PAGE_BYTES, random_links, tree_links, write_page
-from benchmarks.crawl.peers import Rival
-from benchmarks.crawl.processes import run_peer, run_to_end, started
-from benchmarks.crawl.profile import FRONTIER, LOOP, PARSE, THREADS, count_layers, make_findings
+from benchmarks.contest import Contender, Figure
+from benchmarks.crawl import CRAWL
+from benchmarks.crawl.celery import Celery
+from benchmarks.crawl.job import RATE, begin, check_all, synthetic_site
+from benchmarks.crawl.memory import Memory
+from benchmarks.crawl.profile import (
+    FRONTIER,
+    LOOP,
+    PARSE,
+    THREADS,
+    count_layers,
+    make_rows,
+    split_time,
+)
 from benchmarks.crawl.profile import LINKS as LINKS_LAYER
 from benchmarks.crawl.scale import pages_per_second
-from benchmarks.crawl.site import Site, open_site
-from benchmarks.crawl.speed import crawl_bare
-from benchmarks.crawl.synthetic import make_answer
-from benchmarks.crawl.tasks import Worked
-from benchmarks.ground import Ground, prepare_ground
-from benchmarks.peers import Peer
-from benchmarks.report import Report, describe_machine
+from benchmarks.crawl.speed import Speed, crawl_bare
+from benchmarks.pages import LINKS, PAGE_BYTES, random_links, tree_links, write_page
+from benchmarks.processes import run_to_end, started
+from benchmarks.render import report_table
+from benchmarks.report import Finding, Report, describe_machine
+from benchmarks.suite import measure, run_suite
+from benchmarks.synthetic import make_answer
+from benchmarks.worker import Worked
 from needs import need
 from skitter.errors import BadOption, InfrastructureError
 
-TINY = Sizes(
-    pages=60,
-    rounds=1,
-    rival_pages=30,
-    rival_rounds=1,
-    scale_s=0.5,
-    scale_rounds=1,
-    memory_pages=100,
-    profile_pages=60,
-)
+SPEED = Speed(pages=60, rounds=1, peer_pages=30, peer_rounds=1, peers=())
 WORKED = Worked(
     pages=100,
     errors=0,
@@ -53,24 +49,6 @@ WORKED = Worked(
     rss_mb=60.0,
     peak_mb=61.0,
 )
-
-
-@pytest.fixture
-def told() -> list[str]:
-    return []
-
-
-@pytest.fixture
-async def ground(told: list[str]) -> AsyncIterator[Ground]:
-    async with prepare_ground(told.append) as prepared:
-        yield prepared
-
-
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    need("nginx")
-    async with open_site(tmp_path / "site") as opened:
-        yield opened
 
 
 # --- what is crawled ------------------------------------------------------------------------------
@@ -102,34 +80,34 @@ def test_a_synthetic_site_has_its_pages_and_no_others():
         assert make_answer(b"GET %b HTTP/1.1" % target, 10).startswith(b"HTTP/1.1 404")
 
 
-async def test_a_site_is_written_once_and_served_by_nginx(site):
-    first = site.publish(30)
+async def test_a_site_is_written_once_and_served_by_nginx(with_site):
+    first = with_site.publish(30)
 
-    assert site.publish(30) == first
-    assert len(list((site.www / "p30").iterdir())) == 30
-    assert (await crawl_bare(first, 30)).pages == 30
-    assert site.server.startswith("nginx")
+    assert with_site.publish(30) == first
+    assert len(list((with_site.site.www / "p30").iterdir())) == 30
+    assert (await crawl_bare(first, 30))[RATE][0] > 0
+    assert ", nginx" in await with_site.version()
 
 
 def test_without_nginx_it_is_one_sentence_and_what_to_do(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name, path: None)
     with pytest.raises(InfrastructureError, match="apt-get install nginx-light"):
-        run_crawl()
+        run_suite(CRAWL)
 
 
 # --- who crawls -----------------------------------------------------------------------------------
 
 
 @pytest.mark.chaos
-async def test_the_celery_engine_crawls_the_same_site_beside_nobody(ground, site, told):
-    [finding] = await measure(ground, site, [], TINY, ["celery"])
+async def test_the_celery_engine_crawls_the_same_site_beside_nobody(with_site):
+    [finding] = await measure(with_site, [Celery(pages=60, rounds=1, peers=())])
 
     assert finding.measured > 0
     assert finding.ok is None
 
 
-async def test_a_worker_and_a_bare_loop_meet_on_the_same_site(ground, site, told):
-    findings = await measure(ground, site, [], TINY, ["speed"])
+async def test_a_worker_and_a_bare_loop_meet_on_the_same_site(with_site, told):
+    findings = await measure(with_site, [SPEED])
 
     beside_bare, cpu = findings
     assert beside_bare.measured > 0
@@ -137,7 +115,7 @@ async def test_a_worker_and_a_bare_loop_meet_on_the_same_site(ground, site, told
     assert beside_bare.goal == "60% of the bare loop"
     assert cpu.ok is None
     assert "speed: round 1 of 1, worker" in told
-    assert await ground.server.command("DBSIZE") == 0
+    assert await with_site.server.command("DBSIZE") == 0
 
 
 async def test_a_crawl_that_missed_a_page_is_no_result(ground):
@@ -146,16 +124,16 @@ async def test_a_crawl_that_missed_a_page_is_no_result(ground):
         await check_all(frontier, 1)
 
 
-async def test_a_bare_loop_that_missed_a_page_is_no_result(site):
+async def test_a_bare_loop_that_missed_a_page_is_no_result(with_site):
     with pytest.raises(AssertionError, match="30 of 31 pages"):
-        await crawl_bare(site.publish(30), 31)
+        await crawl_bare(with_site.publish(30), 31)
 
 
 async def test_memory_is_that_of_a_worker_that_did_all_pages(ground):
-    [found] = await measure_memory(ground, pages=100)
+    [found] = await measure(ground, [Memory(pages=100)])
 
     assert 10 < found.measured < 500
-    assert found.goal == "under 150"
+    assert found.goal == "at most 150"
 
 
 async def test_workers_are_counted_while_all_are_at_work(ground):
@@ -166,33 +144,26 @@ async def test_workers_are_counted_while_all_are_at_work(ground):
 # --- peers ----------------------------------------------------------------------------------------
 
 
-def fake_peer(tmp_path: Path, script: str) -> Peer:
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\n{script}\n")
-    python.chmod(0o755)
-    return Peer("a peer", python, "crawl_celery.py.txt")
+async def test_a_peer_is_judged_by_its_goal_if_it_has_one(with_site, fake_peer):
+    shown = fake_peer("""echo '{"pages": 30, "seconds": 3000}'""")
+    slow = replace(shown, title="slow", least_ratio=30.0)
+    *_, judged, unjudged = await measure(with_site, [replace(SPEED, peers=(slow, shown))])
+
+    assert (judged.peer, judged.goal, judged.ok) == (0.01, "30 times", True)
+    assert (unjudged.goal, unjudged.ok) == ("", None)
+    assert judged.ratio is not None
+    assert judged.ratio > 30
 
 
-async def test_a_rival_is_judged_by_its_goal_if_it_has_one(ground, site, tmp_path):
-    peer = fake_peer(tmp_path, """echo '{"pages": 30, "seconds": 3000}'""")
-    rivals = [Rival("slow", peer, {}, least_ratio=30.0), Rival("shown", peer, {})]
-    *_, slow, shown = await measure(ground, site, rivals, TINY, ["speed"])
-
-    assert (slow.peer, slow.goal, slow.ok) == (0.01, "30 times", True)
-    assert (shown.goal, shown.ok) == ("", None)
-    assert slow.ratio is not None
-    assert slow.ratio > 30
+async def test_a_peer_that_missed_a_page_is_no_result(with_site, fake_peer):
+    peer = fake_peer("""echo '{"pages": 29, "seconds": 1}'""")
+    with pytest.raises(AssertionError, match="a peer: 29 of 30 pages"):
+        await measure(with_site, [replace(SPEED, peers=(peer,))])
 
 
-async def test_a_rival_that_missed_a_page_is_no_result(ground, site, tmp_path):
-    peer = fake_peer(tmp_path, """echo '{"pages": 29, "seconds": 1}'""")
-    with pytest.raises(AssertionError, match="slow: 29 of 30 pages"):
-        await measure(ground, site, [Rival("slow", peer, {})], TINY, ["speed"])
-
-
-async def test_a_peer_that_does_not_end_is_ended(tmp_path):
+async def test_a_peer_that_does_not_end_is_ended(fake_peer):
     with pytest.raises(InfrastructureError, match="a peer was not done after 0 s"):
-        await run_peer(fake_peer(tmp_path, "exec sleep 60"), limit_s=0.2)
+        await fake_peer("exec sleep 60").run(limit_s=0.2)
 
 
 # --- processes ------------------------------------------------------------------------------------
@@ -200,12 +171,12 @@ async def test_a_peer_that_does_not_end_is_ended(tmp_path):
 
 async def test_a_process_that_does_not_end_is_ended():
     with pytest.raises(InfrastructureError, match="not done after 0 s"):
-        await run_to_end([need("bash"), "-c", "exec sleep 60"], limit_s=0.2)
+        await run_to_end([need("sleep"), "60"], name="it", limit_s=0.2)
 
 
 async def test_a_process_that_fails_is_an_error():
     with pytest.raises(InfrastructureError, match="exit code 3"):
-        await run_to_end([need("bash"), "-c", "exit 3"], limit_s=10)
+        await run_to_end([need("bash"), "-c", "exit 3"], name="it", limit_s=10)
 
 
 async def test_a_process_ends_with_its_block():
@@ -233,9 +204,18 @@ def test_a_sample_belongs_to_the_innermost_layer_it_is_in():
     assert count_layers(stacks) == {LINKS_LAYER: 5, PARSE: 3, FRONTIER: 2, LOOP: 1}
 
 
+def profile(samples: dict[str, int]) -> list[Finding]:
+    worker = Contender("worker", run=_never)
+    worker.series.update(split_time(Counter(samples), WORKED))
+    return [row.finding("profile") for row in make_rows(worker)]
+
+
+async def _never() -> dict[Figure, list[float]]:
+    raise NotImplementedError
+
+
 def test_the_layers_of_a_page_add_up_to_its_cpu_time():
-    findings = make_findings(Counter({PARSE: 3, LOOP: 1}), WORKED)
-    shown = {finding.what: finding.measured for finding in findings}
+    shown = {finding.what: finding.measured for finding in profile({PARSE: 3, LOOP: 1})}
 
     assert shown == pytest.approx(
         {
@@ -252,12 +232,11 @@ def test_the_layers_of_a_page_add_up_to_its_cpu_time():
 
 def test_an_unknown_measurement_is_refused_before_anything_starts():
     with pytest.raises(BadOption, match="one of speed, celery, scale, memory, profile"):
-        run_crawl(only=["sped"])
+        run_suite(CRAWL, only=["sped"])
 
 
 def test_the_table_says_which_benchmark_it_is():
-    machine = describe_machine(server="valkey 9", event_loop="uvloop", peer="")
-    findings = make_findings(Counter({PARSE: 1}), WORKED)
+    machine, findings = describe_machine(server="valkey 9"), profile({PARSE: 1})
     console = Console(record=True, width=200, file=io.StringIO())
     report = Report(machine=machine, quick=True, seconds=1.0, findings=findings)
     console.print(report_table(report, what="crawl"))

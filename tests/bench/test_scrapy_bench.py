@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks.crawl.site import open_site
-from benchmarks.ground import prepare_ground
-from benchmarks.peers import Peer
-from benchmarks.scrapy_node import SCRIPT, Contender, Sizes, measure
-from needs import need
+from benchmarks.scrapy_node import PLAIN, Node
+from benchmarks.suite import measure
 
 
-@pytest.fixture(autouse=True)
-def nginx():
-    need("nginx")
-
-
-async def test_the_same_spider_runs_on_both_schedulers_and_trips_are_counted():
-    told: list[str] = []
-    here = Peer("Scrapy", Path(sys.executable), SCRIPT)
-    field = [Contender("skitter", here), Contender("plain", here), Contender("plain", here)]
-
-    async with prepare_ground(told.append) as ground, open_site(ground.directory / "s") as site:
-        findings = await measure(ground, site.publish(60), field, Sizes(pages=60, rounds=1))
+async def test_the_same_spider_runs_on_both_schedulers_and_trips_are_counted(with_site, told):
+    peer = replace(PLAIN, title="scrapy-redis")
+    findings = await measure(with_site, [Node(pages=60, rounds=1, peers=(peer,))])
 
     speed, cpu, beside, trips = findings
     assert speed.goal == "90% of plain Scrapy"
@@ -36,12 +24,9 @@ async def test_the_same_spider_runs_on_both_schedulers_and_trips_are_counted():
     assert "scrapy: round 1 of 1, skitter" in told
 
 
-async def test_a_crawl_that_missed_a_page_is_no_result():
-    here = Peer("Scrapy", Path(sys.executable), SCRIPT)
-
-    async with prepare_ground(print) as ground, open_site(ground.directory / "s") as site:
-        with pytest.raises(AssertionError, match="plain: 31 of 40 pages"):
-            await Contender("plain", here).crawl(ground, site.publish(30), 40)
+async def test_a_crawl_that_missed_a_page_is_no_result(with_site):
+    with pytest.raises(AssertionError, match="plain: 31 of 40 pages"):
+        await PLAIN.crawl(with_site.publish(30), pages=40, socket=with_site.socket)
 
 
 def test_without_scrapy_it_is_one_sentence_that_names_the_extra(monkeypatch, capsys):

@@ -1,4 +1,4 @@
-"""Where a crawl is measured: a job on the ground's server, worker processes, sites."""
+"""A job on the ground's server, one worker process that does all of it, a site without files."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from benchmarks.crawl.processes import module_words, run_to_end, started
-from benchmarks.crawl.tasks import SyntheticTask, Worked, WorkerTask
-from benchmarks.speed import RUDE
+from benchmarks.contest import Figure
+from benchmarks.ground import RUDE
+from benchmarks.processes import module_words, run_to_end, started
+from benchmarks.synthetic import SyntheticTask
+from benchmarks.worker import Worked, WorkerTask
 from skitter.frontier.admin.jobs import create_job
 from skitter.model import Request
 
@@ -20,12 +22,11 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 JOB = "titles"
+RATE = Figure("pages/s")
 
 
 async def begin(ground: Ground, seed: str) -> Frontier:
-    """A fresh job with one seed, on a server that holds nothing else and has nothing else to do."""
-    await ground.clear()
-    await ground.quiet()
+    """A fresh job with one seed."""
     frontier = await create_job(ground.server, JOB, options=RUDE)
     await frontier.add([Request(url=seed)])
     return frontier
@@ -33,25 +34,24 @@ async def begin(ground: Ground, seed: str) -> Frontier:
 
 def worker_words(ground: Ground, seed: str, *, concurrency: int) -> list[str]:
     """The command line of a worker process."""
-    task = WorkerTask(
-        redis_url=f"unix://{ground.socket}", job=JOB, seed=seed, concurrency=concurrency
-    )
+    where = f"unix://{ground.socket}"
+    task = WorkerTask(redis_url=where, job=JOB, seed=seed, concurrency=concurrency)
     return module_words("worker", task)
 
 
 async def crawl_all(
-    ground: Ground, seed: str, *, pages: int, concurrency: int, limit_s: float
+    ground: Ground, seed: str, *, pages: int, limit_s: float, before: list[str] | None = None
 ) -> Worked:
-    """A whole site by one worker process."""
+    """A whole site by one worker process, with words `before` its command line if any."""
     frontier = await begin(ground, seed)
-    words = worker_words(ground, seed, concurrency=concurrency)
-    figures = await run_to_end(words, limit_s=limit_s)
+    words = [*(before or []), *worker_words(ground, seed, concurrency=64)]
+    figures = await run_to_end(words, name="the worker", limit_s=limit_s)
     await check_all(frontier, pages)
     return msgspec.convert(figures, Worked)
 
 
 async def check_all(frontier: Frontier, pages: int) -> None:
-    """A crawl that missed a page or a title is no result."""
+    """A crawl that missed a page or a title is not a result."""
     stats = await frontier.stats()
     if (stats.done, stats.items, stats.dead) != (pages, pages, 0):
         raise AssertionError(

@@ -1,4 +1,4 @@
-"""Processes of the benchmark: each gets a task as JSON, says its figures as JSON, and is ended."""
+"""Processes: each gets a task as JSON, says its figures as JSON, and is ended."""
 
 from __future__ import annotations
 
@@ -16,27 +16,26 @@ from skitter.errors import InfrastructureError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from benchmarks.peers import Peer
-
-ROOT: Final = Path(__file__).parents[2]  # where `python -m benchmarks` finds itself
+ROOT: Final = Path(__file__).parents[1]  # where `python -m benchmarks` finds itself
 Figures = dict[str, Any]
 
 
 def module_words(module: str, task: msgspec.Struct) -> list[str]:
     """The command line of a module of ours, with its task."""
-    return [
-        sys.executable,
-        "-m",
-        f"benchmarks.crawl.{module}",
-        msgspec.json.encode(task).decode(),
-    ]
+    return [sys.executable, "-m", f"benchmarks.{module}", msgspec.json.encode(task).decode()]
 
 
 @asynccontextmanager
-async def started(words: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
+async def started(
+    words: Sequence[str], *, stderr: int | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """A process that ends with the block, whatever happens."""
     process = await asyncio.create_subprocess_exec(
-        *words, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
+        *words,
+        cwd=ROOT,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=stderr,
     )
     try:
         yield process
@@ -44,37 +43,31 @@ async def started(words: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Proc
         await end(process)
 
 
-async def run_to_end(words: Sequence[str], *, limit_s: float) -> Figures:
+async def run_to_end(words: Sequence[str], *, name: str, limit_s: float) -> Figures:
     """What a process has found out when it exits by itself."""
-    async with started(words) as process:
-        return await figures_of(process, limit_s=limit_s, name=words[2])
-
-
-async def figures_of(process: asyncio.subprocess.Process, *, limit_s: float, name: str) -> Figures:
-    try:
-        async with asyncio.timeout(limit_s):
-            out, _ = await process.communicate()
-    except TimeoutError:
-        raise InfrastructureError(f"{name} was not done after {limit_s:.0f} s.") from None
+    async with started(words, stderr=asyncio.subprocess.PIPE) as process:
+        try:
+            async with asyncio.timeout(limit_s):
+                out, err = await process.communicate()
+        except TimeoutError:
+            raise InfrastructureError(f"{name} was not done after {limit_s:.0f} s.") from None
     if process.returncode:
-        raise InfrastructureError(f"{name} ended with exit code {process.returncode}: see above.")
+        why = last_line(err) or f"exit code {process.returncode}"
+        raise InfrastructureError(f"{name} failed: {why}")
     # One line of it: py-spy has its say on the same output.
     [line] = [line for line in out.splitlines() if line.startswith(b"{")]
     figures: Figures = msgspec.json.decode(line)
     return figures
 
 
+def last_line(output: bytes) -> str:
+    lines = output.decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
 def say(figures: msgspec.Struct) -> None:
     """The last word of a process of ours."""
     sys.stdout.buffer.write(msgspec.json.encode(figures) + b"\n")
-
-
-async def run_peer(peer: Peer, *, limit_s: float, **task: object) -> Figures:
-    try:
-        async with asyncio.timeout(limit_s):
-            return await peer.run(**task)
-    except TimeoutError:
-        raise InfrastructureError(f"{peer.name} was not done after {limit_s:.0f} s.") from None
 
 
 async def end(process: asyncio.subprocess.Process, *, grace_s: float = 10.0) -> None:

@@ -1,18 +1,16 @@
-"""Run by benchmarks.crawl with the Python of Celery's own environment. Not a module of Skitter.
+"""Run by benchmarks with the Python of Celery's own environment. Not a module of Skitter.
 
-Takes one JSON argument {socket, seed, pages, processes, tuned}, prints one JSON object of figures: starts
-a Celery worker on a copy of this very file, sends it the first URL, waits until every page is
-stored. Imported by that worker, it is the module of its tasks.
+Takes one JSON argument {socket, seed, pages, processes, tuned}, prints one JSON object of figures:
+starts a Celery worker on this very file, sends it the first URL, waits until every page is stored.
+Imported by that worker, it is the module of its tasks.
 """
 
 import ctypes
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from functools import cache
 from pathlib import Path
@@ -23,12 +21,11 @@ import redis
 from celery import Celery
 from selectolax.lexbor import LexborHTMLParser
 
-MODULE = "skitter_bench_celery"
 SOCKET = os.environ.get("SKITTER_BENCH_SOCKET") or json.loads(sys.argv[1])["socket"]
 SEEN, TITLES = "celery:seen", "celery:titles"
 START_S = 30
 
-app = Celery(MODULE, broker=f"redis+socket://{SOCKET}")
+app = Celery("titles", broker=f"redis+socket://{SOCKET}")
 app.conf.update(task_ignore_result=True, worker_hijack_root_logger=False)
 
 
@@ -90,30 +87,29 @@ def die_with_parent():
 
 def main():
     task = json.loads(sys.argv[1])
-    with tempfile.TemporaryDirectory(prefix="skitter-celery-") as folder:
-        shutil.copy(__file__, Path(folder) / f"{MODULE}.py")
-        words = [sys.executable, "-m", "celery", "-A", MODULE, "worker", "--pool", "prefork"]
-        words += ["--concurrency", str(task["processes"]), "--loglevel", "ERROR"]
-        words += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-        worker = subprocess.Popen(
-            words,
-            cwd=folder,
-            env=os.environ | {"SKITTER_BENCH_SOCKET": SOCKET, "PYTHONPATH": folder},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            preexec_fn=die_with_parent,
-        )
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-        try:
-            deadline = time.monotonic() + START_S
-            while not app.control.ping(timeout=0.5):
-                if worker.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError("the Celery worker did not start")
-            json.dump(crawl(task), sys.stdout)
-        finally:
-            os.killpg(worker.pid, signal.SIGKILL)
-            worker.wait()
+    here = Path(__file__)
+    words = [sys.executable, "-m", "celery", "-A", here.stem, "worker", "--pool", "prefork"]
+    words += ["--concurrency", str(task["processes"]), "--loglevel", "ERROR"]
+    words += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+    worker = subprocess.Popen(
+        words,
+        cwd=here.parent,
+        env=os.environ | {"SKITTER_BENCH_SOCKET": SOCKET, "PYTHONPATH": str(here.parent)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=die_with_parent,
+    )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        deadline = time.monotonic() + START_S
+        while not app.control.ping(timeout=0.5):
+            if worker.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("the Celery worker did not start")
+        json.dump(crawl(task), sys.stdout)
+    finally:
+        os.killpg(worker.pid, signal.SIGKILL)
+        worker.wait()
 
 
 if __name__ == "__main__":

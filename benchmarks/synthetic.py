@@ -1,4 +1,4 @@
-"""A site without files as a process: python -m benchmarks.crawl.synthetic '{"pages": ...}'
+"""A site without files as a process: python -m benchmarks.synthetic '{"pages": ...}'
 
 Any /p/N.html below `pages` is generated when it is asked for, and held back for a while if told so:
 a web server that is far away, or one that has very many pages. Prints its origin when it is open.
@@ -14,10 +14,16 @@ from typing import cast
 import msgspec
 import uvloop
 
-from benchmarks.crawl.pages import tree_links, write_page
-from benchmarks.crawl.tasks import SyntheticTask
+from benchmarks.pages import tree_links, write_page
 
 _END = b"\r\n\r\n"
+
+
+class SyntheticTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A site without files."""
+
+    pages: int
+    latency_s: float = 0.0
 
 
 class Connection(asyncio.Protocol):

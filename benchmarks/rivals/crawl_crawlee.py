@@ -1,4 +1,4 @@
-"""Run by benchmarks.crawl with the Python of Crawlee's own environment. Not a module of Skitter.
+"""Run by benchmarks with the Python of Crawlee's own environment. Not a module of Skitter.
 
 Takes one JSON argument {seed, pages, concurrency, parser}, prints one JSON object of figures.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.crawl.worker import titles
+from benchmarks.worker import titles
 from skitter.spider import Spider
 
 spider = Spider("titles")

@@ -1,6 +1,6 @@
 """A bare loop as a process: the same client, parser and join; a set and a queue, no frontier.
 
-python -m benchmarks.crawl.bare '{"seed": ...}'. It forgets everything when it ends, knows no
+python -m benchmarks.bare '{"seed": ...}'. It forgets everything when it ends, knows no
 politeness, no robots.txt, no scope, no retry: what is left is the price of fetching and parsing.
 """
 
@@ -16,12 +16,26 @@ import msgspec
 import uvloop
 from selectolax.lexbor import LexborHTMLParser
 
-from benchmarks.crawl.processes import say
-from benchmarks.crawl.tasks import BareFigures, BareTask
+from benchmarks.processes import say
 from skitter.fetch.client import Fetcher, HttpFetcher
 from skitter.fetch.guard import Guard
 from skitter.model import Request
 from skitter.urls import join
+
+
+class BareTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A crawl without a frontier."""
+
+    seed: str
+    concurrency: int
+
+
+class BareFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What it took."""
+
+    pages: int
+    seconds: float
+    cpu_s: float
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ import logging
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import redis
 from scrapy import Request, Spider
@@ -67,8 +68,7 @@ def main():
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     task = json.loads(sys.argv[1])
-    with open(task["urls"]) as file:
-        urls = file.read().splitlines()
+    urls = Path(task["urls"]).read_text().splitlines()
     server = redis.Redis(unix_socket_path=task["socket"])
     figures = {"speed": speed, "seen": seen, "pending": pending}[task["verb"]](server, urls)
     json.dump(figures, sys.stdout)

@@ -1,7 +1,7 @@
-"""Run by benchmarks.crawl with the Python of scrapy-redis's own environment. Not a module of
-Skitter.
+"""Run by benchmarks: the same spider on Scrapy's own scheduler, on Skitter's and on
+that of scrapy-redis, whose Python is of an environment of its own. Not a module of Skitter.
 
-Takes one JSON argument {socket, seed, pages, concurrency}, prints one JSON object of figures.
+Takes one JSON argument {engine, socket, seed, concurrency}, prints one JSON object of figures.
 """
 
 import json
@@ -14,14 +14,27 @@ from scrapy.crawler import CrawlerProcess
 
 TASK = json.loads(sys.argv[1])
 FIGURES = {"pages": 0, "started": 0.0, "last": 0.0}
+ENGINES = {
+    "plain": {},
+    "skitter": {
+        "SCHEDULER": "skitter.scrapy.Scheduler",
+        "DUPEFILTER_CLASS": "skitter.scrapy.RFPDupeFilter",
+        "ITEM_PIPELINES": {"skitter.scrapy.RedisPipeline": 300},
+        "SCHEDULER_PERSIST": True,
+    },
+    "scrapy-redis": {
+        "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+        "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+        "ITEM_PIPELINES": {"scrapy_redis.pipelines.RedisPipeline": 300},
+        "SCHEDULER_PERSIST": True,
+    },
+}
 SETTINGS = {
-    "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
-    "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
-    "ITEM_PIPELINES": {"scrapy_redis.pipelines.RedisPipeline": 300},
+    **ENGINES[TASK["engine"]],
     "REDIS_URL": "unix://" + TASK["socket"],
     "CONCURRENT_REQUESTS": TASK["concurrency"],
     "CONCURRENT_REQUESTS_PER_DOMAIN": TASK["concurrency"],
-    # Gifts: nothing that it could do without.
+    # Gifts to all three: nothing that they could do without.
     "DOWNLOAD_DELAY": 0,
     "AUTOTHROTTLE_ENABLED": False,
     "ROBOTSTXT_OBEY": False,
@@ -35,7 +48,7 @@ class Titles(Spider):
     """The title of every page, and all its links."""
 
     name = "titles"
-    start_urls = [TASK["seed"]]
+    start_urls = (TASK["seed"],)
 
     @classmethod
     def from_crawler(cls, crawler, *args, **kwargs):
@@ -63,7 +76,8 @@ def main():
     process.crawl(Titles)
     process.start()
     seconds = FIGURES["last"] - FIGURES["started"]
-    json.dump({"pages": FIGURES["pages"], "seconds": seconds}, sys.stdout)
+    cpu = time.process_time()
+    json.dump({"pages": FIGURES["pages"], "seconds": seconds, "cpu_s": cpu}, sys.stdout)
 
 
 main()

@@ -1,4 +1,4 @@
-"""One worker as a process: python -m benchmarks.crawl.worker '{"redis_url": ...}'
+"""One worker as a process: python -m benchmarks.worker '{"redis_url": ...}'
 
 The real thing: `open_worker` on a job that exists, robots.txt obeyed, items to the stream. It ends
 when the crawl is over or on SIGTERM, and says what it did.
@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import uvloop
 
-from benchmarks.crawl.processes import say
-from benchmarks.crawl.tasks import Worked, WorkerTask
+from benchmarks.processes import say
 from skitter.app import Manners, open_worker
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
@@ -33,6 +32,27 @@ if TYPE_CHECKING:
     from skitter.worker.delivery import Tally
 
 LOOK_S = 0.01
+
+
+class WorkerTask(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker on a job that exists."""
+
+    redis_url: str
+    job: str
+    seed: str
+    concurrency: int
+
+
+class Worked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker did, and what that took."""
+
+    pages: int
+    errors: int
+    seconds: float  # from the first request to the last page handed in
+    cpu_s: float
+    main_thread_cpu_s: float  # the rest is wreq's threads
+    rss_mb: float
+    peak_mb: float
 
 
 def title_spider(seed: str) -> Spider:

@@ -8,50 +8,64 @@ import secrets
 import sys
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
 
-from benchmarks.crawl.field import JOB, begin, check_all
-from benchmarks.crawl.peers import PROCESSES
-from benchmarks.crawl.processes import ROOT, end
-from benchmarks.crawl.speed import Contest, rival_rate
-from benchmarks.report import Finding
+from benchmarks.contest import Contender, Part, Row, take_turns, times
+from benchmarks.crawl.job import JOB, RATE, begin, check_all
+from benchmarks.crawl.speed import make_rivals
+from benchmarks.peers import CELERY_PLAIN, CELERY_TUNED, PROCESSES, Peer
+from benchmarks.processes import ROOT, end
 from skitter.errors import InfrastructureError
 from skitter.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator
 
-    from benchmarks.crawl.peers import Rival
-    from benchmarks.crawl.site import Site
-    from benchmarks.crawl.sizes import Sizes
+    from benchmarks.contest import Sample
     from benchmarks.ground import Ground
     from skitter.frontier.frontier import Frontier
 
-SPIDER = "benchmarks.crawl.titles"
+SPIDER = "benchmarks.titles"
 SECRET = secrets.token_hex(32)
-LEAST_RATIO = 10.0
 START_S, LIMIT_S = 120.0, 120.0
 
 
-async def measure_engine(
-    ground: Ground, site: Site, rivals: Sequence[Rival], sizes: Sizes
-) -> list[Finding]:
-    """Turn by turn, with as many processes each."""
-    seed, small = site.publish(sizes.pages), site.publish(sizes.rival_pages)
-    theirs = {rival.title: Contest() for rival in rivals}
-    ours = Contest()
-    for number in range(1, sizes.rounds + 1):
-        ground.tell(f"celery: round {number} of {sizes.rounds}, pumps")
-        ours.rates.append(await pages_per_second(ground, seed, sizes.pages))
-        for rival in rivals if number <= sizes.rival_rounds else ():
-            ground.tell(f"celery: round {number} of {sizes.rival_rounds}, {rival.title}")
-            rate = await rival_rate(ground, rival, small, sizes.rival_pages)
-            theirs[rival.title].rates.append(rate)
-    await ground.clear()
-    return [_finding(ours, rival, theirs[rival.title], sizes) for rival in rivals] or [
-        _finding(ours, None, Contest(), sizes)
-    ]
+@dataclass(frozen=True, kw_only=True)
+class Celery(Part):
+    """With as many processes as those beside it."""
+
+    name: ClassVar[str] = "celery"
+    pages: int = 5000
+    rounds: int = 3
+    peer_pages: int = 1000
+    peer_rounds: int = 2
+    peers: tuple[Peer, ...] = (replace(CELERY_PLAIN, least_ratio=10.0), CELERY_TUNED)
+
+    async def measure(self, ground: Ground) -> list[Row]:
+        ours = Contender("pumps", partial(self._crawl, ground, ground.publish(self.pages)))
+        peers = make_rivals(ground, self.peers, pages=self.peer_pages, rounds=self.peer_rounds)
+        await take_turns(ground, [ours, *peers], part=self.name, rounds=self.rounds)
+        alone = Row(
+            what=f"the Celery engine, {PROCESSES} processes, {self.pages:,} pages, "
+            f"best of {self.rounds}",
+            figure=RATE,
+            ours=ours,
+        )
+        return [
+            replace(
+                alone,
+                theirs=theirs,
+                beside=f"{peer.title}, {self.peer_pages:,} pages",
+                goal=times(peer.least_ratio),
+            )
+            for peer, theirs in zip(self.peers, peers, strict=True)
+        ] or [alone]
+
+    async def _crawl(self, ground: Ground, seed: str) -> Sample:
+        return {RATE: [await pages_per_second(ground, seed, self.pages)]}
 
 
 async def pages_per_second(ground: Ground, seed: str, pages: int) -> float:
@@ -114,22 +128,3 @@ async def _send_pumps(ground: Ground, frontier: Frontier, seed: str) -> None:
     await register_job(ground.server, spec)
     await send_pumps(runtime_of(app), frontier, spec, await frontier.stats())
     app.close()
-
-
-def _finding(ours: Contest, rival: Rival | None, theirs: Contest, sizes: Sizes) -> Finding:
-    ratio = ours.best / theirs.best if rival else None
-    judged = rival is not None and rival.least_ratio is not None
-    return Finding(
-        name="celery",
-        what=f"the Celery engine, {PROCESSES} processes, {sizes.pages:,} pages, "
-        f"best of {len(ours.rates)}",
-        unit="pages/s",
-        measured=ours.best,
-        beside=f"{rival.title}, {sizes.rival_pages:,} pages" if rival else "",
-        peer=theirs.best if rival else None,
-        ratio=ratio,
-        goal=f"{LEAST_RATIO:.0f} times" if judged else "",
-        ok=ratio >= LEAST_RATIO if ratio is not None and judged else None,
-        rounds=ours.rates,
-        peer_rounds=theirs.rates,
-    )

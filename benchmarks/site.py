@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.crawl.pages import random_links, write_page
-from benchmarks.crawl.processes import end
+from benchmarks.pages import random_links, write_page
+from benchmarks.processes import end
 from scripts.programs import advice, find_program
 from skitter.errors import InfrastructureError
 

@@ -1,0 +1,16 @@
+"""The frontier alone: add, lease and complete without a page being fetched."""
+
+from benchmarks.frontier.lease import Lease
+from benchmarks.frontier.memory import Memory
+from benchmarks.frontier.speed import Speed
+from benchmarks.suite import Suite
+
+FRONTIER = Suite(
+    full=(Speed(), Memory(), Lease()),
+    quick=(
+        Speed(urls=10_000, few_urls=1_000, hosts=50),
+        Memory(urls=50_000, hosts=50),
+        # A turn needs a thousand hosts, so the last is a twentieth.
+        Lease(hosts=(1_000, 10_000, 50_000), turns=5),
+    ),
+)

@@ -1,0 +1,99 @@
+"""speed: add + lease + complete, beside scrapy-redis's scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from benchmarks.contest import Contender, Figure, Goal, Part, Row, take_turns
+from benchmarks.ground import RUDE, fill, finish_all, make_urls
+from benchmarks.peers import SCHEDULER, Peer
+from skitter.frontier.admin.jobs import create_job
+from skitter.model import Completion, Request
+
+if TYPE_CHECKING:
+    from benchmarks.contest import Sample
+    from benchmarks.ground import Ground
+    from skitter.frontier.frontier import Frontier
+
+TASKS = 2  # so that the client encodes while the server works, as in a worker
+TIME = Figure("us/URL", min, inverse=True)
+GOAL = Goal("10 times faster", least=10.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speed(Part):
+    """Per URL, so the slow ones do fewer: the peer `few_urls`, one by one a quarter of that."""
+
+    name: ClassVar[str] = "speed"
+    urls: int = 200_000
+    few_urls: int = 20_000
+    hosts: int = 1_000
+    rounds: int = 3
+    peers: tuple[Peer, ...] = (SCHEDULER,)
+
+    async def measure(self, ground: Ground) -> list[Row]:
+        few = make_urls(self.few_urls, hosts=self.hosts)
+        ways = {
+            "in batches": (in_batches, make_urls(self.urls, hosts=self.hosts)),
+            "one by one": (one_by_one, few[: max(1, self.few_urls // 4)]),
+        }
+        ours = [Contender(name, partial(run, ground, urls)) for name, (run, urls) in ways.items()]
+        peers = [Contender(peer.title, partial(_ask, ground, peer, few)) for peer in self.peers]
+        await take_turns(ground, [*ours, *peers], part=self.name, rounds=self.rounds)
+        return [
+            Row(
+                what=f"add + lease + complete of {len(ways[one.name][1]):,} URLs, {one.name}, "
+                f"best of {self.rounds}",
+                figure=TIME,
+                ours=one,
+                theirs=next(iter(peers), None),
+                beside=f"scrapy-redis: seen + push + pop of {self.few_urls:,}" if peers else "",
+                goal=GOAL if one.name == "in batches" else None,
+            )
+            for one in ours
+        ]
+
+
+async def in_batches(ground: Ground, urls: list[str]) -> Sample:
+    """As a worker does it: links by the hundreds, leases by the hundred, a few tasks at once."""
+    frontier = await create_job(ground.server, "speed", options=RUDE)
+    started = time.perf_counter()
+    async with asyncio.TaskGroup() as adders:
+        for first in range(TASKS):
+            adders.create_task(fill(frontier, urls[first::TASKS]))
+    async with asyncio.TaskGroup() as workers:
+        for _ in range(TASKS):
+            workers.create_task(finish_all(frontier))
+    return await _microseconds(frontier, started, len(urls))
+
+
+async def one_by_one(ground: Ground, urls: list[str]) -> Sample:
+    """As a plain loop does it: three round trips a URL."""
+    frontier = await create_job(ground.server, "speed", options=RUDE)
+    started = time.perf_counter()
+    for url in urls:
+        await frontier.add([Request(url=url)])
+    while leases := (await frontier.lease(1)).leases:
+        await frontier.complete([Completion(lease=leases[0])])
+    return await _microseconds(frontier, started, len(urls))
+
+
+async def _microseconds(frontier: Frontier, started: float, urls: int) -> Sample:
+    took = time.perf_counter() - started
+    done = (await frontier.stats()).done
+    if done != urls:
+        raise AssertionError(f"{done:,} of {urls:,} URLs were completed")
+    return {TIME: [took / urls * 1e6]}
+
+
+async def _ask(ground: Ground, peer: Peer, urls: list[str]) -> Sample:
+    path = ground.directory / "few.txt"
+    path.write_text("\n".join(urls))
+    figures = await peer.run(verb="speed", socket=str(ground.socket), urls=str(path))
+    if figures["popped"] != len(urls):
+        raise AssertionError(f"the peer popped {figures['popped']:,} of {len(urls):,} URLs")
+    return {TIME: [figures["seconds"] / len(urls) * 1e6]}
