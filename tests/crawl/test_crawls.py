@@ -231,7 +231,7 @@ def test_a_crashing_worker_is_started_again(open_shop, make_machine, until):
     assert_complete(machine, shop)
     logs = machine.call("logs", "books", "--level", "error").stdout
     assert "was killed by SIGKILL" in logs
-    assert "requests were taken back from it" in logs
+    assert "returned to the queue" in logs
 
 
 def test_scaling_while_it_runs(open_shop, make_machine, until):

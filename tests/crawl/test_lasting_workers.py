@@ -51,9 +51,7 @@ def test_a_worker_that_stays_waits_for_a_crawl_that_was_removed(open_shop, make_
     asked = len(shop.log())
 
     assert machine.call("purge", "books", "--yes").returncode == 0
-    assert any(
-        "was removed: waiting until somebody runs it again." in said for said in worker.stderr
-    )
+    assert any("was removed: waiting until it is run again." in said for said in worker.stderr)
     machine.call("push", "books", shop.url)
     until(lambda: json.loads(machine.call("status", "books", "--json").stdout)["crawled"])
 

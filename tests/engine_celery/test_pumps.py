@@ -174,7 +174,7 @@ def test_a_silent_pump_keeps_its_page_while_its_process_lives(quiet, job):
     assert quiet.on_job(job, lambda frontier: left_by(frontier, os.getpid())) == 1
     assert quiet.on_job(job, lambda frontier: left_by(frontier, gone.pid)) == 1  # the first one's
     assert f"process {gone.pid} on" in said(quiet, job)
-    assert "1 requests were taken back" in said(quiet, job)
+    assert "1 request returned to the queue" in said(quiet, job)
 
 
 def test_a_handler_that_blocks_is_blamed_in_the_log(quiet, monkeypatch):

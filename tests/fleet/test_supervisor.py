@@ -12,7 +12,9 @@ import pytest
 
 from chaos.rig import PrivateServer, until
 from skitter.errors import JobRemoved, UsageError
-from skitter.fleet.plan import bounded_wish, cannot_begin
+from skitter.fleet.children import Children
+from skitter.fleet.plan import bounded_wish, is_hopeless
+from skitter.fleet.pool import ProcessPool
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.frontier.admin.log import read_log
@@ -27,8 +29,9 @@ def exits(code: int) -> list[str]:
 
 
 def make(frontier, said: list[str], **changes) -> Supervisor:
-    words = {"worker_command": STAYS, "loader_command": None, "workers": 1} | changes
-    return Supervisor(frontier, on_output=said.append, **words)
+    children = Children(frontier, on_output=said.append)
+    pool = ProcessPool(children, changes.pop("worker_command", STAYS))
+    return Supervisor(frontier, pool, children, **({"workers": 1} | changes))
 
 
 @asynccontextmanager
@@ -54,11 +57,11 @@ async def test_a_death_is_told_to_whoever_watches(busy):
 
     assert {line.split(",")[0] for line in said[:-1]} == {"the worker", "the loader"}
     assert said[-1] == "stopping: 0 pages in flight; again to stop now"
-    assert any("ended with exit code 4; it is started again in 1.0 s." in line for line in said)
+    assert any("ended with exit code 4; restarting in 1.0 s." in line for line in said)
 
 
 async def test_a_mistake_that_would_be_repeated_ends_it_in_plain_words(busy):
-    with pytest.raises(UsageError, match="the worker cannot begin: it says why above"):
+    with pytest.raises(UsageError, match="the worker cannot start: see the error above"):
         await make(busy, [], worker_command=exits(2)).run()
 
 
@@ -82,7 +85,7 @@ async def test_a_worker_that_was_heard_of_never_ends_the_fleet(busy):
     async with running(make(busy, said, worker_command=words)):
         await until(lambda: len(said) > 1, what="it has died twice")
 
-    assert all("ended with exit code 2; it is started again in" in line for line in said[:2])
+    assert all("ended with exit code 2; restarting in" in line for line in said[:2])
 
 
 @pytest.mark.parametrize(
@@ -97,11 +100,11 @@ async def test_a_worker_that_was_heard_of_never_ends_the_fleet(busy):
         (-9, False, 9, False),
     ],
 )
-def test_only_who_fails_to_begin_ends_a_fleet(code, heard, in_a_row, hopeless):
-    assert cannot_begin(code, heard=heard, in_a_row=in_a_row) is hopeless
+def test_only_a_process_that_cannot_start_ends_the_fleet(code, heard, in_a_row, hopeless):
+    assert is_hopeless(code, heard=heard, in_a_row=in_a_row) is hopeless
 
 
-async def test_a_worker_that_goes_home_with_work_left_is_sent_for_without_a_word(busy):
+async def test_a_worker_that_ends_with_work_left_is_restarted_silently(busy):
     said: list[str] = []
     supervisor = make(busy, said, worker_command=exits(0))
     async with running(supervisor):
@@ -109,24 +112,28 @@ async def test_a_worker_that_goes_home_with_work_left_is_sent_for_without_a_word
         first = pid_of(supervisor)
         await until(lambda: pid_of(supervisor) not in (first, None), what="another one runs")
         assert said == []
-    assert supervisor.restarts == 0
+    assert supervisor.children.restarts == 0
+
+
+def all_run(supervisor: Supervisor, number: int) -> bool:
+    return sum(child.running for child in supervisor.children._all) == number
 
 
 def pid_of(supervisor: Supervisor) -> int | None:
-    child = supervisor._crew[0] if supervisor._crew else None
-    return child.process.pid if child and child.process else None
+    processes = [child.process for child in supervisor.children._all if child.what == "worker"]
+    return processes[0].pid if processes and processes[0] else None
 
 
-async def test_who_dies_on_the_way_home_is_mourned_too(busy):
+async def test_the_leases_of_a_worker_that_dies_while_it_stops_are_reclaimed(busy):
     said: list[str] = []
     supervisor = make(busy, said, workers=2)
     async with running(supervisor):
-        await until(lambda: sum(one.running for one in supervisor._children) == 2, what="both run")
+        await until(lambda: all_run(supervisor, 2), what="both run")
         await busy.shards[0].call("control", ["workers", 1], create=0)
         await until(lambda: logged(busy), what="one has gone")
 
     [event] = await read_log(busy)
-    assert "was killed by SIGTERM; 0 requests were taken back from it" in event.text
+    assert "was killed by SIGTERM; 0 requests returned to the queue" in event.text
 
 
 async def logged(frontier) -> bool:
@@ -163,12 +170,12 @@ async def test_whoever_only_works_for_a_crawl_waits_when_it_is_removed(busy):
         await purge_job(busy)
         await until(lambda: said, what="somebody noticed")
         await create_job(busy.server, busy.job)
-        await until(lambda: len(said) > 1, what="it is there again")
+        await until(lambda: len(said) > 1, what="it is back")
         assert pid_of(supervisor) == first
 
     gone, back, _ = said
-    assert gone.endswith("was removed: waiting until somebody runs it again.")
-    assert back.endswith("is there again.")
+    assert gone.endswith("was removed: waiting until it is run again.")
+    assert back.endswith("is back.")
 
 
 @pytest.mark.parametrize("changes", [{}, {"keep_alive": True, "loader_command": STAYS}])

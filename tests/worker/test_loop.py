@@ -141,8 +141,8 @@ async def test_a_page_that_stalls_its_handler_ends_the_process_and_is_dead_after
         assert process.returncode == 1
         assert said == b""  # the place is in a file, and not on anybody's terminal
         assert "reading_a_hostile_page" in output.stuck.read_text()
-        assert "stood still" in output.tell_stuck()
-        assert output.tell_stuck() == ""
+        assert "a page had blocked it" in output.describe_stuck()
+        assert output.describe_stuck() == ""
         assert await take_back(frontier, name) == 1
 
     stats = await frontier.stats()
@@ -161,7 +161,7 @@ async def _is(condition) -> bool:
 
 
 async def test_what_ends_a_worker_after_it_began_is_not_told_as_a_mistake_of_its_caller(frontier):
-    """Exit code 2 would end the whole fleet: "the worker cannot begin"."""
+    """Exit code 2 would end the whole fleet: "the worker cannot start"."""
     worker = make_worker(frontier, SlowFetcher(), lease_s=0)  # which `lease` refuses
 
     with pytest.raises(SkitterError, match="ttl_s must be") as caught:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kombu.exceptions import OperationalError
 
@@ -28,19 +27,13 @@ from skitter.celery.registry import (
     unregister_if_over,
     unregister_job,
 )
-from skitter.celery.runtime import runtime_of
+from skitter.engine.liveness import gone, reclaim
 from skitter.errors import JobClosed, JobMissing
 from skitter.fleet.plan import REQUESTS_PER_WORKER
-from skitter.fleet.supervisor import STOP_GRACE_S, TICK_S, Supervisor
+from skitter.fleet.supervisor import STOP_S, TICK_S
 from skitter.frontier.admin.log import log, read_log
 from skitter.frontier.admin.pumps import issue_permits, pump_rooms, void_permits
-from skitter.frontier.admin.workers import (
-    heartbeats,
-    leave,
-    live_workers,
-    take_back,
-    wanted_workers,
-)
+from skitter.frontier.admin.workers import heartbeats, live_workers, wanted_workers
 from skitter.model import State
 
 if TYPE_CHECKING:
@@ -48,7 +41,6 @@ if TYPE_CHECKING:
 
     from skitter.celery.registry import JobSpec
     from skitter.celery.runtime import Runtime
-    from skitter.frontier.admin.workers import Heartbeat
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
     from skitter.model import Stats
@@ -63,7 +55,7 @@ MAX_SLOTS = 100_000
 SLOTS_TTL_S = 5 * WATCH_S
 #: A pump that tells nothing for so long is dead, or stands still. Half of the usual lease.
 SILENT_S = 30.0
-NOBODY = (
+NO_WORKER = (
     "No Celery worker answers: start one with `skitter celery worker`, or with "
     "`celery -A skitter.celery worker`. The crawl waits for it."
 )
@@ -71,7 +63,7 @@ UNSIGNED = (
     "Without SKITTER_SECRET, only workers whose own configuration names this spider run it "
     "(`skitter celery worker --spiders ...`)."
 )
-PATIENCE_S = 8.0
+NO_WORKER_S = 8.0
 
 
 async def schedule(runtime: Runtime, spec: JobSpec) -> None:
@@ -115,30 +107,14 @@ async def send_pumps(runtime: Runtime, frontier: Frontier, spec: JobSpec, stats:
 
 
 async def reclaim_leases(frontier: Frontier) -> None:
-    """What pumps held that were killed, or ended themselves (engine/watchdog.py), is handed out
-    again before their leases run out. Not while the process lives: a handler blocks it, and has
-    until its lease runs out."""
-    now = await frontier.server_time()
-    for one in await heartbeats(frontier):
-        if one.kind == "celery" and now - one.at > SILENT_S and not _lives_here(one):
-            taken = await take_back(frontier, one.name)
-            await leave(frontier, one.name)
-            text = f"process {one.pid} on {one.host} was killed, or a page held it up and it ended"
-            text = f"{text} itself; {taken} requests were taken back from it"
-            await log(frontier, "error", f"celery-{os.getpid()}", text)
-
-
-def _lives_here(one: Heartbeat) -> bool:
-    """On this machine, where we can see it."""
-    if one.host != socket.gethostname():
-        return False
-    try:
-        os.kill(one.pid, 0)
-    except (ProcessLookupError, OverflowError):  # or no number of a process
-        return False
-    except PermissionError:
-        pass  # somebody else's
-    return True
+    """Return what dead pumps held to the queue before their leases expire. Not while the process
+    runs: a handler blocks it, and has until its lease expires."""
+    pumps = [one for one in await heartbeats(frontier) if one.kind == "celery"]
+    dead = await gone(frontier, pumps, silent_s=SILENT_S, elsewhere=True)
+    for one, taken in await reclaim(frontier, dead):
+        returned = f"{taken} request{'s' * (taken != 1)} returned to the queue"
+        text = f"process {one.pid} on {one.host} was killed, or a page blocked it; {returned}"
+        await log(frontier, "error", f"celery-{os.getpid()}", text)
 
 
 async def send(runtime: Runtime, frontier: Frontier, spec: JobSpec, task: str, *words: str) -> None:
@@ -232,47 +208,49 @@ def _heard(said: bytes) -> tuple[int, int] | None:
 
 
 @dataclass(slots=True, kw_only=True)
-class CeleryPool(Supervisor):
-    """A supervisor whose workers are pumps: it starts no process but the loader."""
+class CeleryPool:
+    """The workers of `skitter run --engine celery`: pumps, wherever Celery runs them."""
 
-    app: Any
+    runtime: Runtime
+    frontier: Frontier
     spec: JobSpec
     tell: Callable[[str], None]
-    _began: float = field(default_factory=time.monotonic)
-    _told: bool = False
-    _read_to: str = "-"  # the log, from here on
+    _started_at: float = field(default_factory=time.monotonic)
+    _warned: bool = False
+    _log_read_to: str = "-"
 
-    async def _follow_plan(self, wish: int | None, stats: Stats) -> None:
-        """The spec may be gone: pumps let go of it when it was finished for a moment."""
+    async def scale(self, _: int | None, stats: Stats) -> None:
+        """Pumps unregister a job that was finished for a moment, so register it again. How many are
+        wanted is not ours to say: other machines send pumps of the job too."""
         server = self.frontier.server
         if is_over(self.spec, stats):
             return
         if await read_spec(server, self.spec.job) is None:
             await register_job(server, self.spec)
-        await send_pumps(runtime_of(self.app), self.frontier, self.spec, stats)
-        await self._pass_on_errors()
-        if not self._told and time.monotonic() - self._began > PATIENCE_S:
-            self._told = True
+        await send_pumps(self.runtime, self.frontier, self.spec, stats)
+        await self._show_errors()
+        if not self._warned and time.monotonic() - self._started_at > NO_WORKER_S:
+            self._warned = True
             if not await count_slots(server):
-                self.tell(NOBODY)
+                self.tell(NO_WORKER)
 
-    async def _pass_on_errors(self) -> None:
-        """Why a pump could not begin: its worker has another secret, or no such file."""
-        first = self._read_to == "-"
-        for event in await read_log(self.frontier, self._read_to):
-            self._read_to = event.id
+    async def _show_errors(self) -> None:
+        """Why a pump could not start: its worker has another secret, or no such file."""
+        first = self._log_read_to == "-"
+        for event in await read_log(self.frontier, self._log_read_to):
+            self._log_read_to = event.id
             if event.level == "error" and not first:
                 self.tell(event.text)
 
-    async def _at_work(self) -> int:
+    async def running(self) -> int:
         return sum(one.kind == "celery" for one in await live_workers(self.frontier))
 
-    async def _stop_workers(self) -> None:
-        """Pumps notice within seconds that their tickets are void, and hand back what they hold."""
+    async def stop(self) -> None:
+        """Within seconds, pumps notice that their tickets are void, and return their leases."""
         await unregister_job(self.frontier.server, self.spec.job)
         await void_permits(self.frontier)
-        for _ in range(round(STOP_GRACE_S / TICK_S)):
-            if not await self._at_work():
+        for _ in range(round(STOP_S / TICK_S)):
+            if not await self.running():
                 break
             await asyncio.sleep(TICK_S)
-        await void_permits(self.frontier)  # of whoever was about to send one
+        await void_permits(self.frontier)  # of a pump that was about to be sent

@@ -15,12 +15,13 @@ import typer
 from skitter.cli.common import Directory, Redis, settings
 from skitter.cli.output import tell
 from skitter.errors import BadOption, UsageError
-from skitter.fleet.supervisor import Supervisor
 from skitter.redact import redact
 from skitter.valkey import hold
 
 if TYPE_CHECKING:
-    from skitter.cli.running import Plan
+    from skitter.cli.plan import Plan
+    from skitter.fleet.pool import WorkerPool
+    from skitter.frontier.frontier import Frontier
 
 PANEL = "Crawl"
 
@@ -87,15 +88,14 @@ def _allowed(spiders: list[str], outputs: list[str], hosts: list[str]) -> dict[s
     return named
 
 
-def with_pumps(supervisor: Supervisor, plan: Plan) -> Supervisor:
-    """The same crawl, fetched by Celery workers."""
+def celery_pool(frontier: Frontier, plan: Plan) -> WorkerPool:
+    """Celery workers fetch the pages of the crawl."""
     from skitter.celery import make_app
     from skitter.celery.registry import JobSpec
     from skitter.celery.runtime import runtime_of
     from skitter.celery.scheduling import UNSIGNED, CeleryPool
 
-    app = make_app(plan.where)
-    runtime = runtime_of(app)
+    runtime = runtime_of(make_app(plan.where))
     if runtime.where.redis_url != plan.where.redis_url:
         raise UsageError(
             "Celery's broker is on another server than this crawl: set SKITTER_REDIS_URL to the "
@@ -104,7 +104,7 @@ def with_pumps(supervisor: Supervisor, plan: Plan) -> Supervisor:
     if runtime.secret is None:
         tell(UNSIGNED)
     spec = JobSpec(
-        job=supervisor.frontier.job,
+        job=frontier.job,
         target=_everywhere(plan.target),
         pumps=plan.workers,
         concurrency=plan.concurrency,
@@ -112,19 +112,7 @@ def with_pumps(supervisor: Supervisor, plan: Plan) -> Supervisor:
         allow=tuple(sorted(plan.allow)),
         max_page_bytes=round(plan.max_page_mb * 2**20),
     )
-    return CeleryPool(
-        supervisor.frontier,
-        worker_command=[],
-        loader_command=supervisor.loader_command,
-        workers=plan.workers,
-        environment=supervisor.environment,
-        output=supervisor.output,
-        on_output=supervisor.on_output,
-        keep_alive=plan.keep_alive,
-        app=app,
-        spec=runtime.sign(spec),
-        tell=tell,
-    )
+    return CeleryPool(runtime=runtime, frontier=frontier, spec=runtime.sign(spec), tell=tell)
 
 
 def _everywhere(target: str) -> str:

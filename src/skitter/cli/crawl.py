@@ -16,17 +16,9 @@ from skitter.app import Manners, open_server, open_worker
 from skitter.cli.common import Directory, Json, Parent, Redis, settings, told_by
 from skitter.cli.output import tell
 from skitter.cli.plain import PLAIN, Plain, job_name_of, politeness_of, spider_of
+from skitter.cli.plan import DEFAULT_MEMORY_MB, DEFAULT_PAGE_MB, Engine, Plan
 from skitter.cli.report import INTERRUPTED
-from skitter.cli.running import (
-    DEFAULT_MEMORY_MB,
-    DEFAULT_PAGE_MB,
-    Engine,
-    Plan,
-    create_for,
-    output_of,
-    run_plan,
-    supervisor_of,
-)
+from skitter.cli.running import create_for, output_of, run_plan, supervisor_of
 from skitter.errors import BadOption, JobMissing, SkitterError, UsageError
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.client import MARK, client_name

@@ -11,7 +11,7 @@ from skitter.model import State
 from skitter.redact import redact
 
 if TYPE_CHECKING:
-    from skitter.cli.running import Plan
+    from skitter.cli.plan import Plan
     from skitter.model import Stats
 
 INTERRUPTED = 130

@@ -9,17 +9,19 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from skitter.app import open_server
-from skitter.cli.celery import with_pumps
+from skitter.cli.celery import celery_pool
 from skitter.cli.load import LOAD_TO, open_place
 from skitter.cli.output import complain, emit_json, err, some, tell
+from skitter.cli.plan import Engine, Plan
 from skitter.cli.progress import CrawlDisplay, Moment, Rate
 from skitter.cli.reasons import HandlerErrors, dead_reasons
 from skitter.cli.report import Went, report_of, show_report
 from skitter.errors import JobMissing, ServerUnreachable, SpiderError
+from skitter.fleet.children import Children
 from skitter.fleet.output import Output
+from skitter.fleet.pool import ProcessPool
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.eta import Bound, slowest_host
@@ -37,43 +39,11 @@ from skitter.spider.source_line import trace
 from skitter.spider.spider import run_hooks
 
 MAX_ITEMS = 50_000
-DEFAULT_PAGE_MB = 10.0
-#: Far above what an ordinary crawl needs: about 150, and 64 pages of the largest size.
-DEFAULT_MEMORY_MB = 1000
 ETA_EVERY_S = 3.0
 LAST_LOOK_S = 3.0
 #: How long the output is waited for while another process writes it, and how often it is tried.
 LETS_GO_S, LOOK_AGAIN_S = 15.0, 0.2
 ERRORS_SHOWN = 3
-
-
-class Engine(StrEnum):
-    """Who fetches the pages."""
-
-    PROCESSES = "processes"  # of this machine, ours
-    CELERY = "celery"  # the workers of a Celery app, wherever they run
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What `run` and `crawl` were asked."""
-
-    target: str
-    spider: Spider
-    where: Settings
-    out: str
-    workers: int | None
-    concurrency: int
-    max_page_mb: float = DEFAULT_PAGE_MB
-    max_memory_mb: int = DEFAULT_MEMORY_MB
-    ignore_robots: bool = False
-    allow: tuple[str, ...] = ()
-    keep_alive: bool = False
-    engine: Engine = Engine.PROCESSES
-    fresh: bool = False
-    max_dead: int | None = None
-    is_demo: bool = False  # its folder is gone afterwards: no hints what to do there
-    as_json: bool = False
 
 
 async def run_plan(plan: Plan) -> int:
@@ -204,17 +174,17 @@ def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
         environment["SKITTER_REDIS_URL"] = plan.where.redis_url
     environment[LOAD_TO] = out  # it may hold a password, which everybody could read in `ps`
     environment["SKITTER_DIR"] = str(plan.where.directory.absolute())
-    supervisor = Supervisor(
+    output = output_of(plan.where, frontier.job)
+    children = Children(frontier, environment, output, on_output=tell)
+    on_celery = plan.engine is Engine.CELERY
+    return Supervisor(
         frontier,
-        worker_command=work_words,
+        celery_pool(frontier, plan) if on_celery else ProcessPool(children, work_words),
+        children,
         loader_command=load_words if out else None,
         workers=plan.workers,
-        environment=environment,
-        output=output_of(plan.where, frontier.job),
-        on_output=tell,
         keep_alive=plan.keep_alive,
     )
-    return supervisor if plan.engine is Engine.PROCESSES else with_pumps(supervisor, plan)
 
 
 def output_of(where: Settings, job: str) -> Output:

@@ -1,10 +1,11 @@
-"""The fleet: processes on this machine, as many as wanted, started again when they die.
+"""Processes on this machine: as many as wanted, restarted when they die.
 
-    plan         how many there should be; pure
-    process      one child process, and when it may be started again
+    plan         how many workers there should be; pure
     output       what they print, for whoever watches
-    supervisor   make reality follow the plan
+    children     child processes: start, restart, stop
+    pool         who fetches the pages; processes here, or another pool such as Celery's
+    supervisor   runs a pool and a loader until the crawl is over
 
-It starts processes and never imports what they run: a worker that takes its interpreter down
-takes nobody else with it. It keeps nothing that is not on the server or in the command line.
+It starts processes and never imports what they run: a worker that crashes its interpreter harms
+no other. All its state is on the server or in the command line.
 """

@@ -1,7 +1,7 @@
-"""What child processes print, in a file, and from there to whoever watches.
+"""What child processes print, in a file, and from there to the terminal.
 
-A file and no pipe: a child whose supervisor was killed goes on printing, and a handler of the
-user's must not fail because nobody reads.
+A file, not a pipe: a child whose supervisor was killed keeps printing, and a user's handler must
+not fail because nobody reads.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from skitter.valkey.trust import open_append
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: A file that grew beyond this is begun anew; the one before is kept beside it.
-TOO_BIG = 10 * 2**20
-AT_ONCE = 64 * 2**10
+#: A larger file is rotated; one old file is kept.
+MAX_BYTES = 10 * 2**20
+READ_BYTES = 64 * 2**10
 
 
 @dataclass(slots=True)
 class Output:
-    """One file for the children of one job; `read` gives what came since the last time."""
+    """One file for the children of one job."""
 
     path: Path
     _at: int = 0
-    _stood_still: int = 0  # bytes of what watchdogs wrote
-    _half: bytes = b""
+    _stuck_bytes: int = 0  # of what watchdogs wrote
+    _partial: bytes = b""
 
     def __post_init__(self) -> None:
         home = self.path.parent
@@ -36,37 +36,40 @@ class Output:
         for folder in (home.parent, home):
             folder.mkdir(mode=0o700, exist_ok=True)
         if home.is_symlink():
-            raise DirectoryUnusable(f"{home} is a link, which Skitter never makes: remove it.")
-        if self.path.exists() and self.path.stat().st_size > TOO_BIG:
+            raise DirectoryUnusable(f"{home} is a symbolic link, not made by Skitter: remove it.")
+        if _size(self.path) > MAX_BYTES:
             self.path.replace(self.path.with_suffix(".old.log"))
-        self._at = self.path.stat().st_size if self.path.exists() else 0
-        self._stood_still = self._dumped()
+        self._at = _size(self.path)
+        self._stuck_bytes = _size(self.stuck)
 
     @property
     def stuck(self) -> Path:
-        """Where watchdogs write, which is for nobody's terminal."""
+        """Where watchdogs write their stack traces, which do not belong on the terminal."""
         return self.path.with_suffix(".stuck.log")
 
-    def tell_stuck(self) -> str:
-        """What to say of a death, if a watchdog wrote since the last time."""
-        before, self._stood_still = self._stood_still, self._dumped()
-        return f"; it stood still, where is in {self.stuck}" if self._stood_still > before else ""
-
-    def _dumped(self) -> int:
-        return self.stuck.stat().st_size if self.stuck.exists() else 0
+    def describe_stuck(self) -> str:
+        """For the report of a death, if a watchdog wrote since the last one."""
+        before, self._stuck_bytes = self._stuck_bytes, _size(self.stuck)
+        if self._stuck_bytes <= before:
+            return ""
+        return f"; a page had blocked it, the stack trace is in {self.stuck}"
 
     def open(self) -> BinaryIO:
-        """For a child: others append to the same file."""
+        """For a child; several append to the same file."""
         return os.fdopen(open_append(self.path), "ab", buffering=0)
 
     def read(self) -> list[str]:
-        """Whole lines; of a flood, the newest."""
+        """Whole lines since the last call; of too many, the newest."""
         if not self.path.exists():
             return []
         with self.path.open("rb") as file:
             size = file.seek(0, 2)
-            self._at = file.seek(max(self._at, size - AT_ONCE))
-            found = self._half + file.read(AT_ONCE)
+            self._at = file.seek(max(self._at, size - READ_BYTES))
+            found = self._partial + file.read(READ_BYTES)
             self._at = file.tell()
-        *lines, self._half = found.split(b"\n")
+        *lines, self._partial = found.split(b"\n")
         return [line.decode("utf-8", "replace") for line in lines if line.strip()]
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

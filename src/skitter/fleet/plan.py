@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: A worker is worth starting for so many requests that may be fetched.
+#: A worker is worth starting for this many requests.
 REQUESTS_PER_WORKER = 100
-#: Whoever can write to the server can wish; more processes than this would end the machine.
-LEAST_MOST, PER_CORE = 32, 8
+#: Anyone who can write to the server can ask for workers; more than this would overload a machine.
+ALWAYS_ALLOWED, PER_CORE = 32, 8
 BUSY, IDLE = 0.9, 0.5  # share of the machine's CPU time
 
 
@@ -21,8 +21,8 @@ class Load:
 
 
 def bounded_wish(wish: int | None, cores: int) -> int | None:
-    """A wish that came from the server, as far as this machine can bear it."""
-    return None if wish is None else min(wish, max(LEAST_MOST, PER_CORE * cores))
+    """A number that came from the server, capped at what this machine can run."""
+    return None if wish is None else min(wish, max(ALWAYS_ALLOWED, PER_CORE * cores))
 
 
 def wanted_processes(wish: int | None, current: int, load: Load) -> int:
@@ -44,19 +44,19 @@ def wanted_processes(wish: int | None, current: int, load: Load) -> int:
 
 
 def restart_after_s(deaths_in_a_row: int) -> float:
-    """A process that keeps dying is started ever more slowly."""
+    """A process that keeps dying is restarted at growing intervals."""
     return min(30.0, 0.5 * 2.0 ** min(deaths_in_a_row, 10)) if deaths_in_a_row else 0.0
 
 
-#: The exit code of a mistake that a repeat would only repeat.
+#: The exit code of a mistake that a restart would only repeat.
 USAGE = 2
-#: An exit code without a signal, before anything was heard: so often in a row, and it is hopeless.
-HOPELESS = 5
+#: So many failures in a row before the process ever reported, and we give up.
+GIVE_UP_AFTER = 5
 
 
-def cannot_begin(code: int, *, heard: bool, in_a_row: int) -> bool:
-    """Whether a process failed to begin, and will again. One that was heard of had begun: however
-    it ends later, and however often, it never ends the fleet."""
+def is_hopeless(code: int, *, heard: bool, in_a_row: int) -> bool:
+    """Whether a process cannot start, and never will. One that reported to the server had started:
+    however it ends later, and however often, it does not end the fleet."""
     if heard or code < 0:
         return False
-    return code == USAGE or (code == 1 and in_a_row >= HOPELESS)
+    return code == USAGE or (code == 1 and in_a_row >= GIVE_UP_AFTER)

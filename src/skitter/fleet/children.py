@@ -1,0 +1,230 @@
+"""Child processes: started, restarted when they die, and stopped together."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import signal
+import socket
+import time
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skitter.errors import InfrastructureError, SkitterError, UsageError
+from skitter.fleet.plan import USAGE, is_hopeless, restart_after_s
+from skitter.frontier.admin.log import log
+from skitter.frontier.admin.workers import heartbeats, take_back, was_heard
+from skitter.frontier.client import MARK, client_name, new_mark
+from skitter.frontier.connection import can_write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from skitter.fleet.output import Output
+    from skitter.frontier.frontier import Frontier
+
+#: A process that ran this long was healthy: its death is the first in a row.
+HEALTHY_S = 10.0
+#: One that ends sooner than this with work left is not restarted at once.
+SHORT_S = 1.0
+STOP_TICK_S = 0.1
+RECLAIM_S = 1.0
+#: A process that runs but has not reported for this long is stuck. A worker should have ended
+#: itself long before (engine/watchdog.py), but it may be suspended.
+STUCK_S = 120.0
+CHECK_STUCK_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """How a process failed."""
+
+    client: str  # its name on the server
+    what: str
+    cause: str
+    restart_in_s: float
+    code: int
+    in_a_row: int
+
+
+@dataclass(slots=True)
+class Child:
+    """A command that should be running. Exit code 0 means that it has nothing left to do."""
+
+    what: str  # for people
+    command: list[str]
+    process: asyncio.subprocess.Process | None = None
+    finished: bool = False
+    dismissed: bool = False  # told to stop, and not wanted again
+    deaths: int = 0
+    _client: str = ""
+    _started_at: float = 0.0
+    _not_before: float = 0.0
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.returncode is None
+
+    @property
+    def may_start(self) -> bool:
+        return not (self.running or self.finished) and time.monotonic() >= self._not_before
+
+    async def start(self, environment: Mapping[str, str], output: Output | None) -> None:
+        mark = new_mark()
+        with output.open() if output else nullcontext() as file:
+            self.process = await asyncio.create_subprocess_exec(
+                *self.command,
+                env={**environment, MARK: mark, "PYTHONUNBUFFERED": "1"},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,  # Ctrl-C goes to the supervisor, which stops them in order
+            )
+        self._client = client_name(pid=self.process.pid, mark=mark)
+        self._started_at = time.monotonic()
+
+    def reap(self) -> Death | None:
+        """Note that it ended, if it did. Returns how, if it failed."""
+        if self.process is None or self.running:
+            return None
+        code, pid = self.process.returncode or 0, self.process.pid
+        ran_s = time.monotonic() - self._started_at
+        self.process = None
+        if code == 0:
+            self.finished = True
+            self._not_before = time.monotonic() + (SHORT_S if ran_s < SHORT_S else 0.0)
+            return None
+        self.deaths = 1 if ran_s > HEALTHY_S else self.deaths + 1
+        pause_s = restart_after_s(self.deaths)
+        self._not_before = time.monotonic() + pause_s
+        cause = f"the {self.what}, process {pid}, {_cause(code)}"
+        return Death(self._client, self.what, cause, pause_s, code, self.deaths)
+
+    def send(self, number: signal.Signals) -> None:
+        if self.process is not None and self.running:
+            self.process.send_signal(number)
+
+    async def ended(self) -> None:
+        if self.process is not None:
+            await self.process.wait()
+
+    async def kill(self) -> str:
+        """Returns its name on the server."""
+        self.send(signal.SIGKILL)
+        await self.ended()
+        return self._client
+
+
+def _cause(code: int) -> str:
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"ended with exit code {code}"
+
+
+@dataclass(slots=True)
+class Children:
+    """The child processes of one job on this machine."""
+
+    frontier: Frontier
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    output: Output | None = None  # where they print; None: where we do
+    on_output: Callable[[str], None] = lambda _: None  # called with each line, theirs and ours
+    restarts: int = 0
+    kill_at: float = math.inf  # whoever still runs then is killed
+    _all: list[Child] = field(default_factory=list)
+    _checked_at: float = 0.0
+
+    def add(self, what: str, command: list[str]) -> Child:
+        child = Child(what, command)
+        self._all.append(child)
+        return child
+
+    async def keep_running(self, child: Child) -> None:
+        """Start it, or restart it if it died. Raises if that is hopeless."""
+        if death := child.reap():
+            await self._report(death)
+        if child.may_start:
+            await child.start(self.environment, self.output)
+
+    def dismiss(self, child: Child) -> None:
+        child.dismissed = True
+        child.send(signal.SIGTERM)
+
+    async def check(self) -> None:
+        """Kill the stuck, and reclaim the leases of any that were dismissed and died."""
+        for child in [one for one in self._all if one.dismissed and not one.running]:
+            self._all.remove(child)
+            if death := child.reap():
+                await self._reclaim(death, death.cause)
+        await self._kill_stuck()
+
+    def pass_on(self) -> None:
+        """Show what they printed."""
+        for line in self.output.read() if self.output else []:
+            self.on_output(line)
+
+    def send(self, number: signal.Signals) -> None:
+        for child in self._all:
+            child.send(number)
+
+    def kill_within(self, seconds: float) -> None:
+        self.kill_at = min(self.kill_at, time.monotonic() + seconds)
+
+    async def stop(self, what: str) -> None:
+        """SIGTERM; at `kill_at`, which a second Ctrl-C brings forward, SIGKILL."""
+        children = [child for child in self._all if child.what == what]
+        for child in children:
+            child.send(signal.SIGTERM)
+        ends = {asyncio.create_task(child.ended()) for child in children}
+        while ends and time.monotonic() < self.kill_at:
+            _, ends = await asyncio.wait(ends, timeout=STOP_TICK_S)
+        for child in [child for child in children if child.running]:
+            client = await child.kill()
+            with suppress(SkitterError, TimeoutError):  # else its leases expire
+                async with asyncio.timeout(RECLAIM_S):
+                    await take_back(self.frontier, client)
+
+    async def _report(self, death: Death) -> None:
+        await self._check_hopeless(death)
+        self.restarts += 1
+        stuck = self.output.describe_stuck() if self.output else ""
+        text = f"{death.cause}; restarting in {death.restart_in_s:.1f} s{stuck}"
+        self.on_output(f"{text}.")
+        await self._reclaim(death, text)
+
+    async def _check_hopeless(self, death: Death) -> None:
+        heard = await was_heard(self.frontier, death.client)
+        if not is_hopeless(death.code, heard=heard, in_a_row=death.in_a_row):
+            return
+        self.pass_on()  # it may have said why since we looked
+        text = f"the {death.what} cannot start: see the error above."
+        raise UsageError(text) if death.code == USAGE else InfrastructureError(text)
+
+    async def _reclaim(self, death: Death, text: str) -> None:
+        """Return its leases to the queue now, not when they expire."""
+        taken = await take_back(self.frontier, death.client)
+        text = f"{text}; {taken} request{'s' * (taken != 1)} returned to the queue"
+        await log(self.frontier, "error", f"supervisor-{os.getpid()}", text)
+
+    async def _kill_stuck(self) -> None:
+        """Their leases return to the queue; a page that does this repeatedly is buried."""
+        last, now = self._checked_at, time.monotonic()
+        if now - last < CHECK_STUCK_S:
+            return
+        if not await can_write(self.frontier.server):
+            self._checked_at = 0.0
+            return  # its disk is full: nobody can report
+        self._checked_at = now
+        if now - last > 2 * CHECK_STUCK_S:
+            return  # the server was away, or we have just started: nobody could report
+        at, here = await self.frontier.server_time(), socket.gethostname()
+        silent = {
+            one.pid
+            for one in await heartbeats(self.frontier)
+            if one.host == here and at - one.at > STUCK_S
+        }
+        for child in self._all:
+            if child.process and child.process.pid in silent:
+                child.send(signal.SIGKILL)
