@@ -71,7 +71,7 @@ async def test_a_worker_that_was_heard_of_never_ends_the_fleet(busy):
     script = (
         "import asyncio, os, sys, uvloop\n"
         "from skitter.frontier.connection import connect\n"
-        "from skitter.frontier.admin.workers import log\n"
+        "from skitter.frontier.admin.log import log\n"
         "from skitter.frontier.admin.jobs import open_job\n"
         "from skitter.frontier.client import MARK, client_name\n"
         "async def main():\n"
