@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from needs import need
 from skitter.page import Page
-from skitter.spider import Outcome, default_spider, run_handler
+from skitter.spider import HandlerOutput, default_spider, run_handler
 from skitter.spider import default as default_module
 
 URL = "https://a.test/"
@@ -34,12 +34,12 @@ def documents() -> list[bytes]:
     ]
 
 
-async def describe(body: bytes) -> Outcome:
+async def describe(body: bytes) -> HandlerOutput:
     page = Page.of(body, url=URL, headers={"content-type": "text/html; charset=utf-8"})
     return await run_handler(default_spider("crawl", [URL]), page)
 
 
-def assert_is_whole(outcome: Outcome) -> None:
+def assert_is_whole(outcome: HandlerOutput) -> None:
     assert outcome.rejected == []
     assert len(outcome.items) == 1
 

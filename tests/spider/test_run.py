@@ -17,7 +17,7 @@ from skitter.errors import BadOption, SpiderError
 from skitter.model import Request, Response
 from skitter.page import NoMatch, Page
 from skitter.settings import Limits
-from skitter.spider import Drop, HandlerError, Outcome, Rejected, Scope, Spider, run_handler
+from skitter.spider import Drop, HandlerError, HandlerOutput, Rejected, Scope, Spider, run_handler
 
 URL = "https://shop.example/list"
 HTML = "<h1>Shop</h1><a href=/1>1</a><a href=/2>2</a><a href=https://else.example/>3</a>"
@@ -27,7 +27,7 @@ def make_spider(**options) -> Spider:
     return Spider("shop", [URL], **options)
 
 
-async def run(handler, *, spider: Spider | None = None, html: str = HTML) -> Outcome:
+async def run(handler, *, spider: Spider | None = None, html: str = HTML) -> HandlerOutput:
     spider = spider or make_spider()
     spider.page(handler)
     return await run_handler(spider, Page.of(html, url=URL, handler=handler))
@@ -118,7 +118,7 @@ async def test_handlers_may_be_plain_or_async_functions_or_generators(handler):
 
 async def test_a_handler_may_return_one_item_or_nothing():
     assert (await run(lambda_named("one", lambda page: ITEM))).items == [ITEM]
-    assert await run(lambda_named("none", lambda page: None)) == Outcome()
+    assert await run(lambda_named("none", lambda page: None)) == HandlerOutput()
 
 
 def lambda_named(name: str, function):
@@ -297,7 +297,7 @@ def pydantic_book() -> Any:
     return pydantic.create_model("PydanticBook", title=(str, ...), price=(float, 1.5))
 
 
-async def items_of(*outputs, spider: Spider | None = None) -> Outcome:
+async def items_of(*outputs, spider: Spider | None = None) -> HandlerOutput:
     def handler(page):
         yield from outputs
 

@@ -35,9 +35,9 @@ async def main(url: str, job: str, name: str, log: str) -> None:
         frontier = await open_job(server, job, client=name)
         memory, logbook = RequestMemory(), Logbook()
         attempts = Attempts(spider, StaticFetcher({URL: HOSTILE}), None, memory, logbook)
-        endings = Delivery(frontier, memory, logbook)
+        delivery = Delivery(frontier, memory, logbook)
         options = WorkerOptions(stuck_s=1.5, stuck_log=Path(log))
-        await Worker(frontier, attempts, endings, logbook, options).run()
+        await Worker(frontier, attempts, delivery, logbook, options).run()
 
 
 if __name__ == "__main__":

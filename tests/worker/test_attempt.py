@@ -1,4 +1,4 @@
-"""One request, from robots.txt to its ending."""
+"""One request, from robots.txt to its outcome."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from skitter.fetch.static import StaticFetcher
 from skitter.model import Request, Response
 from skitter.spider import Spider
 from skitter.worker.attempt import Attempts
+from skitter.worker.outcomes import Buried, Completed, Retried
 from skitter.worker.verdict import Policy
 
 ROOT = "https://a.test/"
@@ -40,20 +41,20 @@ async def lease_of(frontier, **request):
 async def test_a_page_becomes_items_and_links(frontier):
     attempts = make_attempts({ROOT: b"<a href='/1'>one</a><a href='https://b.test/'>out</a>"})
 
-    ending = await attempts.make(await lease_of(frontier))
+    outcome = await attempts.make(await lease_of(frontier))
 
-    assert ending.done is not None
-    assert list(ending.done.items) == [{"url": ROOT}]
-    assert [link.url for link in ending.done.links] == ["https://a.test/1"]
+    assert isinstance(outcome, Completed)
+    assert list(outcome.completion.items) == [{"url": ROOT}]
+    assert [link.url for link in outcome.completion.links] == ["https://a.test/1"]
 
 
 async def test_a_redirect_is_a_link_that_keeps_handler_and_depth(frontier):
     attempts = make_attempts({ROOT: redirect(ROOT, "/new")})
 
-    ending = await attempts.make(await lease_of(frontier, depth=3, handler="page"))
+    outcome = await attempts.make(await lease_of(frontier, depth=3, handler="page"))
 
-    assert ending.done is not None
-    [link] = ending.done.links
+    assert isinstance(outcome, Completed)
+    [link] = outcome.completion.links
     assert (link.url, link.depth, link.handler) == ("https://a.test/new", 3, "page")
 
 
@@ -63,33 +64,33 @@ async def test_a_redirect_to_what_counts_as_the_same_page_is_followed_at_once(fr
     target = "https://a.test" + to
     attempts = make_attempts({asked: redirect(asked, to), target: b"here", ROOT + "x": b""})
 
-    ending = await attempts.make(await lease_of(frontier, url=asked))
+    outcome = await attempts.make(await lease_of(frontier, url=asked))
 
-    assert ending.done is not None
-    assert len(ending.done.items) == 1
+    assert isinstance(outcome, Completed)
+    assert len(outcome.completion.items) == 1
 
 
 async def test_a_redirect_between_two_spellings_for_ever_is_given_up(frontier):
     one, two = ROOT + "?utm_source=1", ROOT + "?utm_source=2"
     attempts = make_attempts({one: redirect(one, two), two: redirect(two, one)})
 
-    ending = await attempts.make(await lease_of(frontier, url=one))
+    outcome = await attempts.make(await lease_of(frontier, url=one))
 
-    assert ending.bury is not None
-    assert ending.bury.error == f"redirect loop: {one} -> {two} -> {one}"
+    assert isinstance(outcome, Buried)
+    assert outcome.failure.error == f"redirect loop: {one} -> {two} -> {one}"
 
 
 async def test_a_loop_over_two_pages_ends_as_an_error_at_the_second(frontier):
     one, two = ROOT, ROOT + "two"
     attempts = make_attempts({one: redirect(one, two), two: redirect(two, one)})
     first = await attempts.make(await lease_of(frontier))
-    assert first.done is not None
-    await frontier.complete([first.done])
+    assert isinstance(first, Completed)
+    await frontier.complete([first.completion])
 
     second = await attempts.make((await frontier.lease(1)).leases[0])
 
-    assert second.bury is not None
-    assert second.bury.error == f"redirect loop: {one} -> {two} -> {one}"
+    assert isinstance(second, Buried)
+    assert second.failure.error == f"redirect loop: {one} -> {two} -> {one}"
 
 
 async def test_a_page_of_an_unwanted_type_is_done_without_its_handler(frontier):
@@ -97,10 +98,10 @@ async def test_a_page_of_an_unwanted_type_is_done_without_its_handler(frontier):
     attempts = make_attempts({ROOT: picture})
     attempts.policy = Policy(accept=("text/html",))
 
-    ending = await attempts.make(await lease_of(frontier))
+    outcome = await attempts.make(await lease_of(frontier))
 
-    assert ending.done is not None
-    assert (ending.done.items, ending.skipped) == ((), "image/png is not wanted")
+    assert isinstance(outcome, Completed)
+    assert (outcome.completion.items, outcome.skipped) == ((), "image/png is not wanted")
 
 
 async def test_trouble_on_the_way_is_retried_and_a_hook_that_fails_costs_nothing(frontier):
@@ -110,7 +111,7 @@ async def test_trouble_on_the_way_is_retried_and_a_hook_that_fails_costs_nothing
     def hook(request, error):
         raise RuntimeError("a bug of the user's")
 
-    ending = await attempts.make(await lease_of(frontier))
+    outcome = await attempts.make(await lease_of(frontier))
 
-    assert ending.retry is not None
-    assert "refused" in ending.retry.error
+    assert isinstance(outcome, Retried)
+    assert "refused" in outcome.failure.error

@@ -1,7 +1,8 @@
-"""Delivery are handed in in batches, and kept while the server is away."""
+"""Outcomes are sent in batches, and kept while the server is away."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,12 +11,12 @@ from skitter.engine.memory import RequestMemory
 from skitter.errors import InfrastructureError, JobMissing, ServerUnreachable
 from skitter.frontier.admin.control import change_options
 from skitter.frontier.admin.dead import dead_letters
-from skitter.frontier.admin.items import RejectedItem
 from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.frontier.frontier import Frontier
 from skitter.model import Completion, Failure, Request
-from skitter.worker.attempt import Ending
+from skitter.spider import HandlerOutput, Rejected
 from skitter.worker.delivery import Delivery
+from skitter.worker.outcomes import Buried, Completed, Retried
 
 
 def replace_method(frontier, complete_sealed):
@@ -35,25 +36,25 @@ async def leases(frontier, count):
 
 async def test_each_kind_of_ending_reaches_the_frontier(frontier):
     one, two, three = await leases(frontier, 3)
-    endings = Delivery(frontier, RequestMemory(lambda: frontier.epoch), lambda level, text: None)
-    endings.add(Ending(done=Completion(lease=one, items=[1])))
-    endings.add(Ending(retry=Failure(lease=two, error="slow")))
-    endings.add(Ending(bury=Failure(lease=three, error="404")))
+    delivery = Delivery(frontier, RequestMemory(lambda: frontier.epoch), lambda level, text: None)
+    delivery.add(Completed(Completion(lease=one, items=[1])))
+    delivery.add(Retried(Failure(lease=two, error="slow")))
+    delivery.add(Buried(Failure(lease=three, error="404")))
 
-    await endings.flush()
+    await delivery.flush()
 
     stats = await frontier.stats()
     assert (stats.done, stats.delayed, stats.dead) == (1, 1, 1)
-    assert (endings.tally.pages, endings.tally.errors, len(endings)) == (1, 2, 0)
+    assert (delivery.tally.pages, delivery.tally.errors, len(delivery)) == (1, 2, 0)
 
 
 async def test_block_pages_and_skipped_ones_are_counted_for_all_to_see(frontier):
     one, two = await leases(frontier, 2)
-    endings = Delivery(frontier, RequestMemory(lambda: frontier.epoch), lambda level, text: None)
-    endings.add(Ending(retry=Failure(lease=one, error="blocked"), blocked=True))
-    endings.add(Ending(done=Completion(lease=two), skipped="image/png"))
+    delivery = Delivery(frontier, RequestMemory(lambda: frontier.epoch), lambda level, text: None)
+    delivery.add(Retried(Failure(lease=one, error="blocked"), blocked=True))
+    delivery.add(Completed(Completion(lease=two), skipped="image/png"))
 
-    await endings.flush()
+    await delivery.flush()
 
     stats = await frontier.stats()
     assert (stats.blocked, stats.skipped, stats.done, stats.delayed) == (1, 1, 1, 1)
@@ -61,19 +62,19 @@ async def test_block_pages_and_skipped_ones_are_counted_for_all_to_see(frontier)
 
 async def test_links_are_remembered_only_when_the_completion_took_effect(frontier):
     memory = RequestMemory(lambda: frontier.epoch)
-    endings = Delivery(frontier, memory, lambda level, text: None)
+    delivery = Delivery(frontier, memory, lambda level, text: None)
     [lease] = await leases(frontier, 1)
     await frontier.release([lease])
     link = Request(url="https://a.test/link")
-    endings.add(Ending(done=Completion(lease=lease, links=[link])))
-    await endings.flush()
+    delivery.add(Completed(Completion(lease=lease, links=[link])))
+    await delivery.flush()
 
     assert link.url not in memory.known
-    assert endings.tally.late == 1
+    assert delivery.tally.late == 1
 
     [lease] = (await frontier.lease(1)).leases
-    endings.add(Ending(done=Completion(lease=lease, links=[link])))
-    await endings.flush()
+    delivery.add(Completed(Completion(lease=lease, links=[link])))
+    await delivery.flush()
 
     assert link.url in memory.known
 
@@ -91,21 +92,21 @@ async def test_links_are_remembered_only_when_the_completion_took_effect(frontie
 )
 async def test_a_request_with_more_than_a_url_does_not_make_the_plain_get_known(frontier, apart):
     memory = RequestMemory(lambda: frontier.epoch)
-    endings = Delivery(frontier, memory, lambda level, text: None)
+    delivery = Delivery(frontier, memory, lambda level, text: None)
     [lease] = await leases(frontier, 1)
     link = Request(url="https://a.test/search", **apart)
-    endings.add(Ending(done=Completion(lease=lease, links=[link])))
-    await endings.flush()
+    delivery.add(Completed(Completion(lease=lease, links=[link])))
+    await delivery.flush()
 
     assert link.url not in memory.known
 
 
 async def hand_in_a_link(frontier, memory) -> str:
-    endings = Delivery(frontier, memory, lambda level, text: None)
+    delivery = Delivery(frontier, memory, lambda level, text: None)
     [lease] = await leases(frontier, 1)
     link = Request(url="https://a.test/link")
-    endings.add(Ending(done=Completion(lease=lease, links=[link])))
-    await endings.flush()
+    delivery.add(Completed(Completion(lease=lease, links=[link])))
+    await delivery.flush()
     assert link.url in memory.known
     return link.url
 
@@ -156,9 +157,9 @@ async def test_links_that_went_in_before_a_restart_are_not_remembered_after_it(f
 
 async def test_while_the_server_is_away_results_are_kept(frontier, monkeypatch):
     said = []
-    endings = Delivery(frontier, RequestMemory(), lambda level, text: said.append(text))
+    delivery = Delivery(frontier, RequestMemory(), lambda level, text: said.append(text))
     [lease] = await leases(frontier, 1)
-    endings.add(Ending(done=Completion(lease=lease)))
+    delivery.add(Completed(Completion(lease=lease)))
     real = type(frontier).complete_sealed
     failures = iter([True, True])
 
@@ -168,7 +169,7 @@ async def test_while_the_server_is_away_results_are_kept(frontier, monkeypatch):
         return await real(self, completions)
 
     monkeypatch.setattr(type(frontier), "complete_sealed", away)
-    await endings.flush()
+    await delivery.flush()
 
     assert (await frontier.stats()).done == 1
     assert said == ["gone fishing. Results are kept; trying again."] * 2
@@ -177,9 +178,9 @@ async def test_while_the_server_is_away_results_are_kept(frontier, monkeypatch):
 async def test_what_was_handed_in_before_an_error_is_not_handed_in_again(frontier, monkeypatch):
     one, two = await leases(frontier, 2)
     said: list[str] = []
-    endings = Delivery(frontier, RequestMemory(), lambda level, text: said.append(text))
-    endings.add(Ending(done=Completion(lease=one)))
-    endings.add(Ending(bury=Failure(lease=two, error="404")))
+    delivery = Delivery(frontier, RequestMemory(), lambda level, text: said.append(text))
+    delivery.add(Completed(Completion(lease=one)))
+    delivery.add(Buried(Failure(lease=two, error="404")))
     real, failures = frontier.bury, [ServerUnreachable("away.")]
 
     async def bury(graves):
@@ -189,9 +190,9 @@ async def test_what_was_handed_in_before_an_error_is_not_handed_in_again(frontie
 
     monkeypatch.setattr(type(frontier), "bury", lambda self, graves: bury(graves))
 
-    await endings.flush()
+    await delivery.flush()
 
-    assert (endings.tally.pages, endings.tally.errors, endings.tally.late) == (1, 1, 0)
+    assert (delivery.tally.pages, delivery.tally.errors, delivery.tally.late) == (1, 1, 0)
     assert said == ["away. Results are kept; trying again.", f"{two.url}: 404"]
     assert (await frontier.stats()).dead == 1
 
@@ -199,17 +200,15 @@ async def test_what_was_handed_in_before_an_error_is_not_handed_in_again(frontie
 async def test_an_item_that_a_hook_dropped_is_no_warning(frontier):
     [lease] = await leases(frontier, 1)
     said: list[tuple[str, str]] = []
-    endings = Delivery(frontier, RequestMemory(), lambda *line: said.append(line))
-    aside = [
-        RejectedItem(url="u", field=field, reason="no thanks", item={}) for field in ("", "price")
-    ]
-    endings.add(Ending(done=Completion(lease=lease), aside=tuple(aside)))
+    delivery = Delivery(frontier, RequestMemory(), lambda *line: said.append(line))
+    rejected = [Rejected({}, field, "no thanks") for field in ("", "price")]
+    delivery.add(Completed(Completion(lease=lease), HandlerOutput(rejected=rejected)))
 
-    await endings.flush()
+    await delivery.flush()
 
     assert said == [
-        ("info", "an item of u was rejected: no thanks"),
-        ("warning", "an item of u was rejected: price: no thanks"),
+        ("info", f"an item of {lease.url} was rejected: no thanks"),
+        ("warning", f"an item of {lease.url} was rejected: price: no thanks"),
     ]
 
 
@@ -238,12 +237,12 @@ def nested(levels):
 )
 async def test_a_page_whose_results_cannot_be_sent_is_dead_and_the_others_are_done(frontier, bad):
     one, two, three = await leases(frontier, 3)
-    endings = Delivery(frontier, RequestMemory(), lambda level, text: None)
-    endings.add(Ending(done=Completion(lease=one, items=[1])))
-    endings.add(Ending(done=Completion(lease=two, **bad)))
-    endings.add(Ending(done=Completion(lease=three, items=[3])))
+    delivery = Delivery(frontier, RequestMemory(), lambda level, text: None)
+    delivery.add(Completed(Completion(lease=one, items=[1])))
+    delivery.add(Completed(Completion(lease=two, **bad)))
+    delivery.add(Completed(Completion(lease=three, items=[3])))
 
-    await endings.flush()
+    await delivery.flush()
 
     stats = await frontier.stats()
     assert (stats.done, stats.dead, stats.items) == (2, 1, 2)
@@ -254,9 +253,9 @@ async def test_a_page_whose_results_cannot_be_sent_is_dead_and_the_others_are_do
 
 async def test_a_page_that_the_server_refuses_is_dead_and_the_others_are_done(frontier):
     one, two, three = await leases(frontier, 3)
-    endings = Delivery(frontier, RequestMemory(), lambda level, text: None)
+    delivery = Delivery(frontier, RequestMemory(), lambda level, text: None)
     for lease in (one, two, three):
-        endings.add(Ending(done=Completion(lease=lease)))
+        delivery.add(Completed(Completion(lease=lease)))
     real = frontier.complete_sealed
 
     async def complete_sealed(sealed):
@@ -264,32 +263,34 @@ async def test_a_page_that_the_server_refuses_is_dead_and_the_others_are_done(fr
             raise InfrastructureError("the server answered with an error: ERR what is that")
         return await real(sealed)
 
-    endings.frontier = replace_method(frontier, complete_sealed)
+    delivery.frontier = replace_method(frontier, complete_sealed)
 
-    await endings.flush()
+    await delivery.flush()
 
     stats = await frontier.stats()
     assert (stats.done, stats.dead) == (2, 1)
-    assert (endings.tally.pages, endings.tally.late, len(endings)) == (2, 0, 0)
+    assert (delivery.tally.pages, delivery.tally.late, len(delivery)) == (2, 0, 0)
 
 
 async def test_that_the_job_is_gone_is_no_fault_of_a_page(frontier):
     [lease] = await leases(frontier, 1)
-    endings = Delivery(frontier, RequestMemory(), lambda level, text: None)
-    endings.add(Ending(done=Completion(lease=lease)))
+    delivery = Delivery(frontier, RequestMemory(), lambda level, text: None)
+    delivery.add(Completed(Completion(lease=lease)))
     await purge_job(frontier)
 
     with pytest.raises(JobMissing):
-        await endings.flush()
+        await delivery.flush()
 
 
 async def test_pages_that_brought_too_much_are_counted_and_named(frontier):
     [lease] = await leases(frontier, 1)
     said: list[str] = []
-    endings = Delivery(frontier, RequestMemory(), lambda level, text: said.append(text))
-    endings.add(Ending(done=Completion(lease=lease), exceeded="7 items were left out"))
+    delivery = Delivery(frontier, RequestMemory(), lambda level, text: said.append(text))
+    delivery.add(
+        Completed(Completion(lease=lease), HandlerOutput(exceeded="7 items were left out"))
+    )
 
-    await endings.flush()
+    await delivery.flush()
 
     assert (await frontier.stats()).capped == 1
     assert said == [f"{lease.url}: 7 items were left out"]
@@ -297,10 +298,11 @@ async def test_pages_that_brought_too_much_are_counted_and_named(frontier):
 
 async def test_fields_that_were_left_out_are_counted_and_each_is_named_once(frontier):
     said: list[str] = []
-    endings = Delivery(frontier, RequestMemory(), lambda level, text: said.append(text))
+    delivery = Delivery(frontier, RequestMemory(), lambda level, text: said.append(text))
+    output = HandlerOutput(undeclared=Counter(colour=3, size=1))
     for lease in await leases(frontier, 2):
-        endings.add(Ending(done=Completion(lease=lease), undeclared={"colour": 3, "size": 1}))
-        await endings.flush()
+        delivery.add(Completed(Completion(lease=lease), output))
+        await delivery.flush()
 
     assert (await frontier.stats()).undeclared == 8
     assert [line.split("'")[1] for line in said] == ["colour", "size"]
@@ -308,9 +310,9 @@ async def test_fields_that_were_left_out_are_counted_and_each_is_named_once(fron
 
 async def test_a_batch_is_bounded_in_bytes_and_all_of_it_goes_in(frontier):
     """Twelve pages of 6 MB are not one call of 72 MB."""
-    endings = Delivery(frontier, RequestMemory(), lambda level, text: None)
+    delivery = Delivery(frontier, RequestMemory(), lambda level, text: None)
     for lease in await leases(frontier, 12):
-        endings.add(Ending(done=Completion(lease=lease, items=["x" * (6 * 2**20)])))
+        delivery.add(Completed(Completion(lease=lease, items=["x" * (6 * 2**20)])))
     calls: list[int] = []
     real = frontier.complete_sealed
 
@@ -318,9 +320,9 @@ async def test_a_batch_is_bounded_in_bytes_and_all_of_it_goes_in(frontier):
         calls.append(sum(one.size_bytes for one in sealed))
         return await real(sealed)
 
-    endings.frontier = replace_method(frontier, complete_sealed)
+    delivery.frontier = replace_method(frontier, complete_sealed)
 
-    await endings.flush()
+    await delivery.flush()
 
     assert max(calls) < 16 * 2**20
     assert (await frontier.stats()).done == 12

@@ -53,8 +53,8 @@ def make_worker(frontier, fetcher, **options) -> Worker:
     spider.page(describe)
     memory, logbook = RequestMemory(), Logbook()
     attempts = Attempts(spider, fetcher, None, memory, logbook)
-    endings = Delivery(frontier, memory, logbook)
-    return Worker(frontier, attempts, endings, logbook, WorkerOptions(**options))
+    delivery = Delivery(frontier, memory, logbook)
+    return Worker(frontier, attempts, delivery, logbook, WorkerOptions(**options))
 
 
 def describe(page):

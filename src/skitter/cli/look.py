@@ -24,7 +24,7 @@ from skitter.cli.visit import Hop, Visit, visit
 from skitter.errors import SkitterError, UsageError, shorten
 from skitter.page import Page
 from skitter.redact import redact_request
-from skitter.spider import Outcome, load_spider
+from skitter.spider import HandlerOutput, load_spider
 from skitter.spider.default import title_of, visible_text
 from skitter.spider.source_line import describe, source_line
 
@@ -133,7 +133,7 @@ def _content_rows(page: Page) -> Iterator[tuple[str, object]]:
     yield "text", shorten(_text(page), TEXT_SHOWN) or "none"
 
 
-def _outcome_rows(outcome: Outcome) -> Iterator[tuple[str, object]]:
+def _outcome_rows(outcome: HandlerOutput) -> Iterator[tuple[str, object]]:
     items = [_json(item) for item in outcome.items]
     yield from _list_rows("items", items)
     yield from _list_rows("rejected", [r.why for r in outcome.rejected])

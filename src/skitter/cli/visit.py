@@ -13,7 +13,7 @@ from skitter.fetch import Fetcher, Guard, HttpFetcher, RobotsRules, fetch_robots
 from skitter.fetch.robots import robots_url
 from skitter.model import Request, Response
 from skitter.page import Page
-from skitter.spider import Outcome, Refused, Spider, run_handler
+from skitter.spider import HandlerOutput, Refused, Spider, run_handler
 from skitter.spider.run import HandlerError
 from skitter.spider.source_line import trace
 from skitter.spider.spider import run_hooks
@@ -45,7 +45,7 @@ class Visit:
     """How far we came."""
 
     hops: list[Hop] = field(default_factory=list)
-    outcome: Outcome | None = None  # of the spider's handler
+    outcome: HandlerOutput | None = None  # of the spider's handler
     problem: str | None = None  # why a worker would have nothing to complete
 
     @property

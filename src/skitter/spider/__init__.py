@@ -4,7 +4,7 @@ from skitter.spider.default import default_spider
 from skitter.spider.items import Rejected
 from skitter.spider.load import load_spider
 from skitter.spider.new import render_new
-from skitter.spider.run import Drop, HandlerError, Outcome, run_handler
+from skitter.spider.run import Drop, HandlerError, HandlerOutput, run_handler
 from skitter.spider.scope import Allowed, Fence, Refused, Scope
 from skitter.spider.spider import Spider
 from skitter.spider.transform import load_transform
@@ -14,7 +14,7 @@ __all__ = [
     "Drop",
     "Fence",
     "HandlerError",
-    "Outcome",
+    "HandlerOutput",
     "Refused",
     "Rejected",
     "Scope",

@@ -61,8 +61,8 @@ class HandlerError(SkitterError):
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What came of one page."""
+class HandlerOutput:
+    """What a handler made of one page."""
 
     items: list[Item] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Outcome:
 
 async def run_handler(
     spider: Spider, page: Page, *, known: Container[str] = (), limits: Limits | None = None
-) -> Outcome:
+) -> HandlerOutput:
     """Run the handler that the page's request names. Raises HandlerError, or SpiderError if there
     is no such handler. Plain handlers run in-line: one that blocks holds up the worker.
 
@@ -92,8 +92,8 @@ async def run_handler(
         if isinstance(error, HandlerError):
             raise
         raise HandlerError(name, page, describe(error), _place(error, handler)) from error
-    run.outcome.exceeded = run.quota.exceeded
-    return run.outcome
+    run.output.exceeded = run.quota.exceeded
+    return run.output
 
 
 class _Run:
@@ -103,7 +103,7 @@ class _Run:
         self._spider, self._page, self._name, self.quota = spider, page, name, quota
         self._found: list[Any] = []  # items, before their hooks
         self._outputs: Any = ()
-        self.outcome = Outcome()
+        self.output = HandlerOutput()
 
     async def sort(self, handler: Handler, known: Container[str]) -> None:
         """All that a handler yields or returns, one by one: it may go on for ever."""
@@ -145,7 +145,7 @@ class _Run:
             self._take_request(output)
         elif isinstance(output, Rejected):
             if self.quota.counts_item():
-                self.outcome.rejected.append(keepable(output))
+                self.output.rejected.append(keepable(output))
         elif is_item(output):
             if self.quota.counts_item():
                 self._found.append(output)
@@ -168,9 +168,9 @@ class _Run:
             self._refuse_handler(request)
         verdict = self._spider.fence.allows(request.url, depth=request.depth, parent=page.url)
         if isinstance(verdict, Refused):
-            self.outcome.refused.append((request.url, verdict))
+            self.output.refused.append((request.url, verdict))
         elif self.quota.takes_link(size_bytes or len(request.url) + len(page.url)):
-            self.outcome.requests.append(request)
+            self.output.requests.append(request)
 
     def _storable(self, request: Request) -> tuple[Request, int]:
         """What the frontier will read back, and its size. A bad one is refused here, by the name of
@@ -204,16 +204,16 @@ class _Run:
             if not isinstance(settled, Rejected):
                 settled, size_bytes = storable(settled)
             if isinstance(settled, Rejected):
-                self.outcome.rejected.append(keepable(settled))
+                self.output.rejected.append(keepable(settled))
             elif self.quota.takes_item(size_bytes):
-                self.outcome.items.append(settled)
+                self.output.items.append(settled)
 
     def _fitted(self, item: Item) -> Item | Rejected:
         if self._spider.item is None:
             return item
         settled = fit(item, self._spider.item)
         if not isinstance(settled, Rejected):
-            self.outcome.undeclared.update(undeclared(item, self._spider.item))
+            self.output.undeclared.update(undeclared(item, self._spider.item))
         return settled
 
     async def _hooked(self, item: Item) -> Item:

@@ -1,4 +1,4 @@
-"""One request: robots, fetch, verdict, handler. What comes of it is one ending."""
+"""One request: robots, fetch, verdict, handler. What comes of it is one outcome."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from skitter.errors import SkitterError
-from skitter.frontier.admin.items import RejectedItem
-from skitter.model import Completion, Failure, Lease, Request
+from skitter.model import Completion, Lease, Request
 from skitter.page import Page
 from skitter.settings import Limits
 from skitter.spider.run import run_handler
@@ -23,6 +22,7 @@ from skitter.worker.departures import (
     PATIENCE_AFTER_ROBOTS_S,
     TooEarly,
 )
+from skitter.worker.outcomes import Completed, Outcome, Returned, outcome_of
 from skitter.worker.redirects import redirected
 from skitter.worker.verdict import (
     Bury,
@@ -45,20 +45,6 @@ if TYPE_CHECKING:
     from skitter.worker.robots import RobotsBook
 
 
-class Ending(msgspec.Struct, frozen=True):
-    """How an attempt ended. Exactly one of the first four is set."""
-
-    done: Completion | None = None
-    retry: Failure | None = None
-    bury: Failure | None = None
-    early: Lease | None = None  # handed back: it is not yet its turn
-    aside: tuple[RejectedItem, ...] = ()  # items that do not fit the declared type
-    skipped: str = ""  # done without its handler: why
-    blocked: bool = False  # retried because of a block page
-    exceeded: str = ""  # what was left out of a page that brought too much
-    undeclared: dict[str, int] = {}  # how often fields were left out that items do not declare
-
-
 @dataclass(slots=True)
 class Attempts:
     """Makes attempts: everything they share."""
@@ -72,18 +58,18 @@ class Attempts:
     limits: Callable[[], Limits] = Limits  # the job's, as they are now
     departures: Departures | None = None  # None: requests leave as they like
 
-    async def make(self, lease: Lease) -> Ending:
+    async def make(self, lease: Lease) -> Outcome:
         """Fetch and handle one request. Raises nothing but cancellation."""
         try:
             return await self._make(lease)
         except TooEarly:
-            return Ending(early=lease)
+            return Returned(lease)
         except SkitterError as error:
             await self._tell_hooks(lease.request, error)
-            return _ending(lease, judge_error(error, attempt=lease.attempt, policy=self.policy))
+            return outcome_of(lease, judge_error(error, attempt=lease.attempt, policy=self.policy))
         except Exception as error:  # a bug of ours, which a strange page found: it is that page's
             self.log("error", f"internal error on {lease.url}: {error!r}")
-            return _ending(lease, Retry(f"internal error: {error!r}"))
+            return outcome_of(lease, Retry(f"internal error: {error!r}"))
 
     async def _tell_hooks(self, request: Request, error: SkitterError) -> None:
         """A hook of the user's must not cost the page its verdict."""
@@ -92,12 +78,12 @@ class Attempts:
         except Exception as failure:
             self.log("error", f"an on_error hook failed: {trace(failure)}")
 
-    async def _make(self, lease: Lease) -> Ending:
+    async def _make(self, lease: Lease) -> Outcome:
         request = lease.request
         gate = self.departures.gate(lease) if self.departures else None
         leave = gate.leave if gate else None
         if problem := await self._ask_robots(lease, leave):
-            return _ending(lease, problem)
+            return outcome_of(lease, problem)
         if gate and gate.was_used:
             gate.patience_s = PATIENCE_AFTER_ROBOTS_S
         while True:
@@ -106,9 +92,9 @@ class Attempts:
             if isinstance(verdict, Handle):
                 return await self._handle(lease, Page(request, response))
             if isinstance(verdict, Skip):
-                return Ending(done=Completion(lease=lease), skipped=verdict.reason)
+                return Completed(Completion(lease=lease), skipped=verdict.reason)
             if not isinstance(verdict, Follow):
-                return _ending(lease, verdict)
+                return outcome_of(lease, verdict)
             link = redirected(request, verdict.url, status=response.status)
             if not self._is_same_page(request, link):
                 return self._follow(lease, link)
@@ -129,19 +115,11 @@ class Attempts:
             raise TooEarly
         return None
 
-    async def _handle(self, lease: Lease, page: Page) -> Ending:
-        outcome = await run_handler(
-            self.spider, page, known=self.memory.known, limits=self.limits()
-        )
-        links, again = self.memory.split(self._without_disallowed(outcome.requests))
-        return Ending(
-            done=Completion(lease=lease, items=outcome.items, links=links, again=again),
-            aside=tuple(
-                RejectedItem(url=page.url, field=one.field, reason=one.reason, item=one.item)
-                for one in outcome.rejected
-            ),
-            exceeded=outcome.exceeded,
-            undeclared=outcome.undeclared,
+    async def _handle(self, lease: Lease, page: Page) -> Outcome:
+        output = await run_handler(self.spider, page, known=self.memory.known, limits=self.limits())
+        links, again = self.memory.split(self._without_disallowed(output.requests))
+        return Completed(
+            Completion(lease=lease, items=output.items, links=links, again=again), output
         )
 
     def _is_same_page(self, request: Request, link: Request) -> bool:
@@ -151,12 +129,12 @@ class Attempts:
             and identify(link.url, rules).canonical == identify(request.url, rules).canonical
         )
 
-    def _follow(self, lease: Lease, link: Request) -> Ending:
+    def _follow(self, lease: Lease, link: Request) -> Outcome:
         """A redirect is a link: it waits its turn at its host, and is fetched once."""
         if problem := out_of_scope(self.spider, link, parent=lease.url):
-            return _ending(lease, Bury(problem))
+            return outcome_of(lease, Bury(problem))
         link = msgspec.structs.replace(link, priority=lease.priority)
-        return Ending(done=Completion(lease=lease, links=[link]))
+        return Completed(Completion(lease=lease, links=[link]))
 
     def _without_disallowed(self, links: list[Request]) -> list[Request]:
         """Not those that robots.txt is known to disallow. An unknown one is asked before the fetch,
@@ -172,17 +150,3 @@ def out_of_scope(spider: Spider, link: Request, *, parent: str) -> str | None:
     if isinstance(verdict, Refused):
         return f"it redirects out of scope, to {link.url}: {verdict.reason}"
     return None
-
-
-def _ending(lease: Lease, verdict: Retry | Bury) -> Ending:
-    if isinstance(verdict, Bury):
-        return Ending(bury=Failure(lease=lease, error=verdict.reason))
-    return Ending(
-        retry=Failure(
-            lease=lease,
-            error=verdict.reason,
-            after_s=verdict.after_s,
-            block_s=verdict.block_s,
-        ),
-        blocked=verdict.blocked,
-    )

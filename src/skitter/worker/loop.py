@@ -55,7 +55,7 @@ class WorkerOptions:
 
 @dataclass(slots=True)
 class Worker:
-    """Leases, attempts, endings."""
+    """Leases, attempts, delivery."""
 
     frontier: Frontier
     attempts: Attempts
@@ -79,7 +79,7 @@ class Worker:
     async def run(self) -> None:
         """Work until the crawl has finished, or until told to stop."""
         pulse = self._pulse()
-        self.delivery.on_handed_in = self._free.set
+        self.delivery.on_sent = self._free.set
         helpers: list[asyncio.Task[None]] = []
         try:
             async with asyncio.timeout(None) as self._leash:
