@@ -135,11 +135,11 @@ class JobMismatch(UsageError):
 class ItemsElsewhere(UsageError):
     """The job's items go to another place."""
 
-    def __init__(self, job: str, place: str, *, stored: int) -> None:
+    def __init__(self, job: str, place: str, *, stored: int, can_export: bool = False) -> None:
         count = f", which has {stored:,} of them" if stored else ""
-        copy = "copy that file"
-        if place.startswith("postgresql:") or place.endswith((".db", ".sqlite", ".sqlite3")):
-            copy = f"`skitter export {job} --from {place} --to FILE`"
+        copy = (
+            f"`skitter export {job} --from {place} --to FILE`" if can_export else "copy that file"
+        )
         super().__init__(
             f"the items of job {job!r} go to {place}{count}, and a job has one sink. Use the same "
             f"place, and for a copy {copy}; or start over with `run --fresh`."

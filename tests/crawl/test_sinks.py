@@ -1,11 +1,19 @@
-"""One job, one sink: what a report says is in a file is in it."""
+"""One job, one sink: what a report says is in a file is in it. Sinks that packages bring."""
 
 from __future__ import annotations
 
+import csv
+import json
+import signal
 import sqlite3
+import subprocess
+import sys
+import zipfile
 from contextlib import closing
 
 import pytest
+
+from waiting import until
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -76,3 +84,149 @@ def test_of_two_runs_at_once_only_one_reports_items(machine):
         else:
             assert rows == 0
             assert "the items of job 'sw' go to" in err
+
+
+def titles_in(path) -> list[str]:
+    with path.open(newline="") as file:
+        return [row["url"] for row in csv.DictReader(file)]
+
+
+def test_a_csv_file_is_written_at_the_end_and_a_later_run_writes_it_anew(machine):
+    done = machine.call("run", "sw.py", "--workers", "1", "-o", "sw.csv", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["items"], report["rows"], report["out"]) == (10, 10, "sw.csv")
+    first = titles_in(machine.folder / "sw.csv")
+    assert len(set(first)) == 10
+    assert {p.name for p in machine.folder.iterdir()} >= {"sw.csv", ".skitter"}
+    assert not list(machine.folder.glob("sw.csv.*"))
+
+    (machine.folder / "sw.py").write_text(
+        (machine.folder / "sw.py").read_text().replace("max_pages=10", "max_pages=20")
+    )
+    more = machine.call("run", "sw.py", "--workers", "1", "-o", "sw.csv")
+    assert more.returncode == 0, more.stderr
+    rows = titles_in(machine.folder / "sw.csv")
+    assert f"items  {len(rows)} in sw.csv" in more.stdout
+    assert len(rows) == len(set(rows)) > 10
+    assert set(first) < set(rows)
+
+    copied = machine.call("export", "sw", "--to", "sw.parquet")
+    assert f"{len(rows)} rows to sw.parquet" in copied.stdout, copied.stderr
+    again = machine.call("export", "sw", "--to", "sw.csv")
+    assert again.returncode == 0, again.stderr
+
+
+def test_ctrl_c_writes_the_file_and_another_run_completes_it(machine):
+    spider = machine.folder / "sw.py"
+    spider.write_text(spider.read_text().replace("delay_s=0, max_in_flight=4", "delay_s=0.2"))
+    run = machine.start("run", "sw.py", "--workers", "1", "-o", "sw.csv")
+    store = machine.folder / ".skitter" / "stores" / "sw.db"
+    until(lambda: rows_in(store) >= 2)
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate()
+    assert run.returncode == 130, err
+    first = titles_in(machine.folder / "sw.csv")
+    assert len(first) >= 2
+    assert f"items  {len(first)} in sw.csv" in out
+
+    done = machine.call("run", "sw.py", "--workers", "1", "-o", "sw.csv")
+    assert done.returncode == 0, done.stderr
+    assert sorted(set(titles_in(machine.folder / "sw.csv")) | set(first)) == sorted(
+        titles_in(machine.folder / "sw.csv")
+    )
+    assert len(titles_in(machine.folder / "sw.csv")) == 10
+
+
+def test_a_csv_file_that_is_there_is_refused_before_anything_is_fetched(machine):
+    (machine.folder / "sw.csv").write_text("mine\n")
+    refused = machine.call("run", "sw.py", "--workers", "1", "-o", "sw.csv")
+    assert refused.returncode == 2
+    assert "sw.csv is there already" in " ".join(refused.stderr.split())
+    assert (machine.folder / "sw.csv").read_text() == "mine\n"
+    assert not machine.shop.log()
+
+
+def test_a_file_that_cannot_be_written_at_the_end_is_told_with_the_place_of_the_items(machine):
+    (machine.folder / "out").mkdir()
+    spider = machine.folder / "sw.py"
+    spider.write_text(
+        spider.read_text()
+        + "@spider.on_finish\ndef done(stats): pass\n"
+        + "import pathlib\n@spider.transform\ndef drop(item):\n"
+        + "    pathlib.Path('out/sw.csv').mkdir(exist_ok=True)\n    return item\n"
+    )
+    done = machine.call("run", "sw.py", "--workers", "1", "-o", "out/sw.csv")
+    assert done.returncode == 2, done.stderr
+    assert "skitter export sw --to FILE" in " ".join(done.stderr.split())
+    assert "items  10 in" in done.stdout
+    copied = machine.call("export", "sw", "--to", "sw.jsonl")
+    assert "10 rows to sw.jsonl" in copied.stdout, copied.stderr
+
+
+SINK = '''
+from pathlib import Path
+from skitter.sinks import SinkAway
+
+class Lines:
+    """One line an item."""
+
+    def __init__(self, dsn, *, job):
+        self.path, self.description = Path(dsn), f"lines in {dsn}"
+
+    def write(self, results):
+        with self.path.open("a") as file:
+            file.writelines(f"{one.item['url']}\\n" for one in results)
+
+    def close(self):
+        pass
+'''
+
+
+def install(folder, to) -> None:
+    """A wheel with one module, and an entry point in it; installed as pip does it."""
+    wheel = folder / "tiny_sink-1.0-py3-none-any.whl"
+    info = "tiny_sink-1.0.dist-info"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tiny_sink.py", SINK)
+        archive.writestr(
+            f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-sink\nVersion: 1.0\n"
+        )
+        archive.writestr(
+            f"{info}/WHEEL",
+            "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
+        archive.writestr(f"{info}/entry_points.txt", "[skitter.sinks]\n.lines = tiny_sink:Lines\n")
+        archive.writestr(f"{info}/RECORD", "")
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--no-index",
+            "--no-deps",
+            "--target",
+            to,
+            wheel,
+        ],
+        check=True,
+        capture_output=True,
+    )
+
+
+def test_a_package_brings_a_sink_of_its_own(machine):
+    packages = machine.folder / "packages"
+    install(machine.folder, packages)
+    machine.environment["PYTHONPATH"] = str(packages)
+
+    done = machine.call("run", "sw.py", "--workers", "1", "-o", "items.lines")
+    assert done.returncode == 0, done.stderr
+    assert "items  10 in items.lines" in done.stdout
+    assert len(set((machine.folder / "items.lines").read_text().split())) == 10
+
+    unknown = machine.call("run", "sw.py", "--workers", "1", "-o", "items.nope")
+    assert unknown.returncode == 2
+    assert "items.lines" in unknown.stderr
+    assert "from the package tiny-sink" in unknown.stderr

@@ -11,7 +11,7 @@ from skitter.errors import ItemsElsewhere, JobMissing
 from skitter.frontier.admin.jobs import purge_job
 from skitter.frontier.admin.sink import check_sink, claim_sink, find_sink
 from skitter.frontier.admin.workers import SILENCE_S, Heartbeat, beat
-from skitter.sinks.dsn import place_of
+from skitter.sinks.registry import place_of
 
 
 async def store_one(frontier) -> None:
@@ -29,9 +29,7 @@ async def test_a_place_that_has_items_is_not_replaced(frontier, clock):
     await claim_sink(frontier, "/x/a.db")
     await store_one(frontier)
     clock.advance(3600)
-    with pytest.raises(
-        ItemsElsewhere, match=r"skitter export .* --from /x/a.db --to FILE"
-    ) as caught:
+    with pytest.raises(ItemsElsewhere, match=r"go to /x/a\.db, which has 1") as caught:
         await claim_sink(frontier, "/x/b.csv")
     assert (caught.value.place, caught.value.stored) == ("/x/a.db", 1)
     assert await find_sink(frontier) == "/x/a.db"

@@ -1,14 +1,18 @@
 """Writers that are killed at every line of our code, and what their successors make of it.
 
 Run as a script: `killed.py NAME DIRECTORY lines|all EVERY`. One line of the sinks after the other
-is made the last that a writer runs (SIGKILL: nothing is flushed, nothing is closed); a successor
-then gets what was not acknowledged, cut into other batches, and the rows must be exact. `lines`:
-each line of code, the first and the last time it runs; `all`: each time. Each writer and each
-successor is a fork of this process, which itself stays without threads and open files.
+is made the last that a writer runs (SIGKILL: nothing is flushed, nothing is closed). `lines`: each
+line of code, the first and the last time it runs; `all`: each time.
+
+A loader's successor gets what was not acknowledged, cut into other batches, and the rows must be
+exact. A file that is written whole must be the old one or the new one, and its successor must
+write the new one. Each writer and each successor is a fork of this process, which itself stays
+without threads and open files.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -21,8 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sinks.making import JOB, lines_of, records_of, result, rows_of
+from skitter.sinks import Destination
 from skitter.sinks import sqlite as _sqlite
-from skitter.sinks.dsn import open_store
+from skitter.sinks.registry import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,12 +80,48 @@ def titles(dsn: str) -> list[tuple[str, str]]:
     elif path.suffix == ".csv":
         rows = list(records_of(path))
     elif path.suffix == ".parquet":
-        import pyarrow.parquet as pq  # type: ignore[import-untyped]
-
-        rows = pq.read_table(path).to_pylist()
+        rows = read_parquet(path)
     else:
         rows = rows_of(path)
     return [(row["_id"].rpartition("-")[0], row["title"]) for row in rows]
+
+
+def read_parquet(path: Path) -> list[dict[str, Any]]:
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    return rows
+
+
+# --- a file that is written whole -----------------------------------------------------------------
+
+
+def destination(dsn: str) -> Destination:
+    return Destination(dsn, JOB, Path(dsn).parent / ".skitter")
+
+
+def prepare_export(dsn: str) -> None:
+    """A file that has been written, and a store with more rows by now."""
+    to = destination(dsn)
+    for batches in (BATCHES[:1], BATCHES):
+        Path(to.store).parent.mkdir(parents=True, exist_ok=True)
+        with closing(open_store(to.store, job=JOB)) as store:
+            for batch in batches:
+                store.write(batch)
+        if batches is not BATCHES:
+            asyncio.run(to.finish())
+
+
+def check_export(dsn: str) -> None:
+    old = {row.fingerprint: str(row.item["title"]) for row in BATCHES[0]}
+    assert dict(titles(dsn)) in (old, EXPECTED), titles(dsn)
+    asyncio.run(destination(dsn).finish())
+    assert dict(titles(dsn)) == EXPECTED, titles(dsn)
+    strays = {p.name for p in Path(dsn).parent.iterdir()} - {Path(dsn).name, ".skitter"}
+    assert not strays, strays
+
+
+# --- killing --------------------------------------------------------------------------------------
 
 
 def tracer(on_line: Callable[[str], None]) -> Callable[..., Any]:
@@ -110,12 +151,35 @@ def fork(work: Callable[[], None]) -> int:
     os._exit(0)
 
 
-def attempt(dsn: str, acks: Path, on_line: Callable[[str], None]) -> None:
+def attempt(dsn: str, on_line: Callable[[str], None]) -> None:
     trace = tracer(on_line)
     threading.settrace(trace)
     sys.settrace(trace)
-    deliver(dsn, acks, BATCHES)
+    if is_whole(dsn):
+        asyncio.run(destination(dsn).finish())
+    else:
+        deliver(dsn, acks_of(dsn), BATCHES)
     sys.settrace(None)
+
+
+def prepare(dsn: str) -> None:
+    if is_whole(dsn):
+        prepare_export(dsn)
+
+
+def check(dsn: str) -> None:
+    if is_whole(dsn):
+        check_export(dsn)
+    else:
+        resume(dsn, acks_of(dsn))
+
+
+def is_whole(dsn: str) -> bool:
+    return Path(dsn).suffix in (".csv", ".parquet")
+
+
+def acks_of(dsn: str) -> Path:
+    return Path(dsn).with_name("acks")
 
 
 def kill_at(last: int) -> Callable[[str], None]:
@@ -134,9 +198,10 @@ def record(home: Path, name: str) -> list[str]:
 
     def work() -> None:
         lines: list[str] = []
-        attempt(str(home / name), home / "acks", lines.append)
+        attempt(str(home / name), lines.append)
         log.write_text("\n".join(lines))
 
+    assert fork(lambda: prepare(str(home / name))) == 0
     assert fork(work) == 0
     return log.read_text().splitlines()
 
@@ -158,10 +223,11 @@ def main(name: str, base: Path, *, which: str, every: int) -> int:
     for point in points[::every]:
         home = base / str(point)
         home.mkdir()
-        dsn, acks = str(home / name), home / "acks"
-        status = fork(lambda: attempt(dsn, acks, kill_at(point)))  # noqa: B023
+        dsn = str(home / name)
+        assert fork(lambda: prepare(dsn)) == 0  # noqa: B023
+        status = fork(lambda: attempt(dsn, kill_at(point)))  # noqa: B023
         assert os.WIFSIGNALED(status), f"{lines[point]} was not reached"
-        assert fork(lambda: resume(dsn, acks)) == 0, f"killed at {lines[point]}"  # noqa: B023
+        assert fork(lambda: check(dsn)) == 0, f"killed at {lines[point]}"  # noqa: B023
         shutil.rmtree(home)
     return len(points[::every])
 

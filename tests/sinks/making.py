@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json
 import sqlite3
@@ -9,7 +10,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from skitter.model import Result
-from skitter.sinks.dsn import open_store
+from skitter.sinks.export import Target, export
+from skitter.sinks.registry import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +45,19 @@ def write(dsn: str | Path, *batches: Sequence[Result], table: str | None = None)
     with closing(open_store(str(dsn), job=JOB, table=table)) as store:
         for batch in batches:
             store.write(batch)
+
+
+def copy(database: str | Path, to: Path, *, csv_safe: bool = True) -> int:
+    """Export the rows of the job."""
+    return asyncio.run(export(str(database), Target(to, csv_safe=csv_safe), job=JOB))
+
+
+def copy_of(to: Path, *batches: Sequence[Result], csv_safe: bool = True) -> Path:
+    """A file of these rows, by way of a database."""
+    database = to.with_suffix(".db")
+    write(database, *batches)
+    copy(database, to, csv_safe=csv_safe)
+    return to
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""JSON Lines and CSV files: what is in them, whose they are, and what never happens to them."""
+"""JSON Lines files: what is in them, whose they are, and what never happens to them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sinks.making import JOB, lines_of, records_of, result, results, row_id, write
+from sinks.making import JOB, lines_of, result, results, row_id, write
 from skitter.sinks.base import BadSink, RowsRefused, SinkAway, SinkBusy
-from skitter.sinks.dsn import open_store
+from skitter.sinks.registry import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,24 +34,20 @@ JSON = st.recursive(
 
 HOLDER = """
 import sys
-from skitter.sinks.dsn import open_store
+from skitter.sinks.registry import open_store
 store = open_store(sys.argv[1], job="books")
 print("open", flush=True)
 sys.stdin.readline()
 """
 
 
-@pytest.fixture(params=["jsonl", "csv"])
-def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return tmp_path / f"items.{request.param}"
-
-
-def rows_in(path: Path) -> list[dict[str, Any]]:
-    return lines_of(path) if path.suffix == ".jsonl" else records_of(path)
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "items.jsonl"
 
 
 def ids_in(path: Path) -> list[str]:
-    return [row["_id"] for row in rows_in(path)]
+    return [row["_id"] for row in lines_of(path)]
 
 
 @contextmanager
@@ -67,7 +63,7 @@ def file_size_limit(limit: int) -> Iterator[None]:
 
 def test_a_row_says_which_page_it_came_from_and_when(path: Path):
     write(path, [result(1, {"title": "A"})])
-    (row,) = rows_in(path)
+    (row,) = lines_of(path)
     assert row == {
         "_id": row_id(1),
         "_url": "https://books.example/1",
@@ -95,26 +91,26 @@ def test_a_row_of_a_dead_loader_that_comes_after_others_is_still_known(path: Pat
 def test_a_row_that_comes_again_changed_takes_the_place_of_the_old_one(path: Path):
     write(path, results([{"n": "old"}, {"n": "same"}]))
     write(path, [result(0, {"n": "new"})], [result(0, {"n": "newer"})])
-    assert {row["_id"]: row["n"] for row in rows_in(path)} == {
+    assert {row["_id"]: row["n"] for row in lines_of(path)} == {
         row_id(0): "newer",
         row_id(1): "same",
     }
-    assert len(rows_in(path)) == 2
+    assert len(lines_of(path)) == 2
 
 
 def test_a_row_that_changes_back_is_there_once(path: Path):
     write(path, [result(0, {"n": "a"})], [result(0, {"n": "b"})], [result(0, {"n": "a"})])
-    assert [row["n"] for row in rows_in(path)] == ["a"]
+    assert [row["n"] for row in lines_of(path)] == ["a"]
 
 
 def test_the_same_row_twice_in_a_batch_is_written_once(path: Path):
     write(path, [result(0, {"n": "first"}), result(0, {"n": "last"})])
-    assert [row["n"] for row in rows_in(path)] == ["last"]
+    assert [row["n"] for row in lines_of(path)] == ["last"]
 
 
 def test_fields_with_our_names_are_kept_under_another(path: Path):
     write(path, [result(0, {"_id": "mine", "_url": "u"})])
-    (row,) = rows_in(path)
+    (row,) = lines_of(path)
     assert row["_id"] == row_id(0)
     assert "mine" in row.values()
 
@@ -245,94 +241,6 @@ def test_json_lines_write_what_json_does_not_have_as_text_or_leave_it_out(tmp_pa
     }
 
 
-def test_a_new_field_widens_the_csv_file_and_shifts_no_column(tmp_path: Path):
-    path = tmp_path / "x.csv"
-    write(
-        path,
-        [result(0, {"title": 'say "hi", you\r\nthere', "price": 1.5})],
-        [result(1, {"stock": 3, "title": "B"})],
-    )
-    write(path, [result(2, {"price": 2, "colour": None, "title": ""})])
-    assert path.read_bytes().splitlines()[0] == b"_id,_url,_fetched_at,title,price,stock,colour"
-    fields = ("title", "price", "stock", "colour")
-    assert [tuple(row[field] for field in fields) for row in records_of(path)] == [
-        ('say "hi", you\r\nthere', "1.5", "", ""),
-        ("B", "", "3", ""),
-        ("", "2", "", ""),
-    ]
-
-
-def test_a_full_disk_during_a_wider_header_leaves_the_old_file(tmp_path: Path):
-    path = tmp_path / "x.csv"
-    with closing(open_store(str(path), job=JOB)) as store:
-        store.write(results([{"text": "x" * 2000} for _ in range(40)]))
-        before = path.read_bytes()
-        with file_size_limit(50_000), pytest.raises(SinkAway):
-            store.write([result(99, {"new": 1})])
-        assert path.read_bytes() == before
-        assert not list(tmp_path.glob(".*"))
-        store.write([result(99, {"new": 1})])
-    assert records_of(path)[-1]["new"] == "1"
-
-
-def test_the_columns_of_all_rows_together_are_limited(tmp_path: Path):
-    path = tmp_path / "x.csv"
-    with closing(open_store(str(path), job=JOB)) as store:
-        store.write([result(0, {f"f{n}": n for n in range(990)})])
-        with pytest.raises(RowsRefused, match="it adds 20 columns") as caught:
-            store.write([result(1, {f"g{n}": n for n in range(20)}), result(2, {"g1": 1})])
-        assert len(caught.value.refused) == 1
-        store.write([result(2, {"g1": 1})])
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(items=st.lists(st.dictionaries(st.text(), st.text(), max_size=5), max_size=5))
-def test_any_text_survives_a_csv_file(
-    tmp_path_factory: pytest.TempPathFactory, items: list[dict[str, str]]
-):
-    path = tmp_path_factory.mktemp("any") / "items.csv"
-    with closing(open_store(str(path), job=JOB, csv_safe=False)) as store:
-        for row in results(items):
-            store.write([row])
-    found = records_of(path) if path.exists() else []
-    assert [{k: v for k, v in row.items() if k[:1] != "_" and v} for row in found] == [
-        {k: v for k, v in item.items() if k[:1] != "_" and v} for item in items
-    ]
-
-
-@pytest.mark.parametrize(
-    ("value", "cell"),
-    [
-        ("=1+1", "'=1+1"),
-        ("=HYPERLINK(A1;B1)", "'=HYPERLINK(A1;B1)"),
-        ("+49 30 1234", "'+49 30 1234"),
-        ("-x", "'-x"),
-        ("@SUM(A1)", "'@SUM(A1)"),
-        ("\t=1", "'\t=1"),
-        ("\r=1", "'\r=1"),
-        ("\uff1d1+1", "'\uff1d1+1"),
-        ("-5", "-5"),
-        ("+3.5e-4", "+3.5e-4"),
-        (-5, "-5"),
-        (-math.inf, "-inf"),
-        (b"\xf8", "'+A=="),
-        ("a=b", "a=b"),
-        ("'quoted'", "'quoted'"),
-        ("", ""),
-    ],
-)
-def test_a_spreadsheet_finds_no_formula_in_a_csv_file(tmp_path: Path, value: Any, cell: str):
-    write(tmp_path / "x.csv", [result(0, {"=name": value})])
-    (row,) = records_of(tmp_path / "x.csv")
-    assert row["'=name"] == cell
-
-
-def test_a_semicolon_begins_no_cell_of_its_own(tmp_path: Path):
-    """Where a comma divides whole numbers from fractions, spreadsheets split at semicolons."""
-    write(tmp_path / "x.csv", [result(0, {"x": "a;=1+1"})])
-    assert b',"a;=1+1"\n' in (tmp_path / "x.csv").read_bytes()
-
-
 def test_several_items_of_a_page_are_several_rows(path: Path):
     page = [result(0, {"n": n}, index=n) for n in range(3)]
     write(path, page)
@@ -343,4 +251,4 @@ def test_a_later_fetch_of_the_same_page_is_an_update(path: Path):
     first = result(0, {"n": 1})
     write(path, [first], [replace(first, fetched_at=first.fetched_at + 60)])
     assert len(ids_in(path)) == 1
-    assert "22:14:20" in json.dumps(rows_in(path))
+    assert "22:14:20" in json.dumps(lines_of(path))

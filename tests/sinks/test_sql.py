@@ -18,8 +18,7 @@ from sqlalchemy import create_engine, text
 from sinks.making import FETCHED_AT, JOB, result, results, row_id, rows_of, write
 from sinks.test_files import JSON, file_size_limit
 from skitter.sinks.base import BadSink, RowsRefused, SinkAway
-from skitter.sinks.databases import find_dialect, table_of
-from skitter.sinks.dsn import open_store
+from skitter.sinks.registry import open_database, open_store
 from skitter.sinks.sqlite import Sqlite
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 LOADER = """
 import sys
 from skitter.model import Result
-from skitter.sinks.dsn import open_store
+from skitter.sinks.registry import open_database, open_store
 dsn, who, batches = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 base = 1000 * (who + 1)
 store = open_store(dsn, job="books")
@@ -51,10 +50,8 @@ store.close()
 
 def stored(dsn: str, table: str | None = None, job: str = JOB) -> dict[str, dict[str, Any]]:
     """The items in the table, by id, as they are read back."""
-    dialect = find_dialect(dsn)
-    assert dialect
-    with closing(table_of(dialect, job=job, table=table)) as source:
-        return {_id(row): row.item for batch in source.read(batch=100) for row in batch}
+    with closing(open_database(dsn, job=job, table=table)) as source:
+        return {_id(row): row.item for page in source.read(batch=100) for row in page.results}
 
 
 def _id(row: Result) -> str:
@@ -102,10 +99,8 @@ def test_types_are_kept(database: str):
 
 def test_a_row_says_which_page_it_came_from_and_when(database: str):
     write(database, [result(3, {"n": 1})])
-    dialect = find_dialect(database)
-    assert dialect
-    with closing(table_of(dialect, job=JOB)) as source:
-        ((row,),) = source.read(batch=10)
+    with closing(open_database(database, job=JOB)) as source:
+        _, (_, (row,)) = source.read(batch=10)
     assert (row.url, row.fetched_at) == ("https://books.example/3", FETCHED_AT)
     assert run(database, "SELECT _job, _id FROM books") == [(JOB, row_id(3))]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypedDict
 
 from skitter.celery.config import GRACE_S, PUMP_S
@@ -14,13 +15,10 @@ from skitter.celery.registry import cached_spider, read_spec
 from skitter.celery.results import ResultSink, store_failures
 from skitter.celery.scheduling import confirm_slots, read_capacity, reschedule, send_pumps
 from skitter.errors import JobClosed, JobMissing, SkitterError
-from skitter.frontier.admin.items import ItemStream, RejectedItem, reject_items
 from skitter.frontier.admin.log import log
 from skitter.frontier.admin.pumps import renew_permit, return_permit
-from skitter.frontier.admin.sink import check_sink, claim_sink
-from skitter.frontier.wire import cut
-from skitter.sinks import Hooks, Pace, Patience, Stopped, load, open_sink
-from skitter.sinks.dsn import place_of
+from skitter.loading import Loader, open_destination
+from skitter.sinks import Destination, Pace
 from skitter.spider.source_line import describe
 from skitter.spider.transform import chain
 from skitter.worker.loop import WorkerOptions
@@ -30,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from skitter.celery.runtime import Runtime, WarmWorker
-    from skitter.model import Result, Stats
-    from skitter.sinks import LoadState, Sink
+    from skitter.model import Stats
     from skitter.worker.loop import Worker
 
 
@@ -239,48 +236,17 @@ async def _loading_items(runtime: Runtime, warm: WarmWorker) -> AsyncIterator[No
 
 
 async def _load(runtime: Runtime, warm: WarmWorker, stop: asyncio.Event) -> None:
-    """A place that is away is waited for, now and later; the log says so."""
-    hooks = _hooks(warm)
-    insist = Patience(stop, on_state=hooks.on_state)
-    async with AsyncExitStack() as stack:
-
-        async def open_it() -> Sink:
-            spec = warm.spec
-            if spec.kind == "scrape":
-                return ResultSink(runtime, spec)
-            return await stack.enter_async_context(_open_place(warm))
-
-        try:
-            sink = await insist(open_it)
-        except Stopped:
-            return
-        source = ItemStream(warm.frontier, warm.first.name)
-        await load(source, sink, stop=stop, hooks=hooks, pace=QUICK)
-
-
-@asynccontextmanager
-async def _open_place(warm: WarmWorker) -> AsyncIterator[Sink]:
-    """The sink, which from now on has all items of the job. Or ItemsElsewhere."""
-    place = place_of(warm.permissions.out)
-    await check_sink(warm.frontier, place)  # before a file is made for nothing
-    async with open_sink(warm.permissions.out, job=warm.spec.job) as sink:
-        await claim_sink(warm.frontier, place)
-        yield sink
-
-
-def _hooks(warm: WarmWorker) -> Hooks:
-    logbook = warm.first.logbook
-
-    def tell(state: LoadState) -> None:
-        logbook("info" if state.ok else "warning", state.message)
-
-    async def keep(result: Result, error: Exception) -> None:
-        aside = RejectedItem(url=result.url, field="", reason=cut(str(error)), item=result.item)
-        await reject_items(warm.frontier, aside)
-        logbook("warning", f"an item of {result.url} was rejected: {error}")
-
-    steps = cached_spider(warm.spec.target).transforms if warm.spec.out else []
-    return Hooks(transform=chain(steps) if steps else None, on_rejected=keep, on_state=tell)
+    spec = warm.spec
+    steps = cached_spider(spec.target).transforms if spec.out else []
+    change = chain(steps) if steps else None
+    loader = Loader(warm.frontier, warm.first.name, warm.first.logbook, stop, change, QUICK)
+    if spec.kind == "scrape":
+        await loader.run(lambda: nullcontext(ResultSink(runtime, spec)))
+        return
+    to = Destination(warm.permissions.out, spec.job, runtime.where.directory)
+    await loader.run(partial(open_destination, warm.frontier, to))
+    if (await warm.frontier.stats()).finished:
+        await to.finish()
 
 
 async def _until_loaded(warm: WarmWorker) -> None:

@@ -25,6 +25,7 @@ from skitter.frontier.client import MARK, client_name
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.settings.fetch import FetchOptions
+from skitter.sinks.registry import OUT_FILES
 from skitter.spider import Spider, load_spider
 from skitter.worker.loop import GONE_S, Worker, WorkerOptions
 from skitter.worker.pulse import is_orphan
@@ -83,7 +84,7 @@ def run(
         typer.Option(
             "--out",
             "-o",
-            help="Where items go: a .db, .jsonl, .csv or .parquet file, or a DSN. Default: JOB.db.",
+            help=f"Where items go: a file ({OUT_FILES}) or a DSN. Default: JOB.db.",
         ),
     ] = None,
     workers: Workers = "cores",
@@ -149,9 +150,7 @@ def crawl(
     max_pages: Annotated[int | None, typer.Option(min=1, help="Maximum number of pages.")] = None,
     out: Annotated[
         str,
-        typer.Option(
-            "--out", "-o", help="Where items go: a .db, .jsonl, .csv or .parquet file, or a DSN."
-        ),
+        typer.Option("--out", "-o", help=f"Where items go: a file ({OUT_FILES}) or a DSN."),
     ] = "crawl.jsonl",
     rate: Annotated[
         str, typer.Option("--rate", help="Requests per second to each host; none for no limit.")

@@ -6,33 +6,32 @@ import asyncio
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 import uvloop
 
 from skitter.app import open_server
 from skitter.cli.common import Directory, Job, Json, Parent, Redis, settings, told_by
-from skitter.cli.duty import LoaderDuty
-from skitter.cli.output import emit_json, say, tell
-from skitter.frontier.admin.items import ItemStream
+from skitter.cli.duty import on_duty
+from skitter.cli.output import complain, emit_json, say, some, tell
+from skitter.errors import SkitterError, UsageError
 from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.admin.sink import check_sink, claim_sink, find_sink
 from skitter.frontier.client import client_name
-from skitter.frontier.frontier import Frontier
+from skitter.loading import Loader, open_destination
 from skitter.redact import redact
-from skitter.settings import check_job_name
-from skitter.sinks import Hooks, Loaded, Patience, Sink, Stopped, load, open_sink
-from skitter.sinks.dsn import is_local, place_of
-from skitter.sinks.export import export
+from skitter.sinks import Destination, Loaded
+from skitter.sinks.destination import store_of
+from skitter.sinks.export import Target, export
+from skitter.sinks.receipts import Receipts
+from skitter.sinks.registry import COPY_FILES, OUT_FILES, place_of
 from skitter.spider import load_transform
+from skitter.worker.pulse import Logbook
 
-Place: TypeAlias = Callable[[], AbstractAsyncContextManager[Sink]]
 #: Where a loader that `run` started puts items. A DSN may hold a password: no argument, as `ps`
 #: shows those to everybody.
 LOAD_TO = "SKITTER_LOAD_TO"
@@ -60,7 +59,7 @@ def load_items(
             "--to",
             envvar=LOAD_TO,
             show_envvar=False,
-            help="A .db, .jsonl, .csv or .parquet file, or a DSN.",
+            help=f"A file ({OUT_FILES}) or a DSN.",
         ),
     ],
     transform: Annotated[
@@ -78,87 +77,91 @@ def load_items(
 ) -> None:
     """Move items from the server into a database or file, until stopped."""
     change = load_transform(transform) if transform else None
+    where = settings(redis, directory)
+    destination = Destination(to, job, where.directory, csv_safe)
 
     async def main() -> Loaded:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        async with open_server(settings(redis, directory), progress=tell) as server:
-            frontier = await open_job(server, job)
-            duty = LoaderDuty(frontier, client_name(), stop, parent)
-            hooks = Hooks(transform=change, on_state=duty.tell, on_rejected=duty.set_aside)
-            async with duty.at_work():
-                source = ItemStream(frontier, duty.name)
-                place = partial(open_place, frontier, to, csv_safe=csv_safe)
-                return await _load(source, place, stop=stop, hooks=hooks)
+        async with open_server(where, progress=tell) as server:
+            frontier, logbook = await open_job(server, job), Logbook()
+            loader = Loader(frontier, client_name(), logbook, stop, change)
+            if parent is None:
+                loader.tell = tell
+            async with on_duty(loader, logbook, parent=parent):
+                loaded = await loader.run(partial(open_destination, frontier, destination))
+        if parent is None:  # else it is the parent that writes the file, when all is stored
+            await destination.finish()
+        return loaded
 
     with told_by(parent):
         loaded = uvloop.run(main())
     if parent is None:
-        say(f"{job}: {loaded.written:,} rows to {redact(to)}")
+        say(f"{job}: {some(loaded.written, 'row')} to {redact(to)}")
 
 
-@asynccontextmanager
-async def open_place(frontier: Frontier, to: str, *, csv_safe: bool = True) -> AsyncIterator[Sink]:
-    """The sink, which from now on has all items of the job. Or ItemsElsewhere."""
-    place, before = place_of(to), await find_sink(frontier)
-    moved_from = before if is_local(to) and _has_moved(Path(before), Path(place)) else ""
-    await check_sink(frontier, place, moved_from=moved_from)  # before a file is made for nothing
-    async with open_sink(to, job=frontier.job, csv_safe=csv_safe) as sink:
-        await claim_sink(frontier, place, moved_from=moved_from)
-        yield sink
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of the file at the end of a crawl."""
+
+    out: str  # where the items are
+    rows: int | None = None  # in the file; None: it was not written now
+    exit_code: int = 0
 
 
-def _has_moved(before: Path, now: Path) -> bool:
-    """A folder that was moved, with the file in it."""
-    return before.name == now.name and now.exists() and not before.exists()
-
-
-async def _load(source: ItemStream, place: Place, *, stop: asyncio.Event, hooks: Hooks) -> Loaded:
-    """A place that is away is waited for, now and later; the heartbeat says so."""
-    insist = Patience(stop, on_state=hooks.on_state)
-    async with AsyncExitStack() as stack:
-
-        async def open_it() -> Sink:
-            return await stack.enter_async_context(place())
-
-        try:
-            sink = await insist(open_it)
-        except Stopped:
-            return Loaded()
-        return await load(source, sink, stop=stop, hooks=hooks)
+async def write_file(to: Destination) -> Written:
+    """The file of a crawl whose rows are in a store. If that fails: say what to do."""
+    try:
+        return Written(redact(to.dsn), await to.finish())
+    except SkitterError as error:
+        complain(
+            f"{error} All items are in {to.store}: `skitter export {to.job} --to FILE` writes them."
+        )
+        return Written(to.store, exit_code=error.exit_code)
 
 
 def export_items(
     job: Job,
     to: Annotated[
         Path,
-        typer.Option(
-            "--to", help="A .jsonl, .csv or .parquet file, or - for JSON Lines on stdout."
-        ),
+        typer.Option("--to", help=f"A file ({COPY_FILES}), or - for JSON Lines on stdout."),
     ],
     source: Annotated[
-        str | None, typer.Option("--from", help="The database to read. Default: JOB.db.")
+        str | None,
+        typer.Option("--from", help="The database to read. Default: the job's own."),
     ] = None,
     csv_safe: CsvSafe = True,
+    directory: Directory = None,
     as_json: Json = False,
 ) -> None:
     """Copy a job's rows from its database into a file."""
-    check_job_name(job)
+    store = store_of(job, settings(None, directory).directory)
+    database = source or _find_database(job, store)
     if str(to) == "-":
-        _print_rows(source or f"{job}.db", job)
+        _print_rows(database, job)
         return
-    rows = uvloop.run(export(source or f"{job}.db", job=job, to=to, csv_safe=csv_safe))
+    receipts = Receipts(store) if place_of(database) == str(store) else None
+    target = Target(to.resolve(), receipts, csv_safe)
+    rows = uvloop.run(export(database, target, job=job))
     if as_json:
         emit_json({"job": job, "rows": rows, "to": str(to)})
     else:
-        say(f"{job}: {rows:,} rows to {to}")
+        say(f"{job}: {some(rows, 'row')} to {to}")
 
 
-def _print_rows(source: str, job: str) -> None:
+def _find_database(job: str, store: Path) -> str:
+    """JOB.db, or the store of a crawl into a file that is written whole."""
+    usual = Path(f"{job}.db")
+    if store.exists() and usual.exists():
+        raise UsageError(f"both {usual} and {store} have rows of {job}: name one with --from.")
+    return str(store if store.exists() else usual)
+
+
+def _print_rows(database: str, job: str) -> None:
     with TemporaryDirectory() as directory:
         draft = Path(directory) / "rows.jsonl"
-        uvloop.run(export(source, job=job, to=draft))
+        uvloop.run(export(database, Target(draft), job=job))
         with draft.open("rb") as rows:
             shutil.copyfileobj(rows, sys.stdout.buffer)

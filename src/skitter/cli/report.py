@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from skitter.cli.output import indented, say, some
 from skitter.cli.progress import duration
 from skitter.model import State
-from skitter.redact import redact
 
 if TYPE_CHECKING:
+    from skitter.cli.load import Written
     from skitter.cli.plan import Plan
     from skitter.model import Stats
 
@@ -50,6 +50,7 @@ class Report:
     blocked: int
     capped: int  # pages that brought more than a page may
     items: int  # stored
+    rows: int | None  # of a file that is written at the end; None: it is not such a file
     rejected: int  # items that could not be stored
     undeclared: int  # values of fields that the item type does not have
     pending: int
@@ -58,7 +59,7 @@ class Report:
     exit_code: int
 
 
-def report_of(plan: Plan, went: Went) -> Report:
+def report_of(plan: Plan, went: Went, written: Written) -> Report:
     stats = went.after
     pages = stats.done - went.before.done
     return Report(
@@ -74,12 +75,13 @@ def report_of(plan: Plan, went: Went) -> Report:
         blocked=stats.blocked,
         capped=stats.capped,
         items=stats.stored - went.lost,
+        rows=written.rows,
         rejected=stats.rejected,
         undeclared=stats.undeclared,
         pending=_left(stats),
         items_waiting=stats.items,
-        out=redact(plan.out),
-        exit_code=_exit_code(went, plan.max_dead),
+        out=written.out,
+        exit_code=_exit_code(went, plan.max_dead) or written.exit_code,
     )
 
 
@@ -138,7 +140,9 @@ def show_report(report: Report, *, hints: bool) -> None:
         f"{report.job}: {report.end}. {some(report.pages_now, 'page')} in "
         f"{duration(report.seconds)} ({report.pages_per_second:,.0f}/s){in_all}."
     )
-    say(f"items  {report.items:,}" + f" in {report.out}" * hints)
+    rows = report.items if report.rows is None else report.rows
+    in_file = f", which has {some(rows, 'row')}" * (rows != report.items)
+    say(f"items  {report.items:,}" + f" in {report.out}{in_file}" * hints)
     if report.rejected:
         hint = f": `skitter rejected {report.job}`" * hints
         say(f"reject {some(report.rejected, 'item')}{hint}")

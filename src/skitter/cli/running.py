@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from skitter.app import open_server
 from skitter.cli.celery import celery_pool
-from skitter.cli.load import LOAD_TO, open_place
+from skitter.cli.load import LOAD_TO, write_file
 from skitter.cli.output import complain, emit_json, err, some, tell
 from skitter.cli.plan import Engine, Plan
 from skitter.cli.progress import CrawlDisplay, Moment, Rate
@@ -29,10 +29,11 @@ from skitter.frontier.admin.jobs import create_job, open_job, purge_job
 from skitter.frontier.admin.warnings import find_warnings
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
+from skitter.loading import open_destination
 from skitter.model import State, Stats
+from skitter.redact import redact
 from skitter.settings import Layout, Settings
-from skitter.sinks.base import SinkBusy
-from skitter.sinks.dsn import is_missing
+from skitter.sinks import Destination, SinkBusy
 from skitter.spider import Spider
 from skitter.spider.seeding import offer_seeds
 from skitter.spider.source_line import trace
@@ -51,10 +52,12 @@ async def run_plan(plan: Plan) -> int:
     async with open_server(plan.where, progress=tell) as server:
         frontier = await _open(server, plan)
         before = await frontier.stats()
-        lost = before.stored if is_missing(plan.out) else 0
-        await _try_place(frontier, plan.out)
+        out = Destination(plan.out, frontier.job, plan.where.directory)
+        lost = before.stored if out.is_missing else 0
+        await _try_destination(frontier, out)
         if lost:
-            tell(f"{plan.out} is gone, and {some(lost, 'item')} with it: --fresh crawls again.")
+            gone = f"{redact(out.store)} is gone, and {some(lost, 'item')} with it"
+            tell(f"{gone}: --fresh crawls again.")
         plan = replace(plan, allow=(*plan.allow, *await offer_seeds(frontier, plan.spider)))
         _check_begun(plan, now := await frontier.stats())
         if before.crawled and now.crawled:
@@ -76,7 +79,8 @@ async def run_plan(plan: Plan) -> int:
             lost=lost,
             dead_reasons=await dead_reasons(frontier) if stats.dead else {},
         )
-        report = report_of(plan, went)
+        written = await write_file(out)
+        report = report_of(plan, went, written)
         if plan.as_json:
             emit_json(report)
         else:
@@ -85,13 +89,13 @@ async def run_plan(plan: Plan) -> int:
     return report.exit_code or int(hooks_failed)
 
 
-async def _try_place(frontier: Frontier, out: str) -> None:
+async def _try_destination(frontier: Frontier, out: Destination) -> None:
     """A place that takes no items is told now, not by a loader that keeps dying. The loader of a
     crawl that was just killed needs a moment to notice."""
     give_up_at, told = time.monotonic() + LETS_GO_S, False
     while True:
         try:
-            async with open_place(frontier, out):
+            async with open_destination(frontier, out):
                 return
         except SinkBusy as busy:
             if time.monotonic() > give_up_at:

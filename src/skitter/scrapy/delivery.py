@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skitter.frontier.admin.items import put_items, reject_items
+from skitter.frontier.admin.items import put_items
 from skitter.frontier.batches import finish_batch
 from skitter.frontier.completions import seal_offers
 from skitter.frontier.feed import bury_messages
+from skitter.loading import keep_rejected
 from skitter.model import Added, Completion, Ended, Failure
 from skitter.scrapy.mailbox import Batch, Entry, Link, Loose, Pushes, Rejected, Unstored
 
@@ -81,9 +82,7 @@ class Delivery:
             self.errors += len(refused)
 
     async def _set_aside(self, asides: Sequence[RejectedItem]) -> None:
-        for one in asides:
-            await reject_items(self.node.frontier, one)
-            self.node.say("warning", f"an item of {one.url} was rejected: {one.reason}")
+        await keep_rejected(self.node.frontier, self.node.say, *asides)
         self.errors += len(asides)
 
     async def _push(self, pushes: Sequence[tuple[str, bytes]]) -> None:

@@ -59,7 +59,7 @@ class OutputOptions(Table):
 
     to: str | None = option(
         None,
-        "Where items go: a .db, .jsonl, .csv or .parquet file, or a DSN. Default: JOB.db.",
+        "Where items go: a file, by its suffix, or a DSN. Default: JOB.db.",
         flag="--out -o",
         variable="SKITTER_OUT",
         secret=True,

@@ -7,13 +7,24 @@ A row is known by (job, fingerprint, index). Writing it again updates it; killin
 instruction leads to no missing and no double row (ledger.py says how for files).
 """
 
-from skitter.sinks.base import BadSink, MissingExtra, RowsRefused, Sink, SinkAway, SinkBusy
-from skitter.sinks.dsn import open_sink
+from skitter.sinks.base import (
+    BadSink,
+    FileFormat,
+    MissingExtra,
+    RowsRefused,
+    Sink,
+    SinkAway,
+    SinkBusy,
+    Store,
+)
+from skitter.sinks.destination import Destination, open_sink
 from skitter.sinks.loader import Hooks, ItemSource, Loaded, load
 from skitter.sinks.patience import LoadState, Pace, Patience, Stopped
 
 __all__ = [
     "BadSink",
+    "Destination",
+    "FileFormat",
     "Hooks",
     "ItemSource",
     "LoadState",
@@ -26,6 +37,7 @@ __all__ = [
     "SinkAway",
     "SinkBusy",
     "Stopped",
+    "Store",
     "load",
     "open_sink",
 ]

@@ -12,14 +12,17 @@ SkitterError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Protocol
 
 from skitter.errors import InfrastructureError, UsageError, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from skitter.model import Result
+    from skitter.sinks.kinds import Kind
+    from skitter.sinks.rows import Row
 
 
 class Sink(Protocol):
@@ -41,14 +44,40 @@ class Sink(Protocol):
 
 
 class Store(Protocol):
-    """A sink without asyncio: what the modules of this package implement."""
+    """A sink without asyncio, which may block: it has a thread of its own.
+
+    What the modules of this package are, and what the entry point of another package names: it is
+    called with the address or path as the user typed it, and the job: `MySink(dsn, job=job)`.
+    """
 
     @property
-    def description(self) -> str: ...
+    def description(self) -> str:
+        """Kind and place, without a password."""
 
-    def write(self, results: Sequence[Result]) -> None: ...
+    def write(self, results: Sequence[Result]) -> None:
+        """As `Sink.write`. Raise SinkAway to be asked again, RowsRefused for rows that can never
+        be stored; anything else ends the loader."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of it; also after an error, and twice."""
+
+
+class FileFormat(ABC):
+    """A file that is written whole, from the rows of a database."""
+
+    #: How such a file begins; one that begins otherwise is not overwritten.
+    lead: ClassVar[bytes] = b""
+
+    @abstractmethod
+    def __init__(self, file: BinaryIO, columns: Mapping[str, Kind], *, safe: bool) -> None:
+        """`columns`: all of them, `_id`, `_url` and `_fetched_at` first. `safe`: text that a
+        spreadsheet would run as a formula is written so that it does not."""
+
+    @abstractmethod
+    def write(self, rows: Sequence[Row]) -> None: ...
+
+    def close(self) -> None:  # noqa: B027  most files have no end of their own
+        """Write what belongs at the end of the file, and leave it open."""
 
 
 class BadSink(UsageError):
@@ -59,7 +88,9 @@ class MissingExtra(UsageError):
     """An optional library is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs a library that is not here: pip install 'skitter[{extra}]'")
+        super().__init__(
+            f"{what} needs a library that is not installed: pip install 'skitter[{extra}]'"
+        )
         self.extra = extra
 
 

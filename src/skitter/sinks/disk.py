@@ -1,4 +1,4 @@
-"""Why a file cannot be written, as far as its disk tells: to SQLite it is all "disk I/O error"."""
+"""What the disk says and does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ LITTLE_BYTES = 2**20  # less than this is too little for a batch and its journal
 
 
 def why_not_written(path: Path, error: object) -> str:
-    """The disk is full or read-only, the file is not ours to write; else what the error says."""
+    """The disk is full or read-only, the file is not ours to write; else what the error says: to
+    SQLite it is all "disk I/O error"."""
     folder = path.parent
     try:
         disk = os.statvfs(folder)
@@ -27,3 +28,12 @@ def why_not_written(path: Path, error: object) -> str:
     if not os.access(path if path.exists() else folder, os.W_OK):
         return "this user may not write it"
     return str(error)
+
+
+def sync_directory(path: Path) -> None:
+    """Force a directory's names to the disk: a new or moved file is safe only then."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,109 +1,156 @@
-"""Copy the rows of a database into a file: `skitter export JOB --to FILE`."""
+"""Write the rows of a database to a file: the old file or the new one is there, never half of it.
+
+The rows go to a draft beside the file, which then takes its name. The draft is locked: of two
+exports to one file the second waits, so that older rows never replace newer ones.
+"""
 
 from __future__ import annotations
 
-import tempfile
-from contextlib import contextmanager
+import fcntl
+import os
+import stat
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skitter.sinks.base import BadSink
-from skitter.sinks.dsn import databases, open_sink
-from skitter.sinks.ledger import state_path, sync_directory
+from skitter.sinks.base import BadSink, SinkAway
+from skitter.sinks.disk import sync_directory, why_not_written
+from skitter.sinks.ledger import state_path
+from skitter.sinks.registry import COPY_FILES, find_type, load, open_database
+from skitter.sinks.rows import row_of
 from skitter.sinks.thread import open_on_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Generator, Iterator
+    from pathlib import Path
+    from typing import BinaryIO
 
-    from skitter.model import Result
-    from skitter.sinks.base import Sink
+    from skitter.sinks.base import FileFormat
+    from skitter.sinks.receipts import Receipts
     from skitter.sinks.sql import SqlTable
-    from skitter.sinks.thread import ThreadedSink
 
-_BATCH = 5000
+_BATCH = 500
+_LOOK_AGAIN_S = 0.1
 
 
-async def export(
-    dsn: str,
-    *,
-    job: str,
-    to: Path,
-    table: str | None = None,
-    csv_safe: bool = True,
-    on_progress: Callable[[int], None] = lambda rows: None,
-) -> int:
-    """Write the job's rows to a new file, which takes the place of an older one at once.
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The file to write. With receipts, only a file that they know is overwritten; without, one
+    that begins as ours do."""
 
-    The rows are those of the moment when it begins. Answers how many there were. `csv_safe`: text
-    that a spreadsheet would take for a formula begins with an apostrophe.
-    """
-    dialect = databases().find_dialect(dsn)
-    if dialect is None:
-        raise BadSink("only a database can be exported; a file of items can be copied as it is.")
-    _check_target(to)
-    table_of = partial(databases().table_of, dialect, job=job, table=table)
-    with _draft_for(to) as draft:
-        async with open_on_thread(table_of) as source:
-            new_file = open_sink(str(draft), job=job, csv_safe=csv_safe)
-            rows = await _copy(source, new_file, on_progress)
-        _publish(draft, to)
+    path: Path
+    receipts: Receipts | None = None
+    csv_safe: bool = True
+
+    @property
+    def draft(self) -> Path:
+        return self.path.with_name(f".{self.path.name}.draft")
+
+    def format(self) -> type[FileFormat]:
+        whole = find_type(str(self.path)).whole
+        if not whole:
+            raise BadSink(f"{self.path} is a database: name a file ({COPY_FILES}).")
+        found: type[FileFormat] = load(whole)
+        return found
+
+    def check(self) -> None:
+        """BadSink if it cannot be written, or would destroy something."""
+        path = self.path
+        if not path.parent.is_dir():
+            raise BadSink(f"there is no directory {path.parent}: create it first.")
+        if path.is_dir():
+            raise BadSink(f"{path} is a directory: move it away, or choose another name.")
+        if state_path(path).exists():
+            raise BadSink(f"a loader writes {path}: choose another name.")
+        if not path.exists() or not path.stat().st_size:
+            return
+        if self.receipts and not self.receipts.has(path.stat()):
+            raise BadSink(
+                f"{path} is there already, and was not written from {self.receipts.store}, or was "
+                "changed since: move it away, or choose another name."
+            )
+        lead = self.format().lead
+        with path.open("rb") as file:
+            if file.read(len(lead)) != lead:
+                raise BadSink(
+                    f"{path} is there already, and Skitter did not write it: move it away, or "
+                    "choose another name."
+                )
+
+
+async def export(dsn: str, target: Target, *, job: str, table: str | None = None) -> int:
+    """Write the job's rows of this moment. Returns how many there are."""
+    target.check()
+    rows = 0
+    async with open_on_thread(partial(open_database, dsn, job=job, table=table)) as source:
+        steps = _write(source.store, target)
+        try:
+            while (some := await source.run(next, steps, None)) is not None:
+                rows += some
+        finally:
+            await source.run(steps.close)
     return rows
+
+
+def _write(table: SqlTable, target: Target) -> Generator[int]:
+    """In steps, so that somebody can break it off; each yields how many rows it wrote."""
+    with _errors(target.path):
+        while (file := _lock(target.draft)) is None:
+            yield 0
+            time.sleep(_LOOK_AGAIN_S)
+        with file:
+            try:
+                yield from _fill(file, table, target)
+                target.check()  # again: somebody may have put a file there
+                _publish(file, target)
+            except BaseException:
+                target.draft.unlink(missing_ok=True)  # a full disk needs the room
+                raise
+
+
+def _fill(file: BinaryIO, table: SqlTable, target: Target) -> Iterator[int]:
+    writer: FileFormat | None = None
+    for page in table.read(batch=_BATCH):
+        writer = writer or target.format()(file, page.columns, safe=target.csv_safe)
+        writer.write([row_of(result) for result in page.results])
+        yield len(page.results)
+    if writer:
+        writer.close()
+
+
+def _lock(draft: Path) -> BinaryIO | None:
+    """The draft, empty; None while another process has it. One that was killed has no lock."""
+    file = os.fdopen(os.open(draft, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
+    with suppress(BlockingIOError, FileNotFoundError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Whoever had it before may have given it its new name by now.
+        if os.path.samestat(os.fstat(file.fileno()), draft.stat()):
+            file.truncate(0)
+            return file
+    file.close()
+    return None
+
+
+def _publish(file: BinaryIO, target: Target) -> None:
+    file.flush()
+    if target.path.exists():
+        os.fchmod(file.fileno(), stat.S_IMODE(target.path.stat().st_mode))
+    os.fsync(file.fileno())
+    written = os.fstat(file.fileno())
+    if target.receipts:
+        target.receipts.add(target.path, written)
+    target.draft.replace(target.path)
+    sync_directory(target.path.parent)
+    if target.receipts:
+        target.receipts.keep_only(target.path, written)
 
 
 @contextmanager
-def _draft_for(to: Path) -> Iterator[Path]:
-    """A name beside the target, so that the last step is a rename within one file system."""
+def _errors(path: Path) -> Iterator[None]:
     try:
-        with tempfile.TemporaryDirectory(prefix=".skitter-export-", dir=to.parent) as directory:
-            yield Path(directory) / to.name
+        yield
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise BadSink(f"cannot write {to}: {reason}. Export to another place.") from error
-
-
-async def _copy(
-    source: ThreadedSink[SqlTable],
-    new_file: AbstractAsyncContextManager[Sink],
-    on_progress: Callable[[int], None],
-) -> int:
-    rows = 0
-    batches = source.store.read(batch=_BATCH)
-    try:
-        async with new_file as sink:
-            while batch := await source.run(_next, batches):
-                await sink.write(batch)
-                rows += len(batch)
-                on_progress(rows)
-    finally:
-        await source.run(batches.close)
-    return rows
-
-
-def _next(batches: Generator[list[Result]]) -> list[Result]:
-    return next(batches, [])
-
-
-def _check_target(to: Path) -> None:
-    if databases().find_dialect(str(to)) is not None:
-        raise BadSink(f"{to} is a database: name a .jsonl, .csv or .parquet file.")
-    if to.suffix.lower() not in (".jsonl", ".csv", ".parquet"):
-        raise BadSink(f"cannot write {to}: name a .jsonl, .csv or .parquet file.")
-    if not to.parent.is_dir():
-        raise BadSink(f"there is no directory {to.parent}: create it first.")
-    if state_path(to).exists():
-        raise BadSink(f"a loader writes {to}: export to another name.")
-    if to.is_dir():
-        raise BadSink(f"{to} is a directory: move it away, or export to another name.")
-
-
-def _publish(draft: Path, to: Path) -> None:
-    if draft.is_dir():  # Parquet; closed, so there is one part
-        part = next(draft.glob("part-*.parquet"), None)
-        if part is None:
-            raise BadSink("there are no rows yet, and a Parquet file needs some.")
-        draft = part
-    draft.touch()  # no rows, no file
-    draft.replace(to)
-    sync_directory(to.parent)
+        why = why_not_written(path, error.strerror or error)
+        raise SinkAway(f"{path} cannot be written: {why}.") from error

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from skitter.sinks.base import BadSink
-from skitter.sinks.ledger import Ledger, Place, sync_directory
+from skitter.sinks.disk import sync_directory
+from skitter.sinks.ledger import Ledger, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
     from typing import BinaryIO
-
-Convert: TypeAlias = Callable[[bytes], bytes]
 
 
 class Record(NamedTuple):
@@ -23,13 +21,6 @@ class Record(NamedTuple):
     id: str
     data: bytes
     digest: bytes
-
-
-class Head(NamedTuple):
-    """What a file begins with, before the first record."""
-
-    data: bytes
-    columns: list[str]
 
 
 class GrowingFile:
@@ -49,7 +40,7 @@ class GrowingFile:
 
     def _recover(self) -> None:
         self.ledger.settle()
-        self._draft.unlink(missing_ok=True)
+        self.ledger.draft.unlink(missing_ok=True)
         if not self.path.exists() and self._size:
             self.ledger.forget()  # its owner moved it away, and wants a new one
         if self.path.exists():
@@ -62,10 +53,6 @@ class GrowingFile:
         # Asked each time: after a failed commit only the ledger knows which state it is in.
         return int(self.ledger.fact("size", 0))
 
-    @property
-    def _draft(self) -> Path:
-        return self.path.with_name(f".{self.path.name}.draft")
-
     def news(self, digests: dict[str, bytes]) -> tuple[set[str], int]:
         """The ids that are not in the file as they are, and how many of those are there changed."""
         with self.ledger.guard():
@@ -73,19 +60,17 @@ class GrowingFile:
         new = {each for each, digest in digests.items() if known.get(each) != digest}
         return new, len(new & known.keys())
 
-    def append(self, records: list[Record], *, stale: int, head: Head | None = None) -> None:
-        """Add records at the end; `stale` of them replace others. `head`: of an empty file."""
+    def append(self, records: list[Record], *, stale: int) -> None:
+        """Add records at the end; `stale` of them replace others."""
         with self.ledger.guard():
             self.ledger.settle()
             size = self._size
-            lead = head.data if head and not size else b""
             data = b"".join(record.data for record in records)
-            self._put(size, lead + data)
+            self._put(size, data)
             with self.ledger.transaction():
-                self.ledger.record(_lay_out(records, size + len(lead)))
-                self.ledger.note("size", size + len(lead) + len(data))
+                self.ledger.record(_lay_out(records, size))
+                self.ledger.note("size", size + len(data))
                 self.ledger.note("stale", self.ledger.fact("stale", 0) + stale)
-                self._note_head(head)
 
     def _put(self, size: int, data: bytes) -> None:
         fd = self._open(size)
@@ -130,44 +115,37 @@ class GrowingFile:
             f"it. Move it and {self.path.name}.state away to begin a new one."
         )
 
-    def rewrite(self, convert: Convert = bytes, *, head: Head | None = None) -> None:
+    def rewrite(self) -> None:
         """Write the records that count to a new file, which takes the old one's place at once."""
         with self.ledger.guard():
             self.ledger.settle()
             with self.ledger.transaction():
-                self.ledger.note("size", self._write_draft(convert, head))
+                self.ledger.note("size", self._write_draft())
                 self.ledger.note("stale", 0)
-                self._note_head(head)
-                self.ledger.plan_moves([(Path(self._draft.name), Path(self.path.name))])
+                self.ledger.note("moving", True)
             self.ledger.settle()
 
-    def _write_draft(self, convert: Convert, head: Head | None) -> int:
+    def _write_draft(self) -> int:
+        draft = self.ledger.draft
         try:
-            with self._draft.open("wb") as draft, self.path.open("rb") as old:
-                draft.write(head.data if head else old.read(self.ledger.fact("head_bytes", 0)))
-                self.ledger.replace(self._copy(old, draft, convert))
-                draft.flush()
-                os.fsync(draft.fileno())
-                size = draft.tell()
+            with draft.open("wb") as new, self.path.open("rb") as old:
+                self.ledger.replace(self._copy(old, new))
+                new.flush()
+                os.fsync(new.fileno())
+                size = new.tell()
             sync_directory(self.path.parent)  # the ledger is about to rely on the draft's name
             return size
         except BaseException:
-            self._draft.unlink(missing_ok=True)  # a full disk needs the room
+            draft.unlink(missing_ok=True)  # a full disk needs the room
             raise
 
-    def _note_head(self, head: Head | None) -> None:
-        if head:
-            self.ledger.note("head_bytes", len(head.data))
-            self.ledger.note("columns", head.columns)
-
-    def _copy(self, old: BinaryIO, new: BinaryIO, convert: Convert) -> Iterator[Place]:
-        at = new.tell()
+    def _copy(self, old: BinaryIO, new: BinaryIO) -> Iterator[Place]:
+        at = 0
         for place in self.ledger.places():
             old.seek(place.at)
-            data = convert(old.read(place.size))
-            new.write(data)
-            yield place._replace(at=at, size=len(data))
-            at += len(data)
+            new.write(old.read(place.size))
+            yield place._replace(at=at)
+            at += place.size
 
     def close(self) -> None:
         """Drop records that count no more, and let go of the file."""

@@ -6,23 +6,26 @@ closed or next opened. Until then the last line of an `_id` is the one that coun
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
+from skitter.sinks.base import FileFormat
 from skitter.sinks.growing import GrowingFile, Record
 from skitter.sinks.rows import rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from skitter.model import Result
+    from skitter.sinks.kinds import Kind
+    from skitter.sinks.rows import Row
 
 
 class JsonlFile:
-    """A .jsonl file."""
+    """A .jsonl file that a loader adds to."""
 
-    def __init__(self, path: Path, *, job: str) -> None:
-        self._file = GrowingFile(path, job=job)
+    def __init__(self, path: str, *, job: str) -> None:
+        self._file = GrowingFile(Path(path), job=job)
         self.description = f"JSON Lines file {path}"
         self._closed = False
 
@@ -38,3 +41,15 @@ class JsonlFile:
         if not self._closed:
             self._closed = True
             self._file.close()
+
+
+class JsonlFormat(FileFormat):
+    """The same, written whole."""
+
+    lead = b'{"_id":'
+
+    def __init__(self, file: BinaryIO, columns: Mapping[str, Kind], *, safe: bool) -> None:
+        self._file = file
+
+    def write(self, rows: Sequence[Row]) -> None:
+        self._file.writelines(row.line + b"\n" for row in rows)

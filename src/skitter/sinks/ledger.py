@@ -12,14 +12,13 @@ come again. Killed between 2 and 3 they come again too, and are found here, and 
 are kept, not only those of the last batch, because a dead loader's rows come back only after its
 successor has written others.
 
-A rewritten file (a new CSV header, rows that changed) is first written whole under another name;
-the transaction then records the new places *and* that the file is to be moved; the move is made
-after it, and made again by the next opening if it did not happen.
+A file with rows that changed is first written whole under another name; the transaction then
+records the new places *and* that the file is to be moved; the move is made after it, and made again
+by the next opening if it did not happen.
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import msgspec
 
 from skitter.sinks.base import BadSink, SinkAway, SinkBusy
-from skitter.sinks.disk import why_not_written
+from skitter.sinks.disk import sync_directory, why_not_written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,14 +35,13 @@ if TYPE_CHECKING:
 _TABLES = """
     CREATE TABLE facts (name TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
     CREATE TABLE places (id TEXT PRIMARY KEY, at INTEGER, size INTEGER, digest BLOB) WITHOUT ROWID;
-    CREATE TABLE moves (source TEXT, target TEXT);
 """
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _ALIEN = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
 class Place(NamedTuple):
-    """Where a row is: byte and length in a file, or part and number in a directory of parts."""
+    """Where a row is: its first byte, and how many it has."""
 
     id: str
     at: int
@@ -56,6 +54,7 @@ class Ledger:
 
     def __init__(self, output: Path, *, job: str) -> None:
         self.output = output
+        self.draft = output.with_name(f".{output.name}.draft")
         self._path = state_path(output)
         if not output.parent.is_dir():
             raise BadSink(f"there is no directory {output.parent}: create it first.")
@@ -167,36 +166,20 @@ class Ledger:
         self._db.execute("INSERT INTO places SELECT * FROM fresh ORDER BY id")
         self._db.execute("DROP TABLE fresh")
 
-    def plan_moves(self, moves: Iterable[tuple[Path, Path | None]]) -> None:
-        """Files to be moved once the transaction stands; to None: removed."""
-        self._db.executemany(
-            "INSERT INTO moves VALUES (?, ?)", ((str(a), b and str(b)) for a, b in moves)
-        )
-
     def settle(self) -> None:
-        """Make the planned moves, those that were not made yet. Call it before every write.
-
-        They are struck off here, before the next draft is begun: an old plan must not find a
-        new, unfinished file under the name that it moves.
-        """
-        base = self.output.parent
-        moves = self._db.execute("SELECT source, target FROM moves").fetchall()
-        for source, target in moves:
-            if target is None:
-                (base / source).unlink(missing_ok=True)
-            elif (base / source).exists():
-                (base / source).replace(base / target)
-        for parent in {(base / source).parent for source, _ in moves}:
-            if parent.is_dir():
-                sync_directory(parent)
-        if moves:
-            self._db.execute("DELETE FROM moves")
+        """Move the draft to its place, if that was recorded and not done. Call it before every
+        write: an old record must not find a new, unfinished draft."""
+        if not self.fact("moving", default=False):
+            return
+        if self.draft.exists():
+            self.draft.replace(self.output)
+            sync_directory(self.output.parent)
+        self.note("moving", False)
 
     def forget(self) -> None:
         """The output was taken away: begin anew."""
         with self.transaction():
             self._db.execute("DELETE FROM places")
-            self._db.execute("DELETE FROM moves")
             self._db.execute("DELETE FROM facts WHERE name <> 'job'")
 
     def close(self) -> None:
@@ -208,16 +191,5 @@ def state_path(output: Path) -> Path:
     return output.with_name(f"{output.name}.state")
 
 
-def sync_directory(path: Path) -> None:
-    """Force a directory's names to the disk: a new or moved file is safe only then."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def _holds_data(output: Path) -> bool:
-    if output.is_dir():
-        return next(output.iterdir(), None) is not None
     return output.exists() and output.stat().st_size > 0

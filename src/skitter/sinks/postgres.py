@@ -21,7 +21,7 @@ from sqlalchemy.exc import ArgumentError
 
 from skitter.sinks.base import BadSink, MissingExtra
 from skitter.sinks.kinds import Kind
-from skitter.sinks.sql import Trouble
+from skitter.sinks.sql import SqlTable, Trouble, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +62,11 @@ _TYPES: dict[Kind, TypeEngine[Any]] = {
     Kind.DATE: Date(),
     Kind.JSON: JSONB(none_as_null=True),
 }
+
+
+def open_postgres(dsn: str, *, job: str, table: str | None = None) -> SqlTable:
+    """The table of a job in a PostgreSQL database."""
+    return table_of(Postgres(dsn), job=job, table=table)
 
 
 class Postgres:

@@ -37,6 +37,12 @@ class Row:
     result: Result
 
     @property
+    def values(self) -> dict[str, Any]:
+        """All columns of a file."""
+        own = {"_id": self.id, "_url": self.url, "_fetched_at": self.fetched_at}
+        return own | self.fields
+
+    @property
     def digest(self) -> bytes:
         """Equal for a row that is delivered again unchanged."""
         return blake2b(self.line, digest_size=8).digest()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import closing, contextmanager
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sqlalchemy import Column, MetaData, Table, Text, inspect, or_, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -18,9 +18,17 @@ from sqlalchemy.sql import quoted_name
 
 from skitter.sinks.base import BadSink, RowsRefused, SinkAway
 from skitter.sinks.kinds import EXACT_IN_FLOAT, Kind, fit
-from skitter.sinks.names import OWN
+from skitter.sinks.names import OWN, table_name
 from skitter.sinks.rows import Row, result_of, rows_of
-from skitter.sinks.shape import CATALOG, FieldColumn, Shape, find_shape, note_columns, read_shape
+from skitter.sinks.shape import (
+    CATALOG,
+    FieldColumn,
+    Shape,
+    check_table,
+    find_shape,
+    note_columns,
+    read_shape,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -84,6 +92,19 @@ class Dialect(Protocol):
         """The reason in one line, without the statement and its values."""
 
 
+class Page(NamedTuple):
+    """Some rows, and all columns of the table."""
+
+    columns: dict[str, Kind]
+    results: list[Result]
+
+
+def table_of(dialect: Dialect, *, job: str, table: str | None = None) -> SqlTable:
+    """A table of a database, there or not; by default the one named after the job."""
+    name = table_name(job) if table is None else check_table(table)
+    return SqlTable(dialect, table=name, job=job)
+
+
 class SqlTable:
     """One table, on one connection."""
 
@@ -113,8 +134,8 @@ class SqlTable:
                     raise
                 raise RowsRefused(refused) from error
 
-    def read(self, *, batch: int) -> Generator[list[Result]]:
-        """All rows of the job as they are at this moment, a batch at a time."""
+    def read(self, *, batch: int) -> Generator[Page]:
+        """All rows of the job as they are at this moment, a batch at a time; one page at least."""
         self._dialect.require()
         with self._errors(), self._engine.connect() as connection:
             connection = connection.execution_options(skitter_read=True)
@@ -122,11 +143,13 @@ class SqlTable:
                 shape = self._existing(connection)
                 table = self._as_table(shape)
                 query = select(table).where(table.c["_job"] == self._job)
-                fields = list(shape.columns)
+                fields = {field: column.kind for field, column in shape.columns.items()}
+                columns = {"_id": Kind.TEXT, "_url": Kind.TEXT, "_fetched_at": Kind.TIME} | fields
+                yield Page(columns, [])
                 stream = connection.execution_options(yield_per=batch)
                 with closing(stream.execute(query)) as found:
                     for part in found.partitions():
-                        yield [_result(row, fields) for row in part]
+                        yield Page(columns, [_result(row, fields) for row in part])
 
     def _existing(self, connection: Connection) -> Shape:
         try:
@@ -264,7 +287,7 @@ def _key(number: int) -> str:
     return f"f{number}"
 
 
-def _result(row: Iterable[Any], fields: list[str]) -> Result:
+def _result(row: Iterable[Any], fields: Iterable[str]) -> Result:
     _, row_id, url, fetched_at, *values = row
     found = zip(fields, values, strict=True)
     item = {field: value for field, value in found if value is not None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from datetime import date, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,11 +16,10 @@ from sqlalchemy.types import UserDefinedType
 from skitter.sinks.base import BadSink
 from skitter.sinks.disk import why_not_written
 from skitter.sinks.kinds import Kind, fit, json_text, text_of
-from skitter.sinks.sql import Trouble
+from skitter.sinks.sql import SqlTable, Trouble, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from sqlalchemy import Connection, Engine, Insert, Table
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -56,6 +56,14 @@ _OF_THE_DISK = {
     sqlite3.SQLITE_READONLY,
     sqlite3.SQLITE_PERM,
 }
+
+
+def open_sqlite(dsn: str, *, job: str, table: str | None = None) -> SqlTable:
+    """The table of a job in a SQLite file."""
+    path = dsn.removeprefix("sqlite:///")
+    if path.startswith("sqlite:") or path in ("", ":memory:"):
+        raise BadSink("name the SQLite file with three slashes: sqlite:///items.db")
+    return table_of(Sqlite(Path(path)), job=job, table=table)
 
 
 class _AsText(UserDefinedType[Any]):

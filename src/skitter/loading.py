@@ -1,0 +1,112 @@
+"""A loader of a job: opens the place where its items go, brings them there, and keeps the others.
+
+Below the command line and the engines: all of them load items with this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from skitter.errors import ItemsElsewhere
+from skitter.frontier.admin.items import ItemStream, RejectedItem, reject_items
+from skitter.frontier.admin.sink import check_sink, claim_sink, find_sink
+from skitter.frontier.wire import cut
+from skitter.sinks import Hooks, Loaded, LoadState, Pace, Patience, Sink, Stopped, load
+from skitter.sinks.registry import is_database, is_local
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from skitter.frontier.frontier import Frontier
+    from skitter.model import Result
+    from skitter.sinks import Destination
+    from skitter.sinks.loader import Transform
+
+Log: TypeAlias = Callable[[str, str], None]
+OpenSink: TypeAlias = Callable[[], AbstractAsyncContextManager[Sink]]
+
+
+@asynccontextmanager
+async def open_destination(frontier: Frontier, to: Destination) -> AsyncIterator[Sink]:
+    """The sink, which from now on has all items of the job. Or ItemsElsewhere."""
+    before = await find_sink(frontier)
+    moved_from = before if is_local(to.store) and _has_moved(Path(before), Path(to.place)) else ""
+    with _naming_the_export():
+        await check_sink(frontier, to.place, moved_from=moved_from)  # before a file is made
+    async with to.open() as sink:
+        with _naming_the_export():
+            await claim_sink(frontier, to.place, moved_from=moved_from)
+        yield sink
+
+
+@contextmanager
+def _naming_the_export() -> Iterator[None]:
+    """The frontier does not know what a place is; we know whether it can be exported."""
+    try:
+        yield
+    except ItemsElsewhere as error:
+        job, place, stored = error.job, error.place, error.stored
+        can_export = is_database(place)
+        raise ItemsElsewhere(job, place, stored=stored, can_export=can_export) from error
+
+
+def _has_moved(before: Path, now: Path) -> bool:
+    """A folder that was moved, with the file in it."""
+    return before.name == now.name and now.exists() and not before.exists()
+
+
+async def keep_rejected(frontier: Frontier, log: Log, *items: RejectedItem) -> None:
+    """Items that can never be stored stay on the server, with the reason."""
+    for item in items:
+        await reject_items(frontier, item)
+        log("warning", f"an item of {item.url} was rejected: {item.why}")
+
+
+@dataclass(slots=True)
+class Loader:
+    """Loads the items of one job until it is told to stop."""
+
+    frontier: Frontier
+    name: str
+    log: Log
+    stop: asyncio.Event
+    transform: Transform | None = None
+    pace: Pace = field(default_factory=Pace)
+    tell: Callable[[str], None] = lambda _: None  # whoever watches it
+    rejected: int = 0
+    note: str = ""  # why nothing is stored at the moment
+
+    async def run(self, open_sink: OpenSink) -> Loaded:
+        """A sink that is away is waited for, now and later; the note says so."""
+        hooks = Hooks(transform=self.transform, on_rejected=self._reject, on_state=self._note)
+        insist = Patience(self.stop, self.pace, self._note)
+        async with AsyncExitStack() as stack:
+
+            async def enter() -> Sink:
+                return await stack.enter_async_context(open_sink())
+
+            try:
+                sink = await insist(enter)
+            except Stopped:
+                return Loaded()
+            source = ItemStream(self.frontier, self.name)
+            return await load(source, sink, stop=self.stop, hooks=hooks, pace=self.pace)
+
+    def _note(self, state: LoadState) -> None:
+        self.note = "" if state.ok else state.message
+        self.log("info" if state.ok else "warning", state.message)
+        self.tell(state.message)
+
+    async def _reject(self, result: Result, error: Exception) -> None:
+        item = RejectedItem(url=result.url, field="", reason=cut(str(error)), item=result.item)
+        await keep_rejected(self.frontier, self.log, item)
+        self.rejected += 1

@@ -1,0 +1,78 @@
+"""Where the items of a job go, as the user named it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skitter.settings import check_job_name
+from skitter.sinks.export import Target, export
+from skitter.sinks.receipts import Receipts
+from skitter.sinks.registry import find_type, is_local, open_store, place_of
+from skitter.sinks.thread import open_on_thread
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from skitter.sinks.base import Sink
+
+
+@asynccontextmanager
+async def open_sink(dsn: str, *, job: str, table: str | None = None) -> AsyncIterator[Sink]:
+    """A sink that takes rows as they come; closed at the end."""
+    check_job_name(job)
+    async with open_on_thread(partial(open_store, dsn, job=job, table=table)) as sink:
+        yield sink
+
+
+def store_of(job: str, directory: Path) -> Path:
+    """The database, in Skitter's directory, of a job whose file is written whole."""
+    return directory.absolute() / "stores" / f"{check_job_name(job)}.db"
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A sink, or a file that is written from a store at the end (ADR 16)."""
+
+    dsn: str
+    job: str
+    directory: Path  # Skitter's
+    csv_safe: bool = True
+
+    @property
+    def is_whole(self) -> bool:
+        """A file that cannot be added to."""
+        return not find_type(self.dsn).live
+
+    @property
+    def store(self) -> str:
+        """What loaders write to."""
+        return str(store_of(self.job, self.directory)) if self.is_whole else self.dsn
+
+    @property
+    def place(self) -> str:
+        return place_of(self.store)
+
+    @property
+    def is_missing(self) -> bool:
+        """Its rows are in a file that is not there."""
+        return is_local(self.store) and not Path(self.place).exists()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Sink]:
+        if self.is_whole:
+            self._target.check()
+            Path(self.store).parent.mkdir(parents=True, exist_ok=True)
+        async with open_sink(self.store, job=self.job) as sink:
+            yield sink
+
+    async def finish(self) -> int | None:
+        """Write the file. Returns how many rows it has; None: rows went there as they came."""
+        return await export(self.store, self._target, job=self.job) if self.is_whole else None
+
+    @property
+    def _target(self) -> Target:
+        return Target(Path(self.dsn).resolve(), Receipts(Path(self.store)), self.csv_safe)

@@ -1,0 +1,56 @@
+"""Receipts: which files were written from a store, so that no other file is overwritten."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skitter.sinks.base import SinkAway
+from skitter.sinks.disk import why_not_written
+
+if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
+_TABLE = """CREATE TABLE IF NOT EXISTS _skitter_files (
+    path TEXT, size INTEGER, mtime_ns INTEGER, PRIMARY KEY (path, size, mtime_ns))"""
+_BUSY_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Receipts:
+    """Kept in the store itself, by size and time: they stay the same when a folder is moved, and
+    change as soon as somebody else writes to the file."""
+
+    store: Path
+
+    def has(self, file: os.stat_result) -> bool:
+        """Whether the file is one of ours, as we wrote it."""
+        if not self.store.exists():
+            return False
+        query = "SELECT 1 FROM _skitter_files WHERE size = ? AND mtime_ns = ?"
+        return bool(self._run([(_TABLE, ()), (query, (file.st_size, file.st_mtime_ns))]))
+
+    def add(self, path: Path, file: os.stat_result) -> None:
+        """Before the file takes its name: killed in between, it is known as the next one."""
+        values = (str(path), file.st_size, file.st_mtime_ns)
+        self._run([(_TABLE, ()), ("REPLACE INTO _skitter_files VALUES (?, ?, ?)", values)])
+
+    def keep_only(self, path: Path, file: os.stat_result) -> None:
+        """It has its name now: the one before is gone."""
+        query = "DELETE FROM _skitter_files WHERE path = ? AND (size, mtime_ns) <> (?, ?)"
+        self._run([(query, (str(path), file.st_size, file.st_mtime_ns))])
+
+    def _run(self, statements: list[tuple[str, tuple[object, ...]]]) -> list[object]:
+        found: list[object] = []
+        try:
+            with closing(sqlite3.connect(self.store, timeout=_BUSY_TIMEOUT_S)) as db, db:
+                for statement, values in statements:
+                    found = db.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise SinkAway(
+                f"{self.store} cannot be used: {why_not_written(self.store, error)}"
+            ) from error
+        return found

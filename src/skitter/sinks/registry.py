@@ -1,0 +1,163 @@
+"""Which name leads to which sink: a suffix such as .csv, or the scheme of an address.
+
+A package brings its own by an entry point of the group `skitter.sinks` (docs/howto/sinks.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, Final
+
+from skitter.errors import shorten
+from skitter.redact import MASK, redact
+from skitter.sinks.base import BadSink, FileFormat, Store
+
+GROUP: Final = "skitter.sinks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkType:
+    """One kind of sink. What it is made of is named as `module:attribute`, and imported when it is
+    used: SQLAlchemy and pyarrow are slow."""
+
+    names: tuple[str, ...]  # suffixes with their dot, schemes without a colon
+    example: str
+    what: str
+    live: str = ""  # a Store, which takes rows as they come
+    whole: str = ""  # a FileFormat, for a file that is written from a database
+    is_database: bool = False  # a Store that can be read again
+
+
+TYPES: Final = (
+    SinkType(
+        names=(".db", ".sqlite", ".sqlite3", "sqlite"),
+        example="sqlite:///items.db, items.db, items.sqlite",
+        what="a SQLite file",
+        live="skitter.sinks.sqlite:open_sqlite",
+        is_database=True,
+    ),
+    SinkType(
+        names=("postgresql", "postgres"),
+        example="postgresql://user:password@host/database",
+        what="a PostgreSQL database",
+        live="skitter.sinks.postgres:open_postgres",
+        is_database=True,
+    ),
+    SinkType(
+        names=(".jsonl",),
+        example="items.jsonl",
+        what="JSON Lines",
+        live="skitter.sinks.jsonl:JsonlFile",
+        whole="skitter.sinks.jsonl:JsonlFormat",
+    ),
+    SinkType(
+        names=(".csv",),
+        example="items.csv",
+        what="CSV, written at the end",
+        whole="skitter.sinks.csv:CsvFormat",
+    ),
+    SinkType(
+        names=(".parquet",),
+        example="items.parquet",
+        what="Parquet, written at the end",
+        whole="skitter.sinks.parquet:ParquetFormat",
+    ),
+)
+_OURS: Final = {name: one for one in TYPES for name in one.names}
+
+#: For `--help`: what files can be named.
+OUT_FILES: Final = ", ".join(one.names[0] for one in TYPES if one.names[0][0] == ".")
+COPY_FILES: Final = ", ".join(one.names[0] for one in TYPES if one.whole)
+
+
+def find_type(dsn: str) -> SinkType:
+    """What the user named, ours first; BadSink lists the names that work."""
+    name = _name_of(dsn)
+    if name in _OURS:
+        return _OURS[name]  # the search for entry points reads every installed package
+    for point in entry_points(group=GROUP):
+        if point.name.lower() == name:
+            return _type_of(point)
+    # Only the scheme of an address: the rest may hold a password.
+    shown = f"{name}://..." if "://" in dsn else shorten(dsn)
+    raise BadSink(f"{shown!r} is not a known kind of sink. Use one of:\n{_forms()}")
+
+
+def open_store(dsn: str, *, job: str, table: str | None = None) -> Store:
+    """The sink for the items of a job, by the form of its name."""
+    kind = find_type(dsn)
+    if not kind.live:
+        raise BadSink(f"{dsn} cannot be added to: write it from a database.")
+    if not kind.is_database:
+        if table is not None:
+            raise BadSink("only a database has tables: leave the table out.")
+        live: Store = load(kind.live)(dsn, job=job)
+        return live
+    database = open_database(dsn, job=job, table=table)
+    try:
+        database.create()
+    except BaseException:
+        database.close()
+        raise
+    created: Store = database
+    return created
+
+
+def open_database(dsn: str, *, job: str, table: str | None = None) -> Any:
+    """A SqlTable, whose table may not be there."""
+    kind = find_type(dsn)
+    if not kind.is_database:
+        raise BadSink("only a database can be exported; a file of items can be copied as it is.")
+    return load(kind.live)(dsn, job=job, table=table)
+
+
+def place_of(dsn: str) -> str:
+    """What a sink is known by: the whole path of a file; an address without login and options."""
+    if is_local(dsn):
+        return str(Path(dsn.removeprefix("sqlite:///")).absolute())
+    rest = redact(dsn).partition("://")[2].removeprefix(f"{MASK}@").partition("?")[0]
+    scheme = find_type(dsn).names[0]
+    return f"{scheme}://{rest.replace(':5432/', '/') if scheme == 'postgresql' else rest}"
+
+
+def is_local(dsn: str) -> bool:
+    """A file, and not a server."""
+    return dsn.startswith("sqlite:") or "://" not in dsn
+
+
+def is_database(dsn: str) -> bool:
+    """Whether `skitter export` can read it."""
+    name = _name_of(dsn)
+    return name in _OURS and _OURS[name].is_database
+
+
+def load(target: str) -> Any:
+    """What `module:attribute` names."""
+    return EntryPoint("", target, GROUP).load()
+
+
+def _name_of(dsn: str) -> str:
+    if "://" in dsn or dsn.startswith("sqlite:"):
+        return dsn.partition(":")[0].lower()
+    return Path(dsn).suffix.lower()
+
+
+def _type_of(point: EntryPoint) -> SinkType:
+    """One that an installed package brings."""
+    name, loaded = point.name.lower(), point.load()
+    is_whole = isinstance(loaded, type) and issubclass(loaded, FileFormat)
+    return SinkType(
+        names=(name,),
+        example=f"items{name}" if name.startswith(".") else f"{name}://...",
+        what=f"from the package {point.dist.name}" if point.dist else point.value,
+        live="" if is_whole else point.value,
+        whole=point.value if is_whole else "",
+    )
+
+
+def _forms() -> str:
+    shown = [*TYPES, *map(_type_of, entry_points(group=GROUP))]
+    width = max(len(one.example) for one in shown)
+    return "\n".join(f"  {one.example:<{width}}   {one.what}" for one in shown)
