@@ -470,7 +470,7 @@ def test_pushing_tells_that_it_waits_for_room(skitter, server_url, job):
     answer = skitter("push", job, *urls, urls[0], "--wait")
     consumer.join()
 
-    assert f"{job} is full: 2 went in, the rest waits for room." in answer.err
+    assert f"{job} is full: 2 were added; waiting for room for the rest." in answer.err
     assert answer.out == f"{job}: 5 new, 1 already seen\n"
 
 

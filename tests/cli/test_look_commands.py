@@ -194,7 +194,7 @@ def test_a_page_cannot_steer_the_terminal(skitter, shop):
         ("/secret/plan", "robots.txt: disallowed by line 2, `Disallow: /secret`. To look at it"),
         (
             "/away",
-            "127.0.0.1 is a loopback address: if you mean it, allow it with --allow-host 127",
+            "127.0.0.1 is a loopback address: to fetch it anyway, use --allow-host 127",
         ),
     ],
 )

@@ -12,8 +12,8 @@ from skitter.model import State, Stats
     ("state", "over", "words"),
     [
         (State.RUN, True, "finished"),
-        (State.RUN, False, "stopped; run it again to go on"),
-        (State.CANCEL, False, "cancelled; to go on, `skitter resume j` and run it again"),
+        (State.RUN, False, "stopped; run it again to continue"),
+        (State.CANCEL, False, "cancelled; to continue, `skitter resume j` and run it again"),
     ],
 )
 def test_a_crawl_says_how_it_ended_and_how_to_go_on(state, over, words):

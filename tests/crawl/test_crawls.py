@@ -132,7 +132,7 @@ def test_a_stopped_crawl_hands_back_what_it_holds_and_exits_130(open_shop, make_
 
     stats = json.loads(machine.call("status", "books", "--json").stdout)
     assert crawl.returncode == 130
-    assert "stopped; run it again to go on" in out
+    assert "stopped; run it again to continue" in out
     assert stats["leased"] == 0
     assert stats["lost"] == 0
     assert machine.run().returncode == 0

@@ -71,8 +71,8 @@ def test_when_every_item_was_rejected_it_is_no_success_and_hooks_fail_after_the_
     done = machine.call("run", "wrong.py", "--workers", "1")
 
     assert done.returncode == 1, done.stderr
-    assert "no item was stored: every one was rejected. 3 pages in" in done.stdout
-    assert "items  0 in wrong.db\nreject 3 items: `skitter rejected wrong`" in done.stdout
+    assert "no item was stored: all of them were rejected. 3 pages in" in done.stdout
+    assert "items    0 in wrong.db\nrejected 3 items: `skitter rejected wrong`" in done.stdout
     assert "an on_finish hook failed: ValueError: no postcard (wrong.py:15: raise" in done.stderr
     aside = json.loads(machine.call("rejected", "wrong", "--json").stdout)
     assert "transform leave failed: SystemExit: 1 (wrong.py:12: sys.exit(1))" in aside[0]["reason"]

@@ -63,7 +63,7 @@ def test_a_second_sink_is_refused_with_the_command_that_copies(machine):
     (machine.folder / "sw.db").unlink()
     again = machine.call("run", "sw.py", "--workers", "1")
     assert "sw.db is gone, and 10 items with it" in again.stderr
-    assert "items  0 in sw.db" in again.stdout
+    assert "items    0 in sw.db" in again.stdout
 
     fresh = machine.call("run", "sw.py", "--workers", "1", "--fresh", "--yes", "-o", "new.jsonl")
     assert fresh.returncode == 0, fresh.stderr
@@ -79,7 +79,7 @@ def test_of_two_runs_at_once_only_one_reports_items(machine):
     for run, name, (out, err) in zip(runs, "ab", told, strict=True):
         rows = rows_in(machine.folder / f"{name}.db")
         if run.returncode == 0:
-            assert f"items  {rows:,} in {name}.db" in out
+            assert f"items    {rows:,} in {name}.db" in out
             assert rows == 10
         else:
             assert rows == 0

@@ -191,7 +191,7 @@ def test_a_seed_that_is_a_name_does_not_allow_a_private_address(seed):
 def test_the_refusal_says_what_to_type_and_that_helps(url, word):
     with pytest.raises(AddressRefused) as caught:
         Guard().check_url(url)
-    assert caught.value.reason.endswith(f": if you mean it, allow it with --allow-host {word}")
+    assert caught.value.reason.endswith(f": to fetch it anyway, use --allow-host {word}")
     Guard(frozenset({word})).check_url(url)
 
 

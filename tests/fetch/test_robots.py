@@ -388,4 +388,4 @@ async def test_an_answer_that_is_not_http_disallows_everything_for_now(fetcher):
         guard = Guard.for_seeds([site.url()])
         found = await fetch_robots(fetcher, guard, site.url(), at=AT)
     assert not found.allows(site.url("/x"), AGENT)
-    assert found.reason == "the answer is not HTTP"
+    assert found.reason == "the response is not HTTP"

@@ -40,7 +40,7 @@ DEAD = {
     "endless-redirects/10": "more than 10 redirects",
     "header-flood": "the headers are over the limit",
     "long-header": "the headers are over the limit",
-    "no-http": "the answer is not HTTP",
+    "no-http": "the response is not HTTP",
     "cut-off": "the body was cut off",
     "strange-status": "999",
 }

@@ -36,8 +36,8 @@ def adopt(
         bool,
         typer.Option(
             "--trust-pickle",
-            help="Read pickled requests: only if you trust all who can write to the server. Plain "
-            "types alone are read; what needs a class becomes a dead letter.",
+            help="Read pickled requests. Use it only if you trust everybody who can write to the "
+            "server. Only plain types are read; what needs a class becomes a dead letter.",
         ),
     ] = False,
     lifo: Annotated[bool, typer.Option("--lifo", help="The queue was a LifoQueue.")] = False,

@@ -73,7 +73,7 @@ def audit_job(
 
 
 async def _explain_any(frontier: Frontier, url: str, method: str, body: bytes) -> Explanation:
-    """By its URL, or by the name that an engine gave it."""
+    """By its URL, or by the fingerprint that an engine gave it."""
     found = await why(frontier, url, method=method, body=body)
     for identity in _identities(url) if found.state == "unknown" else ():
         other = await why(frontier, url, identity=identity)
@@ -83,7 +83,7 @@ async def _explain_any(frontier: Frontier, url: str, method: str, body: bytes) -
 
 
 def _identities(url: str) -> list[str]:
-    """What Scrapy calls it, if Scrapy is here: its requests go by names of their own."""
+    """Scrapy's fingerprint of it, if Scrapy is installed: Scrapy computes its own."""
     if find_spec("scrapy") is None:
         return []
     from skitter.scrapy.identities import identities
@@ -102,7 +102,7 @@ def show_audit(report: AuditReport) -> None:
     for problem in sorted(report.problems):
         remark("problem", f"{problem.subject} {problem.says}", style="red")
     if report.full:
-        say(f"There may be more: the first {len(report.problems):,} are listed.")
+        say(f"There may be more; these are the first {len(report.problems):,} are listed.")
     for what in report.unchecked:
         remark("not checked", what, style="yellow")
     if report.clean and report.exact:

@@ -154,7 +154,7 @@ def _rows(letter: DeadLetter, document: dict[str, Any]) -> Iterator[tuple[str, o
 
 
 def _document(letter: DeadLetter, with_secrets: bool) -> dict[str, Any]:
-    """A letter as JSON has it; unless asked otherwise, without what nobody should read."""
+    """A dead letter for JSON; secrets are masked unless the user asked for them."""
     document: dict[str, Any] = msgspec.to_builtins(letter)
     if with_secrets:
         return document
@@ -226,7 +226,7 @@ def export(
 
 
 def _open_private(path: Path) -> BinaryIO:
-    """For our eyes alone, also if the file was there before."""
+    """Readable by the owner alone, even if the file existed before."""
     file = open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb")  # noqa: SIM115, PTH123
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # and not /dev/stdout
         os.fchmod(file.fileno(), 0o600)
@@ -295,7 +295,7 @@ async def _find(frontier: Frontier, url: str, method: str = "GET", body: str = "
 
 
 async def _find_by_url(frontier: Frontier, url: str) -> DeadLetter | None:
-    """One that an engine gave an identity of its own."""
+    """One whose fingerprint was computed by an engine."""
     async for letter in dead_letters(frontier, Filter(url=url)):
         if letter.url == url and letter.request.identity:
             return letter

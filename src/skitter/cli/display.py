@@ -34,7 +34,7 @@ LATE_S: Final = 6.0
 #: Between two columns; and what is left of a name at the least.
 GAP: Final = 2
 SHORTEST_NAME: Final = 12
-#: Which counts of a job go first where it is narrow; done and dead stay.
+#: Which counts are dropped first on a narrow terminal; done and dead stay.
 _JOB_COUNTS: Final = {"pending": 4, "delayed": 6, "leased": 7, "done": 0, "dead": 0, "items": 5}
 #: Lines of the screen that are neither a job, nor one of the crew, nor a line of the log.
 _FRAME: Final = 7
@@ -58,7 +58,7 @@ def event_line(event: Event, *, job: str = "", date: bool = True, short: bool = 
 
 
 def loudness(level: str) -> int:
-    """What is no level of ours is taken for information."""
+    """An unknown level counts as info."""
     return LEVELS.index(level) if level in LEVELS else LEVELS.index("info")
 
 
@@ -138,7 +138,7 @@ def top_view(
     note: str = "",
     screen: Screen | None = None,
 ) -> Group:
-    """Everything: the jobs, who works on them, what they said last.
+    """Everything: the jobs, their workers, and the end of the log.
 
     `before` has earlier looks, for the rate. On a screen the log gets the lines that are left, and
     long lists are cut; elsewhere nothing is cut but the log.
@@ -229,7 +229,9 @@ def _crew_table(
     crew: Sequence[tuple[Look, Heartbeat]], rows: int, *, several: bool, width: int | None
 ) -> RenderableType:
     if not crew:
-        return Text("Nobody is at work: `skitter run SPIDER` or `skitter worker SPIDER`.", "dim")
+        return Text(
+            "No workers: start some with `skitter run SPIDER` or `skitter worker SPIDER`.", "dim"
+        )
     shown = _first(crew, rows)
     beats = [one for _, one in shown]
     columns = [
@@ -345,5 +347,5 @@ def _first(values: Sequence[T], rows: int) -> Sequence[T]:
 
 
 def speed(rate: float) -> str:
-    """Slow crawls are the polite ones: 0.3 a second is not nothing."""
+    """With a decimal for slow, polite crawls: 0.3 pages a second is not 0."""
     return f"{rate:,.1f}" if rate < 10 else f"{rate:,.0f}"

@@ -126,7 +126,7 @@ async def _push(
             full.added += total["new"]  # of the batches before
             if not wait or isinstance(full, ServerFull):
                 raise
-            tell(f"{full.job} is full: {full.added:,} went in, the rest waits for room.")
+            tell(f"{full.job} is full: {full.added:,} were added; waiting for room for the rest.")
             fed = await feed(frontier, offers, wait=True)
             fed[Added.NEW] += full.added - total["new"]
             fed[Added.SEEN] -= full.added - total["new"]
@@ -169,7 +169,7 @@ def status(
             _show_status(now, previous, one=job is not None, as_json=as_json, watch=watch)
             if not watch:
                 return
-            sys.stdout.flush()  # into a pipe too: somebody watches
+            sys.stdout.flush()  # somebody may be watching at the other end of a pipe
             previous = {report.stats.job: report.stats for report in now}
             await asyncio.sleep(2)
 
@@ -178,7 +178,7 @@ def status(
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """One job, and what stands in the way of its crew."""
+    """One job, and what its workers are waiting for."""
 
     stats: Stats
     notes: list[str]
@@ -196,7 +196,9 @@ async def _reports_of(server: Server, job: str | None) -> list[JobReport]:
     for name in await list_jobs(server):
         try:
             found.append(await _report_of(server, name))
-        except SkitterError as error:  # damaged, half purged, or gone meanwhile: its own affair
+        except (
+            SkitterError
+        ) as error:  # damaged, half purged or gone by now: show the others all the same
             if error.retryable:
                 raise
             tell(f"{name}: {error}")
@@ -252,23 +254,31 @@ def _status_rows(report: JobReport) -> Iterator[tuple[str, object]]:
         yield "fed", f"{stats.fed:,} messages waiting for a worker"
     yield "items", f"{stats.items:,} waiting for a loader, {stats.stored:,} stored"
     yield "so far", f"{stats.duplicates:,} duplicates, {stats.retried:,} retries"
-    yield "", f"{stats.lost:,} leases ran out, {stats.late:,} late ends refused"
+    yield "", f"{stats.lost:,} leases expired, {stats.late:,} late results refused"
     yield from _rare_rows(stats)
 
 
 def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
-    """What most jobs have none of."""
+    """Counts that are zero for most jobs."""
     job = stats.job
     rows = (
         (stats.refused, "", "URLs refused: too deep, or found while draining"),
         (stats.rejected, "rejected", f"items: `skitter rejected {job}`"),
-        (stats.blocked, "blocked", "answers were block pages: their hosts get a rest"),
+        (
+            stats.blocked,
+            "blocked",
+            "responses were block pages: their hosts are left alone for a while",
+        ),
         (stats.undeclared, "left out", "values of fields that the item type does not declare"),
         (stats.skipped, "skipped", "pages of a type that the spider does not accept"),
-        (stats.capped, "capped", "pages brought more than a page may: `skitter logs` tells which"),
-        (stats.shelved, "shelved", "pending whose host's budget is spent"),
+        (
+            stats.capped,
+            "capped",
+            "pages had more items or links than the limit: `skitter logs` names them",
+        ),
+        (stats.shelved, "shelved", "pending URLs on hosts that reached max_pages_per_host"),
         (stats.dropped, "dropped", "dead letters that were removed"),
-        (stats.damaged, "damaged", f"records made no sense: `skitter audit {job}`"),
+        (stats.damaged, "damaged", f"records were unreadable: `skitter audit {job}`"),
     )
     yield from ((name, f"{count:,} {says}") for count, name, says in rows if count)
 
@@ -289,7 +299,7 @@ def rejected(
     if as_json:
         emit_json(found)
     elif not found:
-        say(f"{job}: no items were rejected.")
+        say(f"{job}: no rejected items.")
     else:
         grid(
             ["url", "field", "reason", "item"],

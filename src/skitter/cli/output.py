@@ -95,7 +95,7 @@ def say(text: str) -> None:
 
 
 def indented(text: str) -> None:
-    """What belongs to the line above; where a terminal wraps it, it stays indented."""
+    """A detail of the line above; it stays indented where the terminal wraps it."""
     out.print(Padding(plain(text, "dim"), (0, 0, 0, INDENT)), soft_wrap=False)
 
 
@@ -129,7 +129,7 @@ def pairs(rows: Iterable[tuple[str, object]]) -> None:
 
 
 def tell_state(stats: Stats) -> str:
-    """What the operator wants, or how far it is."""
+    """The state of a job, in words."""
     if stats.state is State.CANCEL:
         return stats.state.value
     if stats.finished:

@@ -64,7 +64,7 @@ class Moment:
 
     @property
     def eta(self) -> str:
-        """Of a crawl that goes on. In its first seconds nobody knows how much there is."""
+        """The time left. In the first seconds of a crawl there is no way to know it."""
         goes_on = self.stats.state in (State.RUN, State.DRAIN) and self.elapsed_s >= WINDOW_S
         seconds = eta_s(self.remaining, self.rate, self.bound)
         if not goes_on or not self.remaining or seconds is None:
@@ -168,7 +168,7 @@ def _foot(moment: Moment) -> str:
     if bound and bound.delay_s > 0 and bound.queued > 1:
         foot += f"; bound by {bound.host}: {bound.queued:,} URLs at {bound.delay_s:g} s"
     if stats.blocked:
-        foot += f"; {stats.blocked:,} answers were block pages"
+        foot += f"; {stats.blocked:,} responses were block pages"
     if moment.error_count:
         foot += f"; {some(moment.error_count, 'handler error')}:"
     return foot

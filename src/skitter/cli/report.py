@@ -10,6 +10,8 @@ from skitter.cli.progress import duration
 from skitter.model import State
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from skitter.cli.load import Written
     from skitter.cli.plan import Plan
     from skitter.model import Stats
@@ -48,7 +50,7 @@ class Report:
     dead: int
     dead_reasons: dict[str, int]  # how many of each kind, the most frequent first
     blocked: int
-    capped: int  # pages that brought more than a page may
+    capped: int  # pages that had more items or links than the limit
     items: int  # stored
     rows: int | None  # of a file that is written at the end; None: it is not such a file
     rejected: int  # items that could not be stored
@@ -86,8 +88,8 @@ def report_of(plan: Plan, went: Went, written: Written) -> Report:
 
 
 def _exit_code(went: Went, max_dead: int | None) -> int:
-    """A crawl that fetched nothing is no success, whatever was allowed to die. One that was told to
-    stop, by systemd for instance, and did so, has not failed."""
+    """A crawl that fetched nothing has failed, whatever --max-dead allows. One that was asked to
+    stop, for example by systemd, and did, has not."""
     if not went.over:
         return INTERRUPTED if went.interrupted else int(went.after.state is State.CANCEL)
     bad = not went.after.done or _stored_nothing(went) or _is_mostly_dead(went, max_dead)
@@ -101,28 +103,28 @@ def _stored_nothing(went: Went) -> bool:
 
 
 def _is_mostly_dead(went: Went, max_dead: int | None) -> bool:
-    """More dead than allowed; if nobody said how many, more than half of all that ended."""
+    """More dead than allowed; by default, more than half of all URLs that ended."""
     return went.after.dead > (went.after.done if max_dead is None else max_dead)
 
 
 def end_of(went: Went) -> str:
     stats, left = went.after, _left(went.after)
     if stats.state is State.CANCEL:
-        return f"cancelled; to go on, `skitter resume {stats.job}` and run it again"
+        return f"cancelled; to continue, `skitter resume {stats.job}` and run it again"
     if not went.over and stats.crawled:
         return f"stopped; every page is done, {_waiting(stats.items)}: run it again to store them"
     if not went.over:
-        return "stopped; run it again to go on"
+        return "stopped; run it again to continue"
     if not stats.done:
         return f"nothing was fetched. {went.why_dead}".rstrip(". ")
     if _stored_nothing(went):
-        return "finished, but no item was stored: every one was rejected"
+        return "finished, but no item was stored: all of them were rejected"
     if went.max_pages is not None and stats.done >= went.max_pages and left:
         return f"stopped at max_pages={went.max_pages:,}; {left:,} URLs left"
     if _is_mostly_dead(went, None):
         return "finished, but most URLs are dead"
     if stats.shelved:
-        return f"finished, but for {stats.shelved:,} URLs beyond max_pages_per_host"
+        return f"finished, except {stats.shelved:,} URLs beyond max_pages_per_host"
     return "finished"
 
 
@@ -140,27 +142,38 @@ def show_report(report: Report, *, hints: bool) -> None:
         f"{report.job}: {report.end}. {some(report.pages_now, 'page')} in "
         f"{duration(report.seconds)} ({report.pages_per_second:,.0f}/s){in_all}."
     )
+    for label, text in _report_rows(report, hints=hints):
+        say(f"{label:<9}{text}")
+    if report.dead:
+        _show_reasons(report.dead_reasons)
+
+
+def _report_rows(report: Report, *, hints: bool) -> Iterator[tuple[str, str]]:
+    """What there is to say; `hints`: with the command that shows more."""
+
+    def see(command: str) -> str:
+        return f": `skitter {command}`" if hints else ""
+
+    warnings = see(f"logs {report.job} --level warning")
     rows = report.items if report.rows is None else report.rows
     in_file = f", which has {some(rows, 'row')}" * (rows != report.items)
-    say(f"items  {report.items:,}" + f" in {report.out}{in_file}" * hints)
+    yield "items", f"{report.items:,}" + f" in {report.out}{in_file}" * hints
     if report.rejected:
-        hint = f": `skitter rejected {report.job}`" * hints
-        say(f"reject {some(report.rejected, 'item')}{hint}")
+        yield "rejected", some(report.rejected, "item") + see(f"rejected {report.job}")
     if report.items_waiting:
-        say(f"wait   {_waiting(report.items_waiting)}")
+        yield "waiting", _waiting(report.items_waiting)
     if report.undeclared:
-        hint = f": `skitter logs {report.job} --level warning` names them" * hints
-        say(f"fields {report.undeclared:,} values left out, not in the item type{hint}")
+        values = some(report.undeclared, "value")
+        yield "left out", f"{values} of fields that the item type does not have{warnings}"
     if report.pending:
-        say(f"left   {some(report.pending, 'URL')}")
+        yield "pending", some(report.pending, "URL")
     if report.blocked:
-        say(f"block  {report.blocked:,} answers were block pages")
+        yield "blocked", some(report.blocked, "block page")
     if report.capped:
-        hint = f": `skitter logs {report.job} --level warning`" * hints
-        say(f"capped {some(report.capped, 'page')} brought more than a page may{hint}")
+        pages = some(report.capped, "page")
+        yield "capped", f"{pages} with more items or links than the limit{warnings}"
     if report.dead:
-        say(f"dead   {some(report.dead, 'URL')}" + f": `skitter dead list {report.job}`" * hints)
-        _show_reasons(report.dead_reasons)
+        yield "dead", some(report.dead, "URL") + see(f"dead list {report.job}")
 
 
 def _show_reasons(reasons: dict[str, int]) -> None:

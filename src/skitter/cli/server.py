@@ -23,7 +23,7 @@ from skitter.valkey import EmbeddedServer, ServerOptions, check, hold, running, 
 
 PANEL = "Server"
 NOT_WRITTEN = "the last write to disk failed: free some disk space where the server runs."
-LITTLE_BYTES = 8 * 2**20  # a start alone writes a configuration, a log and a file of data
+LITTLE_BYTES = 8 * 2**20  # starting already writes a configuration, a log and a data file
 
 
 def add_to(app: typer.Typer) -> None:
@@ -95,7 +95,7 @@ def doctor(redis: Redis = None, directory: Directory = None, as_json: Json = Fal
 
 
 def diagnose(where: Settings) -> Diagnosis:
-    """Look, and start nothing."""
+    """Look without starting anything."""
     if where.redis_url is not None:
         return uvloop.run(_examine(where.redis_url, None, redact(where.redis_url)))
     home = EmbeddedServer(directory=where.directory)
@@ -110,7 +110,7 @@ def diagnose(where: Settings) -> Diagnosis:
 
 
 def problems_of_disk(directory: Path) -> list[str]:
-    """A server that cannot write takes nothing, and one that is down does not start."""
+    """Without disk space a server accepts nothing, and does not start."""
     place = next(one for one in (directory, *directory.parents) if one.exists())
     if shutil.disk_usage(place).free >= LITTLE_BYTES:
         return []
@@ -131,7 +131,7 @@ async def _examine(url: str, password: str | None, name: str) -> Diagnosis:
 
 
 async def _problems_in(server: Server, job: str) -> list[str]:
-    """What is wrong with a job as far as it can be told at a glance; `audit` looks closely."""
+    """What is obviously wrong with a job; `audit` checks it thoroughly."""
     try:
         return [f"{job}: {note}" for note in await bloom_warnings(await open_job(server, job))]
     except JobMissing:  # purged meanwhile

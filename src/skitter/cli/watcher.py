@@ -56,7 +56,9 @@ class Watcher:
     async def _look_at(self, job: str) -> Look | None:
         try:
             return await self._look(await open_job(self.server, job))
-        except SkitterError as error:  # damaged, half purged, or gone meanwhile: its own affair
+        except (
+            SkitterError
+        ) as error:  # damaged, half purged or gone by now: show the others all the same
             if self.job or error.retryable:
                 raise
             return None

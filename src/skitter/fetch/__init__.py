@@ -1,4 +1,4 @@
-"""Bringing pages home: one exchange a call, with limits on all that comes from outside."""
+"""Fetching pages: one exchange per call, with limits on everything that comes from outside."""
 
 from skitter.fetch.client import Fetcher, HttpFetcher
 from skitter.fetch.encoding import decode

@@ -36,10 +36,10 @@ Leave = Callable[[], Awaitable[None]]
 
 
 class Fetcher(Protocol):
-    """Whatever can bring a page home. A redirect is an answer: it is not followed here."""
+    """Anything that can fetch a page. A redirect is a response: it is not followed here."""
 
     async def fetch(self, request: Request, *, leave: Leave | None = None) -> Response:
-        """The answer, whatever its status, or a FetchError."""
+        """The response, whatever its status, or a FetchError."""
         ...
 
 
@@ -99,7 +99,9 @@ class HttpFetcher:
     ) -> Response:
         try:
             address = _ip(answer.remote_addr)
-            if not allowed:  # one of those that were checked: a second lock on the door
+            if (
+                not allowed
+            ):  # checked again: the address that answered must be one of those we allowed
                 self._guard.check_address(url, address)
             headers = self._read_headers(url, answer.headers)
         except FetchError:

@@ -37,14 +37,14 @@ _CONNECTING: Final = (
 # The first that is found in the message decides.
 _CAUSES: Final[tuple[tuple[str, type[FetchError], str], ...]] = (
     ("dns error", ConnectFailed, "the name does not resolve"),
-    ("CERTIFICATE_VERIFY_FAILED", ConnectFailed, "the TLS certificate is not to be trusted"),
+    ("CERTIFICATE_VERIFY_FAILED", ConnectFailed, "the TLS certificate is not trusted"),
     ("SSL", ConnectFailed, "the TLS handshake failed"),
     ("ConnectionRefused", ConnectFailed, "nothing listens on that port"),
-    ("Unreachable", ConnectFailed, "there is no route to that address"),
+    ("Unreachable", ConnectFailed, "no route to that address"),
     ("Parse(TooLarge)", ResponseTooLarge, "the headers are over the limit"),
-    ("Parse(", BadResponse, "the answer is not HTTP"),
-    ("IncompleteMessage", BadResponse, "the connection closed before an answer came"),
-    ("Canceled", BadResponse, "the connection closed before an answer came"),  # HTTP/2
+    ("Parse(", BadResponse, "the response is not HTTP"),
+    ("IncompleteMessage", BadResponse, "the connection closed before a response came"),
+    ("Canceled", BadResponse, "the connection closed before a response came"),  # HTTP/2
     ("IncompleteBody", BadResponse, "the body was cut off"),
     ("unexpected EOF", BadResponse, "the body was cut off"),
     ("ConnectionReset", BadResponse, "the connection was reset"),
@@ -76,9 +76,9 @@ def explain(error: Exception, url: str, *, elapsed_s: float, options: FetchOptio
 
 def _what_was_slow(error: Exception, elapsed_s: float, options: FetchOptions) -> str:
     if elapsed_s >= options.total_timeout_s:
-        return f"it took longer than {options.total_timeout_s:g} s in all"
+        return f"it took longer than {options.total_timeout_s:g} s in total"
     if isinstance(error, _CONNECTING):
         return f"no connection within {options.connect_timeout_s:g} s"
     if isinstance(error, wreq_errors.TimeoutError):
-        return f"no answer within {options.first_byte_timeout_s:g} s"
+        return f"no response within {options.first_byte_timeout_s:g} s"
     return f"the body stopped for {options.first_byte_timeout_s:g} s"

@@ -1,4 +1,4 @@
-"""Against requests that a page tricks us into (SSRF): whom a crawler may not talk to.
+"""Server-side request forgery (SSRF): addresses that a crawler must not connect to.
 
 A link, a redirect or a DNS record is written by strangers and can point into the network that the
 crawler runs in. `Guard` refuses such addresses unless the operator named the host. It is pure; the
@@ -143,7 +143,7 @@ def _refused(url: str, reason: str) -> AddressRefused:
     _, host, host_port, _ = authority_of(url)
     usual = host_port.endswith(tuple(f":{port}" for port in _DEFAULT_PORTS.values()))
     word = host if usual else host_port
-    return AddressRefused(url, f"{reason}: if you mean it, allow it with --allow-host {word}")
+    return AddressRefused(url, f"{reason}: to fetch it anyway, use --allow-host {word}")
 
 
 def authority_of(url: str) -> Authority:

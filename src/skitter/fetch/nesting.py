@@ -1,4 +1,4 @@
-"""Pages that would stop the parser: it takes the square of some of what HTML allows.
+"""Pages that would block the parser: for some of what HTML allows, its time is quadratic.
 
 Measured on lexbor, with the interpreter's lock held all the time: 100,000 <div> inside each other,
 500 KB, a minute; 200 KB of attributes of one element, 1.5 s; 50 KB of <p><font color=...> that

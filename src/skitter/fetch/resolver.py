@@ -1,7 +1,7 @@
 """Looking names up: the addresses that the guard judges are the ones that the client dials.
 
-wreq would resolve names itself, with an answer of its own that nobody judged. It is given
-ours instead (clients.py).
+wreq would resolve names itself, to addresses that were not checked. It gets ours instead
+(clients.py).
 """
 
 from __future__ import annotations
@@ -76,6 +76,6 @@ def _system_addresses(name: str) -> tuple[str, ...]:
 
 
 def _take_exception(task: asyncio.Task[tuple[str, ...]]) -> None:
-    """Look at the failure even if every caller has gone, or asyncio warns that nobody did."""
+    """Retrieve the exception even if every caller has gone, or asyncio warns that nobody did."""
     if not task.cancelled():
         task.exception()

@@ -16,7 +16,7 @@ _SECONDS: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")  # fractions are not allowe
 def retry_after_s(value: str | None, *, now: float, longest_s: float = LONGEST_S) -> float | None:
     """Seconds from `now` by a Retry-After header, at the most `longest_s`; None if it says nothing.
 
-    RFC 9110 10.2.3: seconds, or an HTTP date. A date that has passed is no wait.
+    RFC 9110 10.2.3: seconds, or an HTTP date. A date in the past means no wait.
     """
     text = (value or "").strip()[:_LONGEST_TEXT]
     if _SECONDS.fullmatch(text):

@@ -35,7 +35,7 @@ LOST_AFTER_S: Final = 30 * 24 * 3600.0  # 2.3.1.4
 
 _USER_AGENT: Final = re.compile(r"\s*user[ -]?agent\s*[:\s]([^#]*)", re.IGNORECASE)
 _SITE_WIDE: Final = re.compile(r"\s*(?:sitemaps?|site-map|host)\s*[:\s]", re.IGNORECASE)
-# Words that are no rule do not end the names on top of a group.
+# A line that is not a rule does not end the list of names at the top of a group.
 _RULE: Final = re.compile(
     r"[^#]*:|\s*(?:di[as]\w+|allow|crawl.delay|request.rate|visit.time)\s", re.IGNORECASE
 )
@@ -87,7 +87,7 @@ class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
     @property
     def ttl_s(self) -> float:
-        """How long to believe it. Trouble is asked about ever more rarely as it goes on."""
+        """How long to believe it. The longer a failure lasts, the more rarely it is checked."""
         if self._may_fetch_nothing:
             lasted_s = self.fetched_at - (self.unreachable_since or self.fetched_at)
             return min(FRESH_S, max(TROUBLE_S, lasted_s, self.retry_after_s or 0.0))
@@ -129,7 +129,7 @@ class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         return f"it answered {self.status}" if self.status else self.reason or "no answer"
 
     def _rules(self, token: str) -> Protego:
-        """What is said to us, parsed once."""
+        """The rules for us, parsed once."""
         rules: Protego | None = self.__dict__.get(token)
         if rules is None:
             ours = "\n".join(line for _, line in lines_for(self._text, token))
@@ -180,7 +180,7 @@ def lines_for(text: str, token: str) -> list[tuple[int, str]]:
 
 
 def _agent(value: str) -> str:
-    """Wildcards are not a part of names, and are written."""
+    """Names must not have wildcards, but some have."""
     name = value.strip().lower()
     return name if name == "*" else name.replace("*", "")
 
@@ -229,7 +229,7 @@ def robots_url(url: str) -> str:
 
 @lru_cache(maxsize=64)
 def product_token(user_agent: str) -> str:
-    """The name that robots.txt speaks of (RFC 9309 2.2.1): `Skitter` of `Skitter/0.1 (+...)`.
+    """What robots.txt calls us (RFC 9309 2.2.1): `Skitter` of `Skitter/0.1 (+...)`.
 
     The whole header would match groups meant for others, by words of its comment or its URL.
     """
@@ -244,7 +244,7 @@ async def _follow(fetcher: Fetcher, guard: Guard, url: str, leave: Leave | None)
     origin = origin_of(url)
     while True:
         guard.check_url(url)
-        gate = leave if origin_of(url) == origin else None  # others have clocks of their own
+        gate = leave if origin_of(url) == origin else None  # other machines' clocks differ
         response = await fetcher.fetch(Request(url=url), leave=gate)
         location = response.header("location") if 300 <= response.status < 400 else None
         target = join(url, location) if location else None
@@ -268,7 +268,7 @@ def _matches(pattern: str, url: str) -> bool:
 
 
 def _whole_lines(body: bytes) -> bytes:
-    """A line that is cut in half would say something else."""
+    """A line that was cut in half could mean something else."""
     if len(body) <= MAX_BYTES:
         return body
     return body[: body.rfind(b"\n", 0, MAX_BYTES) + 1]

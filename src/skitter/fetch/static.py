@@ -1,4 +1,4 @@
-"""The shipped double of the client: pages from a dict, for tests of spiders and of Skitter."""
+"""A stand-in for the client: pages from a dict, for tests of spiders and of Skitter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Try to parse a page in another process, which may die of it.
+"""Try to parse a page in another process, which may die in the attempt.
 
 A worker has threads, signal handlers and connections that a copy of it would share: a copy made
 with `fork` can wait for ever for a lock that one of the threads had, and a Ctrl-C that reaches it

@@ -51,12 +51,12 @@ def describe_page(page: Page) -> Iterator[Item | Rejected | Request]:
 
 
 def _describe_html(page: Page, links: list[str]) -> Item | Rejected:
-    """A page whose text nobody can make out is rejected, and its links are followed."""
+    """A page whose text cannot be read is rejected; its links are followed."""
     try:
         return _describe(page, title=title_of(page), text=visible_text(page), links=links)
     except Exception as error:
         known = _describe(page, title=None, text="", links=links)
-        return Rejected(known, "text", f"it could not be made out: {describe(error)}")
+        return Rejected(known, "text", f"its text could not be read: {describe(error)}")
 
 
 def title_of(page: Page) -> str | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Item = dict[str, Any]
 
-#: Of an item that is rejected, so much is kept for people to see.
+#: How much of a rejected item is kept for people to see.
 REJECTED_BYTES: Final = 16 * 1024
 REJECTED_FIELDS: Final = 100
 REJECTED_FIELD_CHARS: Final = 500
@@ -42,7 +42,7 @@ class NotAnItem(UsageError):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """An item that was rejected, and why. `field` is empty if it is about the whole item."""
+    """A rejected item, and why. `field` is empty if the reason concerns the whole item."""
 
     item: Item
     field: str
@@ -62,7 +62,7 @@ def is_item(value: object) -> bool:
 
 
 def to_plain(value: Any) -> Item:
-    """The item as a dict of plain values. Raises NotAnItem, naming the field that is no data."""
+    """The item as a dict of plain values. Raises NotAnItem, naming the field that is not data."""
     if hasattr(type(value), "model_dump"):
         value = value.model_dump()
     try:

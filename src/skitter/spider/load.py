@@ -1,6 +1,6 @@
 """Load a spider from `file.py`, `file.py:name`, `package.module` or `package.module:name`.
 
-What goes wrong in the user's file is told by the user's line; our frames stay out of it.
+An error in the user's file is reported with the user's line, without our frames.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def split_target(target: str) -> tuple[str, str | None]:
     if not colon or "/" in name:
         return target, None
     if not where or not name:
-        raise SpiderError(f"{target!r} names no spider: write file.py:name or package.module:name")
+        raise SpiderError(
+            f"{target!r} does not name a spider: write file.py:name or package.module:name"
+        )
     return where, name
 
 

@@ -76,6 +76,6 @@ class Quota:
         parts = [
             *self._items.exceeded("items", "max_items_per_page"),
             *self._links.exceeded("links", "max_links_per_page"),
-            *(["the handler was stopped, as it went on and on"] * (self.outputs_left <= 0)),
+            *(["the handler was stopped because it did not end"] * (self.outputs_left <= 0)),
         ]
         return "; ".join(parts)

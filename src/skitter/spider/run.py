@@ -97,7 +97,7 @@ async def run_handler(
 
 
 class _Run:
-    """One handler on one page, half done."""
+    """One handler on one page, while it runs."""
 
     def __init__(self, spider: Spider, page: Page, name: str, quota: Quota) -> None:
         self._spider, self._page, self._name, self.quota = spider, page, name, quota
@@ -232,7 +232,7 @@ class _Run:
             raise self._error(f"it yielded {error}") from error
 
     def _error(self, reason: str) -> HandlerError:
-        """With the line at which a plain generator stands: there it yielded what is wrong."""
+        """With the line that a plain generator has reached: there it yielded the bad value."""
         return HandlerError(self._name, self._page, reason, line_of(self._outputs))
 
 

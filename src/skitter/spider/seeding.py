@@ -17,7 +17,7 @@ SEED_BATCH = 1000
 
 
 async def offer_seeds(frontier: Frontier, spider: Spider) -> set[str]:
-    """Offer the seeds; on a resumed crawl they are known. Answers the private hosts among them:
+    """Offer the seeds; on a resumed crawl they are known. Returns the private hosts among them:
     workers did not see what a generator yields, and a seed allows its own host."""
     batch = []
     private: set[str] = set()

@@ -50,7 +50,7 @@ def source_line(error: BaseException, file: str = "") -> SourceLine | None:
 
 
 def line_of(generator: object) -> SourceLine | None:
-    """Where a plain generator stands."""
+    """The line that a plain generator has reached."""
     frame = getattr(generator, "gi_frame", None)
     if frame is None:
         return None

@@ -1,4 +1,4 @@
-"""What the server is told: our fixed choices, and the few options a user has."""
+"""The server's configuration: our fixed choices, and the few options a user has."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ServerOptions:
         return replace(others, **self._asked())
 
     def check_against(self, current: ServerOptions, directory: Path) -> None:
-        """Refuse what the running server has not; it cannot be two things at once."""
+        """Refuse options that differ from those of the running server."""
         for name, value in self._asked().items():
             if value != (has := getattr(current, name)):
                 shown, has = ("(hidden)", "the same") if name == "password" else (value, has)

@@ -46,7 +46,7 @@ class EmbeddedServer:
 
     @property
     def log(self) -> Path:
-        """What the server has to say."""
+        """The server's log."""
         return self.directory / "valkey.log"
 
     @property

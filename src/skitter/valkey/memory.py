@@ -1,4 +1,4 @@
-"""How much memory the embedded server may take when nobody said: half of what the machine has, or
+"""How much memory the embedded server may use by default: half of what the machine has, or
 of what its container is allowed. Beyond that it refuses new URLs; without a bound, the kernel would
 kill somebody. The other half is for workers, and for the copy that a rewrite of its file needs.
 """

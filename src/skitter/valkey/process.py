@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from skitter.valkey.home import EmbeddedServer
 
 REPLY_TIMEOUT_S = 1.0
-KILLED = "it was killed, by somebody or for want of memory"
-PATIENCE_S = 60.0  # with a server that lives and says nothing; loading is not nothing
+KILLED = "it was killed, by somebody or because memory ran out"
+PATIENCE_S = (
+    60.0  # with a server that is alive but silent; one that says it is loading is not silent
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +136,7 @@ def _run(binary: Path, directory: Path, *, output: BinaryIO, lock: int) -> None:
             start_new_session=True,  # Ctrl-C in our terminal is not for the server
             pass_fds=[lock],
             umask=0o077,
-            check=False,  # whether it lives is to be seen, not told by its first process
+            check=False,  # whether it runs is checked later; the process that forked it cannot say
         )
     except OSError as error:
         raise ServerFailed(

@@ -23,12 +23,12 @@ class Wait:
         self.restart()
 
     def restart(self) -> None:
-        """There is a sign of life: the patience counts from now."""
+        """There was a sign of life: start counting again."""
         self._since = time.monotonic()
 
     @property
     def too_long(self) -> bool:
-        """Whether the patience is used up."""
+        """Whether it is time to give up."""
         return time.monotonic() - self._since > self._patience_s
 
     def pause(self, reason: str) -> None:
