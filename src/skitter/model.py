@@ -66,10 +66,10 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 class State(StrEnum):
     """What the operator wants of a job."""
 
-    RUN = "run"
-    PAUSE = "pause"  # hand out nothing; take new URLs
-    DRAIN = "drain"  # finish what is queued; take nothing new
-    CANCEL = "cancel"  # hand out nothing, take nothing
+    RUNNING = "running"
+    PAUSED = "paused"  # hand out nothing; take new URLs
+    DRAINING = "draining"  # finish what is queued; take nothing new
+    CANCELLED = "cancelled"  # hand out nothing, take nothing
 
 
 class Added(StrEnum):
@@ -226,3 +226,14 @@ class Stats:
     fed: int = 0  # messages in the feed list
     crawled: bool = False  # nothing left to fetch: nothing pending, delayed, leased or fed
     finished: bool = False  # and no item waits for a loader
+
+    @property
+    def remaining(self) -> int:
+        """Requests still to be fetched; not those that their host's budget will never reach."""
+        return self.pending - self.shelved + self.delayed + self.leased
+
+    @property
+    def status(self) -> str:
+        """What people are shown: running, paused, draining, cancelled or finished."""
+        is_over = self.finished and self.state is not State.CANCELLED
+        return "finished" if is_over else self.state.value

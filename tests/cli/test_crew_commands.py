@@ -191,7 +191,7 @@ def a_look(job: str = "books", *, at: float = 1000.0, crew: int = 1, **counts: i
         Event(id=f"{i}-0", at=at - 50 + i, level="info", worker="w0", text=f"said {i}")
         for i in range(50)
     ]
-    stats = replace(Stats(job=job, state=State.RUN), **numbers)
+    stats = replace(Stats(job=job, state=State.RUNNING), **numbers)
     return Look(at=at, stats=stats, crew=beats, events=events)
 
 
@@ -203,7 +203,7 @@ def test_the_view_tells_all_about_a_job_and_its_crew():
     # 605 are left, at the 2 pages a second of the crew so far.
     assert table == [
         "job state pending delayed leased done dead items pages/s hosts ETA",
-        "books run 600 3 2 1,500 7 0 2.0 1 5 min 2 s",
+        "books running 600 3 2 1,500 7 0 2.0 1 5 min 2 s",
         "",
         "host kind pid pages errors active memory since heard of",
         "web0.example worker 4000 200 3 2 61 MB 1 min 40 s 0 s ago",
@@ -225,7 +225,7 @@ def test_the_slowest_host_decides_when_it_will_be_over():
     look = replace(a_look(), bound=Bound("slow.test", 100, 60.0, 6000.0))
 
     assert plain_line(look) == (
-        "00:16:40  books  run  600 pending, 0 delayed, 2 leased, 1,500 done, 0 dead, 2.0/s, "
+        "00:16:40  books  running  600 pending, 0 delayed, 2 leased, 1,500 done, 0 dead, 2.0/s, "
         "1 hosts, 1 workers, ETA 1 h 40 min"
     )
 
@@ -235,8 +235,8 @@ def test_the_slowest_host_decides_when_it_will_be_over():
     [
         a_look(crew=0),
         a_look(pending=0, leased=0),
-        replace(a_look(), stats=Stats(job="books", state=State.PAUSE, pending=5)),
-        replace(a_look(), stats=Stats(job="books", state=State.RUN, finished=True)),
+        replace(a_look(), stats=Stats(job="books", state=State.PAUSED, pending=5)),
+        replace(a_look(), stats=Stats(job="books", state=State.RUNNING, finished=True)),
     ],
 )
 def test_there_is_no_estimate_where_nothing_moves(look):
@@ -316,7 +316,7 @@ def test_one_look_shows_the_job_its_crew_and_its_log(skitter, job):
     answer = skitter("top", job, "--once")
 
     assert answer.exit_code == 0
-    for words in (job, "run", "web1", "4711", "something odd", "1 process at work"):
+    for words in (job, "running", "web1", "4711", "something odd", "1 process at work"):
         assert words in answer.out
     assert "\x1b" not in answer.out
 
@@ -373,7 +373,7 @@ def test_off_a_terminal_it_is_a_line_for_each_look(server_url, on, job):
         process.kill()
 
     for line in lines:
-        assert f"{job}  run  3 pending, 0 delayed, 0 leased, 0 done, 0 dead" in line
+        assert f"{job}  running  3 pending, 0 delayed, 0 leased, 0 done, 0 dead" in line
 
 
 def read_until(terminal: int, words: bytes) -> bytes:

@@ -114,7 +114,7 @@ def test_a_running_crawl_shows_notes_of_others_as_text(is_terminal):
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=is_terminal, highlight=False, width=200)
     moment = Moment(
-        stats=Stats(job="[/nope]", state=State.RUN),
+        stats=Stats(job="[/nope]", state=State.RUNNING),
         rate=0.0,
         workers=1,
         elapsed_s=1.0,

@@ -115,8 +115,8 @@ def test_the_state_of_a_job_is_set_and_shown(skitter, job):
         for verb in ("pause", "drain", "cancel", "resume")
     ]
 
-    assert states == ["pause", "drain", "cancel", "run"]
-    assert f"{job}: pause (1 pending, 0 leased)" in skitter("pause", job).out
+    assert states == ["paused", "draining", "cancelled", "running"]
+    assert f"{job}: paused (1 pending, 0 leased)" in skitter("pause", job).out
 
 
 def test_limits_are_shown_changed_and_removed(skitter, job):
@@ -149,7 +149,7 @@ def test_status_says_finished_in_json_as_in_text(skitter, job, server_url):
 
     answer = skitter("status", job, "--json").json
     assert "finished" in skitter("status", job).out
-    assert (answer["state"], answer["wanted"], answer["finished"]) == ("finished", "run", True)
+    assert (answer["state"], answer["wanted"], answer["finished"]) == ("finished", "running", True)
 
 
 def test_a_host_with_a_mistake_in_its_name_is_no_host_with_zeros(skitter, job):

@@ -119,7 +119,7 @@ async def test_a_database_that_is_away_is_waited_for_and_status_says_why(
         await process.communicate()
 
     assert process.returncode == 0
-    assert "loading" in shown.out
+    assert "running" in shown.out
     assert "is away" in shown.out
     assert "is away" in told["notes"][0]
     assert "secret" not in shown.out

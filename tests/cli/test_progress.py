@@ -19,7 +19,7 @@ def moment(stats: Stats) -> Moment:
 
 
 def test_a_line_counts_items_and_those_that_were_rejected():
-    said = line(moment(Stats(job="j", state=State.RUN, done=1, stored=3, rejected=2)))
+    said = line(moment(Stats(job="j", state=State.RUNNING, done=1, stored=3, rejected=2)))
     assert said.startswith("1 page, ")
     assert "3 items stored, 2 rejected, 1 worker, " in said
 
@@ -35,12 +35,12 @@ def test_the_same_line_comes_once_a_minute_and_another_at_once():
 @pytest.mark.parametrize(
     ("state", "elapsed_s", "pending", "eta"),
     [
-        (State.RUN, 60.0, 100, "50 s"),
-        (State.PAUSE, 60.0, 100, "-"),
-        (State.CANCEL, 60.0, 100, "-"),
-        (State.RUN, 1.0, 1, "-"),  # at the start nobody knows
-        (State.RUN, 60.0, 0, "-"),
-        (State.RUN, 60.0, 1, "1 s"),
+        (State.RUNNING, 60.0, 100, "50 s"),
+        (State.PAUSED, 60.0, 100, "-"),
+        (State.CANCELLED, 60.0, 100, "-"),
+        (State.RUNNING, 1.0, 1, "-"),  # at the start nobody knows
+        (State.RUNNING, 60.0, 0, "-"),
+        (State.RUNNING, 60.0, 1, "1 s"),
     ],
 )
 def test_an_eta_is_that_of_a_crawl_that_goes_on(state, elapsed_s, pending, eta):
@@ -55,7 +55,7 @@ def test_text_from_outside_is_shown_as_text():
     console.print(
         block(
             Moment(
-                stats=Stats(job=evil, state=State.RUN, done=1, pending=9),
+                stats=Stats(job=evil, state=State.RUNNING, done=1, pending=9),
                 rate=1.0,
                 workers=1,
                 elapsed_s=9.0,
@@ -70,7 +70,7 @@ def test_text_from_outside_is_shown_as_text():
 
 def test_the_block_shows_items_and_the_last_errors_of_handlers():
     shown = StringIO()
-    stats = Stats(job="j", state=State.RUN, done=1, stored=1234, items=56, rejected=7)
+    stats = Stats(job="j", state=State.RUNNING, done=1, stored=1234, items=56, rejected=7)
     moment = Moment(
         stats=stats, rate=1.0, workers=1, elapsed_s=9.0, errors=["3 x broken"], error_count=3
     )
@@ -85,7 +85,7 @@ def test_the_block_leaves_room_for_what_a_terminal_echoes_behind_it():
     shown = StringIO()
     console = Console(file=shown, width=80, force_terminal=True, color_system=None, soft_wrap=True)
     with CrawlDisplay(console) as display:
-        display.show(replace(moment(Stats(job="j", state=State.RUN)), errors=["failed " * 30]))
+        display.show(replace(moment(Stats(job="j", state=State.RUNNING)), errors=["failed " * 30]))
 
     visible = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown.getvalue()).replace("\r", "\n")
     assert max(map(len, visible.splitlines())) == 76

@@ -11,9 +11,9 @@ from skitter.model import State, Stats
 @pytest.mark.parametrize(
     ("state", "over", "words"),
     [
-        (State.RUN, True, "finished"),
-        (State.RUN, False, "stopped; run it again to continue"),
-        (State.CANCEL, False, "cancelled; to continue, `skitter resume j` and run it again"),
+        (State.RUNNING, True, "finished"),
+        (State.RUNNING, False, "stopped; run it again to continue"),
+        (State.CANCELLED, False, "cancelled; to continue, `skitter resume j` and run it again"),
     ],
 )
 def test_a_crawl_says_how_it_ended_and_how_to_go_on(state, over, words):
@@ -25,9 +25,9 @@ def test_a_crawl_says_how_it_ended_and_how_to_go_on(state, over, words):
 @pytest.mark.parametrize(
     ("state", "interrupted", "code"),
     [
-        (State.RUN, True, 130),  # Ctrl-C
-        (State.RUN, False, 0),  # SIGTERM: systemd asked it to stop, and it did
-        (State.CANCEL, False, 1),
+        (State.RUNNING, True, 130),  # Ctrl-C
+        (State.RUNNING, False, 0),  # SIGTERM: systemd asked it to stop, and it did
+        (State.CANCELLED, False, 1),
     ],
 )
 def test_a_clean_stop_is_no_failure_and_only_ctrl_c_is_130(state, interrupted, code):
@@ -38,8 +38,8 @@ def test_a_clean_stop_is_no_failure_and_only_ctrl_c_is_130(state, interrupted, c
 
 
 def test_a_stop_with_pages_done_and_items_left_says_so():
-    before = Stats(job="j", state=State.RUN)
-    after = Stats(job="j", state=State.RUN, seen=5, done=5, items=7, crawled=True)
+    before = Stats(job="j", state=State.RUNNING)
+    after = Stats(job="j", state=State.RUNNING, seen=5, done=5, items=7, crawled=True)
 
     says = "stopped; every page is done, 7 items wait to be stored: run it again to store them"
     assert end_of(Went(before, after, 1.0, over=False)) == says

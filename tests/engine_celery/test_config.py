@@ -95,7 +95,7 @@ def test_tasks_that_were_imported_first_are_those_of_the_app_that_is_registered_
         assert summarize.name == "skitter.summarize"
 
 
-def stats(pending: int, state: State = State.RUN) -> Stats:
+def stats(pending: int, state: State = State.RUNNING) -> Stats:
     return Stats(job="j", state=state, seen=1, pending=pending)
 
 
@@ -143,7 +143,7 @@ def test_jobs_share_all_places_but_one(places, others, jobs, free, crowded):
 def test_one_pump_waits_while_a_job_is_paused():
     spec = JobSpec(job="j", pumps=5)
 
-    assert wanted_pumps(spec, stats(900, State.PAUSE), wish=None, capacity=Capacity(slots=9)) == 1
+    assert wanted_pumps(spec, stats(900, State.PAUSED), wish=None, capacity=Capacity(slots=9)) == 1
 
 
 def test_without_the_extra_its_install_command_is_told(tmp_path):

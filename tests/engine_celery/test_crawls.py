@@ -158,7 +158,7 @@ def test_scale_pause_resume_and_cancel_work_as_with_our_own_workers(station):
 
     until_pumps(station, "long", 0)
     assert station.stats("long").pending > 0
-    until(lambda: status("long", app=station.app).state == "cancel")
+    until(lambda: status("long", app=station.app).state == "cancelled")
     assert not station.audit("long").problems
 
 

@@ -121,7 +121,7 @@ def test_a_pump_whose_crawl_was_stopped_leaves_no_ticket_behind(quiet, job):
     """A ticket that nobody works with would keep the next `skitter run` waiting."""
     charged(quiet, job, kind="pages")
     quiet.on_job(job, lambda frontier: frontier.add([Request(url="http://a.test/")]))
-    quiet.on_job(job, lambda frontier: set_state(frontier, State.PAUSE))
+    quiet.on_job(job, lambda frontier: set_state(frontier, State.PAUSED))
     running = start(quiet, job)
 
     quiet.run(unregister_job(server_of(quiet), job))
@@ -236,7 +236,7 @@ def test_a_pump_goes_home_early_when_others_wait_for_its_place(quiet, job, monke
     monkeypatch.setattr(pumping, "TURN_S", 0.2)
     monkeypatch.setattr(pumping, "RENEW_S", 0.1)
     quiet.run(report_slots(server_of(quiet), "here", 2))
-    quiet.on_job(job, lambda frontier: set_state(frontier, State.PAUSE))
+    quiet.on_job(job, lambda frontier: set_state(frontier, State.PAUSED))
     charged(quiet, job, kind="pages")
     quiet.make_job("waiting")
     charged(quiet, "waiting", kind="pages")

@@ -161,7 +161,7 @@ class Cluster:
 
         async def create() -> None:
             async with connect(self.server_url) as server:
-                await set_state(await create_job(server, self.job), State.PAUSE)
+                await set_state(await create_job(server, self.job), State.PAUSED)
 
         asyncio.run(create())
 

@@ -134,7 +134,7 @@ def test_scrapy_hears_of_duplicates_that_only_the_frontier_knows_and_large_reque
         await frontier.add([FrontierRequest(url=url, identity=identities(url)[1], slot="x")])
 
     cluster.ask(find_it_before)
-    cluster.set_state(State.RUN)
+    cluster.set_state(State.RUNNING)
 
     node = cluster.run_odd("dropped", SCHEDULER_PERSIST=True)
 

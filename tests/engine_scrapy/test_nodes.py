@@ -22,7 +22,7 @@ def test_two_nodes_bring_every_book_once_and_ask_for_no_page_twice(open_shop, ma
     one = cluster.start()
     two = cluster.start(TWISTED_REACTOR_ENABLED=False)
     until(lambda: len(cluster.ask(live_workers)) == 2)
-    cluster.set_state(State.RUN)
+    cluster.set_state(State.RUNNING)
 
     assert (one.finish(), two.finish()) == ("finished", "finished")
     cluster.assert_complete()
@@ -89,7 +89,7 @@ def test_pause_restart_resume_and_cancel_from_outside(open_shop, make_cluster, u
     node = cluster.start(CONCURRENT_REQUESTS=1)
     until(lambda: len(cluster.items()) > 2)
 
-    cluster.set_state(State.PAUSE)
+    cluster.set_state(State.PAUSED)
     until(lambda: cluster.stats().leased == 0)
     node.process.send_signal(signal.SIGTERM)
     assert node.finish() == "shutdown"
@@ -98,11 +98,11 @@ def test_pause_restart_resume_and_cancel_from_outside(open_shop, make_cluster, u
     assert [one.kind for one in until(lambda: cluster.ask(live_workers))] == ["scrapy"]
     assert len(shop.log()) == asked, "a paused job hands out nothing"
 
-    cluster.set_state(State.CANCEL)
+    cluster.set_state(State.CANCELLED)
 
     assert node.finish() == "cancelled"
     cluster.assert_accounted_for()
-    cluster.set_state(State.RUN)
+    cluster.set_state(State.RUNNING)
     assert cluster.start().finish() == "finished"
     cluster.assert_complete()
 

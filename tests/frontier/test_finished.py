@@ -60,7 +60,7 @@ async def test_a_message_in_the_feed_keeps_a_job_going(frontier):
     assert (await frontier.stats()).fed == 1
 
 
-@pytest.mark.parametrize("state", [State.DRAIN, State.CANCEL])
+@pytest.mark.parametrize("state", [State.DRAINING, State.CANCELLED])
 async def test_a_feed_that_nobody_may_take_keeps_nobody_waiting(frontier, state):
     await done(frontier)
     await push(frontier, "https://a.test/fed")

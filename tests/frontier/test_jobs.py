@@ -20,7 +20,7 @@ from skitter.frontier.keys import feed_key
 from skitter.frontier.options import read_options
 from skitter.frontier.robots import ask_robots, store_robots
 from skitter.model import Added, Completion, Failure, Request, State
-from skitter.settings import Layout
+from skitter.settings import JobOptions, Layout, Limits, Politeness
 
 SHARDED = Layout(shards=4)
 PAGES = [Request(url=f"https://h{n}.test/") for n in range(40)]
@@ -131,10 +131,10 @@ async def test_one_bad_request_in_a_batch_writes_nothing_of_it(frontier, bad):
 async def test_links_of_a_page_that_was_under_way_survive_a_cancel(frontier):
     await frontier.add([Request(url="https://a.test/")])
     [lease] = (await frontier.lease(1)).leases
-    await set_state(frontier, State.CANCEL)
+    await set_state(frontier, State.CANCELLED)
     await frontier.complete([Completion(lease=lease, links=[Request(url="https://a.test/1")])])
 
-    await set_state(frontier, State.RUN)
+    await set_state(frontier, State.RUNNING)
 
     assert [one.url for one in (await frontier.lease(5)).leases] == ["https://a.test/1"]
 
@@ -223,3 +223,35 @@ async def test_whoever_makes_a_job_while_it_is_purged_is_not_left_without_its_na
         assert job in await list_jobs(server)
         await create_job(other, job)
         assert (await open_job(server, job)).options is not None
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [("run", "running"), ("pause", "paused"), ("drain", "draining"), ("cancel", "cancelled")],
+)
+async def test_a_state_that_an_older_release_stored_is_read_and_shown_in_our_words(
+    frontier, server, job, stored, shown
+):
+    control = frontier.home.keys.key("control")
+    await server.command("HSET", control, "state", stored)
+
+    again = await open_job(server, job)
+
+    assert (await again.stats()).status == (await again.lease(1)).state == shown
+    await set_state(again, State(shown))
+    assert (await server.command("HGET", control, "state")).decode() == stored
+
+
+async def test_what_remains_is_all_that_will_be_fetched(make_frontier):
+    limits = Limits(max_pages_per_host=2)
+    frontier = await make_frontier(JobOptions(politeness=Politeness(delay_s=0), limits=limits))
+    await frontier.add(Request(url=f"https://a.test/{n}") for n in range(5))
+    for _ in range(2):
+        [lease] = (await frontier.lease(1)).leases
+        await frontier.complete([Completion(lease=lease)])
+    await frontier.add([Request(url="https://b.test/1"), Request(url="https://b.test/2")])
+    await frontier.lease(1)
+
+    stats = await frontier.stats()
+
+    assert (stats.pending, stats.leased, stats.shelved, stats.remaining) == (4, 1, 3, 2)

@@ -98,7 +98,7 @@ async def test_a_job_is_finished_when_all_shards_are(frontier):
 async def test_a_cancelled_job_is_finished_when_no_shard_has_a_lease(frontier):
     await frontier.add([Request(url=f"https://{B}/")])
     [lease, _] = (await frontier.lease(2)).leases
-    await set_state(frontier, State.CANCEL)
+    await set_state(frontier, State.CANCELLED)
     await frontier.release([lease])
     assert not (await frontier.stats()).crawled
 

@@ -49,7 +49,7 @@ def test_a_disk_that_takes_nothing_is_told_with_the_folder():
     ],
 )
 def test_a_loader_that_does_not_answer_is_told(items, beats, says):
-    stats = Stats(job="j", state=State.RUN, seen=1, done=1, items=items, crawled=True)
+    stats = Stats(job="j", state=State.RUNNING, seen=1, done=1, items=items, crawled=True)
     note = loader_note(stats, beats, 100.0, [facts()])
     assert note.startswith(says)
     assert bool(note) == bool(says)

@@ -41,9 +41,9 @@ async def test_a_pending_url_that_only_needs_a_worker(frontier):
 
 async def test_a_paused_job(frontier):
     await frontier.add([Request(url=URL)])
-    await set_state(frontier, State.PAUSE)
+    await set_state(frontier, State.PAUSED)
 
-    assert "the job's state is pause: run `skitter resume`" in await reasons(frontier)
+    assert "the job is paused: run `skitter resume`" in await reasons(frontier)
 
 
 async def test_a_host_that_rests(frontier):

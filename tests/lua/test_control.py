@@ -50,10 +50,10 @@ async def test_no_field_changes_nothing(raw):
 
 async def test_a_job_can_be_paused_and_resumed(frontier, raw):
     await raw.add("1")
-    await set_state(frontier, State.PAUSE)
+    await set_state(frontier, State.PAUSED)
     assert (await raw.lease()).fps == []
 
-    await set_state(frontier, State.RUN)
+    await set_state(frontier, State.RUNNING)
     assert (await raw.lease()).fps == ["1"]
 
 
@@ -165,7 +165,7 @@ async def test_a_job_that_is_being_purged_cannot_be_resumed(frontier, raw):
     await raw.control(state="purge")
 
     with pytest.raises(JobMissing):
-        await set_state(frontier, State.RUN)
+        await set_state(frontier, State.RUNNING)
 
     assert (await raw.read("control"))["state"] == "purge"
 
@@ -174,6 +174,6 @@ async def test_a_purged_job_is_not_brought_back_by_a_state(frontier, raw):
     await purge_job(frontier)
 
     with pytest.raises(JobMissing):
-        await set_state(frontier, State.PAUSE)
+        await set_state(frontier, State.PAUSED)
 
     assert await raw.dump() == {}

@@ -100,7 +100,7 @@ class Shard:
         self.of_shards = of_shards
         self.lifo = lifo
         self.share: float | None = None  # of max_pages, for the next lease; None: it has all of it
-        self.state = State.RUN
+        self.state = State.RUNNING
         self.options = options
         self.pages: dict[str, Page] = {}
         self.hosts: dict[str, Host] = {}
@@ -279,10 +279,10 @@ class Shard:
 
     @property
     def is_open(self) -> bool:
-        return self.state in (State.RUN, State.PAUSE)
+        return self.state in (State.RUNNING, State.PAUSED)
 
     def is_handing_out(self) -> bool:
-        return self.state in (State.RUN, State.DRAIN) and not self.is_held_back()
+        return self.state in (State.RUNNING, State.DRAINING) and not self.is_held_back()
 
     def opens_at(self, host: Host) -> int:
         rested = 0 if host.asked_at is None else host.asked_at + self.delay_ms(host)
@@ -354,7 +354,7 @@ class Shard:
         return self.hosts.setdefault(name, Host(name))
 
     def accept(self, offer: Offer, *, has_room: bool = True, is_found: bool = False) -> Added:
-        if not self.is_open and not (is_found and self.state == State.CANCEL):
+        if not self.is_open and not (is_found and self.state == State.CANCELLED):
             self.counts["refused"] += 1
             return Added.CLOSED
         if offer.depth > self.max_depth:
@@ -689,7 +689,7 @@ class Model:
 
     def is_crawled(self) -> bool:
         spent = len(self.in_state("done")) >= self.shards[0].max_pages
-        over = spent or self.shards[0].state == State.CANCEL
+        over = spent or self.shards[0].state == State.CANCELLED
         left = sum(shard.left() + len(shard.to_reopen()) for shard in self.shards)
         idle = not self.in_state("leased") and (over or left == 0)
         return idle and self.stats()["seen"] > 0

@@ -466,16 +466,16 @@ class FrontierMachine(RuleBasedStateMachine):
 
     # The operator
 
-    @precondition(lambda self: self.model.shards[0].state != State.RUN)
+    @precondition(lambda self: self.model.shards[0].state != State.RUNNING)
     @rule()
     def the_operator_resumes(self) -> None:
-        self.the_operator_sets_the_state(State.RUN)
+        self.the_operator_sets_the_state(State.RUNNING)
 
-    @precondition(lambda self: self.model.shards[0].state != State.RUN)
+    @precondition(lambda self: self.model.shards[0].state != State.RUNNING)
     @rule()
     def the_operator_resumes_sooner(self) -> None:
         """Again: a job that stands still shows little."""
-        self.the_operator_sets_the_state(State.RUN)
+        self.the_operator_sets_the_state(State.RUNNING)
 
     @rule(state=st.sampled_from(State))
     def the_operator_sets_the_state(self, state: State) -> None:
@@ -635,7 +635,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def bring_to_an_end(self) -> None:
         polite = Politeness(delay_s=0, max_in_flight=1000)
-        self.the_operator_sets_the_state(State.RUN)
+        self.the_operator_sets_the_state(State.RUNNING)
         self.the_operator_changes_the_limits(0, JobOptions(politeness=polite))
         for host in self.model.hosts():
             for option in ("delay_s", "max_in_flight", "max_pages"):

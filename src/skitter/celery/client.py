@@ -69,7 +69,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ready(self) -> bool:
-        return self.state in ("SUCCESS", "FAILURE", "REVOKED", PURGED, "cancel", "finished")
+        return self.state in ("SUCCESS", "FAILURE", "REVOKED", PURGED, "cancelled", "finished")
 
 
 def status(id: str, *, app: Any = None) -> Status:
@@ -105,7 +105,7 @@ async def _of_job(runtime: Any, id: str, job: str, *, born: str = "") -> Status:
     stats = await frontier.stats()
     spec = await read_spec(frontier.server, job)
     over = stats.crawled and spec is None  # loaded and delivered too
-    state = "finished" if over and stats.state is not State.CANCEL else stats.state.value
+    state = "finished" if over and stats.state is not State.CANCELLED else stats.state.value
     return Status(
         id=id,
         state=state,

@@ -155,13 +155,12 @@ class Capacity:
 def wanted_pumps(spec: JobSpec, stats: Stats, *, wish: int | None, capacity: Capacity) -> int:
     """What the operator wished (`skitter scale`), or the caller; otherwise as many as the work is
     worth and as there is capacity for. Pure."""
-    if stats.state is State.PAUSE:
+    if stats.state is State.PAUSED:
         return 1  # it waits for the job to be resumed
     asked = spec.pumps if wish is None else wish
     if asked:
         return min(asked, capacity.slots) if capacity.slots else asked
-    waiting = stats.pending - stats.shelved + stats.delayed + stats.leased
-    worth = -(-waiting // REQUESTS_PER_WORKER)
+    worth = -(-stats.remaining // REQUESTS_PER_WORKER)
     return max(1, min(capacity.free, worth))
 
 

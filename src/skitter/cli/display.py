@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from skitter.cli.output import clean, plain, tell_state
+from skitter.cli.output import clean, plain
 from skitter.cli.progress import duration
 from skitter.frontier.admin.eta import Bound, eta_s
 from skitter.frontier.admin.log import Event
@@ -24,10 +24,10 @@ T = TypeVar("T")
 LEVELS: Final = ("debug", "info", "warning", "error")
 _LEVEL_STYLES: Final = {"debug": "dim", "warning": "yellow", "error": "bold red"}
 _STATE_STYLES: Final = {
-    State.RUN: "green",
-    State.PAUSE: "yellow",
-    State.DRAIN: "yellow",
-    State.CANCEL: "red",
+    State.RUNNING: "green",
+    State.PAUSED: "yellow",
+    State.DRAINING: "yellow",
+    State.CANCELLED: "red",
 }
 #: Heartbeats come every 2 seconds: after this long, somebody may want to know.
 LATE_S: Final = 6.0
@@ -81,15 +81,11 @@ class Look:
 
     @property
     def state(self) -> str:
-        return tell_state(self.stats)
+        return self.stats.status
 
     @property
     def workers(self) -> int:
         return sum(one.kind in FETCHING for one in self.crew)
-
-    @property
-    def remaining(self) -> int:
-        return self.stats.pending - self.stats.shelved + self.stats.delayed + self.stats.leased
 
 
 def rate_of(look: Look, before: Look | None) -> float:
@@ -104,10 +100,10 @@ def rate_of(look: Look, before: Look | None) -> float:
 
 def eta_of(look: Look, rate: float) -> str:
     """How long what is queued will take; links that are found on the way come on top."""
-    stands = look.stats.state in (State.PAUSE, State.CANCEL) or not look.workers
-    if look.stats.finished or stands or not look.remaining:
+    stands = look.stats.state in (State.PAUSED, State.CANCELLED) or not look.workers
+    if look.stats.finished or stands or not look.stats.remaining:
         return "-"
-    seconds = eta_s(look.remaining, rate, look.bound)
+    seconds = eta_s(look.stats.remaining, rate, look.bound)
     return "-" if seconds is None else duration(seconds)
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
-from skitter.cli.output import emit_json, emit_line, grid, pairs, say, tell, tell_state
+from skitter.cli.output import emit_json, emit_line, grid, pairs, say, tell
 from skitter.errors import (
     BadURL,
     QueueFull,
@@ -185,7 +185,7 @@ class JobReport:
     crew: dict[str, int]  # how many of each kind
 
     def as_json(self) -> dict[str, Any]:
-        stats = {**asdict(self.stats), "state": tell_state(self.stats), "wanted": self.stats.state}
+        stats = {**asdict(self.stats), "state": self.stats.status, "wanted": self.stats.state}
         return {**stats, "notes": self.notes, "crew": self.crew}
 
 
@@ -232,7 +232,7 @@ def _show_status(
 
 
 def _status_cells(stats: Stats, before: Stats | None, watch: bool) -> list[object]:
-    cells: list[object] = [stats.job, tell_state(stats), stats.pending, stats.delayed, stats.leased]
+    cells: list[object] = [stats.job, stats.status, stats.pending, stats.delayed, stats.leased]
     cells += [stats.done, stats.dead, stats.seen]
     if watch:
         cells.append((stats.done - before.done) // 2 if before else 0)
@@ -242,7 +242,7 @@ def _status_cells(stats: Stats, before: Stats | None, watch: bool) -> list[objec
 def _status_rows(report: JobReport) -> Iterator[tuple[str, object]]:
     stats = report.stats
     yield "job", stats.job
-    yield "state", tell_state(stats)
+    yield "state", stats.status
     for note in report.notes:
         yield "trouble", note
     for name in ("pending", "delayed", "leased", "done", "dead", "seen"):

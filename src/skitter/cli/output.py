@@ -14,12 +14,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from skitter.model import State
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from skitter.model import Stats
 
 # Control characters, and those that reverse the writing: what strangers wrote must not steer the
 # terminal, and Rich lets ESC through. Halves of characters: no stream can encode them.
@@ -126,15 +123,6 @@ def pairs(rows: Iterable[tuple[str, object]]) -> None:
     for name, value in lines:
         shown = _safe(value).replace("\n", "\n" + " " * (width + 2))
         out.print(f"[dim]{escape(name.ljust(width))}[/]  {shown}".rstrip())
-
-
-def tell_state(stats: Stats) -> str:
-    """The state of a job, in words."""
-    if stats.state is State.CANCEL:
-        return stats.state.value
-    if stats.finished:
-        return "finished"
-    return "loading" if stats.crawled else stats.state.value
 
 
 def grid(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -58,14 +58,15 @@ class Moment:
 
     @property
     def remaining(self) -> int:
-        stats = self.stats
-        known = stats.pending - stats.shelved + stats.delayed + stats.leased
-        return known if self.max_pages is None else max(0, min(known, self.max_pages - stats.done))
+        known = self.stats.remaining
+        if self.max_pages is None:
+            return known
+        return max(0, min(known, self.max_pages - self.stats.done))
 
     @property
     def eta(self) -> str:
         """The time left. In the first seconds of a crawl there is no way to know it."""
-        goes_on = self.stats.state in (State.RUN, State.DRAIN) and self.elapsed_s >= WINDOW_S
+        goes_on = self.stats.state in (State.RUNNING, State.DRAINING) and self.elapsed_s >= WINDOW_S
         seconds = eta_s(self.remaining, self.rate, self.bound)
         if not goes_on or not self.remaining or seconds is None:
             return "-"
@@ -134,7 +135,7 @@ def block(moment: Moment) -> Table:
     known = stats.done + stats.dead + moment.remaining
     bar = ProgressBar(total=max(1, known), completed=stats.done + stats.dead, width=60)
     title = plain(stats.job, "bold")
-    if stats.state.value != "run":
+    if stats.state is not State.RUNNING:
         title.append(f"  {stats.state.value}", style="yellow")
     lines = Table.grid()  # a bar alone does not end its line
     parts: list[RenderableType] = [title, _numbers(moment), bar, plain(_foot(moment), "dim")]

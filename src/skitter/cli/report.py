@@ -80,7 +80,7 @@ def report_of(plan: Plan, went: Went, written: Written) -> Report:
         rows=written.rows,
         rejected=stats.rejected,
         undeclared=stats.undeclared,
-        pending=_left(stats),
+        pending=stats.remaining + stats.shelved,
         items_waiting=stats.items,
         out=written.out,
         exit_code=_exit_code(went, plan.max_dead) or written.exit_code,
@@ -91,7 +91,7 @@ def _exit_code(went: Went, max_dead: int | None) -> int:
     """A crawl that fetched nothing has failed, whatever --max-dead allows. One that was asked to
     stop, for example by systemd, and did, has not."""
     if not went.over:
-        return INTERRUPTED if went.interrupted else int(went.after.state is State.CANCEL)
+        return INTERRUPTED if went.interrupted else int(went.after.state is State.CANCELLED)
     bad = not went.after.done or _stored_nothing(went) or _is_mostly_dead(went, max_dead)
     return int(bad)
 
@@ -108,8 +108,8 @@ def _is_mostly_dead(went: Went, max_dead: int | None) -> bool:
 
 
 def end_of(went: Went) -> str:
-    stats, left = went.after, _left(went.after)
-    if stats.state is State.CANCEL:
+    stats = went.after
+    if stats.state is State.CANCELLED:
         return f"cancelled; to continue, `skitter resume {stats.job}` and run it again"
     if not went.over and stats.crawled:
         return f"stopped; every page is done, {_waiting(stats.items)}: run it again to store them"
@@ -119,8 +119,8 @@ def end_of(went: Went) -> str:
         return f"nothing was fetched. {went.why_dead}".rstrip(". ")
     if _stored_nothing(went):
         return "finished, but no item was stored: all of them were rejected"
-    if went.max_pages is not None and stats.done >= went.max_pages and left:
-        return f"stopped at max_pages={went.max_pages:,}; {left:,} URLs left"
+    if went.max_pages is not None and stats.done >= went.max_pages and stats.remaining:
+        return f"stopped at max_pages={went.max_pages:,}; {stats.remaining:,} URLs left"
     if _is_mostly_dead(went, None):
         return "finished, but most URLs are dead"
     if stats.shelved:
@@ -130,10 +130,6 @@ def end_of(went: Went) -> str:
 
 def _waiting(items: int) -> str:
     return f"{some(items, 'item')} {'waits' if items == 1 else 'wait'} to be stored"
-
-
-def _left(stats: Stats) -> int:
-    return stats.pending + stats.delayed + stats.leased
 
 
 def show_report(report: Report, *, hints: bool) -> None:

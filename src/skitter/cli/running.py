@@ -72,7 +72,7 @@ async def run_plan(plan: Plan) -> int:
             before,
             stats,
             time.monotonic() - began,
-            over=(over or stats.finished) and stats.state is not State.CANCEL,
+            over=(over or stats.finished) and stats.state is not State.CANCELLED,
             interrupted=supervisor.stopped_by is signal.SIGINT,
             max_pages=frontier.options.limits.max_pages,
             why_dead="" if stats.done else await _first_dead(frontier),

@@ -36,11 +36,11 @@ OWN = tuple(
     if one.declared.host
 )
 STATES = {
-    "pause": (State.PAUSE, "Stop handing out URLs; new ones are still accepted."),
-    "resume": (State.RUN, "Continue after pause, drain or cancel."),
-    "drain": (State.DRAIN, "Finish the queue; accept no new URLs."),
+    "pause": (State.PAUSED, "Stop handing out URLs; new ones are still accepted."),
+    "resume": (State.RUNNING, "Continue after pause, drain or cancel."),
+    "drain": (State.DRAINING, "Finish the queue; accept no new URLs."),
     "cancel": (
-        State.CANCEL,
+        State.CANCELLED,
         "Stop: hand out nothing and accept nothing. The queue stays, for `resume` or `purge`.",
     ),
 }

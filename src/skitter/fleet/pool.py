@@ -35,8 +35,7 @@ class ProcessPool:
     _workers: list[Child] = field(default_factory=list)
 
     async def scale(self, wanted: int | None, stats: Stats) -> None:
-        waiting = stats.pending + stats.delayed + stats.leased
-        load = Load(cores=os.cpu_count() or 1, waiting=waiting, cpu_share=_cpu_share())
+        load = Load(cores=os.cpu_count() or 1, waiting=stats.remaining, cpu_share=_cpu_share())
         number = wanted_processes(wanted, len(self._workers), load)
         while len(self._workers) < number:
             self._workers.append(self.children.add("worker", self.command))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -22,7 +22,8 @@ from skitter.frontier.options import read_options
 from skitter.frontier.pace import Granted
 from skitter.frontier.reopen import reopen
 from skitter.frontier.scripts import Code
-from skitter.frontier.totals import left_in, read_totals
+from skitter.frontier.states import open_state
+from skitter.frontier.totals import read_totals
 from skitter.frontier.wire import cut, ms, open_lease, open_paces, scatter, side_by_side
 from skitter.model import Added, Ended, Failure, Leased, State, Stats
 from skitter.settings import check_number
@@ -193,7 +194,8 @@ class Frontier:
             for pace, *row in zip(paces, *columns, strict=True)
         ]
         again_in_s = None if again_ms < 0 else again_ms / 1000
-        leased = Leased([one for one in leases if one.url], State(state.decode()), again_in_s)
+        known = open_state(self.job, state.decode())
+        leased = Leased([one for one in leases if one.url], known, again_in_s)
         if unreadable := [Failure(lease=one, error=UNREADABLE) for one in leases if not one.url]:
             await self.bury(unreadable)
             # Others may be fetched in their place; who gets none would take it that there are none.
@@ -304,15 +306,13 @@ class Frontier:
         """One moment of every shard, added up; and the one place that knows when a job is over."""
         # The feed first: a message leaves it after it was added, so none is missed in between.
         fed: int = await self.server.command("LLEN", feed_key(self.job))
-        state, total, idle = await read_totals(self.shards)
-        total["fed"] = fed
-        shown = {one.name: total[one.name] for one in fields(Stats) if one.type == "int"}
+        stats, idle, _ = await read_totals(self.shards)
         # A feed that nobody will take does not keep a job alive: a closed one, or one whose pages
         # are spent, which is idle with URLs left.
-        awaited = fed and state in (State.RUN, State.PAUSE) and not left_in(total)
-        crawled = idle and total["seen"] > 0 and not awaited
-        finished = crawled and not total["items"]
-        return Stats(job=self.job, state=state, crawled=crawled, finished=finished, **shown)
+        is_open = stats.state in (State.RUNNING, State.PAUSED)
+        awaited = fed and is_open and not (stats.remaining or stats.reopened)
+        crawled = idle and stats.seen > 0 and not awaited
+        return replace(stats, fed=fed, crawled=crawled, finished=crawled and not stats.items)
 
     async def fresh_options(self) -> JobOptions:
         """The options, read again now and then: somebody else may have changed them."""

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from skitter.frontier.shard import Shard
 
 
-PURGE = "purge"  # a state of its own: every script refuses to work on such a job
-
-
 async def read_control(shard: Shard) -> dict[str, str]:
     """The state and every limit of a shard, as the server has them."""
     raw = await shard.server.command("HGETALL", shard.keys.key("control"))

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from skitter.frontier.states import open_state
 from skitter.frontier.wire import side_by_side
-from skitter.model import State
+from skitter.model import State, Stats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skitter.frontier.shard import Shard
 
+_COUNTS = [one.name for one in fields(Stats) if one.type == "int"]
+
 
 class Totals(NamedTuple):
     """The numbers of all shards, each of a moment of its own."""
 
-    state: State
-    counts: Counter[str]
-    idle: bool  # nobody works on anything, and nothing more will be handed out
+    stats: Stats
+    idle: bool  # nothing is leased, and nothing more will be handed out
+    tickets: int = 0  # drawn so far
 
 
 async def read_totals(shards: Sequence[Shard]) -> Totals:
@@ -32,8 +36,7 @@ async def read_totals(shards: Sequence[Shard]) -> Totals:
     totals = await _read(shards)
     if totals.idle and len(shards) > 1:
         again = await _read(shards)
-        still = again.counts["ticket"] == totals.counts["ticket"]
-        totals = again._replace(idle=again.idle and still)
+        totals = again._replace(idle=again.idle and again.tickets == totals.tickets)
     return totals
 
 
@@ -42,14 +45,12 @@ async def _read(shards: Sequence[Shard]) -> Totals:
     total = Counter[str]()
     for _, counts in parts:
         total.update(counts)
-    is_spent = 0 < parts[0][1]["max_pages"] <= total["done"]
-    is_cancelled = all(state == State.CANCEL for state, _ in parts)
-    idle = not total["leased"] and (is_spent or is_cancelled or not left_in(total))
-    return Totals(State(parts[0][0]), total, idle)
-
-
-def left_in(counts: Counter[str]) -> int:
-    """What waits to be handed out, not what its host's budget will never reach; and pages whose
-    links are to be offered again."""
-    waiting = counts["pending"] - counts["shelved"] + counts["delayed"]
-    return waiting + counts["reopened"]
+    job = shards[0].keys.job
+    states = [open_state(job, word) for word, _ in parts]
+    shown: dict[str, Any] = {name: total[name] for name in _COUNTS}
+    stats = Stats(job=job, state=states[0], **shown)
+    is_spent = 0 < parts[0][1]["max_pages"] <= stats.done
+    is_cancelled = all(state is State.CANCELLED for state in states)
+    has_work = stats.remaining or stats.reopened
+    idle = not stats.leased and (is_spent or is_cancelled or not has_work)
+    return Totals(stats, idle, total["ticket"])

@@ -56,8 +56,8 @@ async def join_run(frontier: Frontier, stats: Stats) -> int:
 async def remove_if_last(frontier: Frontier) -> None:
     """SCHEDULER_PERSIST = False: never while anything is left, or anybody else is at work."""
     stats = await frontier.stats()
-    left = stats.pending + stats.delayed + stats.leased  # a job that was cancelled is done, too
-    if left or not is_done(stats):
+    # A job that was cancelled is done, too; what is shelved waits for a higher limit.
+    if stats.remaining or stats.shelved or not is_done(stats):
         return
     if others := await others_at_work(frontier):
         logger.info("job %s is kept: %d others are at work on it", stats.job, others)

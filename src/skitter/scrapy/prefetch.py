@@ -47,7 +47,7 @@ class Prefetch:
             return False, IDLE_S
         version = self.mailbox.version
         leased = await self.frontier.lease(room, ttl_s=self.options.lease_s)
-        self.is_cancelled = leased.state is State.CANCEL
+        self.is_cancelled = leased.state is State.CANCELLED
         self.mailbox.memory.refresh()  # before the engine sees these leases
         if leased.leases:
             self.mailbox.ready.extend(leased.leases)

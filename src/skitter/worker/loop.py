@@ -186,7 +186,7 @@ class Worker:
             await self._rest(1.0)
             return [], IDLE_S
         self._is_gone = False
-        if leased.state is State.CANCEL:
+        if leased.state is State.CANCELLED:
             self.stop()
         return leased.leases, leased.again_in_s
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from skitter.errors import BadOption, BadURL
 from skitter.frontier.options import read_control, read_options, to_field, to_fields
 from skitter.frontier.scan import scan_names
+from skitter.frontier.states import stored_state
 from skitter.frontier.wire import ms, side_by_side
 from skitter.model import State
 from skitter.settings import JOB_OPTIONS, JobOptions, check_number
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 async def set_state(frontier: Frontier, state: State) -> None:
     """Run, pause, drain or cancel."""
-    await write_control(frontier, {"state": state.value})
+    await write_control(frontier, {"state": stored_state(state)})
 
 
 async def configure(frontier: Frontier, options: JobOptions, *, create: bool = False) -> None:
@@ -36,7 +37,7 @@ async def configure(frontier: Frontier, options: JobOptions, *, create: bool = F
     if frontier.layout.shards > 1:
         values |= {"shards": frontier.layout.shards}
     if create:
-        values |= {"state": State.RUN.value, "born": secrets.randbelow(2**53)}
+        values |= {"state": stored_state(State.RUNNING), "born": secrets.randbelow(2**53)}
     await write_control(frontier, values, create=create)
     frontier.options = options
     await settle_hosts(frontier)

@@ -12,16 +12,17 @@ from skitter.frontier.admin.control import configure, read_controls
 from skitter.frontier.client import client_name
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.keys import JOBS, ShardKeys, feed_key
-from skitter.frontier.options import PURGE, has_options, options_of
+from skitter.frontier.options import has_options, options_of
 from skitter.frontier.scan import STEP, scan_keys
 from skitter.frontier.shard import Shard
-from skitter.model import State
+from skitter.frontier.states import PURGE, open_state
 from skitter.settings import JobOptions, Layout, check_job_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skitter.frontier.connection import Server
+    from skitter.model import State
 
 
 async def list_jobs(server: Server) -> list[str]:
@@ -122,15 +123,12 @@ async def _frontier(
     return Frontier(job, layout, JobOptions(), shards)
 
 
-def _check_states(job: str, controls: list[dict[str, str]]) -> list[str | None]:
+def _check_states(job: str, controls: list[dict[str, str]]) -> list[State | None]:
     """The state of each shard; None: it was never made."""
     states = [control.get("state") for control in controls]
     if PURGE in states:
         raise JobClosed(job, "half purged", hint=f"run `skitter purge {job}` to finish that.")
-    for state in states:
-        if state is not None and state not in list(State):
-            raise JobDamaged(job, f"its state is {state!r}, which this release does not know")
-    return states
+    return [None if state is None else open_state(job, state) for state in states]
 
 
 def _check_layout(job: str, *, stored: Layout, asked: Layout) -> None:

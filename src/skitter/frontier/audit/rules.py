@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from skitter.errors import UsageError
 from skitter.frontier.facts import TICKETS, priority_of
 from skitter.frontier.offers import place_of
-from skitter.frontier.options import PURGE
-from skitter.model import MESSAGES, State
+from skitter.frontier.states import PURGE, is_state
+from skitter.model import MESSAGES
 from skitter.urls import shard_of
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def control_problems(control: Mapping[str, str], layout: Layout) -> Iterator[str
         yield "has no state: nobody can work on it"
     elif state == PURGE:
         yield "is half purged: `skitter purge` finishes that"
-    elif state not in list(State):
+    elif not is_state(state):
         yield f"has the state {state!r}, which nobody knows"
     for name, value in control.items():
         if name != "state" and not _is_number(value):

@@ -118,8 +118,8 @@ async def _explain(
         because=[
             *_same_page(url, canonical, request),
             *_standing(facts, now_s),
-            *(_waiting(host, options, totals.state, now_s) if facts.queued else []),
-            *_budget(options, totals.counts["done"], facts),
+            *(_waiting(host, options, totals.stats.state, now_s) if facts.queued else []),
+            *_budget(options, totals.stats.done, facts),
         ],
         method=request.method if request else None,
         found_on=request.parent if request else None,
@@ -202,8 +202,8 @@ def _standing(facts: RequestFacts, now_s: float) -> list[str]:
 def _waiting(host: HostFacts, options: JobOptions, state: State, now_s: float) -> list[str]:
     """What keeps a pending request from being handed out now."""
     reasons = []
-    if state in (State.PAUSE, State.CANCEL):
-        reasons.append(f"the job's state is {state.value}: run `skitter resume`")
+    if state in (State.PAUSED, State.CANCELLED):
+        reasons.append(f"the job is {state.value}: run `skitter resume`")
     opens_at = host.opens_at(options)
     if opens_at > now_s:
         reasons.append(f"its host may be asked again {_when(opens_at, now_s)}")
