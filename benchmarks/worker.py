@@ -18,9 +18,10 @@ import msgspec
 import uvloop
 
 from benchmarks.processes import say
-from skitter.app import Manners, open_worker
+from skitter.app import open_worker
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
+from skitter.settings import WorkerConfig
 from skitter.spider import Spider
 from skitter.worker.loop import WorkerOptions
 from skitter.worker.pulse import memory_mb
@@ -91,7 +92,7 @@ async def work(task: WorkerTask) -> Worked:
         frontier = await open_job(server, task.job)
         options = WorkerOptions(concurrency=task.concurrency, grace_s=1.0)
         spider = title_spider(task.seed)
-        async with open_worker(frontier, spider, manners=Manners(), options=options) as worker:
+        async with open_worker(frontier, spider, WorkerConfig(), options=options) as worker:
             now, before = time.perf_counter(), CpuTime.now()
             watch = Stopwatch(worker.delivery.tally, now, now)
             watching = asyncio.create_task(watch.run())

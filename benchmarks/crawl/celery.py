@@ -19,7 +19,7 @@ from benchmarks.crawl.speed import make_rivals
 from benchmarks.peers import CELERY_PLAIN, CELERY_TUNED, PROCESSES, Peer
 from benchmarks.processes import ROOT, end
 from skitter.errors import InfrastructureError
-from skitter.settings import Settings
+from skitter.settings import FetchOptions, Settings, WorkerConfig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -123,8 +123,8 @@ async def _send_pumps(ground: Ground, frontier: Frontier, seed: str) -> None:
 
     where = Settings(redis_url=f"unix://{ground.socket}")
     app = make_app(CelerySettings(where=where, secret=SECRET))
-    allowed = (urlsplit(seed).netloc,)
-    spec = runtime_of(app).sign(JobSpec(job=JOB, target=SPIDER, pumps=PROCESSES, allow=allowed))
+    config = WorkerConfig(fetch=FetchOptions(allow_hosts=(urlsplit(seed).netloc,)))
+    spec = runtime_of(app).sign(JobSpec(job=JOB, target=SPIDER, pumps=PROCESSES, config=config))
     await register_job(ground.server, spec)
     await send_pumps(runtime_of(app), frontier, spec, await frontier.stats())
     app.close()

@@ -6,7 +6,7 @@ from skitter.frontier.frontier import Frontier
 from skitter.model import Added, Completion, Ended, Failure, Lease, Request, Response, State, Stats
 from skitter.page import Page
 from skitter.queue import URLQueue
-from skitter.settings import Bloom, JobOptions, Layout, Limits, Politeness, Retries
+from skitter.settings import Bloom, FetchOptions, JobOptions, Layout, Limits, Politeness, Retries
 from skitter.spider import Drop, Scope, Spider, load_spider, run_handler
 from skitter.urls import Canonical
 
@@ -18,6 +18,7 @@ __all__ = [
     "Drop",
     "Ended",
     "Failure",
+    "FetchOptions",
     "Frontier",
     "JobOptions",
     "Layout",

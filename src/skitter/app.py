@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from skitter.engine.memory import RequestMemory
-from skitter.errors import BadOption, ServerStopped, ServerUnreachable
+from skitter.errors import BadOption, JobMissing, ServerStopped, ServerUnreachable
 from skitter.fetch.client import HttpFetcher
 from skitter.fetch.guard import Guard
-from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.admin.control import operator_options, release_options, replaced
+from skitter.frontier.admin.jobs import create_job, open_job
 from skitter.frontier.connection import Server, connect
-from skitter.settings import JobOptions, Layout, Settings, check_job_name
-from skitter.settings.fetch import FetchOptions
+from skitter.settings import JOB_OPTIONS, JobOptions, Layout, Option, check_job_name, find_server
 from skitter.valkey import Progress, hold, revive
 from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery
@@ -30,10 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from skitter.fetch.client import Fetcher
     from skitter.frontier.frontier import Frontier
+    from skitter.settings import Config, Settings, WorkerConfig
     from skitter.spider.spider import Spider
     from skitter.valkey import EmbeddedServer
 
+#: Results that may wait for a loader, unless it is configured: the server is not filled up.
+MAX_ITEMS = 50_000
 #: How long a server that somebody has just killed is waited for.
 DYING_S = 10.0
 
@@ -102,43 +106,97 @@ async def open_frontier(
         raise BadOption("options", options, "a skitter.JobOptions")
     if not isinstance(layout, Layout | None):
         raise BadOption("layout", layout, "a skitter.Layout")
-    where = Settings.from_environment(redis_url=redis, directory=directory)
+    where = find_server(redis, directory)
     async with open_server(where) as server:
         yield await create_job(server, job, options=options, layout=layout)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manners:
-    """How a worker behaves towards the web, as far as politeness per host does not say it."""
+@dataclass(frozen=True, slots=True)
+class Overruled:
+    """An option of a job for which an operator (`skitter set`) and the configuration differ."""
 
-    obey_robots: bool = True
-    allowed_hosts: frozenset[str] = frozenset()  # private addresses that may be fetched
-    fetch: FetchOptions = field(default_factory=FetchOptions)
+    option: Option
+    set_by_operator: float | None
+    configured: float | None
+    flag_wins: bool
+
+
+async def open_crawl(
+    server: Server, job: str, spider: Spider, config: Config
+) -> tuple[Frontier, list[Overruled]]:
+    """The spider's job, made if need be, with the configured options.
+
+    What an operator set on the job wins over those, and a flag over both.
+    """
+    options, overruled = config.job_options, await _compare(server, job, config)
+    kept = {one.option.name: one.set_by_operator for one in overruled if not one.flag_wins}
+    options = replaced(options, kept)
+    if options.limits.max_items is None and "max_items" not in kept:
+        options = replaced(options, {"max_items": MAX_ITEMS})
+    frontier = await create_job(
+        server, job, options=options, layout=Layout(canonical=spider.canonical)
+    )
+    await release_options(frontier, [one.option.name for one in overruled if one.flag_wins])
+    return frontier, overruled
+
+
+async def _compare(server: Server, job: str, config: Config) -> list[Overruled]:
+    try:
+        stored = await operator_options(await open_job(server, job, as_found=True))
+    except JobMissing:
+        return []
+    found = []
+    for one in JOB_OPTIONS:
+        wanted = getattr(getattr(config, one.table), one.name)
+        if one.name in stored and stored[one.name] != wanted:
+            found.append(Overruled(one, stored[one.name], wanted, one.key in config.explicit))
+    return found
 
 
 @asynccontextmanager
 async def open_worker(
-    frontier: Frontier, spider: Spider, *, manners: Manners, options: WorkerOptions
+    frontier: Frontier,
+    spider: Spider,
+    config: WorkerConfig,
+    *,
+    fetcher: Fetcher | None = None,
+    options: WorkerOptions | None = None,
 ) -> AsyncIterator[Worker]:
-    """A worker with its client; `await worker.run()` works until the crawl has finished."""
+    """A worker; `await worker.run()` works until the crawl has finished.
+
+    `fetcher`: what brings pages home in place of the HTTP client, opened by the caller. `options`:
+    how this process works, if it is not just as the configuration says.
+    """
     seeds = [seed.url for seed in spider.known_seeds]
-    guard = Guard.for_seeds(seeds, also=manners.allowed_hosts)
-    async with HttpFetcher(manners.fetch, guard=guard) as fetcher:
+    guard = Guard.for_seeds(seeds, also=config.fetch.allow_hosts)
+    async with AsyncExitStack() as stack:
+        if fetcher is None:
+            fetcher = await stack.enter_async_context(HttpFetcher(config.fetch, guard=guard))
         memory = RequestMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths)
         logbook = Logbook()
-        robots = RobotsBook(frontier, fetcher, guard, manners.fetch.user_agent)
-        obeyed = robots if manners.obey_robots else None
-        policy = Policy(accept=spider.accept)
+        robots = RobotsBook(frontier, fetcher, guard, config.fetch.user_agent)
         departures = Departures(frontier)
         attempts = Attempts(
             spider=spider,
             fetcher=fetcher,
-            robots=obeyed,
+            robots=robots if config.fetch.obey_robots else None,
             memory=memory,
             log=logbook,
-            policy=policy,
+            policy=policy_of(spider, config),
             limits=lambda: frontier.options.limits,
             departures=departures,
         )
         delivery = Delivery(frontier, memory, logbook, departures)
+        options = options or WorkerOptions.of(config)
         yield Worker(frontier, attempts, delivery, logbook, options)
+
+
+def policy_of(spider: Spider, config: WorkerConfig) -> Policy:
+    """When to give a page up, and how long to leave a host alone."""
+    return Policy(
+        max_redirects=config.fetch.max_redirects,
+        longest_rest_s=config.fetch.max_retry_after_s,
+        handler_tries=config.workers.handler_tries,
+        blocked_rest_s=config.fetch.blocked_rest_s,
+        accept=spider.accept,
+    )

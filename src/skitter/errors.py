@@ -89,7 +89,7 @@ class BadOption(UsageError):
 
     def __init__(self, option: str, value: object, expected: str) -> None:
         super().__init__(f"{option} must be {expected}, got {shorten(repr(value))}.")
-        self.option, self.value = option, value
+        self.option, self.value, self.expected = option, value, expected
 
 
 class TooBig(UsageError):

@@ -13,7 +13,7 @@ from skitter.celery.registry import JobSpec
 from skitter.celery.security import check_permitted, is_named, permissions_of
 from skitter.celery.worker import check_pool
 from skitter.errors import NotAllowed, UsageError
-from skitter.settings import Settings
+from skitter.settings import FetchOptions, Settings, WorkerConfig
 from skitter.valkey import EmbeddedServer
 
 HERE = Settings(redis_url="redis://h")
@@ -103,23 +103,41 @@ def test_outputs_and_spiders_come_from_the_environment(monkeypatch):
 
 
 def test_hosts_and_robots_txt_count_only_with_a_signature():
-    spec = JobSpec(job="j", allow=("10.0.0.1",), obey_robots=False)
+    asked = FetchOptions(allow_hosts=("10.0.0.1",), obey_robots=False)
+    spec = JobSpec(job="j", config=WorkerConfig(fetch=asked))
     own = settings(allow_hosts=frozenset({"intranet"}))
 
-    signed, not_signed = (permissions_of(spec, own, signed=one) for one in (True, False))
+    signed, not_signed = (permissions_of(spec, own, signed=one).fetch for one in (True, False))
 
-    assert (sorted(signed.hosts), signed.obey_robots) == (["10.0.0.1", "intranet"], False)
-    assert (sorted(not_signed.hosts), not_signed.obey_robots) == (["intranet"], True)
+    assert (sorted(signed.allow_hosts), signed.obey_robots) == (["10.0.0.1", "intranet"], False)
+    assert (sorted(not_signed.allow_hosts), not_signed.obey_robots) == (["intranet"], True)
 
 
-@pytest.mark.parametrize(
-    ("asked", "with_it", "without"), [(2**30, 2**30, 10 * 2**20), (1000, 1000, 1000)]
-)
+@pytest.mark.parametrize(("asked", "with_it", "without"), [(1024, 1024, 10), (1, 1, 1)])
 def test_larger_pages_than_usual_need_a_signature(asked, with_it, without):
-    spec = JobSpec(job="j", max_page_bytes=asked)
+    spec = JobSpec(job="j", config=WorkerConfig(fetch=FetchOptions(max_body_mb=asked)))
 
-    assert permissions_of(spec, settings(), signed=True).max_page_bytes == with_it
-    assert permissions_of(spec, settings(), signed=False).max_page_bytes == without
+    assert permissions_of(spec, settings(), signed=True).fetch.max_body_mb == with_it
+    assert permissions_of(spec, settings(), signed=False).fetch.max_body_mb == without
+
+
+def test_a_user_agent_and_headers_need_a_signature():
+    asked = FetchOptions(user_agent="theirs", headers={"X-Key": "theirs"})
+    spec = JobSpec(job="j", config=WorkerConfig(fetch=asked))
+    own = settings(fetch=FetchOptions(user_agent="ours", total_timeout_s=5))
+
+    signed, not_signed = (permissions_of(spec, own, signed=one).fetch for one in (True, False))
+
+    assert (signed.user_agent, signed.total_timeout_s) == ("theirs", 5)
+    assert signed.headers == {"X-Key": "theirs"}
+    assert (not_signed.user_agent, not_signed.headers) == ("ours", {})
+
+
+def test_arguments_of_a_spider_need_a_signature():
+    spec = JobSpec(job="j", config=WorkerConfig(arguments={"path": "/etc/passwd"}))
+
+    with pytest.raises(NotAllowed, match="the arguments of j"):
+        permissions_of(spec, settings(), signed=False)
 
 
 def test_a_reducer_needs_a_signature():

@@ -12,7 +12,7 @@ from skitter.celery.config import secret_in_environment
 from skitter.celery.registry import MAX_SPEC_BYTES, JobSpec, decode_spec, read_spec, register_job
 from skitter.celery.security import Secret, find_secret, is_signed, signed
 from skitter.errors import BadOption, DirectoryUnusable, TooBig
-from skitter.settings import Settings
+from skitter.settings import FetchOptions, Settings, WorkerConfig
 
 OURS, THEIRS = Secret(b"ours" * 8), Secret(b"theirs" * 8)
 
@@ -85,9 +85,14 @@ def test_a_secret_that_could_be_guessed_is_refused_and_not_shown(monkeypatch):
     assert "hunter2" not in str(caught.value)
 
 
+def asked(**options):
+    return WorkerConfig(fetch=FetchOptions(**options))
+
+
 def test_a_signature_holds_for_one_job_and_one_content():
-    spec = signed(JobSpec(job="books", target="books.py", allow=("10.0.0.1",)), OURS)
-    travelled = decode_spec("books", msgspec.json.encode(spec))
+    config = asked(allow_hosts=("10.0.0.1",))
+    spec = signed(JobSpec(job="books", target="books.py", config=config), OURS)
+    travelled = decode_spec("books", msgspec.json.encode(spec, enc_hook=str))
 
     assert travelled is not None
     assert is_signed(travelled, OURS)
@@ -96,10 +101,10 @@ def test_a_signature_holds_for_one_job_and_one_content():
     for changes in (
         {"job": "other"},
         {"target": "evil.py"},
-        {"allow": ("169.254.169.254",)},
+        {"config": asked(allow_hosts=("169.254.169.254",))},
         {"out": "evil.db"},
-        {"obey_robots": False},
-        {"max_page_bytes": 2**30},
+        {"config": asked(allow_hosts=("10.0.0.1",), obey_robots=False)},
+        {"config": asked(allow_hosts=("10.0.0.1",), max_body_mb=1024)},
         {"reducer": {"task": "evil"}},
         {"mark": "another"},
         {"signature": ""},
@@ -123,13 +128,14 @@ def test_parts_of_what_is_signed_cannot_be_shifted():
     [
         {"pumps": 10_000_000},
         {"pumps": -1},
-        {"concurrency": 0},
-        {"concurrency": 10**9},
-        {"lease_s": 0.0},
-        {"lease_s": 1e300},
+        {"config": {"workers": {"concurrency": 0}}},
+        {"config": {"workers": {"concurrency": 10**9}}},
+        {"config": {"workers": {"lease_s": 0.0}}},
+        {"config": {"workers": {"lease_s": 1e300}}},
+        {"config": {"fetch": {"user_agent": "two\nlines"}}},
         {"job": "other"},
         {"job": "no {name}"},
-        {"allow": ["h"] * 2000},
+        {"config": {"fetch": {"allow_hosts": ["h"] * 2000}}},
         {"kind": "shell"},
         {"target": 5},
         {"context": {"id": "x" * 2**21}},

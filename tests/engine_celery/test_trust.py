@@ -26,7 +26,7 @@ from skitter.frontier.admin.log import read_log
 from skitter.frontier.admin.sink import claim_sink
 from skitter.frontier.keys import PUMPED, ROOMS
 from skitter.model import Request
-from skitter.settings import Settings
+from skitter.settings import FetchOptions, Settings, WorkerConfig
 from skitter.valkey import EmbeddedServer
 from waiting import until
 
@@ -130,7 +130,8 @@ def test_hosts_of_a_charge_are_allowed_only_if_it_is_signed(busy, is_signed):
     busy.make_job(job)
     page = Request(url=f"http://{host}/")
     busy.on_job(job, lambda frontier: frontier.add([page]))
-    spec = JobSpec(job=job, kind="pages", allow=(host,), obey_robots=False)
+    asked = FetchOptions(allow_hosts=(host,), obey_robots=False)
+    spec = JobSpec(job=job, kind="pages", config=WorkerConfig(fetch=asked))
     before = busy.failing.asked
 
     busy.run(register_job(server_of(busy), runtime_of(busy.app).sign(spec) if is_signed else spec))

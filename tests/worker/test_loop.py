@@ -162,7 +162,8 @@ async def _is(condition) -> bool:
 
 async def test_what_ends_a_worker_after_it_began_is_not_told_as_a_mistake_of_its_caller(frontier):
     """Exit code 2 would end the whole fleet: "the worker cannot start"."""
-    worker = make_worker(frontier, SlowFetcher(), lease_s=0)  # which `lease` refuses
+    worker = make_worker(frontier, SlowFetcher())
+    object.__setattr__(worker.options, "lease_s", 0)  # which `lease` refuses
 
     with pytest.raises(SkitterError, match="ttl_s must be") as caught:
         await run_to_the_end(worker)
@@ -249,13 +250,13 @@ async def test_a_worker_over_its_memory_finishes_up_and_hands_back_the_rest(fron
     monkeypatch.setattr(loop, "MEMORY_S", 0.01)
     await frontier.add([Request(url=QUICK), Request(url=SLOW)])
     fetcher = SlowFetcher()
-    worker = make_worker(frontier, fetcher, max_rss_mb=1, keep_alive=True, grace_s=0.1)
+    worker = make_worker(frontier, fetcher, max_memory_mb=50, keep_alive=True, grace_s=0.1)
 
     await worker.run()
 
     stats = await frontier.stats()
     assert (stats.done, stats.pending, stats.lost) == (1, 1, 0)
-    assert any("over --max-memory 1" in event.text for event in await read_log(frontier))
+    assert any("over --max-memory 50" in event.text for event in await read_log(frontier))
 
 
 async def test_a_worker_that_has_ended_no_page_does_not_give_up_because_of_its_memory(
@@ -265,7 +266,7 @@ async def test_a_worker_that_has_ended_no_page_does_not_give_up_because_of_its_m
     monkeypatch.setattr(loop, "MEMORY_S", 0.01)
     await frontier.add([Request(url=SLOW)])
     fetcher = SlowFetcher()
-    worker = make_worker(frontier, fetcher, max_rss_mb=1)
+    worker = make_worker(frontier, fetcher, max_memory_mb=50)
     running_worker = asyncio.create_task(worker.run())
     await fetcher.begun.wait()
     await asyncio.sleep(0.1)

@@ -12,7 +12,7 @@ from kombu import Exchange, Queue
 
 from skitter.errors import BadOption, UsageError
 from skitter.redact import redact
-from skitter.settings import Politeness, Settings, check_number
+from skitter.settings import FetchOptions, Politeness, Settings, check_number, find_server, resolve
 from skitter.valkey import EmbeddedServer
 from skitter.valkey.config import read as read_config
 
@@ -77,13 +77,15 @@ def outputs_in_environment() -> dict[str, str]:
 class CelerySettings:
     """What an app of ours is made from."""
 
-    where: Settings = field(default_factory=Settings.from_environment)
+    where: Settings = field(default_factory=find_server)
     broker_url: str | None = field(default=None, repr=False)  # None: beside the frontier
     result_backend: str | None = field(default=None, repr=False)
     queues: Queues = field(default_factory=Queues)
     politeness: Politeness = field(default_factory=Politeness)  # of scrape and scrape_many
     allow_hosts: frozenset[str] = frozenset()  # private addresses that may be fetched
     obey_robots: bool = True
+    #: How workers fetch: from the environment and skitter.toml.
+    fetch: FetchOptions = field(default_factory=lambda: resolve().fetch)
     #: Shared by callers and workers, who may then name any spider; None: see security.py.
     secret: str | None = field(default_factory=secret_in_environment, repr=False)
     #: Which spiders a worker runs for callers without it: files, modules, or patterns of those.
@@ -106,7 +108,7 @@ class CelerySettings:
         with commas; SKITTER_OUTPUT_NAME for each output; SKITTER_SECRET, SKITTER_STUCK_S."""
         allowed = os.environ.get("SKITTER_ALLOW_HOSTS", "")
         return cls(
-            where=where or Settings.from_environment(),
+            where=where or find_server(),
             broker_url=os.environ.get("SKITTER_BROKER_URL") or None,
             result_backend=os.environ.get("SKITTER_RESULT_BACKEND") or None,
             queues=queues or Queues(),

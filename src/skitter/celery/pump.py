@@ -122,10 +122,10 @@ async def _tell(runtime: Runtime, message: PumpMessage, error: Exception) -> Non
 async def _work(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> None:
     lingers = warm.spec.kind == "scrape"
     worker = warm.worker(
-        WorkerOptions(
-            concurrency=warm.spec.concurrency,
-            lease_s=warm.spec.lease_s,
+        WorkerOptions.of(
+            warm.spec.config,
             grace_s=GRACE_S,
+            max_memory_mb=None,  # Celery has a limit of its own
             for_s=PUMP_S,
             keep_alive=lingers,
             stuck_s=runtime.settings.stuck_s,

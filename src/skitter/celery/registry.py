@@ -15,8 +15,8 @@ import msgspec
 
 from skitter.errors import TooBig, UsageError
 from skitter.frontier.admin.pumps import count_permits, pumped_jobs
-from skitter.settings import Limits, check_job_name, check_number
-from skitter.settings.fetch import MAX_BODY_BYTES
+from skitter.settings import Limits, WorkerConfig, check_job_name, check_number
+from skitter.settings.config import to_type
 from skitter.spider import Scope, Spider, default_spider, load_spider, run_handler
 from skitter.spider.scope import ANY_HOST
 
@@ -34,8 +34,7 @@ LEASE_S = 60.0
 Kind = Literal["crawl", "pages", "scrape", "map"]
 #: Of what the server holds about a job; the largest part is the message of a map_reduce.
 MAX_SPEC_BYTES = 2**20
-MAX_PUMPS, MAX_CONCURRENCY, MAX_HOSTS = 1000, 10_000, 1000
-MAX_PAGE_BYTES = 2**40
+MAX_PUMPS, MAX_HOSTS = 1000, 1000
 #: Key of `Request.meta`: the Celery task that waits for the page.
 TASK = "_celery"
 #: Only the page that was asked for, wherever it redirects to.
@@ -53,11 +52,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     target: str = ""  # the spider's file or module; empty: the default one
     browser: bool = False
     pumps: int | None = None  # None: as many as the work is worth
-    concurrency: int = 64  # pages at a time, per pump
-    lease_s: float = LEASE_S
-    obey_robots: bool = True
-    allow: tuple[str, ...] = ()  # private hosts that may be fetched
-    max_page_bytes: int = MAX_BODY_BYTES
+    config: WorkerConfig = msgspec.field(default_factory=WorkerConfig)  # of each pump
     #: The name of the output that pumps load items into, or a file; empty: somebody else loads
     #: them, or nobody. Never an address: it would hold a password.
     out: str = ""
@@ -83,7 +78,7 @@ async def register_job(server: Server, spec: JobSpec) -> None:
 
 def _packed(spec: JobSpec) -> bytes:
     """Raises TooBig for what nobody would read."""
-    raw = msgspec.json.encode(spec)
+    raw = msgspec.json.encode(spec, enc_hook=str)
     if len(raw) > MAX_SPEC_BYTES:
         what = f"what workers have to know about {spec.job}"
         raise TooBig(what, size_bytes=len(raw), limit_bytes=MAX_SPEC_BYTES)
@@ -108,14 +103,11 @@ def decode_spec(job: str, raw: bytes) -> JobSpec | None:
     if len(raw) > MAX_SPEC_BYTES:
         return None
     with suppress(msgspec.MsgspecError, UsageError, UnicodeDecodeError):
-        spec = msgspec.json.decode(raw, type=JobSpec)
+        spec = msgspec.json.decode(raw, type=JobSpec, dec_hook=to_type)
         check_job_name(spec.job)
         if spec.pumps is not None:
             check_number("pumps", spec.pumps, low=0, high=MAX_PUMPS)
-        check_number("concurrency", spec.concurrency, low=1, high=MAX_CONCURRENCY)
-        check_number("lease_s", spec.lease_s, low=1, high=3600)
-        check_number("max_page_bytes", spec.max_page_bytes, low=0, high=MAX_PAGE_BYTES)
-        check_number("allow", len(spec.allow), low=0, high=MAX_HOSTS)
+        check_number("allow_hosts", len(spec.config.fetch.allow_hosts), low=0, high=MAX_HOSTS)
         return spec if spec.job == job else None
     return None
 
@@ -150,7 +142,7 @@ def is_over(spec: JobSpec, stats: Stats) -> bool:
 def spider_for(spec: JobSpec) -> Spider:
     """Raises SpiderError if this machine cannot load it."""
     if spec.kind == "crawl":
-        return load_spider(spec.target)
+        return load_spider(spec.target, spec.config.arguments)
     inner = user_spider(spec.target)
     if spec.kind == "pages":
         return _for_pages(spec.job, inner)

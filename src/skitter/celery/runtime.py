@@ -13,13 +13,13 @@ import os
 import signal
 import threading
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import uvloop
 
-from skitter.app import Manners, open_server, open_worker
+from skitter.app import open_server, open_worker
 from skitter.celery.config import place_of
 from skitter.celery.registry import spider_for
 from skitter.celery.security import (
@@ -31,7 +31,6 @@ from skitter.celery.security import (
     signed,
 )
 from skitter.frontier.admin.jobs import open_job
-from skitter.settings.fetch import FetchOptions
 from skitter.worker.loop import Worker, WorkerOptions
 
 if TYPE_CHECKING:
@@ -218,15 +217,9 @@ class Runtime:
     async def _open_worker(self, spec: JobSpec) -> WarmWorker:
         permissions = self.permissions_of(spec)  # before anything of it is loaded
         frontier = await open_job(await self.server(), spec.job)
-        manners = Manners(
-            obey_robots=permissions.obey_robots,
-            allowed_hosts=permissions.hosts,
-            fetch=FetchOptions(max_body_mb=permissions.max_page_bytes / 2**20),
-        )
+        config = replace(spec.config, fetch=permissions.fetch)
         stack = AsyncExitStack()
-        worker = await stack.enter_async_context(
-            open_worker(frontier, spider_for(spec), manners=manners, options=WorkerOptions())
-        )
+        worker = await stack.enter_async_context(open_worker(frontier, spider_for(spec), config))
         return WarmWorker(spec, frontier, worker, stack, permissions)
 
     async def _close(self) -> None:

@@ -10,7 +10,7 @@ import hmac
 import os
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from glob import glob
 from pathlib import Path
@@ -21,7 +21,8 @@ import msgspec
 from skitter.celery.config import LEAST_CHARS, OUTPUT, SPIDERS, VARIABLE, output_name
 from skitter.celery.registry import JobSpec
 from skitter.errors import DirectoryUnusable, NotAllowed, UsageError, shorten
-from skitter.settings.fetch import MAX_BODY_BYTES
+from skitter.settings import FetchOptions
+from skitter.settings.config import overlaid
 from skitter.spider.load import names_a_file, split_target
 from skitter.valkey.home import EmbeddedServer, disk_errors, prepare
 from skitter.valkey.trust import read_private
@@ -47,7 +48,7 @@ class Secret:
     def sign(self, purpose: str, name: str, content: Any) -> str:
         """`purpose` and `name`, of a job or a task, are part of what is signed: a signature is no
         good for anything else."""
-        plain = msgspec.json.encode(content, order="sorted")
+        plain = msgspec.json.encode(content, order="sorted", enc_hook=str)
         parts = (purpose.encode(), name.encode(), plain)
         framed = b"".join(b"%d:%b" % (len(part), part) for part in parts)
         return hmac.new(self.key, framed, "sha256").hexdigest()
@@ -116,24 +117,29 @@ class Permissions:
     """What a spec may have of this worker."""
 
     out: str = field(default="", repr=False)  # a DSN: it may hold a password
-    hosts: frozenset[str] = frozenset()
-    obey_robots: bool = True
-    max_page_bytes: int = MAX_BODY_BYTES
+    fetch: FetchOptions = field(default_factory=FetchOptions)
 
 
 def permissions_of(spec: JobSpec, settings: CelerySettings, *, signed: bool) -> Permissions:
     """Raises NotAllowed, with what to set."""
     out = check_permitted(spec.target, spec.out, settings, signed=signed)
-    if spec.reducer and not signed:
-        raise NotAllowed(
-            f"the reducer of {spec.job} was not signed by a worker of this app: {HOW}."
-        )
-    return Permissions(
-        out=out,
-        hosts=settings.allow_hosts | (frozenset(spec.allow) if signed else frozenset()),
-        obey_robots=settings.obey_robots and (spec.obey_robots or not signed),
-        max_page_bytes=spec.max_page_bytes if signed else min(spec.max_page_bytes, MAX_BODY_BYTES),
-    )
+    for what, given in (("reducer", spec.reducer), ("arguments", spec.config.arguments)):
+        if given and not signed:
+            raise NotAllowed(f"the {what} of {spec.job} came without a signature: {HOW}.")
+    return Permissions(out=out, fetch=_fetch(spec.config.fetch, settings, signed=signed))
+
+
+def _fetch(asked: FetchOptions, settings: CelerySettings, *, signed: bool) -> FetchOptions:
+    """How this worker fetches; whoever has the secret may ask for something else."""
+    own = settings.fetch
+    hosts = {*settings.allow_hosts, *own.allow_hosts}
+    obeys = settings.obey_robots and own.obey_robots
+    if not signed:
+        most = min(asked.max_body_mb, own.max_body_mb)
+        return replace(own, allow_hosts=tuple(hosts), obey_robots=obeys, max_body_mb=most)
+    hosts |= set(asked.allow_hosts)
+    obeys = settings.obey_robots and overlaid(own, asked).obey_robots
+    return replace(overlaid(own, asked), allow_hosts=tuple(hosts), obey_robots=obeys)
 
 
 def check_permitted(target: str, out: str, settings: CelerySettings, *, signed: bool) -> str:

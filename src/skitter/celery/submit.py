@@ -31,7 +31,7 @@ from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.admin.pumps import pumped_jobs
 from skitter.frontier.feed import feed
 from skitter.model import Added, Request
-from skitter.settings import JobOptions, Layout
+from skitter.settings import FetchOptions, JobOptions, Layout, WorkerConfig, Workers
 from skitter.spider import load_spider
 from skitter.spider.seeding import offer_seeds
 
@@ -131,7 +131,7 @@ async def submit_pages(runtime: Runtime, urls: Sequence[str], options: ManyOptio
         target=options.spider,
         out=options.out,
         browser=options.browser,
-        lease_s=options.lease_s,
+        config=WorkerConfig(workers=Workers(lease_s=options.lease_s)),
         mark=SERVICE,
     )
     spec = runtime.sign(spec)
@@ -163,9 +163,10 @@ async def submit_crawl(runtime: Runtime, options: CrawlOptions) -> Submitted:
         out=options.out,
         browser=options.browser,
         pumps=options.pumps,
-        obey_robots=options.obey_robots,
-        lease_s=options.lease_s,
-        allow=tuple(sorted(private)),
+        config=WorkerConfig(
+            fetch=FetchOptions(obey_robots=options.obey_robots, allow_hosts=tuple(sorted(private))),
+            workers=Workers(lease_s=options.lease_s),
+        ),
         hooks=bool(spider.hooks.finish),
     )
     spec = runtime.sign(spec)
@@ -210,7 +211,7 @@ def map_reduce_spec(
         target=options.spider,
         browser=options.browser,
         pumps=options.pumps,
-        lease_s=options.lease_s,
+        config=WorkerConfig(workers=Workers(lease_s=options.lease_s)),
         reducer=reducer,
         context=context,
         mark=context["id"],

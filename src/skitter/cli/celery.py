@@ -106,11 +106,8 @@ def celery_pool(frontier: Frontier, plan: Plan) -> WorkerPool:
     spec = JobSpec(
         job=frontier.job,
         target=_everywhere(plan.target),
-        pumps=plan.workers,
-        concurrency=plan.concurrency,
-        obey_robots=not plan.ignore_robots,
-        allow=tuple(sorted(plan.allow)),
-        max_page_bytes=round(plan.max_page_mb * 2**20),
+        pumps=plan.processes,
+        config=plan.worker,
     )
     return CeleryPool(runtime=runtime, frontier=frontier, spec=runtime.sign(spec), tell=tell)
 

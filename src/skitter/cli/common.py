@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from skitter.errors import JobMissing, ServerStopped
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
-from skitter.settings import Settings
+from skitter.settings import Settings, WorkerConfig, find_server
 
 T = TypeVar("T")
 
@@ -26,20 +27,16 @@ Redis = Annotated[
     typer.Option(
         "--redis",
         metavar="URL",
-        envvar="SKITTER_REDIS_URL",
         help="Redis or Valkey server, such as redis://host:6379. Default: the embedded one.",
         show_default=False,
-        show_envvar=False,
     ),
 ]
 Directory = Annotated[
     Path | None,
     typer.Option(
         "--dir",
-        envvar="SKITTER_DIR",
         help="Directory of the embedded server. Default: .skitter",
         show_default=False,
-        show_envvar=False,
     ),
 ]
 Parent = Annotated[
@@ -50,13 +47,23 @@ Body = Annotated[str, typer.Option("--body", help="The body of the request.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+#: What a process of ours has to know: JSON of a WorkerConfig, in its environment.
+WORKER = "SKITTER_WORKER"
+
+
+def received_config() -> WorkerConfig:
+    """What our parent gave us; nobody whom we start gets it."""
+    text = os.environ.pop(WORKER, "")
+    return WorkerConfig.from_json(text) if text else WorkerConfig()
+
+
 def as_bytes(argument: str) -> bytes:
     """What was typed, also if that is not UTF-8."""
     return argument.encode("utf-8", "surrogateescape")
 
 
 def settings(redis: str | None, directory: Path | None) -> Settings:
-    return Settings.from_environment(redis_url=redis, directory=directory)
+    return find_server(redis, directory)
 
 
 def on_server(where: Settings, work: Callable[[Server], Awaitable[T]]) -> T:

@@ -6,62 +6,53 @@ import asyncio
 import os
 import signal
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
-import msgspec
 import typer
 import uvloop
 
-from skitter.app import Manners, open_server, open_worker
-from skitter.cli.common import Directory, Json, Parent, Redis, settings, told_by
+from skitter.app import open_server, open_worker
+from skitter.cli.common import (
+    Directory,
+    Job,
+    Json,
+    Parent,
+    Redis,
+    received_config,
+    settings,
+    told_by,
+)
+from skitter.cli.flags import CRAWLING, WORKING, Given, with_flags
 from skitter.cli.output import tell
-from skitter.cli.plain import PLAIN, Plain, job_name_of, politeness_of, spider_of
-from skitter.cli.plan import DEFAULT_MEMORY_MB, DEFAULT_PAGE_MB, Engine, Plan
+from skitter.cli.plain import job_name_of, politeness_of
+from skitter.cli.plan import Engine, Plan
 from skitter.cli.report import INTERRUPTED
-from skitter.cli.running import create_for, output_of, run_plan, supervisor_of
+from skitter.cli.running import open_plan, output_of, run_plan, supervisor_of
 from skitter.errors import BadOption, JobMissing, SkitterError, UsageError
+from skitter.frontier.admin.control import change_options
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.client import MARK, client_name
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
-from skitter.settings.fetch import FetchOptions
-from skitter.sinks.registry import OUT_FILES
-from skitter.spider import Spider, load_spider
+from skitter.settings import JOB_OPTIONS, resolve
+from skitter.spider import load_spider
 from skitter.worker.loop import GONE_S, Worker, WorkerOptions
 from skitter.worker.pulse import is_orphan
 
 PANEL = "Crawl"
-#: Half a lease: what is longer without a word loses its leases anyway.
-ENDS_ITSELF_S = 30.0
+#: The spider of `skitter crawl`.
+PLAIN = "skitter.spider.default:crawl"
 
 Target = Annotated[
     str, typer.Argument(metavar="SPIDER", help="A file, file.py:name, or package.module:name.")
 ]
-Concurrency = Annotated[
-    int,
-    typer.Option("--concurrency", "-c", min=1, max=10_000, help="Concurrent pages per process."),
-]
-MaxPage = Annotated[
-    float,
-    typer.Option("--max-page-size", min=0.01, max=1024, help="Maximum page size in MB, unpacked."),
-]
-MaxMemory = Annotated[
-    int,
-    typer.Option("--max-memory", min=50, help="Replace a worker that uses more than this many MB."),
-]
-Workers = Annotated[
-    str,
-    typer.Option("--workers", help="Number of processes, cores, or auto (by queue depth and CPU)."),
-]
-RobotsOff = Annotated[bool, typer.Option("--ignore-robots", help="Ignore robots.txt.")]
-Allow = Annotated[
+Arguments = Annotated[
     list[str] | None,
-    typer.Option(
-        "--allow-host",
-        help="A private host that may be fetched: a name or an address, with a port or without. "
-        "Seeds that are addresses, or localhost, may be.",
-    ),
+    typer.Option("-a", metavar="NAME=VALUE", help="An argument of the spider; may be repeated."),
 ]
+JobName = Annotated[str | None, typer.Option("--job", help="Job name. Default: the spider's name.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Discard the earlier crawl and start over.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 KeepAlive = Annotated[
     bool,
     typer.Option(
@@ -77,28 +68,15 @@ def add_to(app: typer.Typer) -> None:
     app.command(hidden=True)(work)
 
 
+@with_flags(CRAWLING, settable=True)
 def run(
     target: Target,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help=f"Where items go: a file ({OUT_FILES}) or a DSN. Default: JOB.db.",
-        ),
-    ] = None,
-    workers: Workers = "cores",
-    concurrency: Concurrency = 64,
-    max_page_size: MaxPage = DEFAULT_PAGE_MB,
-    max_memory: MaxMemory = DEFAULT_MEMORY_MB,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Discard the earlier crawl and start over.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    arguments: Arguments = None,
+    job: JobName = None,
+    fresh: Fresh = False,
+    yes: Yes = False,
     keep_alive: KeepAlive = False,
     engine: Annotated[Engine, typer.Option(help="What fetches the pages.")] = Engine.PROCESSES,
-    ignore_robots: RobotsOff = False,
-    allow_host: Allow = None,
     max_dead: Annotated[
         int | None,
         typer.Option(
@@ -109,190 +87,136 @@ def run(
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
+    *,
+    given: Given,
 ) -> None:
     """Crawl with a spider on this machine: workers, loader, live display. Run again to resume.
 
     With --engine celery, Celery workers fetch the pages, and --workers is the number of pumps.
     """
-    if engine is Engine.CELERY and max_memory != DEFAULT_MEMORY_MB:
+    if engine is Engine.CELERY and (most := given.get("workers.max_memory_mb")):
         raise UsageError(
             "--max-memory is for processes of ours: start Celery's workers with "
-            f"--max-memory-per-child={max_memory * 1024} instead, which is the same in KiB."
+            f"--max-memory-per-child={most * 1024} instead, which is the same in KiB."
         )
-    spider = load_spider(target)
+    how = {"fresh": fresh, "keep_alive": keep_alive, "engine": engine, "max_dead": max_dead}
+    plan = _plan(target, pairs_of(arguments), job, given, as_json=as_json, **how)
     if fresh and not yes:
-        _confirm_fresh(spider.name)
-    plan = Plan(
-        target=target,
-        spider=spider,
-        where=settings(redis, directory),
-        out=out or f"{spider.name}.db",
-        workers=_pumps(workers) if engine is Engine.CELERY else _workers(workers),
-        concurrency=concurrency,
-        max_page_mb=max_page_size,
-        max_memory_mb=max_memory,
-        ignore_robots=ignore_robots,
-        allow=tuple(allow_host or ()),
-        keep_alive=keep_alive,
-        engine=engine,
-        fresh=fresh,
-        max_dead=max_dead,
-        as_json=as_json,
-    )
+        _confirm_fresh(plan.job)
     raise typer.Exit(uvloop.run(run_plan(plan)))
 
 
+@with_flags(CRAWLING, settable=True)
 def crawl(
     urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Start URLs.")],
-    depth: Annotated[
-        int | None, typer.Option(min=0, help="Maximum number of links from a start URL.")
-    ] = None,
-    max_pages: Annotated[int | None, typer.Option(min=1, help="Maximum number of pages.")] = None,
-    out: Annotated[
-        str,
-        typer.Option("--out", "-o", help=f"Where items go: a file ({OUT_FILES}) or a DSN."),
-    ] = "crawl.jsonl",
     rate: Annotated[
-        str, typer.Option("--rate", help="Requests per second to each host; none for no limit.")
-    ] = "1",
+        str | None,
+        typer.Option("--rate", help="Requests per second to each host; none for no limit."),
+    ] = None,
     job: Annotated[
         str | None, typer.Option("--job", help="Job name. Default: derived from the URLs.")
     ] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Discard the earlier crawl and start over.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    workers: Workers = "cores",
-    concurrency: Concurrency = 64,
-    max_page_size: MaxPage = DEFAULT_PAGE_MB,
-    max_memory: MaxMemory = DEFAULT_MEMORY_MB,
-    ignore_robots: RobotsOff = False,
+    fresh: Fresh = False,
+    yes: Yes = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
+    *,
+    given: Given,
 ) -> None:
     """Crawl without a spider: store url, title, text, links and status of every page."""
-    delay_s, in_flight = politeness_of(rate)
-    name = job or job_name_of(urls)
+    if rate is not None:
+        given = politeness_of(rate) | given
+    arguments = {"name": job or job_name_of(urls), "urls": urls}
+    out = {"output.to": "crawl.jsonl"}
+    plan = _plan(PLAIN, arguments, None, out | given, as_json=as_json, fresh=fresh)
     if fresh and not yes:
-        _confirm_fresh(name)
-    plain = Plain(
-        name=name,
-        seeds=urls,
-        delay_s=delay_s,
-        max_in_flight=in_flight,
-        max_depth=depth,
-        max_pages=max_pages,
-    )
-    plan = Plan(
-        target=PLAIN,
-        spider=plain.spider(),
-        where=settings(redis, directory),
-        out=out,
-        workers=_workers(workers),
-        concurrency=concurrency,
-        max_page_mb=max_page_size,
-        max_memory_mb=max_memory,
-        ignore_robots=ignore_robots,
-        fresh=fresh,
-        as_json=as_json,
-    )
-    os.environ[PLAIN] = msgspec.json.encode(plain).decode()
+        _confirm_fresh(plan.job)
     raise typer.Exit(uvloop.run(run_plan(plan)))
 
 
+@with_flags(WORKING, settable=True)
 def worker(
     target: Target,
-    processes: Annotated[
-        str, typer.Option("--processes", "-p", help="Number of processes, cores, or auto.")
-    ] = "cores",
-    job: Annotated[
-        str | None, typer.Option("--job", help="Job name. Default: the spider's name.")
-    ] = None,
-    concurrency: Concurrency = 64,
-    max_page_size: MaxPage = DEFAULT_PAGE_MB,
-    max_memory: MaxMemory = DEFAULT_MEMORY_MB,
+    arguments: Arguments = None,
+    job: JobName = None,
     keep_alive: KeepAlive = False,
-    ignore_robots: RobotsOff = False,
-    allow_host: Allow = None,
     redis: Redis = None,
     directory: Directory = None,
+    *,
+    given: Given,
 ) -> None:
     """Join a crawl from this machine; --redis names the server that holds it."""
-    spider = load_spider(target)
-    plan = Plan(
+    plan = _plan(target, pairs_of(arguments), job, given, keep_alive=keep_alive)
+    raise typer.Exit(uvloop.run(_join(plan)))
+
+
+def _plan(
+    target: str, arguments: dict[str, Any], job: str | None, given: Given, **how: Any
+) -> Plan:
+    spider = load_spider(target, arguments)
+    name = job or spider.name
+    config = resolve(given, job=name, spider=spider.tables)
+    return Plan(
         target=target,
+        arguments=arguments,
         spider=spider,
-        where=settings(redis, directory),
-        out="",
-        workers=_workers(processes),
-        concurrency=concurrency,
-        max_page_mb=max_page_size,
-        max_memory_mb=max_memory,
-        ignore_robots=ignore_robots,
-        allow=tuple(allow_host or ()),
-        keep_alive=keep_alive,
+        job=name,
+        config=config,
+        out=config.output.to or f"{name}.db",
+        **how,
     )
 
-    async def main() -> int:
-        async with open_server(plan.where, progress=tell) as server:
-            frontier = await _join(server, spider, job or spider.name)
-            tell(f"At work on {frontier.job}: `skitter logs {frontier.job} -f` shows how.")
-            if not (await frontier.stats()).seen:
-                tell(f"It has no URLs yet: `skitter run {target}` adds some. Waiting.")
-            supervisor = supervisor_of(frontier, plan, "")
-            over = await supervisor.run()
-            tell(f"{frontier.job}: {'nothing is left to fetch' if over else 'stopped'}.")
-            return INTERRUPTED if supervisor.stopped_by is signal.SIGINT else 0
 
-    raise typer.Exit(uvloop.run(main()))
+def pairs_of(arguments: list[str] | None) -> dict[str, str]:
+    for one in arguments or []:
+        if "=" not in one:
+            raise BadOption("-a", one, "name=value")
+    return dict(one.split("=", 1) for one in arguments or [])
 
 
-async def _join(server: Server, spider: Spider, job: str) -> Frontier:
-    """Whoever comes first makes the job as the spider wants it; the others take it as it is."""
+async def _join(plan: Plan) -> int:
+    async with open_server(plan.where, progress=tell) as server:
+        frontier = await _open(server, plan)
+        tell(f"At work on {frontier.job}: `skitter logs {frontier.job} -f` shows how.")
+        if not (await frontier.stats()).seen:
+            tell(f"It has no URLs yet: `skitter run {plan.target}` adds some. Waiting.")
+        supervisor = supervisor_of(frontier, plan, "")
+        over = await supervisor.run()
+        tell(f"{frontier.job}: {'nothing is left to fetch' if over else 'stopped'}.")
+        return INTERRUPTED if supervisor.stopped_by is signal.SIGINT else 0
+
+
+async def _open(server: Server, plan: Plan) -> Frontier:
+    """Whoever comes first makes the job as the spider wants it; the others take it as it is, but
+    for what their flags say."""
     try:
-        return await open_job(server, job)
+        frontier = await open_job(server, plan.job)
     except JobMissing:
-        return await create_for(server, spider, job=job)
+        return await open_plan(server, plan)
+    said = {one.name: one for one in JOB_OPTIONS if one.key in plan.config.explicit}
+    if said:
+        options = plan.config.job_options
+        changes = {name: getattr(getattr(options, one.table), name) for name, one in said.items()}
+        await change_options(frontier, changes)
+    return frontier
 
 
-def work(
-    target: str,
-    job: Annotated[str, typer.Option("--job")],
-    concurrency: Concurrency = 64,
-    max_page_size: MaxPage = DEFAULT_PAGE_MB,
-    max_memory: MaxMemory = DEFAULT_MEMORY_MB,
-    keep_alive: KeepAlive = False,
-    ignore_robots: RobotsOff = False,
-    allow_host: Allow = None,
-    parent: Parent = None,
-    redis: Redis = None,
-    directory: Directory = None,
-) -> None:
-    """One worker, in this process."""
-    spider = spider_of(target)
-    manners = Manners(
-        obey_robots=not ignore_robots,
-        allowed_hosts=frozenset(allow_host or ()),
-        fetch=FetchOptions(max_body_mb=max_page_size),
-    )
-    options = WorkerOptions(
-        concurrency=concurrency,
-        max_rss_mb=max_memory,
-        keep_alive=keep_alive,
-        parent=parent,
-        stuck_s=ENDS_ITSELF_S,
-        stuck_log=output_of(settings(redis, directory), job).stuck,
-    )
+def work(job: Job, parent: Parent = None, redis: Redis = None, directory: Directory = None) -> None:
+    """One worker, in this process; its configuration is in the environment."""
+    config, where = received_config(), settings(redis, directory)
+    spider = load_spider(config.spider, config.arguments)
+    options = WorkerOptions.of(config, parent=parent, stuck_log=output_of(where, job).stuck)
 
     async def main() -> None:
-        async with open_server(settings(redis, directory), progress=tell) as server:
+        async with open_server(where, progress=tell) as server:
             name = client_name(mark=os.environ.get(MARK))
-            while (frontier := await _find(server, job, client=name, wait=keep_alive)) is None:
+            wait = config.keep_alive
+            while (frontier := await _find(server, job, client=name, wait=wait)) is None:
                 if is_orphan(parent):
                     return
                 await asyncio.sleep(GONE_S)
-            async with open_worker(frontier, spider, manners=manners, options=options) as one:
+            async with open_worker(frontier, spider, config, options=options) as one:
                 await run_to_the_end(one)
 
     with told_by(parent):
@@ -320,21 +244,6 @@ async def run_to_the_end(worker: Worker) -> None:
         if not worker.has_begun:
             raise
         raise SkitterError(str(error)) from error
-
-
-def _workers(asked: str) -> int | None:
-    if asked == "auto":
-        return None
-    if asked == "cores":
-        return os.cpu_count() or 1
-    if not asked.isdecimal() or not 1 <= int(asked) <= 1000:
-        raise BadOption("--workers", asked, "a number from 1 to 1000, cores or auto")
-    return int(asked)
-
-
-def _pumps(asked: str) -> int | None:
-    """The cores of this machine say nothing about Celery's workers."""
-    return None if asked == "cores" else _workers(asked)
 
 
 def _confirm_fresh(job: str) -> None:

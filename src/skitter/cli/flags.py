@@ -12,34 +12,41 @@ import typer
 
 from skitter.cli.output import pairs
 from skitter.settings import JOB_OPTIONS, JobOptions, Option
+from skitter.settings.sources import OPTIONS, parse_setting
 
 #: What the flags of a call say: the value of each option that was given, by its key.
 Given = dict[str, Any]
 Command = Callable[..., None]
 #: In every help text, what every command has comes last.
 LAST = ("redis", "directory", "as_json")
+#: The options that have a flag when something is crawled, fetched, or worked on.
+CRAWLING = tuple(one for one in OPTIONS.values() if one.declared.flag and one.declared.in_run)
+FETCHING = tuple(one for one in CRAWLING if one.table == "fetch")
+WORKING = tuple(one for one in CRAWLING if one.table != "output")
 _METAVARS = {int: "NUMBER", float: "NUMBER", Path: "FILE", dict: "'NAME: VALUE'"}
 
 
-def with_flags(options: Iterable[Option]) -> Callable[[Command], Command]:
-    """The command has a flag for each option, and gets what was given as `given`."""
+def with_flags(
+    options: Iterable[Option], *, settable: bool = False
+) -> Callable[[Command], Command]:
+    """The command has a flag for each option, and gets what was given as `given`. Settable: it
+    also takes -s, for any option, and what --redis and --dir say is among it."""
     flags = {one.key.replace(".", "_"): one for one in options}
 
     def decorate(command: Command) -> Command:
         @wraps(command)
         def call(**words: Any) -> None:
-            said = {name: words.pop(name) for name in flags}
-            given = {
-                flags[name].key: _value(flags[name], one)
-                for name, one in said.items()
-                if one not in (None, [])
-            }
+            said = {name: word for name in flags if (word := words.pop(name)) not in (None, [])}
+            given = dict(map(parse_setting, words.pop("sets", None) or []))
+            given |= _server(words) if settable else {}
+            given |= {flags[name].key: _value(flags[name], word) for name, word in said.items()}
             command(**words, given=given)
 
         own = inspect.signature(command, eval_str=True).parameters.values()
         parameters = [
             *(one for one in own if one.name not in (*LAST, "given")),
             *(_parameter(name, one) for name, one in flags.items()),
+            *([_SETS] if settable else []),
             *(one for one in own if one.name in LAST),
         ]
         named = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
@@ -48,6 +55,22 @@ def with_flags(options: Iterable[Option]) -> Callable[[Command], Command]:
         return call
 
     return decorate
+
+
+_SETS = inspect.Parameter(
+    "sets",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[
+        list[str] | None,
+        typer.Option("-s", metavar="KEY=VALUE", help="Any setting: -s fetch.http2=false."),
+    ],
+)
+
+
+def _server(words: dict[str, Any]) -> Given:
+    said = {"server.redis_url": words.get("redis"), "server.directory": words.get("directory")}
+    return {key: value for key, value in said.items() if value is not None}
 
 
 def _parameter(name: str, one: Option) -> inspect.Parameter:

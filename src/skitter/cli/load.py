@@ -16,7 +16,16 @@ import typer
 import uvloop
 
 from skitter.app import open_server
-from skitter.cli.common import Directory, Job, Json, Parent, Redis, settings, told_by
+from skitter.cli.common import (
+    Directory,
+    Job,
+    Json,
+    Parent,
+    Redis,
+    received_config,
+    settings,
+    told_by,
+)
 from skitter.cli.duty import on_duty
 from skitter.cli.output import complain, emit_json, say, some, tell
 from skitter.errors import SkitterError, UsageError
@@ -76,7 +85,7 @@ def load_items(
     directory: Directory = None,
 ) -> None:
     """Move items from the server into a database or file, until stopped."""
-    change = load_transform(transform) if transform else None
+    change = load_transform(transform, received_config().arguments) if transform else None
     where = settings(redis, directory)
     destination = Destination(to, job, where.directory, csv_safe)
 

@@ -17,13 +17,14 @@ import msgspec
 import typer
 import uvloop
 
-from skitter.app import Manners
 from skitter.cli.common import Json
+from skitter.cli.flags import FETCHING, Given, with_flags
 from skitter.cli.output import clean, complain, emit_json, pairs, tell
 from skitter.cli.visit import Hop, Visit, visit
 from skitter.errors import SkitterError, UsageError, shorten
 from skitter.page import Page
 from skitter.redact import redact_request
+from skitter.settings import resolve
 from skitter.spider import HandlerOutput, load_spider
 from skitter.spider.default import title_of, visible_text
 from skitter.spider.source_line import describe, source_line
@@ -43,11 +44,6 @@ SpiderFile = Annotated[
 Handler = Annotated[
     str | None, typer.Option("--handler", help="Handler to run. Default: the spider's default.")
 ]
-Allow = Annotated[
-    list[str] | None,
-    typer.Option("--allow-host", help="A private host that may be fetched, also by redirects."),
-]
-IgnoreRobots = Annotated[bool, typer.Option("--ignore-robots", help="Ignore robots.txt.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -58,6 +54,7 @@ def add_to(app: typer.Typer) -> None:
 # --- fetch ----------------------------------------------------------------------------------------
 
 
+@with_flags(FETCHING, settable=True)
 def fetch(
     url: Url,
     spider: SpiderFile = None,
@@ -66,9 +63,9 @@ def fetch(
         bool, typer.Option("--body", help="Print only the body, byte for byte.")
     ] = False,
     headers: Annotated[bool, typer.Option("--headers", help="Show all response headers.")] = False,
-    ignore_robots: IgnoreRobots = False,
-    allow_host: Allow = None,
     as_json: Json = False,
+    *,
+    given: Given,
 ) -> None:
     """Show one page as a worker sees it; with --spider, what its handler makes of it.
 
@@ -79,8 +76,8 @@ def fetch(
     if handler and not spider:
         raise UsageError("--handler needs a spider: name its file with --spider.")
     loaded = load_spider(spider) if spider else None
-    manners = Manners(obey_robots=not ignore_robots, allowed_hosts=frozenset(allow_host or ()))
-    found = uvloop.run(visit(url, loaded, handler=handler, manners=manners))
+    options = resolve(given, spider=loaded.tables if loaded else None).fetch
+    found = uvloop.run(visit(url, loaded, handler=handler, options=options))
     if as_json:
         emit_json(to_json(found))
     elif body:
@@ -235,11 +232,12 @@ def _json(item: object) -> str:
 # --- shell ----------------------------------------------------------------------------------------
 
 
+@with_flags(FETCHING, settable=True)
 def shell(
     url: Url,
     spider: SpiderFile = None,
-    ignore_robots: IgnoreRobots = False,
-    allow_host: Allow = None,
+    *,
+    given: Given,
 ) -> None:
     """Open a Python shell with `page` and `response`; with --spider, also `spider`.
 
@@ -247,8 +245,8 @@ def shell(
     echo 'page.css_first("h1").text()' | skitter shell URL
     """
     loaded = load_spider(spider) if spider else None
-    manners = Manners(obey_robots=not ignore_robots, allowed_hosts=frozenset(allow_host or ()))
-    found = uvloop.run(visit(url, manners=manners))
+    options = resolve(given, spider=loaded.tables if loaded else None).fetch
+    found = uvloop.run(visit(url, options=options))
     page = found.page
     if page is None:
         raise SkitterError(clean(found.problem or "there is no page to show."))

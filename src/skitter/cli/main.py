@@ -20,6 +20,7 @@ from skitter.cli import (
     adopt,
     celery,
     check,
+    config,
     crawl,
     crew,
     dead,
@@ -72,7 +73,22 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-for group in (crawl, celery, load, new, look, jobs, steer, crew, dead, check, adopt, server, show):
+for group in (
+    crawl,
+    celery,
+    load,
+    new,
+    look,
+    jobs,
+    steer,
+    crew,
+    dead,
+    check,
+    adopt,
+    config,
+    server,
+    show,
+):
     group.add_to(app)
 
 

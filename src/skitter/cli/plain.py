@@ -1,45 +1,12 @@
-"""A crawl without a spider of the user's: what `skitter crawl` tells its processes."""
+"""A crawl without a spider of the user's: its name and its pace."""
 
 from __future__ import annotations
 
-import os
 import re
 
-import msgspec
-
+from skitter.cli.flags import Given
 from skitter.errors import BadOption
-from skitter.settings import Limits, Politeness
-from skitter.spider import Spider, default_spider, load_spider
 from skitter.urls import fingerprint, identify
-
-#: How the processes of `skitter crawl` learn what their parent was asked: JSON of `Plain`.
-PLAIN = "SKITTER_CRAWL"
-
-
-class Plain(msgspec.Struct, frozen=True, kw_only=True):
-    """A crawl without a spider of the user's."""
-
-    name: str
-    seeds: list[str]
-    delay_s: float
-    max_in_flight: int
-    max_depth: int | None
-    max_pages: int | None
-
-    def spider(self) -> Spider:
-        return default_spider(
-            self.name,
-            self.seeds,
-            politeness=Politeness(delay_s=self.delay_s, max_in_flight=self.max_in_flight),
-            limits=Limits(max_depth=self.max_depth, max_pages=self.max_pages),
-        )
-
-
-def spider_of(target: str) -> Spider:
-    """The spider of a file, or the one that `skitter crawl` described to its processes."""
-    if target != PLAIN:
-        return load_spider(target)
-    return msgspec.json.decode(os.environ[PLAIN], type=Plain).spider()
 
 
 def job_name_of(urls: list[str]) -> str:
@@ -50,14 +17,15 @@ def job_name_of(urls: list[str]) -> str:
     return f"{host}-{mark:06x}"
 
 
-def politeness_of(asked: str) -> tuple[float, int]:
-    """Seconds between requests and how many at a time."""
+def politeness_of(asked: str) -> Given:
+    """Seconds between requests and how many at a time, as flags would say it."""
     if asked == "none":
-        return 0.0, 64
+        return {"politeness.delay_s": 0.0, "politeness.max_in_flight": 64}
     try:
         per_second = float(asked)
     except ValueError:
         per_second = 0.0
     if not 1 / 86_400 <= per_second <= 10_000:
         raise BadOption("--rate", asked, "requests per second, from one a day to 10,000, or none")
-    return 1 / per_second, max(1, round(per_second))
+    in_flight = max(1, round(per_second))
+    return {"politeness.delay_s": 1 / per_second, "politeness.max_in_flight": in_flight}

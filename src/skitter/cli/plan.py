@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from skitter.settings import Settings
-    from skitter.spider import Spider
-
-DEFAULT_PAGE_MB = 10.0
-#: Far above what an ordinary crawl needs: about 150, and 64 pages of the largest size.
-DEFAULT_MEMORY_MB = 1000
+from skitter.settings import Config, Settings, WorkerConfig
+from skitter.spider import Spider
 
 
 class Engine(StrEnum):
@@ -24,21 +20,44 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What `run` and `crawl` were asked."""
+    """What `run`, `crawl` and `worker` were asked."""
 
     target: str
+    arguments: dict[str, Any] = field(default_factory=dict)
     spider: Spider
-    where: Settings
+    job: str
+    config: Config
     out: str
-    workers: int | None
-    concurrency: int
-    max_page_mb: float = DEFAULT_PAGE_MB
-    max_memory_mb: int = DEFAULT_MEMORY_MB
-    ignore_robots: bool = False
-    allow: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()  # private hosts among the seeds
     keep_alive: bool = False
     engine: Engine = Engine.PROCESSES
     fresh: bool = False
     max_dead: int | None = None
     is_demo: bool = False  # its folder is gone afterwards: no hints what to do there
     as_json: bool = False
+
+    @property
+    def where(self) -> Settings:
+        return self.config.server
+
+    @property
+    def processes(self) -> int | None:
+        """None: automatic. The cores of this machine say nothing about Celery's workers."""
+        asked = self.config.workers.processes
+        if asked == "auto" or (asked == "cores" and self.engine is Engine.CELERY):
+            return None
+        return (os.cpu_count() or 1) if asked == "cores" else int(asked)
+
+    @property
+    def worker(self) -> WorkerConfig:
+        """What each worker gets."""
+        fetch = self.config.fetch
+        return WorkerConfig(
+            job=self.job,
+            spider=self.target,
+            arguments=self.arguments,
+            keep_alive=self.keep_alive,
+            fetch=replace(fetch, allow_hosts=(*fetch.allow_hosts, *self.allow)),
+            workers=self.config.workers,
+            log=self.config.log,
+        )

@@ -7,11 +7,13 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from skitter.app import open_server
+from skitter.app import Overruled, open_crawl, open_server
 from skitter.cli.celery import celery_pool
+from skitter.cli.common import WORKER
 from skitter.cli.load import LOAD_TO, write_file
 from skitter.cli.output import complain, emit_json, err, some, tell
 from skitter.cli.plan import Engine, Plan
@@ -25,21 +27,20 @@ from skitter.fleet.pool import ProcessPool
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.eta import Bound, slowest_host
-from skitter.frontier.admin.jobs import create_job, open_job, purge_job
+from skitter.frontier.admin.jobs import open_job, purge_job
 from skitter.frontier.admin.warnings import find_warnings
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.loading import open_destination
 from skitter.model import State, Stats
 from skitter.redact import redact
-from skitter.settings import Layout, Settings
+from skitter.settings import Settings
 from skitter.sinks import Destination, SinkBusy
 from skitter.spider import Spider
 from skitter.spider.seeding import offer_seeds
 from skitter.spider.source_line import trace
 from skitter.spider.spider import run_hooks
 
-MAX_ITEMS = 50_000
 ETA_EVERY_S = 3.0
 LAST_LOOK_S = 3.0
 #: How long the output is waited for while another process writes it, and how often it is tried.
@@ -50,7 +51,7 @@ ERRORS_SHOWN = 3
 async def run_plan(plan: Plan) -> int:
     began = time.monotonic()
     async with open_server(plan.where, progress=tell) as server:
-        frontier = await _open(server, plan)
+        frontier = await open_plan(server, plan)
         before = await frontier.stats()
         out = Destination(plan.out, frontier.job, plan.where.directory)
         lost = before.stored if out.is_missing else 0
@@ -111,7 +112,7 @@ def _check_begun(plan: Plan, stats: Stats) -> None:
         return
     raise SpiderError(
         f"spider {plan.spider.name!r} has no start URL, so there is nothing to fetch: give it one, "
-        f"or `skitter push {plan.spider.name} URL`; --keep-alive waits for what is pushed later."
+        f"or `skitter push {plan.job} URL`; --keep-alive waits for what is pushed later."
     )
 
 
@@ -133,21 +134,33 @@ async def _first_dead(frontier: Frontier) -> str:
     return ""
 
 
-async def _open(server: Server, plan: Plan) -> Frontier:
+async def open_plan(server: Server, plan: Plan) -> Frontier:
+    """The job, as configured. Says what an operator set that differs from that, and which wins."""
     if plan.fresh:
         with suppress(JobMissing):
-            await purge_job(await open_job(server, plan.spider.name, as_found=True))
-    return await create_for(server, plan.spider)
+            await purge_job(await open_job(server, plan.job, as_found=True))
+    frontier, overruled = await open_crawl(server, plan.job, plan.spider, plan.config)
+    for line in tell_overruled(plan.job, overruled):
+        tell(line)
+    return frontier
 
 
-async def create_for(server: Server, spider: Spider, *, job: str | None = None) -> Frontier:
-    """The spider's job, with the spider's options."""
-    options = spider.options
-    limits = options.limits
-    if limits.max_items is None:
-        options = replace(options, limits=replace(limits, max_items=MAX_ITEMS))
-    layout = Layout(canonical=spider.canonical)
-    return await create_job(server, job or spider.name, options=options, layout=layout)
+def tell_overruled(job: str, overruled: list[Overruled]) -> Iterator[str]:
+    def shown(value: object) -> object:
+        return "none" if value is None else value
+
+    kept = [one for one in overruled if not one.flag_wins]
+    if kept:
+        values = ", ".join(
+            f"{one.option.name}={shown(one.set_by_operator)} (not {shown(one.configured)})"
+            for one in kept
+        )
+        flags = " or ".join(one.option.flag for one in kept)
+        yield f"{job} keeps what `skitter set` changed: {values}. {flags} overrides that."
+    for one in overruled:
+        if one.flag_wins:
+            before = f"{one.option.name}={shown(one.set_by_operator)}"
+            yield f"{one.option.flag} replaces {before}, which `skitter set` had set."
 
 
 async def _run_finish_hooks(spider: Spider, stats: Stats) -> bool:
@@ -161,32 +174,26 @@ async def _run_finish_hooks(spider: Spider, stats: Stats) -> bool:
 
 
 def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
-    """The processes run this very command line, and find the server by their environment."""
+    """The processes run this very command line; what they have to know is in their environment,
+    as it may hold passwords, which everybody could read in `ps`."""
     # -P: a protego.py in the working directory is not what Skitter means by `import protego`.
     program = [sys.executable, "-P", "-m", "skitter"]
-    work_words = [*program, "work", plan.target, "--job", frontier.job]
-    work_words += ["--concurrency", str(plan.concurrency), "--parent", str(os.getpid())]
-    work_words += ["--max-page-size", str(plan.max_page_mb)]
-    work_words += ["--max-memory", str(plan.max_memory_mb)]
-    work_words += ["--ignore-robots"] if plan.ignore_robots else []
-    work_words += [word for host in plan.allow for word in ("--allow-host", host)]
-    work_words += ["--keep-alive"] if plan.keep_alive else []
-    load_words = [*program, "load", frontier.job, "--parent", str(os.getpid())]
-    load_words += ["--transform", plan.target] if plan.spider.transforms else []
-    environment = dict(os.environ)
+    of_us = [frontier.job, "--parent", str(os.getpid())]
+    transform = ["--transform", plan.target] if plan.spider.transforms else []
+    environment = {**os.environ, LOAD_TO: out, WORKER: plan.worker.to_json()}
     if plan.where.redis_url is not None:
         environment["SKITTER_REDIS_URL"] = plan.where.redis_url
-    environment[LOAD_TO] = out  # it may hold a password, which everybody could read in `ps`
     environment["SKITTER_DIR"] = str(plan.where.directory.absolute())
     output = output_of(plan.where, frontier.job)
     children = Children(frontier, environment, output, on_output=tell)
-    on_celery = plan.engine is Engine.CELERY
     return Supervisor(
         frontier,
-        celery_pool(frontier, plan) if on_celery else ProcessPool(children, work_words),
+        celery_pool(frontier, plan)
+        if plan.engine is Engine.CELERY
+        else ProcessPool(children, [*program, "work", *of_us]),
         children,
-        loader_command=load_words if out else None,
-        workers=plan.workers,
+        loader_command=[*program, "load", *of_us, *transform] if out else None,
+        workers=plan.processes,
         keep_alive=plan.keep_alive,
     )
 

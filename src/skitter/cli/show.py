@@ -24,7 +24,7 @@ from skitter.cli.running import run_plan
 from skitter.demo import SPIDER
 from skitter.errors import InfrastructureError
 from skitter.frontier.audit.auditor import audit
-from skitter.settings import Settings
+from skitter.settings import Config, Settings, Workers
 from skitter.spider import load_spider
 
 PANEL = "See it at work"
@@ -49,11 +49,17 @@ def demo(
             where = Settings(directory=home / "v")
             plan = Plan(
                 target=str(SPIDER),
-                spider=load_spider(SPIDER),
-                where=where,
+                spider=(spider := load_spider(SPIDER)),
+                job=spider.name,
+                config=Config(
+                    fetch=spider.fetch,
+                    politeness=spider.politeness,
+                    retries=spider.retries,
+                    limits=spider.limits,
+                    server=where,
+                    workers=Workers(processes="2", concurrency=32),
+                ),
                 out=str(home / "books.db"),
-                workers=2,
-                concurrency=32,
                 is_demo=True,
             )
             code = uvloop.run(run_plan(plan))

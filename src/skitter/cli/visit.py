@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from skitter.app import Manners
 from skitter.errors import SkitterError, SpiderError
 from skitter.fetch import Fetcher, Guard, HttpFetcher, RobotsRules, fetch_robots
 from skitter.fetch.robots import robots_url
 from skitter.model import Request, Response
 from skitter.page import Page
+from skitter.settings import FetchOptions
 from skitter.spider import HandlerOutput, Refused, Spider, run_handler
 from skitter.spider.run import HandlerError
 from skitter.spider.source_line import trace
@@ -55,7 +55,7 @@ class Visit:
 
 
 async def visit(
-    url: str, spider: Spider | None = None, *, handler: str | None = None, manners: Manners
+    url: str, spider: Spider | None = None, *, handler: str | None = None, options: FetchOptions
 ) -> Visit:
     """Fetch a URL and what it redirects to; run the spider's handler, if there is a spider.
 
@@ -64,9 +64,9 @@ async def visit(
     """
     request = _first_request(identify(url).url, spider, handler)
     seeds = [seed.url for seed in spider.known_seeds] if spider else []
-    guard = Guard.for_seeds([request.url, *seeds], also=manners.allowed_hosts)
-    async with HttpFetcher(manners.fetch, guard=guard) as fetcher:
-        robots = _Robots(fetcher, guard, manners.fetch.user_agent) if manners.obey_robots else None
+    guard = Guard.for_seeds([request.url, *seeds], also=options.allow_hosts)
+    async with HttpFetcher(options, guard=guard) as fetcher:
+        robots = _Robots(fetcher, guard, options.user_agent) if options.obey_robots else None
         policy = Policy(accept=spider.accept if spider else ())
         journey = _Journey(fetcher, robots, spider, policy=policy)
         try:

@@ -16,7 +16,7 @@ from skitter.fetch.failures import WREQ_ERRORS, explain
 from skitter.fetch.guard import Authority, Guard, authority_of, is_address
 from skitter.fetch.resolver import Resolver
 from skitter.model import Request, Response
-from skitter.settings.fetch import FetchOptions
+from skitter.settings.fetch import FetchOptions, check_ca_file
 from skitter.urls import identify
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class HttpFetcher:
         resolver: Resolver | None = None,
     ) -> None:
         self._options = options or FetchOptions()
+        check_ca_file(self._options)
         self._guard = guard or Guard()
         self._resolver = resolver or Resolver()
         self._clients = Clients(self._options)

@@ -4,8 +4,11 @@ option   how an option is declared, and what is derived from that
 job      the options of a job: politeness, retries, limits; its layout
 fetch    how pages are fetched
 tables   workers, output, log, server
+config   all of them, and what a worker gets
+sources  flags, environment, file, spider, defaults: which one wins
 """
 
+from skitter.settings.config import Config, WorkerConfig
 from skitter.settings.fetch import FetchOptions, honest_user_agent
 from skitter.settings.job import (
     JOB_OPTIONS,
@@ -21,6 +24,7 @@ from skitter.settings.job import (
     check_priority,
 )
 from skitter.settings.option import Option, Table, check_number, options_of
+from skitter.settings.sources import find_server, resolve
 from skitter.settings.tables import TABLES, LogOptions, OutputOptions, Settings, Workers
 
 __all__ = [
@@ -29,6 +33,7 @@ __all__ = [
     "MOST_PER_PAGE",
     "TABLES",
     "Bloom",
+    "Config",
     "FetchOptions",
     "JobOptions",
     "Layout",
@@ -40,10 +45,13 @@ __all__ = [
     "Retries",
     "Settings",
     "Table",
+    "WorkerConfig",
     "Workers",
     "check_job_name",
     "check_number",
     "check_priority",
+    "find_server",
     "honest_user_agent",
     "options_of",
+    "resolve",
 ]

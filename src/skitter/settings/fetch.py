@@ -83,12 +83,16 @@ class FetchOptions(Table):
             if not name or not name.replace("-", "").replace("_", "").isalnum():
                 raise BadOption("headers", name, "names of letters, digits and dashes")
             _check_header(f"header {name}", value, secret=True)
-        if self.ca_file is not None and not self.ca_file.is_file():
-            raise BadOption("ca_file", str(self.ca_file), "a PEM file that exists")
 
     @property
     def max_body_bytes(self) -> int:
         return round(self.max_body_mb * 2**20)
+
+
+def check_ca_file(options: FetchOptions) -> None:
+    """On the machine that fetches; raises BadOption."""
+    if options.ca_file is not None and not options.ca_file.is_file():
+        raise BadOption("ca_file", str(options.ca_file), "a PEM file that exists")
 
 
 def _check_header(name: str, value: str, *, secret: bool = False) -> None:

@@ -62,6 +62,7 @@ class Retries(Table):
         low=0,
         high=86_400,
         flag="--retry-base",
+        in_run=False,
         field="retry_base_ms",
         in_lua=False,
     )
@@ -71,6 +72,7 @@ class Retries(Table):
         low=0,
         high=30 * 86_400,
         flag="--retry-cap",
+        in_run=False,
         field="retry_cap_ms",
         in_lua=False,
     )

@@ -28,7 +28,8 @@ class Declared:
     help: str
     low: float | None = None
     high: float | None = None
-    flag: str = ""  # of `run`, `worker` and `crawl`, with its short form; empty: none
+    flag: str = ""  # with other spellings; empty: made from the name, and not a flag of `run`
+    in_run: bool = True  # a flag of `run`, `worker` and `crawl`
     variable: str = ""  # of the environment; empty: SKITTER_TABLE_NAME
     field: str = ""  # on the server; empty: the option's name, in milliseconds if it is in seconds
     host: str = ""  # the name of the same option of a single host; empty: hosts have none

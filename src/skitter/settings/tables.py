@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 from skitter.errors import BadOption
 from skitter.settings.fetch import FetchOptions
@@ -90,18 +89,6 @@ class Settings(Table):
     directory: Path = option(
         Path(".skitter"), "Directory of the embedded server.", variable="SKITTER_DIR"
     )
-
-    @classmethod
-    def from_environment(
-        cls, *, redis_url: str | None = None, directory: Path | None = None
-    ) -> Self:
-        """The arguments win; then SKITTER_REDIS_URL and SKITTER_DIR; then the embedded server."""
-        if redis_url is not None and not (isinstance(redis_url, str) and redis_url):
-            raise BadOption("redis", redis_url, "a server's URL, such as redis://localhost:6379")
-        return cls(
-            redis_url=redis_url or os.environ.get("SKITTER_REDIS_URL") or None,
-            directory=Path(directory or os.environ.get("SKITTER_DIR") or ".skitter"),
-        )
 
 
 #: Every table by its name: in TOML, in variables and for -s.

@@ -40,6 +40,11 @@ def default_spider(
     return spider
 
 
+def crawl(name: str, urls: list[str]) -> Spider:
+    """The spider of `skitter crawl`, which its processes make by these arguments."""
+    return default_spider(name, urls)
+
+
 def describe_page(page: Page) -> Iterator[Item | Rejected | Request]:
     """The default handler."""
     if not page.is_html:

@@ -10,20 +10,21 @@ from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from skitter.errors import SpiderError
+from skitter.spider.arguments import makes_spiders, typed_arguments
 from skitter.spider.source_line import describe, source_line
 from skitter.spider.spider import Spider
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from types import ModuleType
 
 
-def load_spider(target: str | Path) -> Spider:
-    """The spider that the target names. Raises SpiderError."""
-    return find_spider(*import_target(target))
+def load_spider(target: str | Path, arguments: Mapping[str, Any] | None = None) -> Spider:
+    """The spider that the target names, made with the arguments. Raises SpiderError."""
+    return find_spider(*import_target(target), arguments)
 
 
 def import_target(target: str | Path) -> tuple[ModuleType, str, str | None]:
@@ -33,9 +34,31 @@ def import_target(target: str | Path) -> tuple[ModuleType, str, str | None]:
     return module, where, name
 
 
-def find_spider(module: ModuleType, where: str, name: str | None) -> Spider:
-    spider = _choose(module, where, name)
+def find_spider(
+    module: ModuleType, where: str, name: str | None, arguments: Mapping[str, Any] | None = None
+) -> Spider:
+    found = _choose(module, where, name)
+    if isinstance(found, Spider):
+        if arguments:
+            raise SpiderError(
+                f"the spider in {where} takes no arguments: make it in a function, such as "
+                f"`def spider({next(iter(arguments))}: str) -> Spider:`."
+            )
+        spider = found
+    else:
+        spider = _make(found, where, arguments or {})
     _check(spider, where)
+    return spider
+
+
+def _make(function: Callable[..., Spider], where: str, arguments: Mapping[str, Any]) -> Spider:
+    typed = typed_arguments(function, arguments, where)
+    try:
+        spider = function(**typed)
+    except (Exception, SystemExit) as error:
+        raise _broken(error, where) from None
+    if not isinstance(spider, Spider):
+        raise SpiderError(f"{function.__name__} in {where} must return a Spider, not {spider!r}.")
     return spider
 
 
@@ -124,11 +147,14 @@ def _broken(error: BaseException, file: str) -> SpiderError:
 # --- choosing -------------------------------------------------------------------------------------
 
 
-def _choose(module: ModuleType, where: str, name: str | None) -> Spider:
-    found = {key: value for key, value in vars(module).items() if isinstance(value, Spider)}
+def _choose(module: ModuleType, where: str, name: str | None) -> Spider | Callable[..., Spider]:
+    """A spider, or the function that makes it."""
+    found = {key: value for key, value in vars(module).items() if _is_one(value, module)}
     if name is not None:
         return _named(found, where, name)
-    different = list({id(spider): spider for spider in found.values()}.values())
+    different: list[Spider | Callable[..., Spider]] = list(
+        {id(one): one for one in found.values()}.values()
+    )
     if len(different) == 1:
         return different[0]
     if not different:
@@ -139,11 +165,17 @@ def _choose(module: ModuleType, where: str, name: str | None) -> Spider:
     )
 
 
-def _named(found: dict[str, Spider], where: str, name: str) -> Spider:
+def _is_one(value: object, module: ModuleType) -> bool:
+    if isinstance(value, Spider):
+        return True
+    return makes_spiders(value) and getattr(value, "__module__", "") == module.__name__
+
+
+def _named(found: dict[str, Any], where: str, name: str) -> Spider | Callable[..., Spider]:
     if name in found:
-        return found[name]
+        return cast("Spider | Callable[..., Spider]", found[name])
     for spider in found.values():
-        if spider.name == name:
+        if isinstance(spider, Spider) and spider.name == name:
             return spider
     raise SpiderError(
         f"there is no spider {name!r} in {where}; it has {', '.join(found) or 'none'}"

@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from skitter.errors import BadOption, SpiderError
 from skitter.model import Request
-from skitter.settings import JobOptions, Limits, Politeness, Retries, check_job_name
+from skitter.settings import (
+    FetchOptions,
+    JobOptions,
+    Limits,
+    Politeness,
+    Retries,
+    Table,
+    check_job_name,
+)
 from skitter.spider.items import check_item_type
 from skitter.spider.scope import Fence, Scope
 from skitter.urls import Canonical, identify
@@ -55,6 +63,7 @@ class Spider:
     limits: Limits = field(default_factory=Limits)
     retries: Retries = field(default_factory=Retries)
     canonical: Canonical = field(default_factory=Canonical)
+    fetch: FetchOptions = field(default_factory=FetchOptions)
     #: Content types that handlers get, as text/html or text/*; none: whatever comes.
     accept: tuple[str, ...] = ()
     #: Items are checked against it: a msgspec struct, dataclass, TypedDict or pydantic model.
@@ -159,6 +168,16 @@ class Spider:
     @property
     def options(self) -> JobOptions:
         return JobOptions(politeness=self.politeness, retries=self.retries, limits=self.limits)
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """The settings that the spider brings; flags, environment and file win over them."""
+        return {
+            "fetch": self.fetch,
+            "politeness": self.politeness,
+            "retries": self.retries,
+            "limits": self.limits,
+        }
 
     @property
     def known_seeds(self) -> list[Request]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skitter.errors import SkitterError, SpiderError
+from skitter.spider.arguments import makes_spiders
 from skitter.spider.items import is_item, to_plain
 from skitter.spider.load import find_in, find_spider, import_target
 from skitter.spider.source_line import trace
@@ -29,15 +30,15 @@ class TransformFailed(SkitterError):
     """A transform of the user's raised, or returned what is no item."""
 
 
-def load_transform(target: str | Path) -> Transform:
+def load_transform(target: str | Path, arguments: Mapping[str, Any] | None = None) -> Transform:
     """The transforms of a spider, by its file; or one function, by `package.module:function`."""
     module, where, name = import_target(target)
     found = find_in(module, name)
-    if callable(found):
+    if callable(found) and not makes_spiders(found):
         return chain([found])
     if name is not None and found is None:
         raise SpiderError(f"there is no function or spider {name!r} in {where}")
-    spider = find_spider(module, where, name)
+    spider = find_spider(module, where, name, arguments)
     if not spider.transforms:
         raise SpiderError(
             f"spider {spider.name!r} in {where} has no transform: decorate a function with "

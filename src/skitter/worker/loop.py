@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path  # noqa: TC003 - the options read it
+from typing import TYPE_CHECKING, Any, Self
 
 from skitter.engine.leases import extend, is_suspect
 from skitter.engine.watchdog import watch
@@ -15,16 +16,17 @@ from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderEr
 from skitter.frontier.admin.workers import Vitals
 from skitter.frontier.feed import take_feed
 from skitter.model import State
+from skitter.settings import Workers
 from skitter.spider.source_line import trace
 from skitter.spider.spider import run_hooks
 from skitter.worker.pulse import Logbook, Pulse, cancel_all, rss_mb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from pathlib import Path
 
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease
+    from skitter.settings import WorkerConfig
     from skitter.worker.attempt import Attempts
     from skitter.worker.delivery import Delivery
 
@@ -37,20 +39,20 @@ HAND_IN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerOptions:
-    """How one process works."""
+class WorkerOptions(Workers):
+    """How one process works: what is configured, and how it is run."""
 
-    concurrency: int = 64
-    lease_s: float = 60.0
-    max_rss_mb: float | None = None  # with more, it finishes up; its supervisor starts another
-    grace_s: float = 20.0
     parent: int | None = None  # the supervisor's process: without it, we go home
     keep_alive: bool = False  # stay when the crawl has finished or is removed, for what comes later
-    stuck_s: float | None = None  # end the process when one page holds up all others for so long
-    stuck_log: Path | None = None  # where it says then where it stood; None: stderr
+    stuck_log: Path | None = None  # where a watchdog writes what held it up; None: stderr
     for_s: float | None = None  # lease for so long, and then finish up; None: until it is over
     kind: str = "worker"  # how heartbeats call it
     watch_signals: bool = True  # not in a thread, nor where somebody else minds them
+
+    @classmethod
+    def of(cls, config: WorkerConfig, **run: Any) -> Self:
+        configured = {one.name: getattr(config.workers, one.name) for one in fields(Workers)}
+        return cls(**{**configured, "keep_alive": config.keep_alive, **run})
 
 
 @dataclass(slots=True)
@@ -88,7 +90,7 @@ class Worker:
                 self.logbook("info", "worker started")
                 self.has_begun = True
                 helpers += map(self._start, (self._hand_in, pulse.run, self._extend, self._feed))
-                if self.options.max_rss_mb is not None:
+                if self.options.max_memory_mb is not None:
                     helpers.append(self._start(self._watch_memory))
                 if stuck_s := self.options.stuck_s:
                     helpers.append(self._start(partial(watch, stuck_s, self.options.stuck_log)))
@@ -264,7 +266,7 @@ class Worker:
     async def _watch_memory(self) -> None:
         """No page is blamed: large ones, a leak of a handler's, or of a library's. Who has ended no
         page yet would not do better the next time."""
-        most, tally = self.options.max_rss_mb or 0.0, self.delivery.tally
+        most, tally = self.options.max_memory_mb or 0.0, self.delivery.tally
         while not self._stop.is_set():
             await asyncio.sleep(MEMORY_S)
             if (used := rss_mb()) > most and tally.pages + tally.errors:

@@ -7,7 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skitter.errors import BadOption, BadURL
-from skitter.frontier.options import read_control, read_options, to_field, to_fields
+from skitter.frontier.options import (
+    options_of,
+    read_control,
+    read_options,
+    to_field,
+    to_fields,
+)
 from skitter.frontier.scan import scan_names
 from skitter.frontier.states import stored_state
 from skitter.frontier.wire import ms, side_by_side
@@ -16,10 +22,14 @@ from skitter.settings import JOB_OPTIONS, JobOptions, check_number
 from skitter.urls import identify
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.shard import Shard
+
+
+#: Before the name of a field: an operator set it, and it stays when the job is run again.
+SET_BY_OPERATOR = "set:"
 
 
 async def set_state(frontier: Frontier, state: State) -> None:
@@ -47,7 +57,8 @@ async def change_options(frontier: Frontier, changes: Mapping[str, float | None]
     """Set some options and leave the others alone, whoever else sets those. None: no limit."""
     options = replaced(await read_options(frontier.home, lenient=True), changes)
     changed = [one for one in JOB_OPTIONS if one.name in changes]
-    await write_control(frontier, {one.field: to_field(one, options) for one in changed})
+    values = {one.field: to_field(one, options) for one in changed}
+    await write_control(frontier, values | {SET_BY_OPERATOR + one.field: 1 for one in changed})
     frontier.options = await read_options(frontier.home)
     await settle_hosts(frontier)
     return frontier.options
@@ -62,6 +73,23 @@ def replaced(options: JobOptions, changes: Mapping[str, float | None]) -> JobOpt
         group = replace(getattr(options, tables[name]), **{name: value})
         options = replace(options, **{tables[name]: group})
     return options
+
+
+async def operator_options(frontier: Frontier) -> dict[str, float | None]:
+    """What an operator set with `change_options`, by name."""
+    control = await read_control(frontier.home)
+    options = options_of(frontier.job, control, lenient=True)
+    return {
+        one.name: getattr(getattr(options, one.table), one.name)
+        for one in JOB_OPTIONS
+        if SET_BY_OPERATOR + one.field in control
+    }
+
+
+async def release_options(frontier: Frontier, names: Iterable[str]) -> None:
+    """Whoever runs the job may set these again."""
+    fields = {one.name: one.field for one in JOB_OPTIONS}
+    await write_control(frontier, {SET_BY_OPERATOR + fields[name]: "" for name in names})
 
 
 async def read_controls(frontier: Frontier) -> list[dict[str, str]]:

@@ -1,0 +1,69 @@
+"""What is configured, and where each value came from: config."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from skitter.cli.common import Directory, Json, Redis
+from skitter.cli.crawl import Arguments, JobName, pairs_of
+from skitter.cli.flags import CRAWLING, Given, with_flags
+from skitter.cli.output import emit_json, grid
+from skitter.redact import redact
+from skitter.settings import Config, resolve
+from skitter.settings.option import NO_LIMIT, Option
+from skitter.settings.sources import OPTIONS
+from skitter.spider import load_spider
+
+PANEL = "Look"
+HIDDEN = "(hidden)"
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(rich_help_panel=PANEL)(config)
+
+
+@with_flags(CRAWLING, settable=True)
+def config(
+    target: Annotated[
+        str | None, typer.Argument(metavar="[SPIDER]", help="With what this spider says.")
+    ] = None,
+    arguments: Arguments = None,
+    job: JobName = None,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+    *,
+    given: Given,
+) -> None:
+    """Show every setting, its value, and where that came from."""
+    spider = load_spider(target, pairs_of(arguments)) if target else None
+    name = job or (spider.name if spider else "")
+    found = resolve(given, job=name, spider=spider.tables if spider else None)
+    values = {key: _shown(one, found) for key, one in OPTIONS.items()}
+    if as_json:
+        emit_json(
+            {key: {"value": value, "from": found.origins[key]} for key, value in values.items()}
+        )
+    else:
+        rows = [(key, _text(value), found.origins[key]) for key, value in values.items()]
+        grid(["setting", "value", "from"], rows)
+
+
+def _shown(one: Option, config: Config) -> Any:
+    """The value as JSON has it, without what must stay secret."""
+    value = getattr(getattr(config, one.table), one.name)
+    if one.declared.secret and isinstance(value, dict):
+        return dict.fromkeys(value, HIDDEN)
+    if one.declared.secret and isinstance(value, str):
+        return redact(value)
+    return value if isinstance(value, int | float | str | tuple | dict | None) else str(value)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return NO_LIMIT
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {text}" for name, text in value.items())
+    return ", ".join(value) if isinstance(value, tuple) else str(value)

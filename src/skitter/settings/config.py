@@ -1,0 +1,69 @@
+"""All settings of a crawl, and the part of them that a worker gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+from skitter.settings.fetch import FetchOptions
+from skitter.settings.job import JobOptions, Limits, Politeness, Retries
+from skitter.settings.option import options_of
+from skitter.settings.tables import LogOptions, OutputOptions, Settings, Workers
+
+T = TypeVar("T", FetchOptions, Workers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Every setting, and where each came from."""
+
+    fetch: FetchOptions = field(default_factory=FetchOptions)
+    politeness: Politeness = field(default_factory=Politeness)
+    retries: Retries = field(default_factory=Retries)
+    limits: Limits = field(default_factory=Limits)
+    workers: Workers = field(default_factory=Workers)
+    output: OutputOptions = field(default_factory=OutputOptions)
+    log: LogOptions = field(default_factory=LogOptions)
+    server: Settings = field(default_factory=Settings)
+    origins: dict[str, str] = field(default_factory=dict)  # by key, for people
+    #: The keys that flags gave: they win over what an operator set on the job.
+    explicit: frozenset[str] = frozenset()
+
+    @property
+    def job_options(self) -> JobOptions:
+        return JobOptions(politeness=self.politeness, retries=self.retries, limits=self.limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerConfig:
+    """What a worker has to know. It travels as JSON: to processes in their environment, to
+    Celery's workers beside the job."""
+
+    job: str = ""
+    spider: str = ""  # file.py, file.py:name or package.module:name
+    arguments: dict[str, Any] = field(default_factory=dict, repr=False)  # of the spider
+    keep_alive: bool = False  # stay when the crawl has finished or is removed
+    fetch: FetchOptions = field(default_factory=FetchOptions)
+    workers: Workers = field(default_factory=Workers)
+    log: LogOptions = field(default_factory=LogOptions)
+
+    def to_json(self) -> str:
+        return msgspec.json.encode(self, enc_hook=str).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        return msgspec.json.decode(text, type=cls, dec_hook=to_type)
+
+
+def to_type(kind: type, value: Any) -> Any:
+    """What JSON has no word for: paths."""
+    return kind(value)
+
+
+def overlaid(own: T, asked: T) -> T:
+    """The table of our own, with what is asked where that is not the default."""
+    options = options_of(type(own))
+    asked_for = [one.name for one in options if getattr(asked, one.name) != one.default]
+    return replace(own, **{name: getattr(asked, name) for name in asked_for})

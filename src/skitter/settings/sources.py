@@ -1,0 +1,214 @@
+"""Where settings come from: flags, the environment, a file, the spider, the defaults."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from skitter.errors import BadOption, UsageError
+from skitter.settings.config import Config
+from skitter.settings.fetch import FetchOptions, check_ca_file
+from skitter.settings.option import Option, Table, options_of
+from skitter.settings.tables import TABLES, Settings
+
+FILE = "skitter.toml"
+PROJECT = "pyproject.toml"
+DEFAULT = "default"
+OPTIONS: dict[str, Option] = {
+    one.key: one for name, table in TABLES.items() for one in options_of(table, name)
+}
+#: A value, and where it came from.
+Found = dict[str, tuple[Any, str]]
+
+
+def resolve(
+    given: Mapping[str, Any] | None = None,
+    *,
+    job: str = "",
+    spider: Mapping[str, Table] | None = None,
+) -> Config:
+    """flag > environment > file (the job's tables first) > spider > default. Raises UsageError.
+
+    `given`: what flags say, by key. `spider`: the tables that the spider brings, by name.
+    """
+    explicit = {key: (value, _flag(OPTIONS[key])) for key, value in (given or {}).items()}
+    file = find_file()
+    layers = [explicit, _environment(), *(file.layers(job) if file else ()), _of(spider or {})]
+    found = ChainMap(*layers)
+    tables = {name: _table(name, table, found) for name, table in TABLES.items()}
+    origins = {key: found[key][1] if key in found else DEFAULT for key in OPTIONS}
+    return Config(**tables, origins=origins, explicit=frozenset(explicit))  # type: ignore[arg-type]
+
+
+def _flag(one: Option) -> str:
+    return f"flag {one.flag if one.declared.flag and one.declared.in_run else f'-s {one.key}'}"
+
+
+def _table(name: str, table: type[Table], found: Mapping[str, tuple[Any, str]]) -> Table:
+    options = [one for one in options_of(table, name) if one.key in found]
+    try:
+        made = table(**{one.name: found[one.key][0] for one in options})
+        if isinstance(made, FetchOptions):
+            check_ca_file(made)
+        return made
+    except BadOption as error:
+        origin = found.get(f"{name}.{error.option}", (None, ""))[1]
+        said = f"{name}.{error.option} (from {origin})" if origin else f"{name}.{error.option}"
+        said = origin.removeprefix("flag ") if origin.startswith("flag ") else said
+        raise BadOption(said, error.value, error.expected) from None
+
+
+def find_server(redis_url: str | None = None, directory: Path | str | None = None) -> Settings:
+    """The arguments win; then SKITTER_REDIS_URL and SKITTER_DIR; then skitter.toml; then the
+    embedded server."""
+    if redis_url is not None and not (isinstance(redis_url, str) and redis_url):
+        raise BadOption("redis", redis_url, "a server's URL, such as redis://localhost:6379")
+    said = {
+        "server.redis_url": redis_url,
+        "server.directory": None if directory is None else Path(directory),
+    }
+    return resolve({key: value for key, value in said.items() if value is not None}).server
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """`fetch.user_agent=...`, as -s takes it. Raises UsageError."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise BadOption("-s", text, "key=value, such as fetch.total_timeout_s=20")
+    if key not in OPTIONS:
+        raise UsageError(f"there is no setting {key!r}{_guess(key, OPTIONS)}")
+    return key, OPTIONS[key].parse(value)
+
+
+# --- the environment ------------------------------------------------------------------------------
+
+
+def _environment() -> Found:
+    """Raises UsageError also for a variable that is nearly one of ours."""
+    variables = {one.variable: one for one in OPTIONS.values()}
+    for name in os.environ:
+        if name not in variables and name.startswith(_PREFIXES):
+            raise UsageError(
+                f"there is no setting {name}{_guess(name, variables)} Unset it, or correct it."
+            )
+    return {
+        one.key: (one.parse(text, name), name)
+        for name, one in variables.items()
+        if (text := os.environ.get(name))
+    }
+
+
+#: Not SKITTER_OUTPUT_: Celery's workers name their outputs like that.
+_PREFIXES = tuple(f"SKITTER_{name.upper()}_" for name in TABLES if name != "output")
+
+
+def _of(tables: Mapping[str, Table]) -> Found:
+    """What a spider says that is not the default anyway."""
+    values = {
+        one.key: getattr(table, one.name)
+        for name, table in tables.items()
+        for one in options_of(type(table), name)
+    }
+    return {
+        key: (value, "the spider") for key, value in values.items() if value != OPTIONS[key].default
+    }
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """skitter.toml, or [tool.skitter] in pyproject.toml."""
+
+    path: Path
+    text: str
+    tables: dict[str, Any]
+
+    def layers(self, job: str) -> tuple[Found, Found]:
+        """The tables of the job, and the general ones; those of other jobs are checked, too."""
+        jobs = self.tables.get("job", {})
+        if not isinstance(jobs, dict):
+            raise self._refuse("job", "must hold tables, such as [job.books.fetch].")
+        of_jobs = {name: self._read(tables, f"job.{name}.") for name, tables in jobs.items()}
+        rest = {name: table for name, table in self.tables.items() if name != "job"}
+        return of_jobs.get(job, {}), self._read(rest, "")
+
+    def _read(self, tables: Any, before: str) -> Found:
+        return {one.key: value for one, value in self._pairs(tables, before)}
+
+    def _pairs(self, tables: Any, before: str) -> Iterator[tuple[Option, tuple[Any, str]]]:
+        if not isinstance(tables, dict):
+            raise self._refuse(before.rstrip("."), f"must hold tables: {_listed(TABLES)}.")
+        for name, table in tables.items():
+            if name not in TABLES:
+                raise self._refuse(before + name, f"is unknown{_guess(name, TABLES)}")
+            if not isinstance(table, dict):
+                raise self._refuse(before + name, f"must be a table: write [{before}{name}].")
+            known = {one.name: one for one in options_of(TABLES[name], name)}
+            for key, value in table.items():
+                if key not in known:
+                    why = f"is unknown{_guess(key, known)}"
+                    raise self._refuse(f"{before}{name}.{key}", why)
+                yield known[key], (self._value(known[key], value, before), self._origin(before))
+
+    def _value(self, one: Option, value: Any, before: str) -> Any:
+        made = one.accept(value, f"{self._place(one.name)}: {before}{one.key}")
+        return self.path.parent / made if isinstance(made, Path) else made
+
+    def _origin(self, before: str) -> str:
+        return f"{self.path}, [{before.rstrip('.')}]" if before else str(self.path)
+
+    def _refuse(self, key: str, why: str) -> UsageError:
+        return UsageError(f"{self._place(key.rpartition('.')[2])}: {key} {why}")
+
+    def _place(self, name: str) -> str:
+        """With the line, where no other line could be meant: tomllib tells none."""
+        pattern = re.compile(rf'\s*(?:\[.*\b)?"?{re.escape(name)}"?\s*[=\].]')
+        lines = [i for i, line in enumerate(self.text.splitlines(), 1) if pattern.match(line)]
+        return f"{self.path}, line {lines[0]}" if len(lines) == 1 else str(self.path)
+
+
+def find_file() -> File | None:
+    """The nearest one, from the working directory upwards."""
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # it was removed
+        return None
+    for folder in (here, *here.parents):
+        for name in (FILE, PROJECT):
+            if (path := folder / name).is_file() and (file := _load(path)):
+                return file
+    return None
+
+
+def _load(path: Path) -> File | None:
+    """None: a pyproject.toml without a word about us."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        tables = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        if path.name == PROJECT:  # not ours to check
+            return None
+        raise UsageError(f"{path} is not TOML: {error}.") from None
+    except PermissionError:
+        return None
+    if path.name == PROJECT:
+        tables = tables.get("tool", {}).get("skitter")
+    return None if tables is None else File(path, text, tables)
+
+
+def _guess(name: str, known: Mapping[str, Any]) -> str:
+    close = get_close_matches(name, known, n=1)
+    return f": did you mean {close[0]}?" if close else f"; there are {_listed(known)}."
+
+
+def _listed(known: Mapping[str, Any]) -> str:
+    return ", ".join(known)

@@ -1,0 +1,30 @@
+"""What travels to workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from skitter.settings import FetchOptions, LogOptions, WorkerConfig, Workers
+from skitter.settings.config import overlaid
+
+
+def test_a_worker_s_configuration_travels_as_json():
+    config = WorkerConfig(
+        job="books",
+        spider="books.py",
+        arguments={"pages": 3},
+        fetch=FetchOptions(ca_file=Path("ca.pem"), headers={"X-Key": "hush"}, allow_hosts=("a",)),
+        workers=Workers(max_memory_mb=None, stuck_s=2),
+        log=LogOptions(level="debug", file=Path("x.log")),
+    )
+
+    assert WorkerConfig.from_json(config.to_json()) == config
+    assert "hush" not in repr(config)
+
+
+def test_what_is_asked_wins_where_it_is_not_the_default():
+    own = FetchOptions(user_agent="ours", total_timeout_s=5)
+
+    both = overlaid(own, FetchOptions(total_timeout_s=9))
+
+    assert (both.user_agent, both.total_timeout_s) == ("ours", 9)

@@ -1,0 +1,166 @@
+"""flag > environment > file (the job's tables first) > spider > default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skitter.errors import UsageError
+from skitter.settings import FetchOptions, Politeness, find_server, resolve
+from skitter.settings.sources import parse_setting
+
+KEY = "fetch.user_agent"
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder of its own; `write` puts a file there."""
+    for name in ("SKITTER_REDIS_URL", "SKITTER_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def write(text: str, name: str = "skitter.toml") -> Path:
+        path: Path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
+GENERAL = '[fetch]\nuser_agent = "file"\n'
+OF_JOB = GENERAL + '[job.books.fetch]\nuser_agent = "job"\n'
+
+
+@pytest.mark.parametrize(
+    ("said", "wins", "origin"),
+    [
+        (("flag", "env", OF_JOB, "spider"), "flag", "flag --user-agent"),
+        ((None, "env", OF_JOB, "spider"), "env", "SKITTER_FETCH_USER_AGENT"),
+        ((None, None, OF_JOB, "spider"), "job", "skitter.toml, [job.books]"),
+        ((None, None, GENERAL, "spider"), "file", "skitter.toml"),
+        ((None, None, "", "spider"), "spider", "the spider"),
+        ((None, "", "", None), FetchOptions().user_agent, "default"),
+    ],
+)
+def test_who_wins(project, monkeypatch, said, wins, origin):
+    flag, variable, file, spider = said
+    project(file)
+    if variable is not None:
+        monkeypatch.setenv("SKITTER_FETCH_USER_AGENT", variable)
+    tables = {"fetch": FetchOptions(user_agent=spider)} if spider else {}
+
+    found = resolve({KEY: flag} if flag else {}, job="books", spider=tables)
+
+    assert found.fetch.user_agent == wins
+    assert found.origins[KEY].endswith(origin)
+
+
+def test_tables_of_another_job_do_not_count(project):
+    project(OF_JOB)
+
+    assert resolve(job="shoes").fetch.user_agent == "file"
+
+
+def test_the_file_is_searched_upwards(project, tmp_path, monkeypatch):
+    project("[politeness]\ndelay_s = 7\n")
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+
+    assert resolve().politeness == Politeness(delay_s=7)
+
+
+def test_pyproject_has_a_table_for_us(project):
+    project('[project]\nname = "x"\n[tool.skitter.limits]\nmax_pages = 9\n', "pyproject.toml")
+
+    assert resolve().limits.max_pages == 9
+
+
+def test_skitter_toml_is_nearer_than_pyproject(project):
+    project("[tool.skitter.limits]\nmax_pages = 9\n", "pyproject.toml")
+    project("[limits]\nmax_pages = 8\n")
+
+    assert resolve().limits.max_pages == 8
+
+
+def test_a_pyproject_of_others_is_nothing_to_us(project):
+    project("[tool.black]\nline-length = 1\n", "pyproject.toml")
+
+    assert resolve().origins["limits.max_pages"] == "default"
+
+
+def test_paths_are_seen_from_the_file(project, tmp_path, monkeypatch):
+    project('[server]\ndirectory = "state"\n[log]\nfile = "logs/crawl.log"\n')
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+
+    assert resolve().server.directory == tmp_path / "state"
+    assert resolve().log.file == tmp_path / "logs/crawl.log"
+
+
+def test_no_limit_is_spelled_none(project):
+    project('[limits]\nmax_pages = "none"\n')
+
+    assert resolve(spider={"politeness": Politeness()}).limits.max_pages is None
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[fetch]\nuser_agnet = "x"\n', "skitter.toml, line 2: fetch.user_agnet is unknown"),
+        ('[fetch]\nuser_agnet = "x"\n', "did you mean user_agent?"),
+        ("[fetsh]\nhttp2 = true\n", "line 1: fetsh is unknown: did you mean fetch?"),
+        ("fetch = 3\n", "line 1: fetch must be a table: write [fetch]."),
+        ('[fetch]\ntotal_timeout_s = "x"\n', "line 2: fetch.total_timeout_s must be a number from"),
+        ("[limits]\nmax_pages = 0\n", "limits.max_pages must be a whole number from 1"),
+        ("[limits]\nmax_pages = true\n", "got True"),
+        ('[log]\nlevel = "loud"\n', "log.level must be debug, info, warning or error, got 'loud'"),
+        ('[job.books.limits]\nmax_pags = 1\n', "job.books.limits.max_pags is unknown"),
+        ("[job.books]\ndelay_s = 1\n", "job.books.delay_s is unknown"),
+        ("job = 1\n", "job must hold tables"),
+        ("[fetch\n", "is not TOML"),
+        ('[fetch]\nca_file = "none.pem"\n', "a PEM file that exists"),
+        ('[workers]\nprocesses = "many"\n', "workers.processes (from"),
+        ('[fetch.headers]\nX-Key = 5\n', "got '(hidden)'"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_file_is_one_sentence(project, text, says):
+    project(text)
+
+    with pytest.raises(UsageError) as caught:
+        resolve(job="books")
+
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("SKITTER_FETCH_USERAGENT", "x", "did you mean SKITTER_FETCH_USER_AGENT?"),
+        ("SKITTER_LIMITS_MAX_PAGES", "few", "SKITTER_LIMITS_MAX_PAGES must be a whole number"),
+    ],
+)
+def test_a_mistake_in_the_environment_is_one_sentence(project, monkeypatch, name, value, says):
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(UsageError, match=says.replace("?", r"\?")):
+        resolve()
+
+
+def test_the_server_is_found_like_any_setting(project, monkeypatch):
+    project('[server]\nredis_url = "redis://file:1"\n')
+    assert find_server().redis_url == "redis://file:1"
+
+    monkeypatch.setenv("SKITTER_REDIS_URL", "redis://env:1")
+    assert find_server().redis_url == "redis://env:1"
+    assert find_server("redis://flag:1").redis_url == "redis://flag:1"
+    assert find_server(directory="elsewhere").directory == Path("elsewhere")
+
+
+def test_any_setting_can_be_given_as_key_and_value():
+    assert parse_setting("fetch.headers=X-Key: a=b") == ("fetch.headers", {"X-Key": "a=b"})
+    for text, says in (("fetch.http", "key=value"), ("fetch.htp2=1", "did you mean fetch.http2")):
+        with pytest.raises(UsageError, match=says):
+            parse_setting(text)
