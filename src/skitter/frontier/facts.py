@@ -218,12 +218,5 @@ def ticket_of(score: float, *, lifo: bool) -> float:
     return TICKETS - 1 - place if lifo else place
 
 
-def bucket_of(fingerprint: str, buckets: int) -> int:
-    """The bucket of the seen-set, as lua/lib/seen_exact.lua finds it."""
-    span = 1 << (buckets.bit_length() - 1)
-    bucket = int(fingerprint[-9:]) % (2 * span)
-    return bucket if bucket < buckets else bucket - span
-
-
 def _seconds(score: bytes) -> float | None:
     return float(score) / 1000 if score != b"" else None

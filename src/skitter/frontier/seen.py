@@ -1,20 +1,111 @@
-"""The set of all fingerprints a job has met."""
+"""The seen-set: every fingerprint that a job has met, in an exact set or a Bloom filter.
+
+Only this module and lua/lib/seen.lua know which of the two a job has.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from skitter.frontier.scan import scan_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Mapping
 
-    from skitter.settings import Bloom
+    from skitter.frontier.shard import Shard
+    from skitter.settings import Bloom, Layout
+
+KEYS = ("seen", "bloom")
+_FIELDS = ("bloom_blocks", "bloom_hashes")
 
 
-def filter_problems(bloom: Bloom | None, seen: int) -> Iterator[str]:
-    """A Bloom filter past its capacity goes on, and drops more and more for no reason."""
-    if bloom is not None and seen > bloom.capacity:
-        yield (
-            f"was made for {bloom.capacity:,} URLs and has met {seen:,}: it takes about "
-            f"{bloom.errors_at(seen):.2%} of new ones for seen, and they are lost. "
+class Bucket(NamedTuple):
+    """Some members of one bucket of an exact set."""
+
+    number: int
+    of: int  # buckets
+    members: list[str]
+
+    def is_right_for(self, fingerprint: str) -> bool:
+        """Whether it is looked for here, as lua/lib/seen_exact.lua does."""
+        span = 1 << (self.of.bit_length() - 1)
+        number = int(fingerprint[-9:]) % (2 * span)
+        return self.number == (number if number < self.of else number - span)
+
+
+class ExactSet:
+    """Sets of integers, each split before it grows too big."""
+
+    key = "seen"
+    can_forget = True
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """What scripts must know about it, in `control`."""
+        return {}
+
+    def problems(self, seen: int) -> list[str]:
+        return []
+
+    async def parts(self, shard: Shard) -> int:
+        """How many keys it may have."""
+        raw = await shard.server.command("HGET", shard.keys.key("stats"), "buckets")
+        return max(1, int(raw)) if raw and raw.isdigit() else 1
+
+    async def count(self, shard: Shard) -> int | None:
+        """How many fingerprints there are; None: they cannot be counted."""
+        keys = [shard.keys.key("seen", str(number)) for number in range(await self.parts(shard))]
+        return sum([int(await shard.server.command("SCARD", key)) for key in keys])
+
+    async def scan(self, shard: Shard) -> AsyncIterator[Bucket]:
+        buckets = await self.parts(shard)
+        for number in range(buckets):
+            async for members in scan_names(shard, "seen", str(number)):
+                yield Bucket(number, buckets, members)
+
+
+@dataclass(frozen=True, slots=True)
+class BloomFilter:
+    """Less memory, and some new fingerprints are taken for old ones."""
+
+    bloom: Bloom
+    key = "bloom"
+    can_forget = False
+
+    @property
+    def fields(self) -> dict[str, object]:
+        return {"bloom_blocks": self.bloom.blocks, "bloom_hashes": self.bloom.hashes}
+
+    def problems(self, seen: int) -> list[str]:
+        """Past its capacity it goes on, and skips more and more new URLs."""
+        if seen <= self.bloom.capacity:
+            return []
+        return [
+            f"was made for {self.bloom.capacity:,} URLs and has met {seen:,}: it takes about "
+            f"{self.bloom.errors_at(seen):.2%} of new ones for seen, and they are lost. "
             "Create a job with a larger one."
-        )
+        ]
+
+    async def parts(self, shard: Shard) -> int:
+        return self.bloom.blocks
+
+    async def count(self, shard: Shard) -> int | None:
+        return None
+
+    async def scan(self, shard: Shard) -> AsyncIterator[Bucket]:
+        return
+        yield
+
+
+SeenSet = ExactSet | BloomFilter
+
+
+def seen_set(layout: Layout) -> SeenSet:
+    return BloomFilter(layout.bloom) if layout.bloom else ExactSet()
+
+
+def is_seen_set_of(control: Mapping[str, str], layout: Layout) -> bool:
+    """Whether scripts use the one that the job was created with."""
+    wanted = {name: str(value) for name, value in seen_set(layout).fields.items()}
+    return wanted == {name: control[name] for name in _FIELDS if name in control}

@@ -15,6 +15,7 @@ from skitter.frontier.options import (
     to_fields,
 )
 from skitter.frontier.scan import scan_names
+from skitter.frontier.seen import seen_set
 from skitter.frontier.states import stored_state
 from skitter.frontier.wire import ms, side_by_side
 from skitter.model import State
@@ -39,9 +40,7 @@ async def set_state(frontier: Frontier, state: State) -> None:
 
 async def configure(frontier: Frontier, options: JobOptions, *, create: bool = False) -> None:
     """Set the job's options; every worker obeys them from its next call on."""
-    values = to_fields(options)
-    if bloom := frontier.layout.bloom:
-        values |= {"bloom_blocks": bloom.blocks, "bloom_hashes": bloom.hashes}
+    values = to_fields(options) | seen_set(frontier.layout).fields
     if frontier.layout.order == "lifo":
         values |= {"lifo": 1}
     if frontier.layout.shards > 1:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from skitter.errors import BadOption
 from skitter.frontier.facts import Trouble, open_body, open_trouble
+from skitter.frontier.seen import seen_set
 from skitter.frontier.wire import ms, scatter
 from skitter.model import DeadLetter, Request
 
@@ -71,7 +72,7 @@ async def revive(frontier: Frontier, letters: Sequence[DeadLetter]) -> int:
 
 async def drop(frontier: Frontier, letters: Sequence[DeadLetter], *, forget: bool = False) -> int:
     """Remove dead letters. Forget: a later push or link may bring the URL back."""
-    if forget and frontier.layout.bloom:
+    if forget and not seen_set(frontier.layout).can_forget:
         raise BadOption("forget", forget, "left out: a Bloom filter cannot forget")
     return await _send(frontier, "drop", letters, forget=int(forget))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skitter.errors import DiskFull
 from skitter.frontier.admin.workers import heartbeats, live_workers
 from skitter.frontier.connection import inspect
-from skitter.frontier.seen import filter_problems
+from skitter.frontier.seen import seen_set
 from skitter.frontier.wire import side_by_side
 
 if TYPE_CHECKING:
@@ -79,9 +79,6 @@ def memory_note(facts: ServerFacts) -> str:
 
 async def bloom_warnings(frontier: Frontier) -> list[str]:
     """Whether the Bloom filter of any shard is past its capacity; the fullest is told of."""
-    if frontier.layout.bloom is None:
-        return []
     parts = await side_by_side(shard.counts() for shard in frontier.shards)
     seen = max(counts.get("seen", 0) for _, counts in parts)
-    problems = filter_problems(frontier.layout.bloom, seen)
-    return [f"the Bloom filter {says}" for says in problems]
+    return [f"the Bloom filter {says}" for says in seen_set(frontier.layout).problems(seen)]

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skitter.frontier.audit.inventory import buckets_of, check_control, check_families, check_keys
+from skitter.frontier.audit.inventory import check_control, check_families, check_keys
 from skitter.frontier.audit.report import AuditReport
 from skitter.frontier.audit.rules import (
     SUMS,
@@ -26,10 +26,10 @@ from skitter.frontier.audit.rules import (
     sum_problems,
 )
 from skitter.frontier.budget import read_pot
-from skitter.frontier.facts import bucket_of, host_facts, request_facts, ticket_of
+from skitter.frontier.facts import host_facts, request_facts, ticket_of
 from skitter.frontier.options import read_options
 from skitter.frontier.scan import scan_names
-from skitter.frontier.seen import filter_problems
+from skitter.frontier.seen import seen_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +86,7 @@ class _ShardAudit:
         counts = await self._counts()
         self.report.counts.update(counts)
         self.report.note("counters", equation_problems(counts))
-        full = filter_problems(self.frontier.layout.bloom, counts.get("seen", 0))
+        full = seen_set(self.frontier.layout).problems(counts.get("seen", 0))
         self.report.note("the Bloom filter", full)
         if len(self.frontier.shards) > 1:
             number = self.shard.keys.shard
@@ -141,18 +141,14 @@ class _ShardAudit:
 
     async def _check_seen(self) -> None:
         """Each fingerprint in the bucket where it is looked for."""
-        if self.frontier.layout.bloom:
-            return
-        buckets = await buckets_of(self.shard)
-        for bucket in range(buckets):
-            async for members in scan_names(self.shard, "seen", str(bucket)):
-                self.report.fingerprints += len(members)
-                sound = self._fingerprints("the seen-set", [(fp, "") for fp in members])
-                strays = [pair for pair in sound if bucket_of(pair[0], buckets) != bucket]
-                for facts in await request_facts(self.shard, strays):
-                    if not facts.seen:  # or the bucket was split meanwhile
-                        says = f"is in bucket {bucket} of the seen-set, where no one looks"
-                        self.report.note(facts.fingerprint, [says])
+        async for bucket in seen_set(self.frontier.layout).scan(self.shard):
+            self.report.fingerprints += len(bucket.members)
+            sound = self._fingerprints("the seen-set", [(fp, "") for fp in bucket.members])
+            strays = [pair for pair in sound if not bucket.is_right_for(pair[0])]
+            for facts in await request_facts(self.shard, strays):
+                if not facts.seen:  # or the bucket was split meanwhile
+                    says = f"is in bucket {bucket.number} of the seen-set, where no one looks"
+                    self.report.note(facts.fingerprint, [says])
 
     # --- hosts and sums ---------------------------------------------------------------------------
 
@@ -177,8 +173,6 @@ class _ShardAudit:
             return False
         pairs, uneven = answer[: 2 * len(SUMS)], answer[2 * len(SUMS) :]
         found = dict(zip(SUMS, zip(pairs[::2], pairs[1::2], strict=True), strict=True))
-        if self.frontier.layout.bloom:
-            del found["seen"]
         for counter, (sum_of, counted) in found.items():
             self.report.note(counter, sum_problems(counter, counted=counted, found=sum_of))
         for host, in_flight, leases in zip(*(uneven[i::3] for i in range(3)), strict=True):
@@ -215,10 +209,8 @@ class _ShardAudit:
                 sums.update(pending=host.queued, shelved=host.shelved, done=host.pages)
                 if host.in_flight != out[host.name]:
                     uneven.append((host.name, host.in_flight, out[host.name]))
-        if not self.frontier.layout.bloom:
-            for bucket in range(await buckets_of(self.shard)):
-                key = self.shard.keys.key("seen", str(bucket))
-                sums["seen"] += await self.shard.server.command("SCARD", key)
+        if (fingerprints := await seen_set(self.frontier.layout).count(self.shard)) is not None:
+            sums["seen"] = fingerprints
         return sums, uneven
 
     def _note_uneven(self, host: str, in_flight: int, leases: int) -> None:

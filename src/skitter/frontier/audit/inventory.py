@@ -9,6 +9,8 @@ from skitter.frontier.audit.rules import control_problems, is_workable
 from skitter.frontier.keys import SHARD_KEYS, feed_key
 from skitter.frontier.options import read_control
 from skitter.frontier.scan import scan_job
+from skitter.frontier.seen import KEYS as SEEN_KEYS
+from skitter.frontier.seen import seen_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,13 +56,13 @@ def _by_shard(frontier: Frontier, keys: list[str]) -> Iterator[tuple[Shard | Non
 async def _check_some(
     frontier: Frontier, shard: Shard, keys: list[str], report: AuditReport
 ) -> bool:
-    sound = True
+    sound, own = True, seen_set(frontier.layout).key
     answers = await shard.call("audit_keys", keys)
     for key, found, ttl in zip(keys, answers[::2], answers[1::2], strict=True):
         known = shard.keys.name_of(key)
         if found == b"none":  # gone since
             continue
-        if known is None or known[0] == ("seen" if frontier.layout.bloom else "bloom"):
+        if known is None or (known[0] in SEEN_KEYS and known[0] != own):
             report.note(key, ["is a key that nobody knows"])
             continue
         problems = _type_problems(found, SHARD_KEYS[known[0]].type)
@@ -89,12 +91,11 @@ async def check_families(frontier: Frontier, report: AuditReport, damaged: set[i
             numbered += [
                 (shard.keys.shard, key, number or "")
                 for key, name, number in names
-                if name in ("seen", "bloom")
+                if name in SEEN_KEYS
             ]
     # Asked last: a crawl that grows makes new buckets meanwhile.
-    bloom = frontier.layout.bloom
     most = {
-        shard.keys.shard: bloom.blocks if bloom else await buckets_of(shard)
+        shard.keys.shard: await seen_set(frontier.layout).parts(shard)
         for shard in frontier.shards
         if shard.keys.shard not in damaged
     }
@@ -111,12 +112,6 @@ async def _check_queues(shard: Shard, hosts: list[str], report: AuditReport) -> 
         key = shard.keys.key("queue", host)
         if record is None and await shard.server.command("EXISTS", key):
             report.note(key, ["is a queue of an unknown host"])
-
-
-async def buckets_of(shard: Shard) -> int:
-    """How many buckets the seen-set has."""
-    raw = await shard.server.command("HGET", shard.keys.key("stats"), "buckets")
-    return max(1, int(raw)) if raw and raw.isdigit() else 1
 
 
 async def check_control(frontier: Frontier, report: AuditReport, damaged: set[int]) -> set[int]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from skitter.errors import UsageError
 from skitter.frontier.facts import TICKETS, priority_of
 from skitter.frontier.offers import place_of
+from skitter.frontier.seen import is_seen_set_of
 from skitter.frontier.states import PURGE, is_state
 from skitter.model import MESSAGES
 from skitter.urls import shard_of
@@ -188,19 +189,13 @@ def control_problems(control: Mapping[str, str], layout: Layout) -> Iterator[str
     for name, value in control.items():
         if name != "state" and not _is_number(value):
             yield f"has {value!r} for {name}, which is no number"
-    if not _has_its_filter(control, layout):
+    if not is_seen_set_of(control, layout):
         yield "has another Bloom filter than the job was created with"
 
 
 def is_workable(control: Mapping[str, str], layout: Layout) -> bool:
     """Whether scripts run on the shard at all."""
-    return control.get("state", PURGE) != PURGE and _has_its_filter(control, layout)
-
-
-def _has_its_filter(control: Mapping[str, str], layout: Layout) -> bool:
-    bloom = layout.bloom
-    wanted = (str(bloom.blocks), str(bloom.hashes)) if bloom else (None, None)
-    return (control.get("bloom_blocks"), control.get("bloom_hashes")) == wanted
+    return control.get("state", PURGE) != PURGE and is_seen_set_of(control, layout)
 
 
 def _is_number(text: str) -> bool:

@@ -19,8 +19,7 @@ REPLY  per fingerprint a list, empty where it is not: record, score in its host'
        seen (1 or 0), depth, has outlinks (1 or 0), score on the edge
 COST   O(fingerprints * log N)
 ]]
---@include limits seen_exact seen_bloom record
-local has_seen = limits.blocks and in_bloom or in_exact
+--@include seen record
 
 local function facts_of(fp, found)
   local record = redis.call('HGET', task, fp)

@@ -7,14 +7,12 @@ KEYS   hosts    hash   host -> packed
        queue    zset   one per host
        lease    zset   fingerprint -> ms
        task     hash   fingerprint -> record
-       seen     set    one per bucket
 ARGV   most     int    hosts, leases and buckets to look at
 REPLY  empty, or: requests in all queues, shelved and pages of all hosts, fingerprints in all
        buckets, each followed by its counter; then host, in flight, leases where the two differ
 COST   O(most)
 ]]
---@include bulk counters host_record record
-local buckets = math.max(1, read_counter('buckets'))
+--@include bulk counters host_record record seen
 local largest = math.max(buckets, redis.call('HLEN', hosts), redis.call('ZCARD', lease))
 if largest > most then return {} end
 
@@ -37,14 +35,11 @@ for i = 1, #names, 2 do
   end
 end
 
-local fingerprints = 0
-for bucket = 0, buckets - 1 do fingerprints = fingerprints + redis.call('SCARD', seen .. bucket) end
-
 local reply = {
   queued, read_counter('pending'),
   shelved, read_counter('shelved'),
   pages, read_counter('done'),
-  fingerprints, read_counter('seen'),
+  count_seen(), read_counter('seen'),
 }
 for _, value in ipairs(uneven) do reply[#reply + 1] = value end
 return reply

@@ -10,14 +10,14 @@ EACH   fp       text
 REPLY  how many were removed
 COST   O(requests * log N)
 ]]
---@include once exhume seen_exact
+--@include once exhume seen
 local answer = answered()
 if answer then return answer end
 
 local fps = exhume()
 bulk('HDEL', task, fps)
 for _, fp in ipairs(fps) do
-  local forgotten = forget == 1 and not limits.blocks and forget_exact(fp)
+  local forgotten = forget == 1 and forget_seen(fp)
   count(forgotten and 'seen' or 'dropped', forgotten and -1 or 1)
   if forgotten then redis.call('HDEL', depths, fp) end
 end

@@ -5,9 +5,7 @@ arguments come its fingerprint, host, priority, depth and record.
 
 KEYS   task     hash   fingerprint -> record
 ]]
---@include depth enqueue record seen_exact seen_bloom
-local admit = limits.blocks and admit_bloom or admit_exact
-local has_seen = limits.blocks and in_bloom or in_exact
+--@include depth enqueue record seen
 local records = {}
 
 -- Priorities and depths are few: to look one up is ten times faster than to convert it.
@@ -38,5 +36,5 @@ end
 
 local function write_accepted()
   bulk('HSET', task, records)
-  if not limits.blocks then grow_seen() end
+  grow_seen()
 end

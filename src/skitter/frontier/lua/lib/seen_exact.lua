@@ -47,9 +47,15 @@ local function split_bucket()
   for bucket, part in pairs(parts) do bulk('SADD', seen .. bucket, part) end
 end
 
-local function grow_seen()
+local function grow_exact()
   local wanted = math.ceil(read_counter('seen') / TARGET)
   local before = buckets
   while buckets < wanted do split_bucket() end
   if buckets > before then redis.call('HSET', stats, 'buckets', buckets) end
+end
+
+local function count_exact()
+  local sum = 0
+  for bucket = 0, buckets - 1 do sum = sum + redis.call('SCARD', seen .. bucket) end
+  return sum
 end
