@@ -12,7 +12,7 @@ import typer.main
 from skitter import errors, settings
 from skitter.cli.main import app
 from skitter.frontier.keys import JOBS, PUMPED, ROOMS, SHARD_KEYS
-from skitter.frontier.scripts import script, verbs
+from skitter.frontier.scripts import COMMON, script, verbs
 from skitter.scrapy.compatibility import ATTRIBUTES, METHODS, SETTINGS, Row
 from skitter.urls import Canonical
 
@@ -41,13 +41,15 @@ def scripts_page() -> str:
     for verb in verbs():
         header = script(verb).header
         takes = ", ".join(name for name, _ in header.argv if name not in ("now", "seq"))
-        each = ", ".join(header.each)
+        each = ", ".join(name for name, _ in header.each)
         says = header.summary.partition(": ")[2]
         parts.append(f"\n## {verb}\n\n{says[0].upper()}{says[1:]}\n\n")
         parts.append(f"- keys: {', '.join(f'`{key}`' for key in header.keys)}\n")
         parts += [f"- takes: {takes}\n"] if takes else []
         parts += [f"- takes for each item: {each}\n"] if each else []
-        parts.append(f"- answers: {header.reply}\n- cost: {header.cost}\n")
+        parts += [f"- then: {header.rest}\n"] if header.rest else []
+        parts.append(f"- answers: {header.reply.partition(' ')[2].strip()}\n")
+        parts.append(f"- cost: {header.cost}\n")
         parts += [f"- flags: {header.flags}\n"] if header.flags else []
     return "".join(parts)
 
@@ -173,7 +175,37 @@ def scrapy_page() -> str:
     )
 
 
+def verbs_stub() -> str:
+    """The types of the methods of Verbs, in a form that `ruff format` leaves alone."""
+    types = {"int": "int", "ints": "list[int]", "list": "list[Any]", "bytes": "bytes"}
+    types |= {"text": "Text", "any": "Any"}
+    lines = [
+        "# Made by `make docs` from the headers in lua/; edit those.",
+        "from collections.abc import Iterable, Sequence",
+        "from typing import Any",
+        "",
+        "Text = str | bytes",
+        "",
+        "class Verbs:",
+        "    async def call(self, verb: str, each: Any = ..., **values: Any) -> Any: ...",
+    ]
+    for verb in verbs():
+        header = script(verb).header
+        kinds = [types[kind] for _, kind in header.each]
+        row = kinds[0] if len(kinds) == 1 else f"tuple[{', '.join(kinds)}]"
+        named = [f"{name}: {types[kind]}" for name, kind in header.argv if name not in COMMON]
+        named += ["rest: Iterable[object] = ..."] if header.rest else []
+        named += ["strict: bool = ..."] if "allow-oom" in header.flags else []
+        words = ["self", *([f"each: Sequence[{row}]"] if kinds else [])]
+        words += ["*", *named] if named else []
+        reply = types[header.reply.split()[0]].replace("Text", "bytes")
+        lines += [f"    async def {verb}(", *(f"        {word}," for word in words)]
+        lines.append(f"    ) -> {reply}: ...")
+    return "\n".join(lines) + "\n"
+
+
 PAGES = {
+    "../../src/skitter/frontier/verbs.pyi": verbs_stub,
     "scrapy.md": scrapy_page,
     "keys.md": keys_page,
     "scripts.md": scripts_page,

@@ -180,16 +180,16 @@ class Witness(Shard):
     def __init__(self, other: Shard, log: list[tuple[int, int, int]]) -> None:
         super().__init__(other.server, other.keys, other.client, other.clock)
         self._numbers = Numbers()
-        self.log = log  # shard, limit (0: pages were opened again), share
+        self.asked = log  # shard, limit (0: pages were opened again), share
 
     async def call(self, verb: str, each: Any = (), *, strict: bool = False, **values: Any) -> Any:
         if verb == "lease":
             stats = self.keys.key("stats")
             granted, ceded = await self.server.command("HMGET", stats, "granted", "ceded")
             share = int(granted or 0) - int(ceded or 0)
-            self.log.append((self.keys.shard, values["limit"], share))
+            self.asked.append((self.keys.shard, values["limit"], share))
         elif verb == "reopen":
-            self.log.append((self.keys.shard, 0, 0))
+            self.asked.append((self.keys.shard, 0, 0))
         return await super().call(verb, each, strict=strict, **values)
 
 
@@ -314,7 +314,7 @@ class FrontierMachine(RuleBasedStateMachine):
         is refused without need, and that pages offer their links again when they should."""
         # A shard keeps a page for a host that seems to be due; that it is not shows only then.
         excused = self.model.has_early_hosts()
-        log = self.clients[who].shards[0].log  # type: ignore[attr-defined]
+        log = self.clients[who].shards[0].asked  # type: ignore[attr-defined]
         log.clear()
         had_edge = any(self.edges[who].values())
         answer = self.do(who, "lease", lambda frontier: frontier.lease(limit, ttl_s=ttl_s))

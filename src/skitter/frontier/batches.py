@@ -33,9 +33,7 @@ async def take_batch(
     frontier: Frontier, keys: Sequence[str], *, limit: int
 ) -> tuple[str, list[bytes]] | None:
     """The next messages and the name of their batch, from a list, a set or a sorted set."""
-    answer = await frontier.home.call(
-        "feed", list(keys), limit=min(limit, AT_ONCE), ttl_ms=ms(KEEP_S)
-    )
+    answer = await frontier.home.feed(keys, limit=min(limit, AT_ONCE), ttl_ms=ms(KEEP_S))
     if not answer:
         return None
     name, *messages = answer

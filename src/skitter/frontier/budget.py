@@ -38,7 +38,9 @@ async def refill(shards: Sequence[Shard], wants: Mapping[int, int]) -> list[int]
         answers = await _allow(shards, granted, keep=keep)
         shares = [Share(*answer) for answer in answers if answer]
         if len(shares) == len(shards):
-            granted = await shards[0].call("grant", _asked(shares, wants))
+            granted = await shards[0].grant(
+                [(*share, wants.get(i, 0)) for i, share in enumerate(shares)]
+            )
         if len(shares) < len(shards) or not granted:
             return []  # the limit is just being set or removed, shard by shard
         free = [told - one.ceded - one.used for told, one in zip(granted, shares, strict=True)]
@@ -52,8 +54,7 @@ async def refill(shards: Sequence[Shard], wants: Mapping[int, int]) -> list[int]
 
 async def _allow(shards: Sequence[Shard], granted: Sequence[int], *, keep: int) -> list[list[int]]:
     return await side_by_side(
-        shard.call("allow", told=told, keep=keep)
-        for shard, told in zip(shards, granted, strict=True)
+        shard.allow(told=told, keep=keep) for shard, told in zip(shards, granted, strict=True)
     )
 
 
@@ -64,8 +65,3 @@ async def read_pot(shards: Sequence[Shard]) -> dict[str, str]:
         name.decode("utf-8", "replace"): text.decode("utf-8", "replace")
         for name, text in raw.items()
     }
-
-
-def _asked(shares: Sequence[Share], wants: Mapping[int, int]) -> list[int]:
-    """As EACH in grant.lua."""
-    return [value for i, share in enumerate(shares) for value in (*share, wants.get(i, 0))]

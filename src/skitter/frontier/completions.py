@@ -122,11 +122,9 @@ def _check_item(item: Any, lease: Lease, *, raw: bool) -> bytes:
     return data
 
 
-def completion_arguments(sealed: Sequence[Sealed]) -> list[object]:
-    """As complete.lua wants them: all leases, then all links, then all items."""
+def completion_rest(sealed: Sequence[Sealed]) -> list[object]:
+    """As REST in complete.lua: all links, then all items."""
     args: list[object] = []
-    for one in sealed:
-        args += (one.lease.fingerprint, one.lease.token, one.brings)
     for one in sealed:
         for link in one.links:
             args += link.arguments

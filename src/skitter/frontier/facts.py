@@ -75,7 +75,7 @@ async def request_facts(shard: Shard, batch: list[tuple[str, str]]) -> list[Requ
     """Facts of (fingerprint, host of the queue it was met in or '')."""
     rows: list[Any] = []
     for some in _portions(batch):
-        rows += await shard.call("audit", [part for pair in some for part in pair])
+        rows += await shard.audit(some)
     return [_request_facts(fp, *row) for (fp, _), row in zip(batch, rows, strict=True)]
 
 
@@ -167,7 +167,7 @@ class HostFacts:
 async def host_facts(shard: Shard, names: list[str]) -> list[HostFacts]:
     rows: list[Any] = []
     for some in _portions(names):
-        rows += await shard.call("audit_host", some)
+        rows += await shard.audit_host(some)
     return [_host_facts(name, *row) for name, row in zip(names, rows, strict=True)]
 
 

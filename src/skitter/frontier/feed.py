@@ -88,13 +88,13 @@ async def bury_messages(
     frontier: Frontier, rejected: Sequence[tuple[bytes, str]], *, origin: Origin = "feed"
 ) -> None:
     """What came and cannot be crawled is a dead letter, with its text and the reason."""
-    each: list[object] = []
+    rows = []
     for message, reason in rejected:
         text = message.decode("utf-8", "replace")
         body = encode(Request(url=f"{origin}:{shorten(text, 2000)}", meta={"message": clip(text)}))
-        each += (fingerprint(text, unique="rejected"), "feed", body, cut(reason))
-    if each:
-        await frontier.home.call("bury_messages", each)
+        rows.append((fingerprint(text, unique="rejected"), "feed", body, cut(reason)))
+    if rows:
+        await frontier.home.bury_messages(rows)
 
 
 def parse_message(message: bytes) -> Request:

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 from skitter.errors import ServerFull
 from skitter.frontier.budget import refill
-from skitter.frontier.completions import Sealed, completion_arguments, keep_outlinks, seal
+from skitter.frontier.completions import Sealed, completion_rest, keep_outlinks, seal
 from skitter.frontier.keys import feed_key
 from skitter.frontier.offers import Offer, offer
 from skitter.frontier.options import read_options
 from skitter.frontier.pace import Granted
 from skitter.frontier.reopen import reopen
 from skitter.frontier.scripts import Code
+from skitter.frontier.shard import Shard
 from skitter.frontier.states import open_state
 from skitter.frontier.totals import read_totals
 from skitter.frontier.wire import cut, ms, open_lease, open_paces, scatter, side_by_side
@@ -30,11 +31,10 @@ from skitter.settings import check_number
 from skitter.urls import shard_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 
     from skitter.frontier.connection import Server
     from skitter.frontier.pace import Departure
-    from skitter.frontier.shard import Shard
     from skitter.model import Completion, Lease, Request
     from skitter.settings import JobOptions, Layout
 
@@ -46,8 +46,12 @@ UNREADABLE = "its body cannot be read: written by another release, or damaged"
 #: milliseconds with a full one.
 ADD_BATCH, LEASE_BATCH, END_BATCH, COMPLETE_BATCH = 500, 500, 200, 2500
 
-_ADDED = {code: Added(code.name.lower()) for code in Code if code.name in Added.__members__}
-_ENDED = {code: Ended(code.name.lower()) for code in Code if code.name in Ended.__members__}
+_ADDED: dict[int, Added] = {
+    code: Added(code.name.lower()) for code in Code if code.name in Added.__members__
+}
+_ENDED: dict[int, Ended] = {
+    code: Ended(code.name.lower()) for code in Code if code.name in Ended.__members__
+}
 
 
 @dataclass(slots=True)
@@ -112,8 +116,8 @@ class Frontier:
         new = 0
 
         async def send(shard: int, part: list[int]) -> list[Added]:
-            each = [value for i in part for value in offers[i].arguments]
-            codes = await self.shards[shard].call("add", each, links=int(links))
+            rows = [offers[i].arguments for i in part]
+            codes = await self.shards[shard].add(rows, links=int(links))
             nonlocal new
             new += codes.count(Code.NEW)
             return [_ADDED[code] for code in codes]
@@ -182,7 +186,7 @@ class Frontier:
     async def _lease_part(self, shard: int, limit: int, ttl_s: float) -> tuple[Leased, int]:
         """What one shard hands out, and how many its share of max_pages was short of."""
         since = time.monotonic()
-        answer = await self.shards[shard].call("lease", limit=limit, ttl_ms=ms(ttl_s))
+        answer = await self.shards[shard].lease(limit=limit, ttl_ms=ms(ttl_s))
         state, again_ms, token, is_short, born, pace, to_reopen, *rows = answer
         self._lives[shard] = state, born, to_reopen < 0
         self._to_reopen[shard] = None if to_reopen < 0 else to_reopen
@@ -207,7 +211,7 @@ class Frontier:
         self, leases: Sequence[Lease], *, ttl_s: float = DEFAULT_LEASE_S
     ) -> list[Ended]:
         """Keep leases for longer. LOST: stop working on it."""
-        return await self._end("extend", leases, [() for _ in leases], ttl_ms=ms(ttl_s))
+        return await self._end(Shard.extend, leases, [() for _ in leases], ttl_ms=ms(ttl_s))
 
     async def complete(
         self, completions: Sequence[Completion], *, items_to: str = ""
@@ -240,9 +244,9 @@ class Frontier:
         async def send(shard: int, part: list[int]) -> list[Ended]:
             group = [sealed[i] for i in part]
             # What makes the server grow is refused when it is full; what only drains is not.
-            codes = await self.shards[shard].call(
-                "complete",
-                completion_arguments(group),
+            codes = await self.shards[shard].complete(
+                [(one.lease.fingerprint, one.lease.token, one.brings) for one in group],
+                rest=completion_rest(group),
                 strict=any(one.grows for one in group),
                 leases=len(group),
                 links=sum(len(one.links) for one in group),
@@ -275,23 +279,22 @@ class Frontier:
         if any(failure.after_s is None for failure in failures):
             await self.fresh_options()
         details = [(ms(self._after_s(f)), ms(f.block_s), cut(f.error)) for f in failures]
-        return await self._end("retry", [failure.lease for failure in failures], details)
+        return await self._end(Shard.retry, [failure.lease for failure in failures], details)
 
     async def bury(self, failures: Sequence[Failure]) -> list[Ended]:
         """Give up at once, for a reason."""
         details = [(ms(f.block_s), cut(f.error)) for f in failures]
-        return await self._end("bury", [failure.lease for failure in failures], details)
+        return await self._end(Shard.bury, [failure.lease for failure in failures], details)
 
     async def release(self, leases: Sequence[Lease], *, after_s: float = 0.0) -> list[Ended]:
         """Hand back what was not worked on. It counts as neither a failure nor a loss."""
-        return await self._end("release", leases, [(ms(after_s),) for _ in leases])
+        return await self._end(Shard.release, leases, [(ms(after_s),) for _ in leases])
 
     async def depart(self, departures: Sequence[Departure]) -> list[Granted]:
         """Say when requests left, and ask when others may."""
 
         async def send(shard: int, part: list[int]) -> list[Granted]:
-            each = [value for i in part for value in departures[i].arguments]
-            answer = await self.shards[shard].call("depart", each)
+            answer = await self.shards[shard].depart([departures[i].arguments for i in part])
             pairs = zip(answer[::2], answer[1::2], strict=True)
             return [Granted(wait_ms / 1000, moment_ms) for wait_ms, moment_ms in pairs]
 
@@ -300,7 +303,7 @@ class Frontier:
 
     async def reap(self, *, at_most: int = LEASE_BATCH) -> int:
         """Take back leases that ran out, also when nobody leases. Returns how many."""
-        return sum(await side_by_side(shard.call("reap", at_most=at_most) for shard in self.shards))
+        return sum(await side_by_side(shard.reap(at_most=at_most) for shard in self.shards))
 
     async def stats(self) -> Stats:
         """One moment of every shard, added up; and the one place that knows when a job is over."""
@@ -328,7 +331,7 @@ class Frontier:
 
     async def _end(
         self,
-        verb: str,
+        verb: Callable[..., Awaitable[list[int]]],
         leases: Sequence[Lease],
         details: Sequence[tuple[object, ...]],
         **values: int,
@@ -336,10 +339,8 @@ class Frontier:
         """Send leases, each with its token and details, to their shards."""
 
         async def send(shard: int, part: list[int]) -> list[Ended]:
-            each: list[object] = []
-            for i in part:
-                each += (leases[i].fingerprint, leases[i].token, *details[i])
-            codes = await self.shards[shard].call(verb, each, strict=False, **values)
+            rows = [(leases[i].fingerprint, leases[i].token, *details[i]) for i in part]
+            codes = await verb(self.shards[shard], rows, **values)
             return [_ENDED[code] for code in codes]
 
         places = [shard_of(lease.host, len(self.shards)) for lease in leases]

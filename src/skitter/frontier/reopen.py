@@ -38,7 +38,7 @@ async def reopen(
     shard: Shard, layout: Layout, add: Callable[[Sequence[Offer]], Awaitable[list[Added]]]
 ) -> int:
     """Offer the links of some pages again. Returns of how many; 0: somebody else is at it."""
-    rows = await shard.call("reopen", most=PAGES, most_bytes=MOST_BYTES, ttl_ms=TTL_MS)
+    rows = await shard.reopen(most=PAGES, most_bytes=MOST_BYTES, ttl_ms=TTL_MS)
     if not rows:
         return 0
     pages: list[_Page] = []
@@ -50,12 +50,12 @@ async def reopen(
         answers = await add([one for page in pages for one in page.offers])
     except ServerFull:
         return 0  # they stay on the edge until there is room
-    each: list[object] = []
+    done = []
     for page in pages:
         mine, answers = answers[: len(page.offers)], answers[len(page.offers) :]
         if Added.CLOSED not in mine:
-            each += (page.fingerprint, page.depth, _rest(page, mine))
-    await shard.call("reopened", each)
+            done.append((page.fingerprint, str(page.depth), _rest(page, mine)))
+    await shard.reopened(done)
     return len(pages)
 
 
@@ -69,8 +69,8 @@ def _offers(packed: bytes, depth: int, layout: Layout) -> list[Offer]:
     return offers
 
 
-def _rest(page: _Page, answers: list[Added]) -> int | str:
+def _rest(page: _Page, answers: list[Added]) -> str:
     """The limit above which more of its links may go in; empty: all went in."""
     pairs = zip(page.offers, answers, strict=True)
     refused = [one.depth for one, said in pairs if said is Added.DEEP]
-    return min(refused) - 1 if refused else ""
+    return str(min(refused) - 1) if refused else ""

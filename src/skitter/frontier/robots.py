@@ -48,6 +48,6 @@ async def _call(
 ) -> Any:
     shard = frontier.shard_for(host)
     # To bring rules is refused by a full server; to ask for them is not.
-    return await shard.call(
-        "robots", strict=bool(rules), name=host, rules=rules, ttl_ms=ttl_ms, keep_ms=ms(keep_s)
+    return await shard.robots(
+        strict=bool(rules), name=host, rules=rules, ttl_ms=ttl_ms, keep_ms=ms(keep_s)
     )

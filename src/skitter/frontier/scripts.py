@@ -6,6 +6,8 @@ verb and the lib files it includes, and names KEYS and ARGV for Lua:
     KEYS   due      zset   hosts that may be asked now       -> local due = KEYS[n]
     ARGV   limit    int    how many at the most              -> local limit = tonumber(ARGV[n])
     EACH   fp       text   repeated for every request        -> EACH.start and EACH.stride
+    REST   links, then items                                 -> what follows behind EACH
+    REPLY  ints     a code per request                       -> what Python gets, for verbs.pyi
     FLAGS  allow-oom                                         -> first line: #!lua flags=allow-oom
 
 The names of the options that scripts read come from their declarations, as `LIMITS`.
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache
 from importlib.resources import files
@@ -35,7 +37,7 @@ COMMON = ("now", "seq", "since_ms", "token")
 #: The options of a job that scripts read: fields of `control`.
 LIMITS = tuple(one.field for one in JOB_OPTIONS if one.declared.in_lua)
 _LUA = files("skitter.frontier") / "lua"
-_SECTION = re.compile(r"^(KEYS|ARGV|EACH|FLAGS|REPLY|COST)\b")
+_SECTION = re.compile(r"^(KEYS|ARGV|EACH|REST|FLAGS|REPLY|COST)\b")
 _COLUMN = 7  # where names stand; text further to the right belongs to the row above
 _INCLUDE = re.compile(r"^--@include (.+)$", re.MULTILINE)
 
@@ -63,9 +65,10 @@ class Header:
     summary: str
     keys: tuple[str, ...]
     argv: tuple[tuple[str, str], ...]  # name, type
-    each: tuple[str, ...]
+    each: tuple[tuple[str, str], ...]  # name, type
+    rest: str
     flags: str
-    reply: str
+    reply: str  # its first word is a type
     cost: str
 
 
@@ -129,7 +132,8 @@ def read_header(text: str) -> Header:
         summary=prose("SUMMARY"),
         keys=tuple(row[0] for row in words("KEYS")),
         argv=tuple((row[0], row[1]) for row in words("ARGV")),
-        each=tuple(row[0] for row in words("EACH")),
+        each=tuple((row[0], row[1]) for row in words("EACH")),
+        rest=prose("REST"),
         flags=prose("FLAGS"),
         reply=prose("REPLY"),
         cost=prose("COST"),
@@ -165,7 +169,7 @@ def _merge(verb: str, libs: list[str]) -> Header:
     unknown = keys.keys() - SHARD_KEYS.keys()
     if unknown:
         raise ValueError(f"Lua names keys that keys.py does not know: {sorted(unknown)}")
-    return Header(own.summary, tuple(keys), tuple(argv), own.each, own.flags, own.reply, own.cost)
+    return replace(own, keys=tuple(keys), argv=tuple(argv))
 
 
 def _prelude(name: str, header: Header) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from skitter.errors import JobDamaged
 from skitter.frontier.scripts import script
+from skitter.frontier.verbs import Verbs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Shard:
+class Shard(Verbs):
     """Calls verbs on the keys of one shard, numbered so that a repeat is recognised."""
 
     server: Server
@@ -71,7 +72,7 @@ class Shard:
 
     async def counts(self) -> tuple[str, dict[str, int]]:
         """The state and every number of the shard, at one moment."""
-        state, *pairs = await self.call("stats")
+        state, *pairs = await self.stats()
         counts = zip(pairs[::2], pairs[1::2], strict=True)
         try:
             return state.decode(), {name.decode(): int(value) for name, value in counts}

@@ -28,8 +28,7 @@ async def adopt_seen(frontier: Frontier, fingerprints: Sequence[str]) -> int:
 
     All are kept by the first shard: a job of Scrapy has no other.
     """
-    codes = await frontier.home.call("adopt", fingerprints)
-    return int(codes.count(Code.NEW))
+    return (await frontier.home.adopt(fingerprints)).count(Code.NEW)
 
 
 async def start_run(frontier: Frontier, number: int) -> None:

@@ -36,13 +36,13 @@ async def claim_callback(frontier: Frontier, claim: str, *, ttl_s: float) -> Cla
 
     Of a job with several shards only the first is looked at: ask `stats` before.
     """
-    turn, value = await frontier.home.call("claim_callback", claim=claim, ttl_ms=ms(ttl_s))
+    turn, value = await frontier.home.claim_callback(claim=claim, ttl_ms=ms(ttl_s))
     return Claimed(Turn(turn.decode()), value)
 
 
 async def finish_callback(frontier: Frontier, claim: str, value: bytes) -> bool:
     """It has run. False: another process took it over, and this value does not count."""
-    return bool(await frontier.home.call("finish_callback", claim=claim, value=value))
+    return bool(await frontier.home.finish_callback(claim=claim, value=value))
 
 
 async def reset_callback(frontier: Frontier) -> None:

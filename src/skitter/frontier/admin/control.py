@@ -105,10 +105,8 @@ async def read_birth(frontier: Frontier) -> str:
 async def write_control(
     frontier: Frontier, values: dict[str, object], *, create: bool = False
 ) -> None:
-    each = [part for pair in values.items() for part in pair]
-    await side_by_side(
-        shard.call("control", each, strict=False, create=int(create)) for shard in frontier.shards
-    )
+    rows = list(values.items())
+    await side_by_side(shard.control(rows, create=int(create)) for shard in frontier.shards)
 
 
 async def settle_hosts(frontier: Frontier) -> None:
@@ -116,7 +114,7 @@ async def settle_hosts(frontier: Frontier) -> None:
 
     async def settle(shard: Shard) -> None:
         async for names in scan_names(shard, "hosts"):
-            await shard.call("host", names, field="", value="")
+            await shard.host(names, field="", value="")
 
     await side_by_side(settle(shard) for shard in frontier.shards)
 
@@ -153,8 +151,7 @@ async def set_slot(frontier: Frontier, slot: str, **values: float | None) -> Non
     shard = frontier.shard_for(slot)
     for name, value in values.items():
         seconds = name.endswith("_s")
-        await shard.call(
-            "host",
+        await shard.host(
             [slot],
             field=name.removesuffix("_s") + "_ms" if seconds else name,
             value="" if value is None else ms(float(str(value))) if seconds else value,

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from skitter.errors import BadOption
 from skitter.frontier.facts import Trouble, open_body, open_trouble
 from skitter.frontier.seen import seen_set
+from skitter.frontier.shard import Shard
 from skitter.frontier.wire import ms, scatter
 from skitter.model import DeadLetter, Request
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from skitter.frontier.frontier import Frontier
-    from skitter.frontier.shard import Shard
 
 PAGE = 200
 
@@ -67,14 +67,14 @@ async def revive(frontier: Frontier, letters: Sequence[DeadLetter]) -> int:
 
     What was fed and is no URL, or cannot be read, stays where it is: nobody could fetch it.
     """
-    return await _send(frontier, "revive", [one for one in letters if one.can_be_fetched])
+    return await _send(frontier, Shard.revive, [one for one in letters if one.can_be_fetched])
 
 
 async def drop(frontier: Frontier, letters: Sequence[DeadLetter], *, forget: bool = False) -> int:
     """Remove dead letters. Forget: a later push or link may bring the URL back."""
     if forget and not seen_set(frontier.layout).can_forget:
         raise BadOption("forget", forget, "left out: a Bloom filter cannot forget")
-    return await _send(frontier, "drop", letters, forget=int(forget))
+    return await _send(frontier, Shard.drop, letters, forget=int(forget))
 
 
 async def lock_dead(frontier: Frontier, *, ttl_s: float) -> bool:
@@ -87,13 +87,18 @@ async def unlock_dead(frontier: Frontier) -> None:
     await frontier.server.command("DEL", frontier.home.keys.key("telling"))
 
 
-async def _send(frontier: Frontier, verb: str, letters: Sequence[DeadLetter], **values: int) -> int:
+async def _send(
+    frontier: Frontier,
+    verb: Callable[..., Awaitable[int]],
+    letters: Sequence[DeadLetter],
+    **values: int,
+) -> int:
     changed = 0
 
     async def send(shard: int, part: list[int]) -> list[None]:
         nonlocal changed
         fps = [letters[i].fingerprint for i in part]
-        count = await frontier.shards[shard].call(verb, fps, strict=False, **values)
+        count = await verb(frontier.shards[shard], fps, **values)
         changed += count  # after the await: shards work side by side
         return [None] * len(part)
 

@@ -77,17 +77,17 @@ class RejectedItem(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.field}: {self.reason}" if self.field else self.reason
 
 
-async def reject_items(frontier: Frontier, *asides: RejectedItem) -> None:
+async def reject_items(frontier: Frontier, *rejected: RejectedItem) -> None:
     """Keep items that cannot be stored, and count them by field; too many: the oldest go."""
-    each = [part for one in asides for part in ((one.field or "whole")[:200], encode(one))]
-    await frontier.home.call("reject_items", each, strict=True, keep=REJECTED_KEPT)
+    rows = [((one.field or "whole")[:200], encode(one)) for one in rejected]
+    await frontier.home.reject_items(rows, keep=REJECTED_KEPT)
 
 
 async def count(frontier: Frontier, **counters: int) -> None:
     """Add to what people want to see, and nothing depends on."""
-    each = [part for name, by in counters.items() if by for part in (name, by)]
-    if each:
-        await frontier.home.call("tally", each)
+    rows = [(name, by) for name, by in counters.items() if by]
+    if rows:
+        await frontier.home.tally(rows)
 
 
 async def read_rejected(frontier: Frontier, count: int) -> list[RejectedItem]:
@@ -127,7 +127,7 @@ class ItemStream:
         with suppress(JobMissing):  # purged meanwhile, and the items with it
             for results, counts in ((stored, 1), (others, 0)):
                 for shard, ids in _by_shard(self.frontier, results):
-                    await shard.call("unload", ids, name=GROUP, stored=counts)
+                    await shard.unload(ids, name=GROUP, stored=counts)
 
     async def keep(self, results: Sequence[Result]) -> None:
         """They are being worked on: others do not take them over."""
@@ -163,7 +163,7 @@ class ItemStream:
     async def _begin(self, shard: Shard) -> None:
         if shard.keys.shard in self._begun:
             return
-        await shard.call("group", name=GROUP)
+        await shard.group(name=GROUP)
         self._begun.add(shard.keys.shard)
 
 

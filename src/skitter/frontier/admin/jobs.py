@@ -89,7 +89,7 @@ async def purge_job(frontier: Frontier) -> int:
     """
     server = frontier.server
     for shard in frontier.shards:
-        await shard.call("control", ["state", PURGE], create=1)
+        await shard.control([("state", PURGE)], create=1)
     removed: int = await server.command("UNLINK", feed_key(frontier.job))
     removed += await server.command("UNLINK", feed_key(frontier.job) + ":lock")
     for shard in frontier.shards:

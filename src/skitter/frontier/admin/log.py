@@ -27,8 +27,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 async def log(frontier: Frontier, level: str, worker: str, text: str) -> None:
     """Say something to everybody who runs `skitter logs`."""
-    line = [level, worker, cut(text)]
-    await frontier.home.call("log", line, strict=True, keep=EVENTS_KEPT)
+    await frontier.home.log([(level, worker, cut(text))], keep=EVENTS_KEPT)
 
 
 async def read_log(frontier: Frontier, after: str = "-", count: int = 1000) -> list[Event]:

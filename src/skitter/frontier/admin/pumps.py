@@ -60,13 +60,13 @@ def pump_rooms(server: Server) -> Registry:
 async def issue_permits(frontier: Frontier, wanted: int, *, ttl_s: float) -> list[str]:
     """New permits, as many as are missing; those over `wanted` become void."""
     fresh = [secrets.token_hex(6) for _ in range(wanted)]
-    issued = await frontier.home.call("issue_permits", fresh, wanted=wanted, ttl_ms=ms(ttl_s))
+    issued = await frontier.home.issue_permits(fresh, wanted=wanted, ttl_ms=ms(ttl_s))
     return [permit.decode() for permit in issued]
 
 
 async def renew_permit(frontier: Frontier, permit: str, *, ttl_s: float) -> bool:
     """Keep a permit for so long from now. False: it is void."""
-    [good] = await frontier.home.call("renew_permits", [permit], ttl_ms=ms(ttl_s))
+    [good] = await frontier.home.renew_permits([permit], ttl_ms=ms(ttl_s))
     return bool(good)
 
 

@@ -20,7 +20,7 @@ async def claim_sink(frontier: Frontier, place: str, *, moved_from: str = "") ->
     `moved_from`: what the place was called before its owner moved it.
     """
     instead = await check_sink(frontier, place, moved_from=moved_from)
-    held = await frontier.home.call("sink", place=place, instead=instead)
+    held = await frontier.home.sink(place=place, instead=instead)
     if held != place.encode():
         raise ItemsElsewhere(frontier.job, held.decode("utf-8", "replace"), stored=0)
 

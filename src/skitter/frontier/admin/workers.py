@@ -49,7 +49,7 @@ class Heartbeat(Vitals, frozen=True, kw_only=True):
 async def beat(frontier: Frontier, heartbeat: Heartbeat) -> None:
     """Raises JobMissing if the job has gone: nothing of it is brought back."""
     told = msgspec.structs.replace(heartbeat, note=cut(heartbeat.note))
-    await frontier.home.call("beat", name=told.name, message=encode(told))
+    await frontier.home.beat(name=told.name, message=encode(told))
 
 
 async def leave(frontier: Frontier, name: str) -> None:
@@ -59,8 +59,7 @@ async def leave(frontier: Frontier, name: str) -> None:
 
 async def ask_for_spare(frontier: Frontier, name: str, wanted: int) -> int:
     """Requests of a host beyond those in flight, for a worker that is the only one; else none."""
-    found: int = await frontier.home.call("spare", name=name, wanted=wanted)
-    return found
+    return await frontier.home.spare(name=name, wanted=wanted)
 
 
 async def heartbeats(frontier: Frontier) -> list[Heartbeat]:
@@ -97,7 +96,7 @@ async def live_workers(frontier: Frontier) -> list[Heartbeat]:
 
 async def set_wanted_workers(frontier: Frontier, number: int) -> None:
     """Supervisors follow it. Per machine; 0: as many as the work is worth."""
-    await frontier.home.call("control", ["workers", number], create=0)
+    await frontier.home.control([("workers", number)], create=0)
 
 
 async def wanted_workers(frontier: Frontier) -> int | None:
@@ -122,8 +121,8 @@ async def _take_back_from(shard: Shard, client: str) -> int:
         cursor, holders = await shard.server.command(
             "HSCAN", shard.keys.key("holder"), cursor, "COUNT", 500
         )
-        theirs = [part for pair in holders.items() if pair[1].startswith(prefix) for part in pair]
+        theirs = [pair for pair in holders.items() if pair[1].startswith(prefix)]
         if theirs:
-            taken += await shard.call("reclaim", theirs)
+            taken += await shard.reclaim(theirs)
         if not int(cursor):
             return taken

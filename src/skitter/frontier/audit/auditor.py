@@ -101,7 +101,7 @@ class _ShardAudit:
 
     async def _counts(self) -> dict[str, int]:
         """Every number of the shard; what is no number is a problem and not counted."""
-        _, *pairs = await self.shard.call("stats")
+        _, *pairs = await self.shard.stats()
         counts: dict[str, int] = {}
         for name, value in zip(pairs[::2], pairs[1::2], strict=True):
             try:
@@ -168,7 +168,7 @@ class _ShardAudit:
 
     async def _compare_at_once(self) -> bool:
         """All sums at one moment. False: there is too much for that."""
-        answer = await self.shard.call("audit_sums", most=AT_ONCE)
+        answer = await self.shard.audit_sums(most=AT_ONCE)
         if not answer:
             return False
         pairs, uneven = answer[: 2 * len(SUMS)], answer[2 * len(SUMS) :]

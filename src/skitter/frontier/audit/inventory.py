@@ -57,7 +57,7 @@ async def _check_some(
     frontier: Frontier, shard: Shard, keys: list[str], report: AuditReport
 ) -> bool:
     sound, own = True, seen_set(frontier.layout).key
-    answers = await shard.call("audit_keys", keys)
+    answers = await shard.audit_keys(keys)
     for key, found, ttl in zip(keys, answers[::2], answers[1::2], strict=True):
         known = shard.keys.name_of(key)
         if found == b"none":  # gone since

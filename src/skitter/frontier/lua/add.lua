@@ -8,7 +8,7 @@ EACH   fp       text   fingerprint
        priority int
        depth    int    links from a seed
        record   bytes  what `task` will hold: see lib/record.lua
-REPLY  a code per request: NEW, SEEN, FULL, DEEP or CLOSED
+REPLY  ints   a code per request: NEW, SEEN, FULL, DEEP or CLOSED
 COST   O(requests); one split of at most 512 fingerprints per 200 new ones
 ]]
 --@include once accept commit

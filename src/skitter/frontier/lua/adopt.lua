@@ -2,7 +2,7 @@
 adopt: remember requests that somebody else has done, so that nobody does them again.
 
 EACH   fp       text
-REPLY  a code per fingerprint: NEW, or SEEN if it was known
+REPLY  ints   a code per fingerprint: NEW, or SEEN if it was known
 COST   O(fingerprints); one split of at most 512 fingerprints per 200 new ones
 ]]
 --@include once accept commit

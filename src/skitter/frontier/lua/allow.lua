@@ -7,7 +7,7 @@ KEYS   due      zset   host -> rank
        delayed  zset   fingerprint -> ms
 ARGV   told     int    granted so far, as grant.lua answered
        keep     int    others are short: cede all but so many; -1: cede nothing
-REPLY  granted, ceded and used (done or leased); nothing if this shard has no limit
+REPLY  ints   granted, ceded and used (done or leased); nothing if this shard has no limit
 COST   O(log N)
 ]]
 --@include handing_out budget clock

@@ -14,9 +14,9 @@ KEYS   task     hash   fingerprint -> record
        edge     zset   fingerprint -> depth
 EACH   fp       text
        found    text   the host in whose queue it was met, or empty
-REPLY  per fingerprint a list, empty where it is not: record, score in its host's queue, score in
-       the queue it was met in if that is another, delayed ms, lease ms, token, dead ms, trouble,
-       seen (1 or 0), depth, has outlinks (1 or 0), score on the edge
+REPLY  list   per fingerprint a list, empty where it is not: record, score in its host's queue,
+       score in the queue it was met in if that is another, delayed ms, lease ms, token, dead ms,
+       trouble, seen (1 or 0), depth, has outlinks (1 or 0), score on the edge
 COST   O(fingerprints * log N)
 ]]
 --@include seen record

@@ -7,8 +7,8 @@ KEYS   hosts    hash   host -> packed
        wait     zset   host -> ms
        queue    zset   one per host
 EACH   name     text   host
-REPLY  per host a list, empty where it is not: its table, rank in due, ms in wait, requests in its
-       queue, lowest score there
+REPLY  list   per host a list, empty where it is not: its table, rank in due, ms in wait, requests
+       in its queue, lowest score there
 COST   O(hosts * log N)
 ]]
 local function facts_of(name)

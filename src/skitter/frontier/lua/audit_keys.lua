@@ -4,7 +4,7 @@ audit_keys: what kind of keys there are, each at one moment.
 FLAGS  no-writes
 KEYS   control  hash   tells a cluster which node to ask
 EACH   key      text   the whole name of a key of this shard
-REPLY  per key its type (`none` if it has gone) and ms until it expires (-1: never)
+REPLY  list   per key its type (`none` if it has gone) and ms until it expires (-1: never)
 COST   O(keys)
 ]]
 local reply = {}

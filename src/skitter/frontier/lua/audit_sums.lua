@@ -8,7 +8,7 @@ KEYS   hosts    hash   host -> packed
        lease    zset   fingerprint -> ms
        task     hash   fingerprint -> record
 ARGV   most     int    hosts, leases and buckets to look at
-REPLY  empty, or: requests in all queues, shelved and pages of all hosts, fingerprints in all
+REPLY  list   empty, or: requests in all queues, shelved and pages of all hosts, fingerprints in all
        buckets, each followed by its counter; then host, in flight, leases where the two differ
 COST   O(most)
 ]]

@@ -6,7 +6,7 @@ FLAGS  allow-oom
 KEYS   workers  hash   worker -> msgpack of its last heartbeat
 ARGV   name     text   worker
        message  bytes  msgpack of the heartbeat
-REPLY  1
+REPLY  int    1
 COST   O(1)
 ]]
 --@include limits

@@ -6,7 +6,7 @@ EACH   fp       text
        token    text
        block_ms int    give the host a rest; 0: no
        reason   text
-REPLY  a code per lease: BURIED or LOST
+REPLY  ints   a code per lease: BURIED or LOST
 COST   O(leases * log N)
 ]]
 --@include once claims trouble block commit

@@ -7,7 +7,7 @@ EACH   fp       text
        host     text   any name without spaces; it is never asked
        body     bytes  msgpack of a request that holds the text
        reason   text
-REPLY  a code per message: BURIED, or SEEN if the same was rejected before
+REPLY  ints   a code per message: BURIED, or SEEN if the same was rejected before
 COST   O(messages * log N)
 ]]
 --@include once accept trouble commit

@@ -6,7 +6,7 @@ FLAGS  allow-oom
 KEYS   callback hash    claim, until (ms), value
 ARGV   claim    text   a name for this attempt at it
        ttl_ms   int    how long it is ours
-REPLY  wait, held, yours or done; with done, the value
+REPLY  list   wait, held, yours or done; with done, the value
 COST   O(1)
 ]]
 --@include clock finished

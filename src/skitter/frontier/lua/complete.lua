@@ -5,8 +5,7 @@ FLAGS  allow-oom
 KEYS   items    stream what handlers yielded
        trouble  hash   fingerprint -> msgpack
 ARGV   leases   int    how many groups of EACH follow
-       links    int    how many links come then (fp, host, priority, depth, record); the rest are
-                       items (bytes)
+       links    int    how many links are in REST
        list     text   key of a list that the items go to; empty: the stream
        tell     int    1: tell which links were known
 EACH   fp       text
@@ -14,7 +13,9 @@ EACH   fp       text
        brings   text   `links items block_ms`: how many of the links and of the items are its own,
                        and how long a rest its host shall have; empty: nothing of all that. With
                        ` depth reach` behind it, its outlinks come before its items: depth.lua
-REPLY  a code per lease: DONE, or LOST without any effect; then the numbers of links that were known
+REST   links (fp, host, priority, depth, record), then items (bytes)
+REPLY  ints   a code per lease: DONE, or LOST without any effect; then the numbers of links that
+       were known
 COST   O(leases + links + items), each log N
 ]]
 --@include once accept claims block commit

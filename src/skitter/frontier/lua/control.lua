@@ -7,8 +7,8 @@ FLAGS  allow-oom
 KEYS   control  hash   state and limits
 ARGV   create   int    1: make the job if it does not exist
 EACH   field    text
-       value    text
-REPLY  how many fields were given
+       value    any
+REPLY  int    how many fields were given
 COST   O(fields)
 ]]
 --@include budget

@@ -8,8 +8,8 @@ EACH   name      text  host
                        since, it is ours to use late; 0: there is none, or it was used
        ago_ms    int   so long ago our last request left; -1: none did
        most_ms   int   the longest wait that we would take; -1: ask for none
-REPLY  per group: how long to wait (-1: not within most_ms, or the host has a rest; nothing is
-       reserved), and the moment
+REPLY  ints   per group: how long to wait (-1: not within most_ms, or the host has a rest; nothing
+       is reserved), and the moment
 COST   O(groups * log N)
 ]]
 --@include once commit

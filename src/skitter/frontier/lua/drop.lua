@@ -7,7 +7,7 @@ KEYS   task     hash   fingerprint -> record
        depths   hash   fingerprint -> links from a seed
 ARGV   forget   int    1: not seen any more
 EACH   fp       text
-REPLY  how many were removed
+REPLY  int    how many were removed
 COST   O(requests * log N)
 ]]
 --@include once exhume seen

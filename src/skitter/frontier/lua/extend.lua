@@ -6,7 +6,7 @@ KEYS   lease    zset   fingerprint -> ms
 ARGV   ttl_ms   int
 EACH   fp       text
        token    text
-REPLY  a code per lease: EXTENDED or LOST
+REPLY  ints   a code per lease: EXTENDED or LOST
 COST   O(leases * log N)
 ]]
 --@include once clock claims

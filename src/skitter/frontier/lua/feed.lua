@@ -8,8 +8,8 @@ ARGV   limit    int    how many messages at the most
        ttl_ms   int    how long a batch is left to its node
        token    text   names the batch
 EACH   key      text   a list, set or zset; the first that has messages is read
-REPLY  the name of the batch and its messages; nothing if there are none; an empty name, a key
-       and its type if it is neither list, set nor zset
+REPLY  list   the name of the batch and its messages; nothing if there are none; an empty name, a
+       key and its type if it is neither list, set nor zset
 COST   O(limit * log N), and the batches that nodes hold now
 ]]
 --@include once clock

@@ -5,7 +5,7 @@ FLAGS  allow-oom
 KEYS   callback hash    claim, until (ms), value
 ARGV   claim    text
        value    text
-REPLY  1, also when repeated; 0: somebody else has it
+REPLY  int    1, also when repeated; 0: somebody else has it
 COST   O(1)
 ]]
 --@include limits

@@ -9,7 +9,7 @@ EACH   granted  int    every shard in order, as allow.lua answered
        ceded    int
        used     int
        want     int    how many pages it could hand out now; 0: it did not ask
-REPLY  granted, per shard; nothing if there is no limit
+REPLY  ints   granted, per shard; nothing if there is no limit
 COST   O(shards)
 ]]
 --@include limits

@@ -4,7 +4,7 @@ group: make the group that reads items, if there is none.
 FLAGS  allow-oom
 KEYS   items    stream what handlers yielded
 ARGV   name     text   group
-REPLY  1: it is there
+REPLY  int    1: it is there
 COST   O(1)
 ]]
 --@include limits

@@ -4,9 +4,9 @@ field it only settles the hosts, as after a change of the job's limits.
 
 FLAGS  allow-oom
 ARGV   field    text   delay_ms, max_in_flight, max_pages, blocked_for_ms, or empty
-       value    text   a number; empty: the job's value again
+       value    any    a number; empty: the job's value again
 EACH   name     text   host
-REPLY  how many hosts were settled
+REPLY  int    how many hosts were settled
 COST   O(hosts * log N)
 ]]
 --@include commit

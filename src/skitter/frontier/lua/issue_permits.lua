@@ -8,7 +8,7 @@ KEYS   permits  zset   permit -> ms until which it is good
 ARGV   wanted   int    how many pumps there should be
        ttl_ms   int    how long a new permit is good
 EACH   permit   text   a fresh name, of which as many are used as are missing
-REPLY  the permits that were issued; for a repeated call, the same again
+REPLY  list   the permits that were issued; for a repeated call, the same again
 COST   O(permits * log N)
 ]]
 --@include clock limits

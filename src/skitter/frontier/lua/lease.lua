@@ -10,9 +10,9 @@ ARGV   limit    int    how many at the most
        ttl_ms   int    how long they are ours
        since_ms int    since this client last leased: steady.lua
        token    text   proof of the lease; the second in which it was taken is added to it
-REPLY  state, ms until something may change (-1: nothing will), token, short (1: this shard's share
-       of max_pages was all that held more back), born (another number: what was known before is
-       not), pace (see there), pages to be opened again (-1: the job keeps no depths), then per
+REPLY  list   state, ms until something may change (-1: nothing will), token, short (1: this shard's
+       share of max_pages was all that held more back), born (another number: what was known before
+       is not), pace (see there), pages to be opened again (-1: the job keeps no depths), then per
        request: fingerprint, record, trouble or empty and, if depths are kept, its own
 COST   O(limit * log N), whatever the number of hosts and URLs
 ]]

@@ -6,7 +6,7 @@ ARGV   keep     int    about how many lines
 EACH   level    text
        worker   text   who says it
        text     text
-REPLY  how many lines were written
+REPLY  int    how many lines were written
 COST   O(lines)
 ]]
 --@include once

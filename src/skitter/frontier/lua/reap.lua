@@ -4,7 +4,7 @@ nobody leases from.
 
 FLAGS  allow-oom
 ARGV   at_most  int    how many
-REPLY  how many were taken back
+REPLY  int    how many were taken back
 COST   O(at_most * log N)
 ]]
 --@include once reap commit

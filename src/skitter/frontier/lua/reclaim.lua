@@ -5,7 +5,7 @@ as a loss all the same: it may have died of one of them.
 FLAGS  allow-oom
 EACH   fp       text
        token    text   what `holder` said; a lease that somebody else has by now is left alone
-REPLY  how many were taken back
+REPLY  int    how many were taken back
 COST   O(leases * log N)
 ]]
 --@include once reap commit

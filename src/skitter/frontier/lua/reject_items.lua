@@ -5,7 +5,7 @@ KEYS   rejected stream the items, capped
 ARGV   keep     int    about how many
 EACH   field    text   what was wrong
        item     bytes  msgpack of the item and the reason
-REPLY  how many were kept
+REPLY  int    how many were kept
 COST   O(items)
 ]]
 --@include once counters

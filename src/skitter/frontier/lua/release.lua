@@ -7,7 +7,7 @@ KEYS   delayed  zset   fingerprint -> ms
 EACH   fp       text
        token    text
        after_ms int    0: pending at once
-REPLY  a code per lease: RELEASED or LOST
+REPLY  ints   a code per lease: RELEASED or LOST
 COST   O(leases * log N)
 ]]
 --@include once claims commit

@@ -5,7 +5,7 @@ FLAGS  allow-oom
 KEYS   permits  zset   permit -> ms until which it is good
 ARGV   ttl_ms   int    how long from now
 EACH   permit   text
-REPLY  1 per permit, or 0: it is void, stop working
+REPLY  ints   1 per permit, or 0: it is void, stop working
 COST   O(permits * log N)
 ]]
 --@include clock limits

@@ -8,7 +8,7 @@ ARGV   most     int    how many pages
        most_bytes int  how long their outlinks are together, unless it is one page
        ttl_ms   int    how long others leave it to the caller
        token    text
-REPLY  per page: fingerprint, depth, outlinks
+REPLY  list   per page: fingerprint, depth, outlinks
 COST   O(most * log N)
 ]]
 --@include depth

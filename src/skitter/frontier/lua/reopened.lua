@@ -7,7 +7,7 @@ KEYS   reopening string another client may go on
 EACH   fp       text
        depth    text   as reopen.lua answered
        rest     text   the score at which it waits for a higher limit; empty: all its links went in
-REPLY  how many pages there were
+REPLY  int    how many pages there were
 COST   O(pages * log N)
 ]]
 --@include depth

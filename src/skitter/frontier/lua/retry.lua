@@ -9,7 +9,7 @@ EACH   fp       text
        after_ms int    when to try again
        block_ms int    give the host a rest; 0: no
        error    text   what went wrong
-REPLY  a code per lease: RETRIED, BURIED or LOST
+REPLY  ints   a code per lease: RETRIED, BURIED or LOST
 COST   O(leases * log N)
 ]]
 --@include once claims trouble block commit

@@ -3,7 +3,7 @@ revive: dead letters become pending again, with a clean record and the priority 
 
 KEYS   task     hash   fingerprint -> record
 EACH   fp       text
-REPLY  how many came back
+REPLY  int    how many came back
 COST   O(requests * log N)
 ]]
 --@include once exhume record trouble commit

@@ -8,8 +8,8 @@ ARGV   name     text   host
        rules    bytes  empty: ask
        ttl_ms   int    ask: how long the fetching is ours; bring: how long to believe it
        keep_ms  int    how long to remember it after that
-REPLY  ask: `known`, `asked` (somebody else fetches it) or `yours`, the last answer, and for how many
-       ms more to believe it; bring: 1
+REPLY  any    ask: `known`, `asked` (somebody else fetches it) or `yours`, the last answer, and for
+       how many ms more to believe it; bring: 1
 COST   O(1)
 ]]
 --@include once clock

@@ -5,7 +5,7 @@ FLAGS  allow-oom
 KEYS   sink     hash   place, at (server ms of the last claim)
 ARGV   place    text   without a password
        instead  text   the place that this one may replace; empty: none
-REPLY  the place that has it
+REPLY  text   the place that has it
 COST   O(1)
 ]]
 --@include clock limits

@@ -8,7 +8,7 @@ KEYS   control  hash   state and limits
        workers  hash   worker -> msgpack of its last heartbeat
 ARGV   name     text   who asks; its heartbeat must be there, so that others can see it
        wanted   int
-REPLY  how many there are
+REPLY  int    how many there are
 COST   O(1): of more than a handful of workers, none is alone
 ]]
 --@include limits

@@ -10,8 +10,9 @@ KEYS   stats    hash   counters
        dead     zset
        hosts    hash
        items    stream
-REPLY  state, then names and values: max_pages (0: no limit), delayed, leased, dead, hosts, bodies,
-       holders, items, reopened (pages whose links are to be offered again) and every counter
+REPLY  list   state, then names and values: max_pages (0: no limit), delayed, leased, dead, hosts,
+       bodies, holders, items, reopened (pages whose links are to be offered again) and every
+       counter
 COST   O(1)
 ]]
 --@include limits counters depth

@@ -4,7 +4,7 @@ tally: add to counters that people want to see, and that nothing depends on.
 FLAGS  allow-oom
 EACH   counter  text
        by       int
-REPLY  how many counters were given
+REPLY  int    how many counters were given
 COST   O(counters)
 ]]
 --@include once counters

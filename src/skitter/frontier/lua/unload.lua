@@ -6,7 +6,7 @@ KEYS   items    stream what handlers yielded
 ARGV   name     text   group
        stored   int    1: they are stored; 0: left out, or set aside
 EACH   entry    text   id in the stream
-REPLY  how many there were: one that was done twice counts once
+REPLY  int    how many there were: one that was done twice counts once
 COST   O(items)
 ]]
 --@include once counters

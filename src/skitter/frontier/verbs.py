@@ -1,0 +1,28 @@
+"""One method per Lua verb. verbs.pyi is made from the headers, and gives their types."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+from skitter.frontier.scripts import script, verbs
+
+
+class Verbs:
+    """What a shard can be asked for."""
+
+    async def call(self, verb: str, each: Any = (), **values: Any) -> Any:
+        raise NotImplementedError
+
+
+def _method(verb: str) -> Any:
+    async def method(self: Verbs, each: Any = (), *, rest: Any = (), **values: Any) -> Any:
+        is_row = len(script(verb).header.each) > 1
+        flat = [*chain.from_iterable(each), *rest] if is_row else each
+        return await self.call(verb, flat, **values)
+
+    return method
+
+
+for _verb in verbs():
+    setattr(Verbs, _verb, _method(_verb))

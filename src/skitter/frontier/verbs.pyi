@@ -1,0 +1,257 @@
+# Made by `make docs` from the headers in lua/; edit those.
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+Text = str | bytes
+
+class Verbs:
+    async def call(self, verb: str, each: Any = ..., **values: Any) -> Any: ...
+    async def add(
+        self,
+        each: Sequence[tuple[Text, Text, int, int, bytes]],
+        *,
+        links: int,
+    ) -> list[int]: ...
+    async def adopt(
+        self,
+        each: Sequence[Text],
+    ) -> list[int]: ...
+    async def allow(
+        self,
+        *,
+        told: int,
+        keep: int,
+        strict: bool = ...,
+    ) -> list[int]: ...
+    async def audit(
+        self,
+        each: Sequence[tuple[Text, Text]],
+    ) -> list[Any]: ...
+    async def audit_host(
+        self,
+        each: Sequence[Text],
+    ) -> list[Any]: ...
+    async def audit_keys(
+        self,
+        each: Sequence[Text],
+    ) -> list[Any]: ...
+    async def audit_sums(
+        self,
+        *,
+        most: int,
+    ) -> list[Any]: ...
+    async def beat(
+        self,
+        *,
+        name: Text,
+        message: bytes,
+        strict: bool = ...,
+    ) -> int: ...
+    async def bury(
+        self,
+        each: Sequence[tuple[Text, Text, int, Text]],
+        *,
+        strict: bool = ...,
+    ) -> list[int]: ...
+    async def bury_messages(
+        self,
+        each: Sequence[tuple[Text, Text, bytes, Text]],
+        *,
+        strict: bool = ...,
+    ) -> list[int]: ...
+    async def claim_callback(
+        self,
+        *,
+        claim: Text,
+        ttl_ms: int,
+        strict: bool = ...,
+    ) -> list[Any]: ...
+    async def complete(
+        self,
+        each: Sequence[tuple[Text, Text, Text]],
+        *,
+        leases: int,
+        links: int,
+        list: Text,
+        tell: int,
+        rest: Iterable[object] = ...,
+        strict: bool = ...,
+    ) -> list[int]: ...
+    async def control(
+        self,
+        each: Sequence[tuple[Text, Any]],
+        *,
+        create: int,
+        strict: bool = ...,
+    ) -> int: ...
+    async def depart(
+        self,
+        each: Sequence[tuple[Text, int, int, int]],
+        *,
+        strict: bool = ...,
+    ) -> list[int]: ...
+    async def drop(
+        self,
+        each: Sequence[Text],
+        *,
+        forget: int,
+        strict: bool = ...,
+    ) -> int: ...
+    async def extend(
+        self,
+        each: Sequence[tuple[Text, Text]],
+        *,
+        ttl_ms: int,
+        strict: bool = ...,
+    ) -> list[int]: ...
+    async def feed(
+        self,
+        each: Sequence[Text],
+        *,
+        limit: int,
+        ttl_ms: int,
+        strict: bool = ...,
+    ) -> list[Any]: ...
+    async def finish_callback(
+        self,
+        *,
+        claim: Text,
+        value: Text,
+        strict: bool = ...,
+    ) -> int: ...
+    async def grant(
+        self,
+        each: Sequence[tuple[int, int, int, int]],
+        *,
+        strict: bool = ...,
+    ) -> list[int]: ...
+    async def group(
+        self,
+        *,
+        name: Text,
+        strict: bool = ...,
+    ) -> int: ...
+    async def host(
+        self,
+        each: Sequence[Text],
+        *,
+        field: Text,
+        value: Any,
+        strict: bool = ...,
+    ) -> int: ...
+    async def issue_permits(
+        self,
+        each: Sequence[Text],
+        *,
+        wanted: int,
+        ttl_ms: int,
+        strict: bool = ...,
+    ) -> list[Any]: ...
+    async def lease(
+        self,
+        *,
+        limit: int,
+        ttl_ms: int,
+        strict: bool = ...,
+    ) -> list[Any]: ...
+    async def log(
+        self,
+        each: Sequence[tuple[Text, Text, Text]],
+        *,
+        keep: int,
+    ) -> int: ...
+    async def reap(
+        self,
+        *,
+        at_most: int,
+        strict: bool = ...,
+    ) -> int: ...
+    async def reclaim(
+        self,
+        each: Sequence[tuple[Text, Text]],
+        *,
+        strict: bool = ...,
+    ) -> int: ...
+    async def reject_items(
+        self,
+        each: Sequence[tuple[Text, bytes]],
+        *,
+        keep: int,
+    ) -> int: ...
+    async def release(
+        self,
+        each: Sequence[tuple[Text, Text, int]],
+        *,
+        strict: bool = ...,
+    ) -> list[int]: ...
+    async def renew_permits(
+        self,
+        each: Sequence[Text],
+        *,
+        ttl_ms: int,
+        strict: bool = ...,
+    ) -> list[int]: ...
+    async def reopen(
+        self,
+        *,
+        most: int,
+        most_bytes: int,
+        ttl_ms: int,
+        strict: bool = ...,
+    ) -> list[Any]: ...
+    async def reopened(
+        self,
+        each: Sequence[tuple[Text, Text, Text]],
+        *,
+        strict: bool = ...,
+    ) -> int: ...
+    async def retry(
+        self,
+        each: Sequence[tuple[Text, Text, int, int, Text]],
+        *,
+        strict: bool = ...,
+    ) -> list[int]: ...
+    async def revive(
+        self,
+        each: Sequence[Text],
+    ) -> int: ...
+    async def robots(
+        self,
+        *,
+        name: Text,
+        rules: bytes,
+        ttl_ms: int,
+        keep_ms: int,
+        strict: bool = ...,
+    ) -> Any: ...
+    async def sink(
+        self,
+        *,
+        place: Text,
+        instead: Text,
+        strict: bool = ...,
+    ) -> bytes: ...
+    async def spare(
+        self,
+        *,
+        name: Text,
+        wanted: int,
+        strict: bool = ...,
+    ) -> int: ...
+    async def stats(
+        self,
+    ) -> list[Any]: ...
+    async def tally(
+        self,
+        each: Sequence[tuple[Text, int]],
+        *,
+        strict: bool = ...,
+    ) -> int: ...
+    async def unload(
+        self,
+        each: Sequence[Text],
+        *,
+        name: Text,
+        stored: int,
+        strict: bool = ...,
+    ) -> int: ...
