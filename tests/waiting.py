@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, AnyStr
 
 #: Longer than the time limit of any test that is not `chaos`, so that there is one limit to choose:
 #: a busy machine is slow everywhere.
@@ -18,3 +19,13 @@ def until(condition: Callable[[], Any], *, deadline_s: float = PATIENCE_S) -> An
         assert time.monotonic() < end, "the condition did not come true in time"
         time.sleep(0.02)
     return answer
+
+
+class Child(subprocess.Popen[AnyStr]):
+    """A process that is killed when its block fails. Popen would wait for it, and a test that is
+    over its time limit would become a run that never ends."""
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, error, trace)

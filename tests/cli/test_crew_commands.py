@@ -26,6 +26,7 @@ from skitter.frontier.admin.log import Event, log
 from skitter.frontier.admin.workers import Heartbeat, beat, wanted_workers
 from skitter.frontier.frontier import Frontier
 from skitter.model import State, Stats
+from waiting import PATIENCE_S, Child
 
 
 @pytest.fixture
@@ -142,7 +143,7 @@ def test_followed_lines_reach_a_pipe_at_once(server_url, on, job):
 
     on(say)
     words = [sys.executable, "-m", "skitter", "logs", job, "-f", "--redis", server_url]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+    with Child(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline()]
         on(say)
@@ -344,7 +345,7 @@ def test_the_screen_is_filled_until_a_key_leaves_it(server_url, job, key):
     words = [sys.executable, "-m", "skitter", "top", job, "--redis", server_url]
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
     # A session of its own: Ctrl-C goes to whom the terminal belongs.
-    with subprocess.Popen(
+    with Child(
         words,
         stdin=theirs,
         stdout=theirs,
@@ -359,7 +360,7 @@ def test_the_screen_is_filled_until_a_key_leaves_it(server_url, job, key):
             assert job.encode() in screen
             os.write(ours, key)
             read_until(ours, b"\x1b[?1049l")
-            assert process.wait(30) == 0
+            assert process.wait(PATIENCE_S) == 0
         finally:
             process.kill()
             os.close(ours)
@@ -367,7 +368,7 @@ def test_the_screen_is_filled_until_a_key_leaves_it(server_url, job, key):
 
 def test_off_a_terminal_it_is_a_line_for_each_look(server_url, on, job):
     words = [sys.executable, "-m", "skitter", "top", job, "--redis", server_url]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+    with Child(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(2)]
         process.kill()

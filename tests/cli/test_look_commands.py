@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import PATIENCE_S, Child
+
 HTML = "text/html; charset=utf-8"
 PAGES: dict[str, tuple[int, dict[str, str], bytes]] = {
     "/robots.txt": (200, {"content-type": "text/plain"}, b"User-agent: *\nDisallow: /secret\n"),
@@ -358,7 +360,7 @@ def test_there_is_no_shell_without_a_page(skitter, shop):
 def test_on_a_terminal_the_shell_is_a_conversation(shop):
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "skitter", "shell", f"{shop}/"]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+    with Child(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         try:
             read_until(ours, b">>> ")
@@ -369,7 +371,7 @@ def test_on_a_terminal_the_shell_is_a_conversation(shop):
             assert told.count(b"Traceback") == 1
             assert b"IPython" not in told
             os.write(ours, b"exit()\n")
-            assert process.wait(30) == 0
+            assert process.wait(PATIENCE_S) == 0
         finally:
             process.kill()
             os.close(ours)

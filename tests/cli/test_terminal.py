@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import pty
 import re
-import subprocess
 import sys
 
 import pytest
 
 from skitter import URLQueue
 from skitter.settings import JobOptions, Politeness
+from waiting import PATIENCE_S, Child
 
 
 def on_terminal(server_url: str, columns: int, *words: str, **environment: str) -> tuple[int, str]:
@@ -20,7 +20,7 @@ def on_terminal(server_url: str, columns: int, *words: str, **environment: str) 
     env = {**os.environ, "SKITTER_REDIS_URL": server_url, "COLUMNS": str(columns), "TERM": "xterm"}
     env = {name: value for name, value in env.items() if name != "NO_COLOR"} | environment
     command = [sys.executable, "-m", "skitter", *words]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env) as process:
+    with Child(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env) as process:
         os.close(theirs)
         seen = b""
         try:
@@ -29,7 +29,7 @@ def on_terminal(server_url: str, columns: int, *words: str, **environment: str) 
         except OSError:  # the program has ended
             pass
         os.close(ours)
-        return process.wait(30), seen.decode().replace("\r\n", "\n")
+        return process.wait(PATIENCE_S), seen.decode().replace("\r\n", "\n")
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from sinks.making import JOB, lines_of, result, results, row_id, write
 from skitter.sinks.base import BadSink, RowsRefused, SinkAway, SinkBusy
 from skitter.sinks.registry import open_store
+from waiting import Child
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,7 +125,7 @@ def test_a_second_writer_is_told_that_there_is_one(path: Path):
 
 def test_a_killed_writer_leaves_no_lock_behind(path: Path):
     command = [sys.executable, "-c", HOLDER, str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+    with Child[bytes](command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout
         assert holder.stdout.readline() == b"open\n"
         with pytest.raises(SinkBusy):

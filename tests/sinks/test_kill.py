@@ -18,6 +18,7 @@ import pytest
 from sinks.loading import BATCH, item
 from sinks.making import JOB, lines_of, rows_of
 from skitter.sinks.registry import is_database, open_database
+from waiting import Child
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +82,7 @@ def load_with_kills(dsn: str, acks: Path, *, kills: int, seed: int) -> None:
     most = ROWS // BATCH // (kills + 1)  # so that work is left for all of them
     for attempt in range(kills + 1):
         command = python("loading.py", dsn, acks, ROWS, seed + attempt)
-        with subprocess.Popen(
+        with Child(
             command, env=environment(), text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         ) as loader:  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from sinks.test_files import JSON, file_size_limit
 from skitter.sinks.base import BadSink, RowsRefused, SinkAway
 from skitter.sinks.registry import open_database, open_store
 from skitter.sinks.sqlite import Sqlite
+from waiting import Child
 
 if TYPE_CHECKING:
     from sinks.conftest import PostgresServer
@@ -268,23 +269,24 @@ def test_a_row_that_breaks_a_rule_of_the_owner_is_named_and_the_rest_can_be_writ
 
 
 def test_two_loaders_at_once_share_a_table(database: str):
-    loaders = [
-        subprocess.Popen(
-            [sys.executable, "-c", LOADER, database, str(who), "12"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for who in (0, 1)
-    ]  # fmt: skip
-    for loader in loaders:
-        assert loader.stdout
-        assert loader.stdout.readline() == "open\n"
-    for loader in loaders:
-        assert loader.stdin
-        loader.stdin.write("go\n")
-        loader.stdin.flush()
-    for loader in loaders:
-        _, errors = loader.communicate()
-        assert (loader.returncode, errors) == (0, "")
+    with ExitStack() as stack:
+        loaders = [
+            stack.enter_context(Child(
+                [sys.executable, "-c", LOADER, database, str(who), "12"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            ))
+            for who in (0, 1)
+        ]  # fmt: skip
+        for loader in loaders:
+            assert loader.stdout
+            assert loader.stdout.readline() == "open\n"
+        for loader in loaders:
+            assert loader.stdin
+            loader.stdin.write("go\n")
+            loader.stdin.flush()
+        for loader in loaders:
+            _, errors = loader.communicate()
+            assert (loader.returncode, errors) == (0, "")
     found = stored(database)
     assert len(found) == 20 + 2 * 12 * 10
     assert all(isinstance(item["both"], str) for item in found.values())

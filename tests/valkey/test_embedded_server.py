@@ -11,7 +11,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from skitter.valkey import (
     start,
     stop,
 )
+from waiting import Child
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +89,7 @@ class Holder:
     """Another process that holds the server of a directory, until told to leave."""
 
     def __init__(self, directory: Path) -> None:
-        self.process = subprocess.Popen(
+        self.process = Child(
             [sys.executable, "-c", HOLDER, str(directory)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -117,10 +118,11 @@ class Holder:
 @contextmanager
 def holders(directory: Path, *, count: int = 1) -> Iterator[list[Holder]]:
     """Processes that have imported everything and wait for `go`. They leave at the end."""
-    started = [Holder(directory) for _ in range(count)]
-    try:
+    with ExitStack() as stack:
+        started = [Holder(directory) for _ in range(count)]
+        for holder in started:
+            stack.enter_context(holder.process)
         yield started
-    finally:
         for holder in started:
             holder.process.communicate()
     assert all(holder.process.returncode in (0, -signal.SIGKILL) for holder in started)
@@ -185,8 +187,9 @@ def test_one_process_can_hold_a_server_twice(directory):
 
 def test_processes_that_come_and_go_lose_no_write(directory):
     arguments = [sys.executable, "-c", COUNTER, str(directory), "10"]
-    processes = [subprocess.Popen(arguments) for _ in range(4)]
-    assert [each.wait() for each in processes] == [0] * 4
+    with ExitStack() as stack:
+        processes = [stack.enter_context(Child[bytes](arguments)) for _ in range(4)]
+        assert [each.wait() for each in processes] == [0] * 4
     assert running(directory) is None
     with hold(directory) as server, connect(server) as client:
         assert client.get("count") == "40"
