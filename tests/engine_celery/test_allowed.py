@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skitter.celery import CelerySettings
-from skitter.celery.config import place_of
+from skitter.celery.config import frontier_server
 from skitter.celery.registry import JobSpec
 from skitter.celery.security import check_permitted, is_named, permissions_of
 from skitter.celery.worker import check_pool
@@ -170,7 +170,7 @@ def conf(url: str | list[str] | None, **options: Any) -> Any:
     ],
 )
 def test_the_frontier_is_on_the_broker_if_nobody_said_otherwise(broker, options, frontier):
-    where = place_of(
+    where = frontier_server(
         CelerySettings(where=Settings()), conf(broker, broker_transport_options=options)
     )
 
@@ -193,7 +193,9 @@ def test_the_frontier_is_on_the_broker_if_nobody_said_otherwise(broker, options,
 )
 def test_a_broker_that_has_no_room_for_it_asks_for_a_server(broker, options):
     with pytest.raises(UsageError, match="SKITTER_REDIS_URL") as caught:
-        place_of(CelerySettings(where=Settings()), conf(broker, broker_transport_options=options))
+        frontier_server(
+            CelerySettings(where=Settings()), conf(broker, broker_transport_options=options)
+        )
 
     assert "pw" not in str(caught.value)
 
@@ -202,9 +204,9 @@ def test_what_the_settings_name_comes_first(tmp_path):
     socket = EmbeddedServer(directory=tmp_path).socket
     embedded = Settings(directory=tmp_path)
 
-    assert place_of(CelerySettings(where=HERE), conf("amqp://h")) == HERE
+    assert frontier_server(CelerySettings(where=HERE), conf("amqp://h")) == HERE
     beside_it = conf(f"redis+socket://{socket}?virtual_host=1")
-    assert place_of(CelerySettings(where=embedded), beside_it) == embedded
+    assert frontier_server(CelerySettings(where=embedded), beside_it) == embedded
 
 
 @pytest.mark.parametrize(

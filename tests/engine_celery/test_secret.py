@@ -106,7 +106,7 @@ def test_a_signature_holds_for_one_job_and_one_content():
         {"config": asked(allow_hosts=("10.0.0.1",), obey_robots=False)},
         {"config": asked(allow_hosts=("10.0.0.1",), max_body_mb=1024)},
         {"reducer": {"task": "evil"}},
-        {"mark": "another"},
+        {"run_id": "another"},
         {"signature": ""},
         {"signature": "é\ud800"},
         {"signature": spec.signature.upper()},

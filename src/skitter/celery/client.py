@@ -1,4 +1,4 @@
-"""Where a task or a crawl stands."""
+"""What callers use besides tasks: map_reduce and status."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ if TYPE_CHECKING:
 
 PURGED = "PURGED"
 NO_BACKEND = (
-    "this app has no result backend, so nobody knows what became of its tasks: give it one, or ask "
-    "for a job by its name."
+    "this app has no result backend, so the state of its tasks is not known: configure one, or "
+    "ask for a job by its name."
 )
 
 
 def map_reduce(urls: Iterable[str], reducer: Any, *, app: Any = None, **options: Any) -> Any:
-    """Fetch each of `urls` once, and call `reducer(records)` with an iterator over what came of
-    them: {"url", "ok", "items"} or {"url", "ok": False, "error"}. Returns an AsyncResult.
+    """Fetch each of `urls` once, then call `reducer(records)` with an iterator over the results:
+    {"url", "ok", "items"} or {"url", "ok": False, "error"}. Returns an AsyncResult.
 
-    The reducer is a Celery task, or a signature of one (`summarize.s()`); the options are those of
-    MapOptions.
+    The reducer is a Celery task, or its signature (`summarize.s()`). For options see MapOptions.
     """
     app = app or default_app()
     signature = _signature(app, reducer)
@@ -40,14 +39,14 @@ def map_reduce(urls: Iterable[str], reducer: Any, *, app: Any = None, **options:
 
 
 def _signature(app: Any, reducer: Any) -> Any:
-    """Raises UsageError for what no worker could call."""
+    """Raises UsageError if no worker could call it."""
     signature = reducer if isinstance(reducer, Signature) else getattr(reducer, "s", lambda: None)()
     if signature is None:
         raise UsageError(
-            f"{reducer!r} is no reducer: decorate the function with @app.task and pass it."
+            f"{reducer!r} is not a reducer: decorate the function with @app.task and pass it."
         )
     if signature.task not in app.tasks:
-        raise UsageError(f"there is no task {signature.task!r} in this app: register the reducer.")
+        raise UsageError(f"this app has no task {signature.task!r}: register the reducer.")
     return signature
 
 
@@ -55,7 +54,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """What is known about an id."""
 
     id: str
-    #: Of Celery, or QUEUED, PURGED or UNKNOWN; of a job: run, pause, drain, cancel, finished.
+    #: Celery's, or QUEUED, PURGED or UNKNOWN; of a job: running, paused, draining, cancelled,
+    #: finished.
     state: str
     url: str | None = None
     error: str | None = None
@@ -93,7 +93,7 @@ def _of_task(app: Any, id: str) -> Status:
     try:
         found = runtime.run(_of_job(runtime, id, info["job"], born=info["born"]))
     except JobMissing:
-        error = f"its job {info['job']} was purged, and it with that: send it again."
+        error = f"its job {info['job']} was purged: send the task again."
         return Status(id=id, state=PURGED, job=info["job"], url=url, error=error)
     return msgspec.structs.replace(found, state=state, url=url)
 

@@ -1,4 +1,4 @@
-"""Where broker and results live, and every setting we ship, each with its reason."""
+"""Settings: where broker, results and frontier are, and Celery's own, each with its reason."""
 
 from __future__ import annotations
 
@@ -18,29 +18,23 @@ from skitter.valkey.config import read as read_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from urllib.parse import SplitResult
-
 
 PUMP_S = 20.0  # how long a pump leases
-GRACE_S = 120.0  # how long it then waits for pages under way; slower ones are handed back
+GRACE_S = 120.0  # how long it then waits for pages in flight; slower ones return to the queue
 SOFT_LIMIT_S, HARD_LIMIT_S = PUMP_S + GRACE_S + 60, PUMP_S + GRACE_S + 120
 #: Databases after the frontier's own.
 BROKER_DB, RESULTS_DB = 1, 2
 PREFIX = "skitter.celery."
-STUCK = "SKITTER_STUCK_S"
-#: Half a lease, as in workers of our own: whoever is silent for longer loses its leases anyway.
-STUCK_S = 30.0
-VARIABLE = "SKITTER_SECRET"
-LEAST_CHARS = 16
-SPIDERS = "SKITTER_SPIDERS"
-OUTPUT = "SKITTER_OUTPUT_"
+STUCK, STUCK_S = "SKITTER_STUCK_S", 30.0  # half a lease, as in our own workers
+SECRET, MIN_SECRET_CHARS = "SKITTER_SECRET", 16
+SPIDERS, ALLOW_HOSTS, OUTPUT = "SKITTER_SPIDERS", "SKITTER_ALLOW_HOSTS", "SKITTER_OUTPUT_"
 #: As kombu spells them, and as the Redis client does.
-CHECKS = {"CERT_REQUIRED": "required", "CERT_OPTIONAL": "optional", "CERT_NONE": "none"}
+CERT_CHECKS = {"CERT_REQUIRED": "required", "CERT_OPTIONAL": "optional", "CERT_NONE": "none"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queues:
-    """Which queue gets the pumps of plain pages, and which those of pages that need a browser."""
+    """The queue for plain pages, and the one for pages that need a browser."""
 
     http: str = "http"
     browser: str = "browser"
@@ -48,34 +42,43 @@ class Queues:
 
 def secret_in_environment() -> str | None:
     """Raises BadOption for one that could be guessed."""
-    text = os.environ.get(VARIABLE)
-    if text and len(text) < LEAST_CHARS:
-        expected = f"at least {LEAST_CHARS} characters, as `openssl rand -hex 32` makes them"
-        raise BadOption(VARIABLE, "(hidden)", expected)
+    text = os.environ.get(SECRET)
+    if text and len(text) < MIN_SECRET_CHARS:
+        expected = f"at least {MIN_SECRET_CHARS} characters, e.g. from `openssl rand -hex 32`"
+        raise BadOption(SECRET, "(hidden)", expected)
     return text or None
 
 
 def output_name(name: str) -> str:
-    """As variables of the environment can spell it."""
+    """As the names of environment variables can spell it."""
     return name.lower().replace("-", "_")
 
 
-def spiders_in_environment() -> tuple[str, ...]:
-    given = os.environ.get(SPIDERS, "").split(",")
-    return tuple(one.strip() for one in given if one.strip())
+def _outputs_in_environment() -> dict[str, str]:
+    found = {name: dsn for name, dsn in os.environ.items() if name.startswith(OUTPUT) and dsn}
+    return {output_name(name.removeprefix(OUTPUT)): dsn for name, dsn in found.items()}
 
 
-def outputs_in_environment() -> dict[str, str]:
-    return {
-        output_name(name.removeprefix(OUTPUT)): dsn
-        for name, dsn in os.environ.items()
-        if name.startswith(OUTPUT) and dsn
-    }
+def _stuck_s_in_environment() -> float | None:
+    text = os.environ.get(STUCK)
+    if text == "none":
+        return None
+    try:
+        seconds = float(text or STUCK_S)
+    except ValueError:
+        raise BadOption(STUCK, text, "a number of seconds, or none") from None
+    check_number(STUCK, seconds, low=1, high=3600)
+    return seconds
+
+
+def _list_in_environment(variable: str) -> list[str]:
+    words = (word.strip() for word in os.environ.get(variable, "").split(","))
+    return [word for word in words if word]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CelerySettings:
-    """What an app of ours is made from."""
+    """What our app is made from."""
 
     where: Settings = field(default_factory=find_server)
     broker_url: str | None = field(default=None, repr=False)  # None: beside the frontier
@@ -86,14 +89,14 @@ class CelerySettings:
     obey_robots: bool = True
     #: How workers fetch: from the environment and skitter.toml.
     fetch: FetchOptions = field(default_factory=lambda: resolve().fetch)
-    #: Shared by callers and workers, who may then name any spider; None: see security.py.
+    #: Callers and workers that share it may name any spider; None: see security.py.
     secret: str | None = field(default_factory=secret_in_environment, repr=False)
-    #: Which spiders a worker runs for callers without it: files, modules, or patterns of those.
-    spiders: tuple[str, ...] = field(default_factory=spiders_in_environment)
-    #: Name -> DSN of the slots that items may go to.
-    outputs: Mapping[str, str] = field(default_factory=outputs_in_environment, repr=False)
-    #: A page that holds up a process for so long ends it; None: never.
-    stuck_s: float | None = field(default_factory=lambda: _stuck_s(os.environ.get(STUCK)))
+    #: The spiders a worker runs for callers without it: files, modules, or patterns of those.
+    spiders: tuple[str, ...] = field(default_factory=lambda: tuple(_list_in_environment(SPIDERS)))
+    #: Name -> DSN of the outputs that items may go to.
+    outputs: Mapping[str, str] = field(default_factory=_outputs_in_environment, repr=False)
+    #: A page that blocks a process for this long ends it; None: never.
+    stuck_s: float | None = field(default_factory=_stuck_s_in_environment)
 
     def __post_init__(self) -> None:
         named = {output_name(name): dsn for name, dsn in self.outputs.items()}
@@ -104,15 +107,15 @@ class CelerySettings:
         cls, where: Settings | None = None, *, queues: Queues | None = None
     ) -> Self:
         """SKITTER_REDIS_URL and SKITTER_DIR as everywhere; SKITTER_BROKER_URL and
-        SKITTER_RESULT_BACKEND for others than that server; SKITTER_ALLOW_HOSTS and SKITTER_SPIDERS,
-        with commas; SKITTER_OUTPUT_NAME for each output; SKITTER_SECRET, SKITTER_STUCK_S."""
-        allowed = os.environ.get("SKITTER_ALLOW_HOSTS", "")
+        SKITTER_RESULT_BACKEND if they are on another server; SKITTER_ALLOW_HOSTS and
+        SKITTER_SPIDERS, comma-separated; SKITTER_OUTPUT_NAME for each output; SKITTER_SECRET,
+        SKITTER_STUCK_S."""
         return cls(
             where=where or find_server(),
             broker_url=os.environ.get("SKITTER_BROKER_URL") or None,
             result_backend=os.environ.get("SKITTER_RESULT_BACKEND") or None,
             queues=queues or Queues(),
-            allow_hosts=frozenset(filter(None, (host.strip() for host in allowed.split(",")))),
+            allow_hosts=frozenset(_list_in_environment(ALLOW_HOSTS)),
         )
 
     @property
@@ -124,71 +127,38 @@ class CelerySettings:
         return self.result_backend or beside(self.where, RESULTS_DB, "SKITTER_RESULT_BACKEND")
 
 
-def _stuck_s(text: str | None) -> float | None:
-    """`none`: never."""
-    if text == "none":
-        return None
-    try:
-        seconds = float(text or STUCK_S)
-    except ValueError:
-        raise BadOption(STUCK, text, "a number of seconds, or none") from None
-    check_number(STUCK, seconds, low=1, high=3600)
-    return seconds
-
-
-def beside(where: Settings, database: int, variable: str) -> str:
-    """Another database of the frontier's server, as Celery spells its address."""
-    if where.redis_url is None:
-        home = EmbeddedServer(directory=where.directory)
-        return _socket(str(home.socket), read_config(home.config).password, database)
-    parts = urlsplit(where.redis_url)
-    if parts.scheme == "unix":
-        return _socket(unquote(parts.path), parts.password, database)
-    number = parts.path.strip("/") or "0"
-    if parts.scheme not in ("redis", "rediss") or not number.isdigit():
-        raise BadOption(
-            variable,
-            redact(where.redis_url),
-            "set to a Celery URL of its own, as redis://host:6379/1 or amqp://: Celery cannot use "
-            "a Sentinel or Cluster URL of ours",
-        )
-    return parts._replace(path=f"/{int(number) + database}").geturl()
-
-
-def _socket(path: str, password: str | None, database: int) -> str:
-    secret = f":{quote(password, safe='')}@" if password else ""
-    return f"redis+socket://{secret}{quote(path)}?virtual_host={database}"
+# --- Celery's settings ----------------------------------------------------------------------------
 
 
 def shipped(settings: CelerySettings) -> dict[str, Any]:
-    """Every setting of an app of ours. Those that a task needs anywhere are in tasks.py."""
+    """All settings of our app. Those that a task needs on any app are in tasks.py."""
     queues = settings.queues
     return {
         "broker_url": settings.broker,
         "result_backend": settings.results,
-        # Nothing that runs code when it is read.
+        # Nothing that runs code when it is decoded.
         "accept_content": ["json"],
         "task_serializer": "json",
         "result_serializer": "json",
-        # Results are for those who wait for them; what is to be kept goes to a sink.
+        # Results are for callers that wait; what is to be kept goes to an output.
         "result_expires": 3600,
         "result_extended": True,  # name and arguments, for status() and Flower
         "task_track_started": True,
-        # A worker that sits on messages keeps them from one that is idle.
+        # A busy worker must not hold messages that an idle one could run.
         "worker_prefetch_multiplier": 1,
-        # A message is gone when its work is done, and comes back when its process was killed. All
-        # our tasks may run twice: the frontier knows what was handed over and who holds what.
+        # A message is acknowledged when its work is done, and delivered again if its process is
+        # killed. All our tasks may run twice: the frontier knows what was submitted and leased.
         "task_acks_late": True,
         "task_reject_on_worker_lost": True,
-        # A pump whose broker went away goes on: its URLs are leased from the frontier.
+        # A pump whose broker went away keeps working: its URLs are leased from the frontier.
         "worker_cancel_long_running_tasks_on_connection_loss": False,
         "broker_connection_retry_on_startup": True,
-        "broker_connection_max_retries": None,  # a broker may be away for longer than 100 tries
-        # A second Ctrl-C, or SIGQUIT, still gives pages under way a moment.
+        "broker_connection_max_retries": None,  # it may be away for longer than 100 tries
+        # A second Ctrl-C, or SIGQUIT, still gives pages in flight a moment.
         "worker_soft_shutdown_timeout": 30.0,
         "worker_enable_soft_shutdown_on_idle": True,  # messages with a countdown go back
         "broker_transport_options": {
-            # Above the longest task, or Redis would deliver it again while it runs.
+            # Above the longest task, or Redis delivers it again while it runs.
             "visibility_timeout": 2 * HARD_LIMIT_S,
             "global_keyprefix": PREFIX,
             "socket_keepalive": True,
@@ -197,7 +167,7 @@ def shipped(settings: CelerySettings) -> dict[str, Any]:
         if settings.broker.startswith("redis")
         else {},
         "result_backend_transport_options": {"global_keyprefix": PREFIX},
-        "result_backend_always_retry": True,  # a part of a chord that is not stored hangs it
+        "result_backend_always_retry": True,  # a chord hangs if one part is not stored
         "task_default_queue": queues.http,
         "task_queues": [
             Queue(name, Exchange(name), routing_key=name) for name in (queues.http, queues.browser)
@@ -210,30 +180,72 @@ def shipped(settings: CelerySettings) -> dict[str, Any]:
 
 
 def warn_of(conf: Any) -> None:
-    """Say what of a configuration will hurt."""
+    """Warn of settings that will cause trouble."""
     broker, results = str(conf.broker_url or ""), str(conf.result_backend or "")
-    if "redis" in broker and _place(broker) == _place(results):
+    if "redis" in broker and _database(broker) == _database(results):
         warnings.warn(
-            "Celery's broker and its results are in the same database: results that expire and "
-            "queues that must not share one are hard to tell apart. Use two, as /1 and /2.",
+            "Celery's broker and its results are in the same database, where expiring results and "
+            "queues are hard to tell apart: use two, e.g. /1 and /2.",
             stacklevel=3,
         )
     visible_s = (conf.broker_transport_options or {}).get("visibility_timeout", 3600)
     if "redis" in broker and visible_s < HARD_LIMIT_S:
         warnings.warn(
-            f"visibility_timeout is {visible_s:g} s and a pump may take {HARD_LIMIT_S:g} s: Redis "
-            "would deliver it twice. Nothing is lost or doubled by that, only work is wasted.",
+            f"visibility_timeout is {visible_s:g} s, but a pump may take {HARD_LIMIT_S:g} s: Redis "
+            "would deliver it twice. That loses and doubles nothing, but wastes work.",
             stacklevel=3,
         )
 
 
-def _place(url: str) -> tuple[Any, ...]:
+def _database(url: str) -> tuple[Any, ...]:
     parts = urlsplit(url)
     return parts.hostname, parts.port or 6379, parts.path.rstrip("/") or "/0", parts.query
 
 
-def place_of(settings: CelerySettings, conf: Any) -> Settings:
-    """What the settings name; else the broker's server. Raises UsageError if that is none."""
+def destination(app: Any, task: str, queue: str) -> dict[str, str]:
+    """Options of apply_async: the queue, unless the app routes the task itself."""
+    routed = app.amqp.router.lookup_route(task, (), {}, {}, app.tasks[task])
+    return {} if routed else {"queue": queue}
+
+
+def is_consumed(app: Any, task: str, queue: str) -> bool:
+    """Whether this worker takes such messages: `-Q` may exclude them."""
+    options = app.amqp.router.route(destination(app, task, queue), task, task_type=app.tasks[task])
+    found = options.get("queue")
+    return found is None or getattr(found, "name", found) in app.amqp.queues.consume_from
+
+
+# --- addresses ------------------------------------------------------------------------------------
+
+
+def beside(where: Settings, database: int, variable: str) -> str:
+    """Another database on the frontier's server, as Celery spells its address."""
+    if where.redis_url is None:
+        home = EmbeddedServer(directory=where.directory)
+        return _socket(str(home.socket), read_config(home.config).password, database)
+    parts = urlsplit(where.redis_url)
+    if parts.scheme == "unix":
+        return _socket(unquote(parts.path), parts.password, database)
+    number = parts.path.strip("/") or "0"
+    if parts.scheme not in ("redis", "rediss") or not number.isdigit():
+        raise BadOption(
+            variable,
+            redact(where.redis_url),
+            "set to a Celery URL, e.g. redis://host:6379/1 or amqp://: Celery cannot use a "
+            "Sentinel or Cluster URL of ours",
+        )
+    return parts._replace(path=f"/{int(number) + database}").geturl()
+
+
+def _socket(path: str, password: str | None, database: int) -> str:
+    secret = f":{quote(password, safe='')}@" if password else ""
+    return f"redis+socket://{secret}{quote(path)}?virtual_host={database}"
+
+
+def frontier_server(settings: CelerySettings, conf: Any) -> Settings:
+    """The frontier's: the one that is set, or the broker's if that is a Redis. The embedded server
+    is only for workers whose broker it is: others would each have a frontier of their own, and wait
+    for ever. Raises UsageError."""
     where = settings.where
     broker = _broker(conf)
     if where.redis_url is not None or _is_embedded(broker, where):
@@ -241,8 +253,8 @@ def place_of(settings: CelerySettings, conf: Any) -> Settings:
     found = None if conf.broker_use_ssl else frontier_on(broker, conf.broker_transport_options)
     if found is None:
         raise UsageError(
-            f"Celery's broker is {broker.partition('://')[0]}://..., where the frontier cannot be: "
-            "set SKITTER_REDIS_URL to a Redis or Valkey server that all workers and callers reach."
+            f"the frontier cannot be on Celery's broker, {broker.partition('://')[0]}://...: set "
+            "SKITTER_REDIS_URL to a Redis or Valkey server that all workers and callers reach."
         )
     return replace(where, redis_url=found)
 
@@ -259,28 +271,25 @@ def _is_embedded(broker: str, where: Settings) -> bool:
 
 
 def frontier_on(broker: str, options: dict[str, Any] | None) -> str | None:
-    """The server of a broker's URL, as we spell it; None if it is none of Redis."""
+    """A broker's server as we spell its address; None if it is not a Redis."""
     if broker.startswith("sentinel://"):
         return _on_sentinels(broker, options or {})
-    if ";" in broker:  # one server, and others in case of need: which one has the frontier?
+    if ";" in broker:  # failover: which one would have the frontier?
         return None
     parts = urlsplit(broker)
     if parts.scheme in ("redis", "rediss") and (parts.path.strip("/") or "0").isdigit():
-        return parts._replace(query=_query(parts)).geturl()
+        query = [(name, CERT_CHECKS.get(value, value)) for name, value in parse_qsl(parts.query)]
+        return parts._replace(query=urlencode(query)).geturl()
     if parts.scheme == "redis+socket":
         database = dict(parse_qsl(parts.query)).get("virtual_host", "0").strip("/")
-        return f"unix://{parts.netloc}{parts.path}?db={database}"  # a password, and no host
+        return f"unix://{parts.netloc}{parts.path}?db={database}"
     return None
-
-
-def _query(parts: SplitResult) -> str:
-    return urlencode([(name, CHECKS.get(value, value)) for name, value in parse_qsl(parts.query)])
 
 
 def _on_sentinels(broker: str, options: dict[str, Any]) -> str | None:
     """sentinel://[user:password@]host:port;sentinel://host:port/DB, with `master_name`."""
     master = options.get("master_name")
-    if not master or options.get("sentinel_kwargs"):  # sentinels that want a password
+    if not master or options.get("sentinel_kwargs"):  # sentinels with a password
         return None
     nodes = [urlsplit(one) for one in broker.split(";") if one]
     if any(one.scheme != "sentinel" for one in nodes):
@@ -289,16 +298,3 @@ def _on_sentinels(broker: str, options: dict[str, Any]) -> str | None:
     hosts = ",".join(one.netloc.rpartition("@")[2] for one in nodes)
     database = next((one.path.strip("/") for one in reversed(nodes) if one.path.strip("/")), "0")
     return f"redis+sentinel://{user}{'@' * bool(user)}{hosts}/{quote(master)}/{database}"
-
-
-def destination(app: Any, task: str, queue: str) -> dict[str, str]:
-    """Options of apply_async: the queue, unless the app routes the task itself."""
-    routed = app.amqp.router.lookup_route(task, (), {}, {}, app.tasks[task])
-    return {} if routed else {"queue": queue}
-
-
-def is_consumed(app: Any, task: str, queue: str) -> bool:
-    """Whether this worker takes such messages: `-Q` may name other queues."""
-    options = app.amqp.router.route(destination(app, task, queue), task, task_type=app.tasks[task])
-    found = options.get("queue")
-    return found is None or getattr(found, "name", found) in app.amqp.queues.consume_from

@@ -1,11 +1,10 @@
-"""What came of a page goes into Celery's result backend, as if the task had returned it.
+"""The result of a page goes into Celery's result backend, as if the task had returned it.
 
 The backend is a sink like any other: items are read from the frontier's stream and acknowledged
-after the backend has them, so that a process that is killed in between costs nothing but time. To
-deliver twice is harmless: the same task gets the same result.
+once the backend has them, so a killed process costs only time. Storing twice is harmless: the same
+task gets the same result.
 
-What one caller asked for must not stop the pages of the others: a callback that cannot be sent is
-a failure of the task that it belongs to, and everybody else goes on.
+One caller must not hold up the others: a callback that cannot be sent fails its own task only.
 """
 
 from __future__ import annotations
@@ -14,11 +13,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+import msgspec
 from celery.app.task import Context
 from celery.backends.base import DisabledBackend
 from celery.canvas import maybe_signature
 from celery.states import FAILURE, PENDING
 from kombu.exceptions import EncodeError, OperationalError
+from kombu.utils.json import dumps
 
 from skitter.celery.registry import TASK
 from skitter.celery.security import HOW
@@ -37,11 +38,11 @@ if TYPE_CHECKING:
     from skitter.model import DeadLetter, Result
 
 
-#: The state of a task whose pages wait in the frontier for their turn, or are being fetched.
+#: The state of a task whose pages wait in the frontier, or are being fetched.
 QUEUED = "QUEUED"
-DEAD_S = 0.2
+FAILURES_S = 0.2
 LOCK_S = 30.0
-#: The fields of a task that make others run, and those that only say what it was.
+#: The fields of a task that make others run, and those that only describe it.
 SENDING = ("callbacks", "errbacks", "chain", "chord")
 HARMLESS = ("id", "task", "args", "kwargs", "root_id", "parent_id", "ignore_result", "reply_to",
             "correlation_id")  # fmt: skip
@@ -53,34 +54,39 @@ def has_backend(app: Any) -> bool:
 
 
 def task_meta(app: Any, id: str) -> tuple[str, Any]:
-    """Its state, and its result or what was noted with the state. PENDING: nothing is known."""
+    """Its state, and its result or the state's meta. PENDING: unknown."""
     if not has_backend(app):
         return PENDING, None
     meta = app.backend.get_task_meta(id)
     return meta["status"], meta["result"]
 
 
+def to_json(value: Any) -> Any:
+    """As it arrives at the other end: Celery's JSON has no tuples."""
+    return msgspec.json.decode(dumps(value))
+
+
 class ScrapeFailed(Exception):
-    """A page that could not be fetched or handled, after all tries. Its text says why."""
+    """A page could not be fetched or handled, after all retries. The text says why."""
 
 
 class ResultSink:
-    """The Celery tasks that wait for pages."""
+    """Stores the items of each page as the result of the task that waits for it."""
 
     description = "Celery's result backend"
 
     def __init__(self, runtime: Runtime, spec: JobSpec) -> None:
         self._runtime, self._job, self._plain = runtime, spec.job, not spec.target
-        self._ended: set[str] = set()  # of rows that come again because the backend went away
+        self._stored: set[str] = set()  # of rows that come again because the backend went away
 
     async def write(self, rows: Sequence[Result]) -> None:
         for row in rows:
             task = row.item.get("task") if isinstance(row.item, dict) else None
-            if is_task(task) and task["id"] not in self._ended:
+            if is_task(task) and task["id"] not in self._stored:
                 value = self._value(row.item.get("items"))
                 await asyncio.to_thread(finish_task, self._runtime, self._job, task, value)
-                self._ended.add(task["id"])
-        self._ended.clear()
+                self._stored.add(task["id"])
+        self._stored.clear()
 
     async def close(self) -> None:
         pass
@@ -91,7 +97,7 @@ class ResultSink:
 
 
 async def store_failures(runtime: Runtime, frontier: Frontier, stop: asyncio.Event) -> None:
-    """Tell those who wait for a page that it is dead; their task is its record from then on."""
+    """Fail the tasks whose pages are dead, and drop the dead letters: the task is the record."""
     while not stop.is_set():
         try:
             # One pump at a time, or callbacks would run twice.
@@ -100,30 +106,28 @@ async def store_failures(runtime: Runtime, frontier: Frontier, stop: asyncio.Eve
         except SkitterError as error:
             if not error.retryable:
                 raise
-        await asyncio.sleep(DEAD_S)
+        await asyncio.sleep(FAILURES_S)
 
 
 async def _store_failures(runtime: Runtime, frontier: Frontier) -> None:
     try:
         async for letter in dead_letters(frontier):
-            await asyncio.to_thread(_end_of, runtime, frontier.job, letter)
+            task = letter.request.meta.get(TASK)
+            if is_task(task):
+                outcome = _failure(task, letter)
+                await asyncio.to_thread(finish_task, runtime, frontier.job, task, outcome)
             await drop(frontier, [letter])
     finally:
         await unlock_dead(frontier)
 
 
-def _end_of(runtime: Runtime, job: str, letter: DeadLetter) -> None:
-    task = letter.request.meta.get(TASK)
-    if not is_task(task):
-        return
+def _failure(task: dict[str, Any], letter: DeadLetter) -> Any:
     if task.get("record_errors"):
-        outcome: Any = {"url": letter.url, "ok": False, "error": letter.reason}
-    else:
-        outcome = ScrapeFailed(f"{letter.url}: {letter.reason}")
-    finish_task(runtime, job, task, outcome)
+        return {"url": letter.url, "ok": False, "error": letter.reason}
+    return ScrapeFailed(f"{letter.url}: {letter.reason}")
 
 
-# --- a task that waits in the frontier, where anybody may have written it ------------------------
+# --- a task that waits in the frontier, where anyone may have written it -------------------------
 
 
 def is_task(found: Any) -> TypeGuard[dict[str, Any]]:
@@ -131,41 +135,39 @@ def is_task(found: Any) -> TypeGuard[dict[str, Any]]:
 
 
 def sign_task(secret: Secret | None, job: str, task: dict[str, Any]) -> dict[str, Any]:
-    """Without a secret, only one that has nothing but a result to wait for."""
+    """Raises NotAllowed without a secret, if it has callbacks."""
     if secret:
         return task | {"signature": secret.sign("task", job, task)}
     if has_callbacks(task):
         raise NotAllowed(
-            "a task with a callback, a chain or a chord waits in the frontier, where somebody "
-            f"could change what is sent: {HOW}."
+            "a task with a callback, a chain or a chord waits in Redis, where others could change "
+            f"what it sends: {HOW}."
         )
     return task
 
 
 def has_callbacks(task: dict[str, Any]) -> bool:
-    """Whether its end makes other tasks run."""
+    """Whether its result makes other tasks run."""
     return any(task.get(name) for name in SENDING)
 
 
 def finish_task(runtime: Runtime, job: str, task: dict[str, Any], outcome: Any) -> None:
-    """Its end, if one of us made it. If not, it gets a result and sends nothing."""
+    """Store the outcome. A task that is not signed sends nothing."""
     content = {name: value for name, value in task.items() if name != "signature"}
     secret = runtime.secret
     if not (secret and secret.has_signed(task.get("signature"), "task", job, content)):
         if has_callbacks(content):
-            outcome = ScrapeFailed(
-                f"its callbacks were not signed by a worker that has our secret: {HOW}."
-            )
+            outcome = ScrapeFailed(f"its callbacks are not signed with the shared secret: {HOW}.")
         content = {name: content[name] for name in HARMLESS if name in content}
-    end(runtime.app, content, outcome)
+    store_outcome(runtime.app, content, outcome)
 
 
-# --- the end of a task: it blocks ----------------------------------------------------------------
+# --- what Celery does at the end of a task; blocking ----------------------------------------------
 
 
-def end(app: Any, task: dict[str, Any], outcome: Any) -> None:
-    """Tell a task's caller what came of it: a value, or an exception. What cannot be told becomes
-    a failure. Raises SinkAway if backend or broker do not answer, and nothing else."""
+def store_outcome(app: Any, task: dict[str, Any], outcome: Any) -> None:
+    """A value, or an exception. A value that cannot be stored becomes a failure. Raises SinkAway if
+    backend or broker do not answer, and nothing else."""
     request = Context(task | {"delivery_info": {}})  # where Celery looks before an error callback
     try:
         if not isinstance(outcome, Exception):
@@ -182,14 +184,14 @@ def _away(app: Any) -> tuple[type[Exception], ...]:
 
 
 def _succeed(app: Any, request: Context, value: Any) -> Exception | None:
-    """What Celery does when a task returns: links, chain, result, chord. Or why that failed."""
+    """As when a task returns: links, chain, result, chord. Returns why that failed."""
     try:
         _send_callbacks(app, request, value)
         app.backend.mark_as_done(request.id, value, request)
     except _away(app):
         raise
     except EncodeError as error:
-        return ScrapeFailed(f"what came of it cannot be sent as JSON: {error}")
+        return ScrapeFailed(f"its result cannot be sent as JSON: {error}")
     except Exception as error:
         return ScrapeFailed(f"its callback could not be sent: {describe(error)}")
     return None
@@ -205,14 +207,14 @@ def _send_callbacks(app: Any, request: Context, value: Any) -> None:
 
 
 def _fail(app: Any, request: Context, error: Exception) -> None:
-    """What Celery does when a task raises: result, chord, chain; then its error callbacks, some of
-    which run right here and may raise whatever they like."""
+    """As when a task raises: result, chord, chain; then its error callbacks, some of which run here
+    and may raise anything."""
     try:
         app.backend.mark_as_failure(request.id, error, request=request, call_errbacks=False)
     except _away(app):
         raise
     except Exception:
-        logger.exception("the failure of %s is stored without its chain or chord", request.id)
+        logger.exception("the failure of %s was stored without its chain or chord", request.id)
         app.backend.store_result(request.id, error, FAILURE, request=request)
     alone = Context(request.__dict__ | {"chord": None, "chain": None})
     try:

@@ -1,8 +1,8 @@
-"""What one process keeps open: an event loop in a thread, the server, warm_workers for jobs.
+"""What one process keeps open: an event loop in a thread, the server, warm workers.
 
 Celery runs a task in the main thread of a process that it forked. Everything asynchronous lives in
-a thread beside it and is opened by the first task that needs it, so nothing is shared with the
-parent. It stays open from one task to the next: a pump finds its connections warm.
+a second thread, opened by the first task that needs it, so nothing is shared with the parent. It
+stays open between tasks: a pump finds its connections warm.
 """
 
 from __future__ import annotations
@@ -13,23 +13,16 @@ import os
 import signal
 import threading
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import uvloop
 
 from skitter.app import open_server, open_worker
-from skitter.celery.config import place_of
+from skitter.celery.config import frontier_server
 from skitter.celery.registry import spider_for
-from skitter.celery.security import (
-    Permissions,
-    Secret,
-    find_secret,
-    is_signed,
-    permissions_of,
-    signed,
-)
+from skitter.celery.security import find_secret, is_signed, permissions_of, signed
 from skitter.frontier.admin.jobs import open_job
 from skitter.worker.loop import Worker, WorkerOptions
 
@@ -39,11 +32,11 @@ if TYPE_CHECKING:
 
     from skitter.celery.config import CelerySettings
     from skitter.celery.registry import JobSpec
+    from skitter.celery.security import Permissions, Secret
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
     from skitter.settings import Settings
     from skitter.worker.delivery import Tally
-
 
 T = TypeVar("T")
 CLOSE_S = 5.0
@@ -55,8 +48,7 @@ STOPPING, WATCHING = 0, 1  # flags
 
 @dataclass(slots=True)
 class WarmWorker:
-    """Where a process works on one job: client, robots.txt and links it knows stay from pump to
-    pump."""
+    """A job's client, robots.txt and known links, kept from pump to pump."""
 
     spec: JobSpec
     frontier: Frontier
@@ -70,37 +62,59 @@ class WarmWorker:
 
     def worker(self, options: WorkerOptions) -> Worker:
         """A worker for one pump."""
-        return Worker(
-            self.frontier, self.first.attempts, self.first.delivery, self.first.logbook, options
-        )
+        first = self.first
+        return Worker(self.frontier, first.attempts, first.delivery, first.logbook, options)
+
+
+@dataclass
+class _Opened:
+    """What belongs to one process, with its loop."""
+
+    pid: int = field(default_factory=os.getpid)
+    loop: asyncio.AbstractEventLoop = field(default_factory=uvloop.new_event_loop)
+    connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    server: Server | None = None
+    warm: dict[str, list[WarmWorker]] = field(default_factory=dict)
+    frontiers: dict[str, Frontier] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.thread = threading.Thread(target=self._run_loop, name="skitter", daemon=True)
+        self.thread.start()
+
+    def _run_loop(self) -> None:
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    async def close(self) -> None:
+        for warm in [one for workers in self.warm.values() for one in workers]:
+            await warm.stack.aclose()
+        await self.stack.aclose()
 
 
 class Runtime:
-    """One per app and process. `run` is for tasks and callers; the rest lives in the loop."""
+    """One per app and process. `run` is for tasks and callers; async methods are for its loop."""
 
     def __init__(self, app: Any, settings: CelerySettings) -> None:
         self.app, self.settings = app, settings
+        self.in_worker = False  # not in a caller
         self._lock = threading.Lock()
-        self._pid = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._opening: asyncio.Lock | None = None
-        self._stack = AsyncExitStack()
-        self._server: Server | None = None
-        self._warm: dict[str, list[WarmWorker]] = {}
-        self._frontiers: dict[str, Frontier] = {}
-        self._flags = mmap.mmap(-1, 2)  # shared with the children that Celery forks
-        self._leaving = False
-        self.in_worker = False  # and not in whoever sends tasks to workers
+        self._opened: _Opened | None = None
+        self._flags = mmap.mmap(-1, 2)  # shared with the processes that Celery forks
+        self._process_stops = False
 
     @cached_property
     def where(self) -> Settings:
-        """The frontier's server. Raises UsageError if nobody said where it is."""
-        return place_of(self.settings, self.app.conf)
+        """The frontier's server. Raises UsageError if it is not known."""
+        return frontier_server(self.settings, self.app.conf)
 
     @cached_property
     def secret(self) -> Secret | None:
-        """What callers and workers share."""
         return find_secret(self.settings.secret, self.where)
 
     def sign(self, spec: JobSpec) -> JobSpec:
@@ -111,11 +125,11 @@ class Runtime:
         return permissions_of(spec, self.settings, signed=is_signed(spec, self.secret))
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run something in the loop."""
-        return asyncio.run_coroutine_threadsafe(work, self._running_loop())
+        """Run it in the loop."""
+        return self._open().start(work)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run something in the loop and wait for it."""
+        """Run it in the loop and wait for it."""
         future = self.start(work)
         try:
             return future.result()
@@ -123,161 +137,126 @@ class Runtime:
             future.cancel()
             raise
 
+    def close(self) -> None:
+        """Close everything and end the thread. It may be used again afterwards."""
+        opened = self._opened
+        if opened is None or opened.pid != os.getpid():
+            return
+        with suppress(TimeoutError):  # a server that does not answer must not keep us alive
+            opened.start(opened.close()).result(CLOSE_S)
+        opened.loop.call_soon_threadsafe(opened.loop.stop)
+        self._opened = None
+        opened.thread.join(CLOSE_S)
+
+    def _open(self) -> _Opened:
+        """Anew after a fork: what the parent opened is left to the parent."""
+        with self._lock:
+            if self._opened is None or self._opened.pid != os.getpid():
+                self._opened = _Opened()
+            return self._opened
+
+    # --- stopping, and what processes of a worker tell each other ---------------------------------
+
     @property
     def stopping(self) -> bool:
-        """We were told to stop: hand back, finish up."""
-        return self._leaving or bool(self._flags[STOPPING])
+        """Pumps return their leases and end."""
+        return self._process_stops or bool(self._flags[STOPPING])
 
-    def announce_stop(self) -> None:
-        """The worker stops, with all its processes."""
+    def stop_worker(self) -> None:
+        """All processes of the worker stop."""
         self._flags[STOPPING] = 1
 
-    def leave(self) -> None:
-        """This process alone is to end; see `exit_if_stopped`."""
-        self._leaving = True
+    @contextmanager
+    def stopping_on_sigterm(self) -> Iterator[None]:
+        """systemd and containers send SIGTERM to every process of a worker: let a pump return its
+        leases, as at any other stop, instead of dying with them.
 
-    def exit_if_stopped(self) -> None:
-        """End this process, if it alone was told to; otherwise its parent sees to it."""
-        if self._leaving and not self._flags[STOPPING]:
+        Around each pump, because Celery sets its own handlers after all its signals for a new
+        process.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield  # a pool of threads: the process has only Celery's handler
+            return
+
+        def stop(*_: object) -> None:
+            self._process_stops = True
+
+        before = signal.signal(signal.SIGTERM, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        if self._process_stops and not self._flags[STOPPING]:  # else the parent ends us
             raise SystemExit(0)
 
     @property
     def watch_pending(self) -> bool:
-        """The worker's last watch has not run in one of its processes."""
+        """Whether the worker's last watch has not run yet."""
         return bool(self._flags[WATCHING])
 
     @watch_pending.setter
-    def watch_pending(self, waits: bool) -> None:
-        self._flags[WATCHING] = waits
-
-    def close(self) -> None:
-        """Close everything and end the thread. Afterwards it may be used again."""
-        loop = self._loop
-        if loop is None or self._pid != os.getpid():
-            return
-        with suppress(TimeoutError):  # a server that does not answer must not keep us alive
-            asyncio.run_coroutine_threadsafe(self._close(), loop).result(CLOSE_S)
-        loop.call_soon_threadsafe(loop.stop)
-        self._loop = None
-        if self._thread:
-            self._thread.join(CLOSE_S)
+    def watch_pending(self, pending: bool) -> None:
+        self._flags[WATCHING] = pending
 
     # --- in the loop ------------------------------------------------------------------------------
 
     async def server(self) -> Server:
         """The frontier's server, connected once."""
-        assert self._opening is not None
-        async with self._opening:
-            if self._server is None:
-                self._server = await self._stack.enter_async_context(open_server(self.where))
-        return self._server
+        opened = self._open()
+        async with opened.connecting:
+            if opened.server is None:
+                opened.server = await opened.stack.enter_async_context(open_server(self.where))
+        return opened.server
 
     async def frontier(self, job: str) -> Frontier:
-        """A job that exists. Each client leaves a trace on the server, so a process is the same
-        one at each call. Raises JobMissing."""
-        found = await open_job(await self.server(), job)
-        known = self._frontiers.pop(job, found)
-        if known.layout != found.layout:  # purged, and made anew
+        """Raises JobMissing. The same object at each call: each one is a client on the server."""
+        frontiers, found = self._open().frontiers, await open_job(await self.server(), job)
+        known = frontiers.pop(job, found)
+        if known.layout != found.layout:  # purged, and created again
             known = found
         known.options = found.options
-        self._frontiers[job] = known
-        while len(self._frontiers) > MAX_FRONTIERS:
-            self._frontiers.pop(next(iter(self._frontiers)))
+        frontiers[job] = known
+        while len(frontiers) > MAX_FRONTIERS:
+            frontiers.pop(next(iter(frontiers)))
         return known
 
     @asynccontextmanager
-    async def warm(self, spec: JobSpec) -> AsyncIterator[WarmWorker]:
-        """A warm for one pump, of its own; it stays for the next one, unless that one failed."""
-        warm = await self._borrow(spec)
+    async def warm_worker(self, spec: JobSpec) -> AsyncIterator[WarmWorker]:
+        """For one pump alone; it stays warm for the next one, unless this one fails."""
+        warm = await self._take(spec)
         try:
             yield warm
         except BaseException:
             await warm.stack.aclose()
             raise
-        await self._give_back(warm)
+        await self._put_back(warm)
 
-    async def _borrow(self, spec: JobSpec) -> WarmWorker:
-        idle = self._warm.get(spec.job, [])
+    async def _take(self, spec: JobSpec) -> WarmWorker:
+        idle = self._open().warm.get(spec.job, [])
         while idle:
             warm = idle.pop()
             if warm.spec == spec:
                 return warm
-            # Another crawl of the same name: what that one knew is not true of this one.
-            await warm.stack.aclose()
+            await warm.stack.aclose()  # of an earlier crawl of that name
         return await self._open_worker(spec)
 
-    async def _give_back(self, warm: WarmWorker) -> None:
-        # Hooks run before a process's first page, not before each pump.
+    async def _put_back(self, warm: WarmWorker) -> None:
+        # Start hooks run before a process's first page, not before each pump.
         warm.first.attempts.spider.hooks.start.clear()
-        self._warm[warm.spec.job] = [*self._warm.pop(warm.spec.job, []), warm]
-        while len(self._warm) > MAX_WARM_JOBS:
-            for old in self._warm.pop(next(iter(self._warm))):
+        idle = self._open().warm
+        idle[warm.spec.job] = [*idle.pop(warm.spec.job, []), warm]
+        while len(idle) > MAX_WARM_JOBS:
+            for old in idle.pop(next(iter(idle))):
                 await old.stack.aclose()
 
     async def _open_worker(self, spec: JobSpec) -> WarmWorker:
         permissions = self.permissions_of(spec)  # before anything of it is loaded
         frontier = await open_job(await self.server(), spec.job)
-        config = replace(spec.config, fetch=permissions.fetch)
-        stack = AsyncExitStack()
+        config, stack = replace(spec.config, fetch=permissions.fetch), AsyncExitStack()
         worker = await stack.enter_async_context(open_worker(frontier, spider_for(spec), config))
         return WarmWorker(spec, frontier, worker, stack, permissions)
 
-    async def _close(self) -> None:
-        for warm in [warm for warm_workers in self._warm.values() for warm in warm_workers]:
-            await warm.stack.aclose()
-        self._warm.clear()
-        self._frontiers.clear()
-        self._server = None
-        await self._stack.aclose()
-
-    # --- the thread -------------------------------------------------------------------------------
-
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None or self._pid != os.getpid():
-                self._begin()
-            assert self._loop is not None
-            return self._loop
-
-    def _begin(self) -> None:
-        """Also after a fork: what the parent had open is left to the parent."""
-        self._pid = os.getpid()
-        self._opening, self._server = asyncio.Lock(), None
-        self._warm, self._frontiers = {}, {}
-        self._stack = AsyncExitStack()
-        self._loop = uvloop.new_event_loop()
-        self._thread = threading.Thread(
-            target=_live, args=(self._loop,), name="skitter", daemon=True
-        )
-        self._thread.start()
-
-
-def _live(loop: asyncio.AbstractEventLoop) -> None:
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
-
 
 def runtime_of(app: Any) -> Runtime:
-    """The runtime that `register` gave the app."""
     runtime: Runtime = app.skitter
     return runtime
-
-
-@contextmanager
-def stopping_on_sigterm(runtime: Runtime) -> Iterator[None]:
-    """systemd and containers send SIGTERM to every process of a worker, not only to the first: a
-    pump then hands back what it has, as at any other stop, instead of dying with it.
-
-    Around each pump: Celery sets its own handlers after all its signals for a new process.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # a pool of threads: the process has but one handler, Celery's
-        return
-    before = signal.signal(signal.SIGTERM, lambda *_: runtime.leave())
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    runtime.exit_if_stopped()

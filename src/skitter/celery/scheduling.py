@@ -1,8 +1,8 @@
-"""As many pumps as the work is worth, and what is due when it is done.
+"""As many pumps as each job needs, and what is due at its end.
 
-Called by whoever notices something: a task that hands URLs over, a pump at its end, the watch that
-every Celery worker keeps, `skitter run --engine celery`. Nobody is in charge; the tickets on the
-server see to it that all of them together send no more pumps than are wanted.
+Anyone who notices something calls `schedule`: a task that submits URLs, a pump, the watch of every
+Celery worker, `skitter run --engine celery`. None of them is in charge: permits on the server keep
+all of them together from sending more pumps than wanted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from kombu.exceptions import OperationalError
 from skitter.celery.config import destination
 from skitter.celery.registry import (
     count_pumps,
-    has_finale,
     is_over,
     read_spec,
     read_specs,
@@ -46,28 +45,28 @@ if TYPE_CHECKING:
     from skitter.model import Stats
 
 
-WATCH_S = 3.0  # how often each worker looks at all specs
-#: How long a pump's message may wait in Celery's queue before it is taken for lost.
+WATCH_S = 3.0  # how often each worker looks at all jobs
+#: How long a pump's message may wait in Celery's queue before it counts as lost.
 SENT_S = 30.0
-#: Of one worker, and of all: more than anybody has.
+#: Of one worker, and of all: more than anyone has.
 MAX_SLOTS = 100_000
-#: A worker that has not been heard of for so long has no capacity for pumps.
+#: The slots of a worker that has not reported for this long do not count.
 SLOTS_TTL_S = 5 * WATCH_S
-#: A pump that tells nothing for so long is dead, or stands still. Half of the usual lease.
+#: A pump that has not reported for this long is dead, or blocked. Half of the usual lease.
 SILENT_S = 30.0
+NO_WORKER_S = 8.0
 NO_WORKER = (
     "No Celery worker answers: start one with `skitter celery worker`, or with "
     "`celery -A skitter.celery worker`. The crawl waits for it."
 )
 UNSIGNED = (
-    "Without SKITTER_SECRET, only workers whose own configuration names this spider run it "
+    "SKITTER_SECRET is not set: only workers started with this spider run it "
     "(`skitter celery worker --spiders ...`)."
 )
-NO_WORKER_S = 8.0
 
 
 async def schedule(runtime: Runtime, spec: JobSpec) -> None:
-    """Send the pumps that are missing; let go of a job that is over."""
+    """Send the pumps that are missing, or do what is due at the end of the job."""
     try:
         frontier = await runtime.frontier(spec.job)
     except JobMissing:  # purged
@@ -76,34 +75,34 @@ async def schedule(runtime: Runtime, spec: JobSpec) -> None:
     stats = await frontier.stats()
     if not is_over(spec, stats):
         await send_pumps(runtime, frontier, spec, stats)
-    elif has_finale(spec):
+    elif spec.has_callback:
         await send(runtime, frontier, spec, "skitter.finish")
     else:
         await unregister_if_over(frontier, spec)
 
 
 async def reschedule(runtime: Runtime, job: str) -> None:
-    """The same for whoever read its spec a while ago: it may be another by now, or gone."""
+    """The same, with the spec as it is now: it may have changed, or be gone."""
     if spec := await read_spec(await runtime.server(), job):
         with suppress(JobClosed):  # half purged
             await schedule(runtime, spec)
 
 
 async def schedule_all(runtime: Runtime) -> None:
-    """One job that is in trouble does not keep the others waiting; `skitter doctor` tells."""
+    """A broken job does not hold up the others; `skitter doctor` reports it."""
     for spec in await read_specs(await runtime.server()):
         with suppress(JobClosed):
             await schedule(runtime, spec)
 
 
 async def send_pumps(runtime: Runtime, frontier: Frontier, spec: JobSpec, stats: Stats) -> None:
-    """Those that are missing; those too many lose their tickets."""
+    """Those that are missing; surplus ones lose their permits."""
     await reclaim_leases(frontier)
     capacity = await read_capacity(frontier.server, spec.job)
     wish = await wanted_workers(frontier)
     wanted = wanted_pumps(spec, stats, wish=wish, capacity=capacity)
-    for ticket in await issue_permits(frontier, wanted, ttl_s=SENT_S):
-        await send(runtime, frontier, spec, "skitter.pump", ticket)
+    for permit in await issue_permits(frontier, wanted, ttl_s=SENT_S):
+        await send(runtime, frontier, spec, "skitter.pump", permit)
 
 
 async def reclaim_leases(frontier: Frontier) -> None:
@@ -118,7 +117,7 @@ async def reclaim_leases(frontier: Frontier) -> None:
 
 
 async def send(runtime: Runtime, frontier: Frontier, spec: JobSpec, task: str, *words: str) -> None:
-    """A message about a job. While the broker is away it stays unsent: somebody looks again."""
+    """A message about a job. If the broker is away it is not sent: the next look sends it."""
     queues = runtime.settings.queues
     queue = queues.browser if spec.browser else queues.http
 
@@ -134,16 +133,16 @@ async def send(runtime: Runtime, frontier: Frontier, spec: JobSpec, task: str, *
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """How many tasks all workers run at a time, and which of those are pumps of other jobs."""
+    """What all Celery workers can run at a time, as one job sees it."""
 
     slots: int
-    others: int = 0  # pumps
-    jobs: int = 1  # with pumps, this one among them
+    others: int = 0  # pumps of other jobs
+    jobs: int = 1  # jobs with pumps, including this one
 
     @property
     def free(self) -> int:
-        """For the pumps of this job: what the others leave, or its share if they have more than
-        theirs; they give it back. One place is for other tasks."""
+        """For pumps of this job: what the others leave, or a fair share if they have more than
+        theirs, which they then return. One slot is for other tasks."""
         return max(self.slots - 1 - self.others, (self.slots - 1) // self.jobs)
 
     @property
@@ -153,56 +152,52 @@ class Capacity:
 
 
 def wanted_pumps(spec: JobSpec, stats: Stats, *, wish: int | None, capacity: Capacity) -> int:
-    """What the operator wished (`skitter scale`), or the caller; otherwise as many as the work is
-    worth and as there is capacity for. Pure."""
+    """What the operator set (`skitter scale`), or the caller; otherwise as many as the work needs
+    and fit. Pure."""
     if stats.state is State.PAUSED:
         return 1  # it waits for the job to be resumed
     asked = spec.pumps if wish is None else wish
     if asked:
         return min(asked, capacity.slots) if capacity.slots else asked
-    worth = -(-stats.remaining // REQUESTS_PER_WORKER)
-    return max(1, min(capacity.free, worth))
+    return max(1, min(capacity.free, -(-stats.remaining // REQUESTS_PER_WORKER)))
 
 
 async def read_capacity(server: Server, job: str) -> Capacity:
-    """As a job sees it."""
-    pumps = {name: number for name, number in (await count_pumps(server)).items() if number}
-    pumps.pop(job, None)
-    return Capacity(
-        slots=await count_slots(server), others=sum(pumps.values()), jobs=len(pumps) + 1
-    )
+    pumps = await count_pumps(server)
+    others = [number for name, number in pumps.items() if number and name != job]
+    return Capacity(slots=await count_slots(server), others=sum(others), jobs=len(others) + 1)
 
 
 async def report_slots(server: Server, machine: str, slots: int) -> None:
-    """A Celery worker says how many tasks it runs at a time."""
+    """A Celery worker reports how many tasks it runs at a time."""
     seconds, _ = await server.command("TIME")
     await pump_rooms(server).put(machine, b"%d %d" % (slots, int(seconds)))
 
 
 async def confirm_slots(server: Server, machine: str) -> None:
-    """It is still there: while all its slots are taken, it cannot say so itself."""
-    if said := _heard(await pump_rooms(server).get(machine) or b""):
-        await report_slots(server, machine, said[0])
+    """On behalf of a worker whose slots are all taken: it cannot run its watch."""
+    slots, _ = _parse_slots(await pump_rooms(server).get(machine) or b"")
+    if slots:
+        await report_slots(server, machine, slots)
 
 
 async def count_slots(server: Server) -> int:
-    """How many tasks all workers run at a time, as far as they were heard of lately."""
-    now = int((await server.command("TIME"))[0])
-    capacity = 0
-    for machine, said in (await pump_rooms(server).all()).items():
-        slots, at = _heard(said) or (0, 0)
+    """How many tasks all workers run at a time, as far as they reported lately."""
+    now, total = int((await server.command("TIME"))[0]), 0
+    for machine, reported in (await pump_rooms(server).all()).items():
+        slots, at = _parse_slots(reported)
         if now - at < SLOTS_TTL_S:
-            capacity += slots
+            total += slots
         elif now - at > 20 * SLOTS_TTL_S:
             await pump_rooms(server).remove(machine)
-    return min(capacity, MAX_SLOTS)
+    return min(total, MAX_SLOTS)
 
 
-def _heard(said: bytes) -> tuple[int, int] | None:
-    """Places, and when that was; None for what no worker says."""
-    words = said.split()
+def _parse_slots(reported: bytes) -> tuple[int, int]:
+    """Slots, and when that was. Anyone may have written it."""
+    words = reported.split()
     if len(words) != 2 or not all(word.isdigit() and len(word) < 16 for word in words):
-        return None
+        return 0, 0
     return min(int(words[0]), MAX_SLOTS), int(words[1])
 
 
@@ -245,7 +240,7 @@ class CeleryPool:
         return sum(one.kind == "celery" for one in await live_workers(self.frontier))
 
     async def stop(self) -> None:
-        """Within seconds, pumps notice that their tickets are void, and return their leases."""
+        """Within seconds, pumps notice that their permits are void, and return their leases."""
         await unregister_job(self.frontier.server, self.spec.job)
         await void_permits(self.frontier)
         for _ in range(round(STOP_S / TICK_S)):

@@ -1,7 +1,10 @@
-"""What a worker may do. Whoever can write to Redis can ask for anything; so a spider is loaded and
-an output opened only if this worker's own configuration names it, or if whoever asked has signed
-it with the shared secret. Private hosts that were not allowed here, leave to ignore robots.txt, and
-pages larger than usual count for nothing without a signature.
+"""What a worker may do. Anyone who can write to Redis can ask for anything, so a spider is loaded
+and an output opened only if this worker's configuration names it, or if the request is signed with
+the shared secret. Without a signature, additional private hosts, ignoring robots.txt and larger
+pages are not granted either.
+
+SKITTER_SECRET is for a fleet. On the embedded server the secret is a file in its directory that
+only its user can read, created when first needed. Otherwise there is none.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from skitter.celery.config import LEAST_CHARS, OUTPUT, SPIDERS, VARIABLE, output_name
+from skitter.celery.config import MIN_SECRET_CHARS, OUTPUT, SECRET, SPIDERS, output_name
 from skitter.celery.registry import JobSpec
 from skitter.errors import DirectoryUnusable, NotAllowed, UsageError, shorten
 from skitter.settings import FetchOptions
@@ -35,8 +38,8 @@ if TYPE_CHECKING:
     from skitter.settings import Settings
 
 
-#: What to do, at the end of every refusal.
-HOW = f"set {VARIABLE} to the same text for callers and workers"
+#: The end of every refusal.
+HOW = f"set {SECRET} to the same text for callers and workers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +49,15 @@ class Secret:
     key: bytes = field(repr=False)
 
     def sign(self, purpose: str, name: str, content: Any) -> str:
-        """`purpose` and `name`, of a job or a task, are part of what is signed: a signature is no
-        good for anything else."""
+        """`purpose` and `name`, of a job or a task, are signed too: a signature is good for nothing
+        else."""
         plain = msgspec.json.encode(content, order="sorted", enc_hook=str)
         parts = (purpose.encode(), name.encode(), plain)
         framed = b"".join(b"%d:%b" % (len(part), part) for part in parts)
         return hmac.new(self.key, framed, "sha256").hexdigest()
 
     def has_signed(self, signature: object, purpose: str, name: str, content: Any) -> bool:
-        """In a time that does not tell how much of it was right."""
+        """In constant time."""
         if not isinstance(signature, str):
             return False
         expected = self.sign(purpose, name, content)
@@ -62,7 +65,7 @@ class Secret:
 
 
 def find_secret(given: str | None, where: Settings) -> Secret | None:
-    """The one that is given; the embedded server's own; None for a server elsewhere."""
+    """The given one, or the embedded server's; None for a server elsewhere."""
     if given:
         return Secret(given.encode())
     if where.redis_url is not None:
@@ -81,23 +84,22 @@ def _read_or_make(path: Path) -> bytes:
     try:
         with os.fdopen(file, "w") as writing:
             writing.write(secrets.token_hex(32))
-        with suppress(FileExistsError):  # of another process, which was quicker
-            os.link(draft, path)  # the whole of it, or nothing
+        with suppress(FileExistsError):  # another process was quicker
+            os.link(draft, path)  # all of it or nothing
     finally:
         draft.unlink()
     return _read(path)
 
 
 def _read(path: Path) -> bytes:
-    """Not one that somebody else made, or could have read."""
+    """Raises DirectoryUnusable for a file that others made, or could have read."""
     text = read_private(path).strip()
-    if len(text) < LEAST_CHARS:
-        raise DirectoryUnusable(f"{path} is too short: remove it, and a new secret is made.")
+    if len(text) < MIN_SECRET_CHARS:
+        raise DirectoryUnusable(f"{path} is too short: remove it, and a new secret is created.")
     return text.encode()
 
 
 def signed(spec: JobSpec, secret: Secret | None) -> JobSpec:
-    """The same, for all workers that have this secret."""
     signature = secret.sign("spec", spec.job, _without_signature(spec)) if secret else ""
     return msgspec.structs.replace(spec, signature=signature)
 
@@ -114,7 +116,7 @@ def _without_signature(spec: JobSpec) -> JobSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permissions:
-    """What a spec may have of this worker."""
+    """What this worker grants a job."""
 
     out: str = field(default="", repr=False)  # a DSN: it may hold a password
     fetch: FetchOptions = field(default_factory=FetchOptions)
@@ -130,16 +132,15 @@ def permissions_of(spec: JobSpec, settings: CelerySettings, *, signed: bool) -> 
 
 
 def _fetch(asked: FetchOptions, settings: CelerySettings, *, signed: bool) -> FetchOptions:
-    """How this worker fetches; whoever has the secret may ask for something else."""
-    own = settings.fetch
-    hosts = {*settings.allow_hosts, *own.allow_hosts}
-    obeys = settings.obey_robots and own.obey_robots
-    if not signed:
-        most = min(asked.max_body_mb, own.max_body_mb)
-        return replace(own, allow_hosts=tuple(hosts), obey_robots=obeys, max_body_mb=most)
-    hosts |= set(asked.allow_hosts)
-    obeys = settings.obey_robots and overlaid(own, asked).obey_robots
-    return replace(overlaid(own, asked), allow_hosts=tuple(hosts), obey_robots=obeys)
+    """How this worker fetches; a signed job may ask for something else."""
+    own, hosts = settings.fetch, {*settings.allow_hosts, *settings.fetch.allow_hosts}
+    if signed:
+        fetch = overlaid(own, asked)
+        hosts |= set(asked.allow_hosts)
+    else:
+        fetch = replace(own, max_body_mb=min(asked.max_body_mb, own.max_body_mb))
+    obeys = settings.obey_robots and fetch.obey_robots
+    return replace(fetch, allow_hosts=tuple(hosts), obey_robots=obeys)
 
 
 def check_permitted(target: str, out: str, settings: CelerySettings, *, signed: bool) -> str:
@@ -153,18 +154,16 @@ def check_permitted(target: str, out: str, settings: CelerySettings, *, signed: 
 
 
 def is_named(target: str, patterns: tuple[str, ...]) -> bool:
-    """Whether one of the patterns names the spider: a file by its real place, a module by its name.
-    A pattern without `:name` names all spiders in there."""
+    """Whether a pattern names the spider: a file by its real path, a module by its name. A pattern
+    without `:name` names all spiders in it."""
     where, name = split_target(target)
-    for pattern in patterns:
-        there, only = split_target(pattern)
-        if only is None or only == name:
-            if names_a_file(where):
-                if names_a_file(there) and _is_among(where, there):
-                    return True
-            elif not names_a_file(there) and fnmatchcase(where, there):
-                return True
-    return False
+    matches = _is_among if names_a_file(where) else fnmatchcase
+    return any(
+        only in (None, name)
+        and names_a_file(there) == names_a_file(where)
+        and matches(where, there)
+        for there, only in map(split_target, patterns)
+    )
 
 
 def _is_among(file: str, pattern: str) -> bool:
@@ -187,8 +186,8 @@ def _dsn(out: str, outputs: Mapping[str, str], *, signed: bool) -> str:
 
 
 def check_out(out: str) -> None:
-    """The name of an output, or a file. Raises UsageError for an address: it would travel through
-    the broker, with its password, for everybody to read."""
+    """Raises UsageError for an address: its password would travel through the broker for all to
+    read."""
     if "://" in out:
         raise UsageError(
             f"out= is the name of an output, not an address: set {OUTPUT}WAREHOUSE to "

@@ -22,113 +22,102 @@ if TYPE_CHECKING:
 
 WATCH, PUMP = "skitter.watch", "skitter.pump"
 NO_SECRET = (
-    "without SKITTER_SECRET this worker runs only what its configuration names (SKITTER_SPIDERS, "
-    "SKITTER_OUTPUT_NAME), and no chains, chords, callbacks or reducers of pages."
+    "SKITTER_SECRET is not set: this worker runs only what its configuration names "
+    "(SKITTER_SPIDERS, SKITTER_OUTPUT_NAME), and no chains, chords, callbacks or reducers of pages."
 )
+RESEND_S = SLOTS_TTL_S - WATCH_S
 logger = logging.getLogger(__name__)
-AGAIN_S = SLOTS_TTL_S - WATCH_S
 
 
 class WorkerSignals:
-    """Listens to Celery's signals for one app. They are sent for all apps of a process, so those
-    that matter look whether they are meant."""
+    """Handles Celery's signals for one app. They are sent for all apps of a process, so handlers
+    check the sender where it matters."""
 
     def __init__(self, app: Any) -> None:
         self._app, self._runtime, self._held = app, runtime_of(app), ExitStack()
 
     def connect(self) -> None:
-        """In the order in which they come."""
-        for moment, method in (
-            (signals.worker_init, self.prepare),
-            (signals.worker_ready, self.begin_watch),
-            (signals.worker_shutting_down, self.announce),
-            (signals.worker_process_shutdown, self.close_process),
-            (signals.worker_shutdown, self.release),
+        """In the order in which they are sent."""
+        for one, handler in (
+            (signals.worker_init, self.on_init),
+            (signals.worker_ready, self.on_ready),
+            (signals.worker_shutting_down, lambda **_: self._runtime.stop_worker()),
+            (signals.worker_process_shutdown, lambda **_: self._runtime.close()),
+            (signals.worker_shutdown, self.on_shutdown),
         ):
-            moment.connect(method, weak=False)
+            one.connect(handler, weak=False)
 
-    def prepare(self, sender: Any, **_: Any) -> None:
-        """Refuse what cannot work, before anything runs. The embedded server, if it is the broker,
-        runs for as long as the worker does. A worker that takes only other queues may be anything.
-        """
+    def on_init(self, sender: Any, **_: Any) -> None:
+        """Refuse what cannot work before anything runs; keep the embedded server running while the
+        worker does. A worker that takes only other queues may be anything."""
         if sender.app is not self._app:
             return
         self._runtime.in_worker = True
         if not self._fetches():
             return
         try:
-            check_pool(pool_name(sender.pool_cls))
+            check_pool(sender.pool_cls)
             where = self._runtime.where
-            if self._runtime.secret is None:  # looked for once, for all processes
+            if self._runtime.secret is None:  # looked up once, for all processes
                 logger.warning(NO_SECRET)
             if where.redis_url is None:
                 self._held.enter_context(hold(where.directory))
         except SkitterError as error:
             print(f"Error: {error}", file=sys.__stderr__, flush=True)
-            # Celery writes other exceptions into its log, and goes on.
+            # Celery logs other exceptions, and continues.
             raise SystemExit(error.exit_code) from None
 
     def _fetches(self) -> bool:
         queues = self._runtime.settings.queues
         return any(is_consumed(self._app, PUMP, one) for one in (queues.http, queues.browser))
 
-    def begin_watch(self, sender: Any, **_: Any) -> None:
-        """Now, and every few seconds. A worker that takes other queues keeps none, and has no slots
-        for pumps: its messages would pile up where nobody takes them."""
+    def on_ready(self, sender: Any, **_: Any) -> None:
+        """Watch now, and every few seconds. Not in a worker that takes other queues: its messages
+        would pile up, and it has no slots for pumps."""
         queue = self._runtime.settings.queues.http
         if sender.app is self._app and is_consumed(self._app, WATCH, queue):
             watch = Watch(self._app, sender.hostname, sender.controller.concurrency)
             watch.send()
             sender.timer.call_repeatedly(WATCH_S, watch.send)
 
-    def announce(self, **_: Any) -> None:
-        self._runtime.announce_stop()
-
-    def close_process(self, **_: Any) -> None:
-        self._runtime.close()
-
-    def release(self, sender: Any, **_: Any) -> None:
+    def on_shutdown(self, sender: Any, **_: Any) -> None:
         if sender.app is self._app:
             self._runtime.close()
             self._held.close()
 
 
-def pool_name(pool: Any) -> str:
-    """Of an alias, a dotted path or a class."""
-    return pool if isinstance(pool, str) else str(getattr(pool, "__module__", ""))
-
-
-def check_pool(name: str) -> None:
-    """Raises UsageError."""
+def check_pool(pool: Any) -> None:
+    """An alias, a dotted path or a class. Raises UsageError."""
+    name = pool if isinstance(pool, str) else str(getattr(pool, "__module__", ""))
     for other in ("gevent", "eventlet"):
         if other in name:
             raise UsageError(
-                f"pages cannot be fetched in a pool of {other}, because there is an event loop "
-                "inside: leave `-P` out or use `-P threads`, and let a worker with that pool take "
-                "other queues (`-Q`)."
+                f"a {other} pool cannot fetch pages, which need an event loop of their own: remove "
+                "`-P` or use `-P threads`, and let a worker with that pool take other queues "
+                "(`-Q`)."
             )
 
 
 class Watch:
-    """A worker's messages to itself. They are messages and no thread: a process that forks children
-    should have none."""
+    """A worker's messages to itself. Messages, not a thread: a process that forks should have no
+    threads."""
 
     def __init__(self, app: Any, machine: str, slots: int) -> None:
-        self._app, self._runtime, self._words = app, runtime_of(app), (machine, slots)
-        self._sent_at = -AGAIN_S
+        self._app, self._runtime, self._args = app, runtime_of(app), (machine, slots)
+        self._sent_at = -RESEND_S
 
     def send(self) -> None:
-        """Unless the last one still waits. Another worker may have run it, so not for ever."""
-        if self._runtime.watch_pending and time.monotonic() - self._sent_at < AGAIN_S:
+        """Unless the last one is still queued. Another worker may have run it, so not for ever."""
+        if self._runtime.watch_pending and time.monotonic() - self._sent_at < RESEND_S:
             return
         self._sent_at = time.monotonic()
         self._runtime.watch_pending = True
         where = destination(self._app, WATCH, self._runtime.settings.queues.http)
-        self._app.tasks[WATCH].apply_async(self._words, expires=10 * WATCH_S, **where)
+        self._app.tasks[WATCH].apply_async(self._args, expires=10 * WATCH_S, **where)
 
 
 def mute_watch_logs() -> None:
-    """A line every few seconds that says nothing would hide those that say something."""
+    """A line every few seconds would hide those that matter."""
     for name in ("celery.worker.strategy", "celery.app.trace"):
         logger = logging.getLogger(name)
         if _is_news not in logger.filters:
@@ -140,7 +129,7 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Raises UsageError for a pool that cannot fetch, before there is a server."""
+    """Before a server is started for it. Raises UsageError for a pool that cannot fetch."""
     for word, following in zip(words, (*words[1:], ""), strict=True):
         if word in ("-P", "--pool"):
             check_pool(following)
