@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.cli.reasons import HandlerErrors, dead_reasons, kind_of
+from skitter.crawl.reasons import HandlerErrors, dead_reasons, kind_of
 from skitter.frontier.admin.log import Event, log
 from skitter.model import Failure, Request
 

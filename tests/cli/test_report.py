@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.cli.report import Went, _exit_code, end_of
 from skitter.model import State, Stats
+from skitter.report import Went, _exit_code, end_of
 
 
 @pytest.mark.parametrize(

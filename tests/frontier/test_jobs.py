@@ -7,7 +7,13 @@ import pytest
 from conftest import rude
 from skitter.errors import BadOption, JobClosed, JobMissing
 from skitter.frontier import frontier as frontier_module
-from skitter.frontier.admin.control import change_options, set_host, set_state
+from skitter.frontier.admin.control import (
+    change_options,
+    operator_options,
+    release_options,
+    set_host,
+    set_state,
+)
 from skitter.frontier.admin.dead import dead_letters, drop, revive
 from skitter.frontier.admin.items import ItemStream, RejectedItem, reject_items
 from skitter.frontier.admin.jobs import create_job, list_jobs, open_job, purge_job
@@ -255,3 +261,15 @@ async def test_what_remains_is_all_that_will_be_fetched(make_frontier):
     stats = await frontier.stats()
 
     assert (stats.pending, stats.leased, stats.shelved, stats.remaining) == (4, 1, 3, 2)
+
+
+async def test_what_an_operator_set_is_known_until_it_is_released(frontier, server):
+    assert await operator_options(frontier) == {}
+
+    await change_options(frontier, {"max_pages": 7, "delay_s": 2})
+    assert await operator_options(frontier) == {"delay_s": 2, "max_pages": 7}
+    await release_options(frontier, ["delay_s"])
+
+    assert await operator_options(frontier) == {"max_pages": 7}
+    assert (await open_job(server, frontier.job)).options.politeness.delay_s == 2
+    assert not (await audit(frontier)).problems

@@ -6,7 +6,7 @@ import pytest
 
 from skitter.errors import BadJobName, BadOption, BadURL, SpiderError
 from skitter.model import Request
-from skitter.settings import Limits, Politeness
+from skitter.settings import Limits, Politeness, resolve
 from skitter.spider import Refused, Spider
 from skitter.spider.seeding import offer_seeds
 from skitter.spider.spider import run_hooks
@@ -77,7 +77,8 @@ def test_a_spider_without_handlers_says_what_to_write():
 
 def test_options_reach_the_job():
     politeness, limits = Politeness(delay_s=0.5), Limits(max_pages=10)
-    options = Spider("shop", [URL], politeness=politeness, limits=limits).options
+    spider = Spider("shop", [URL], politeness=politeness, limits=limits)
+    options = resolve(spider=spider.tables).job_options
     assert (options.politeness, options.limits) == (politeness, limits)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from skitter.app import open_crawl
 from skitter.celery.registry import (
     SINGLE_PAGE,
     TASK,
@@ -25,7 +26,7 @@ from skitter.frontier.admin.callback import reset_callback
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.feed import feed
 from skitter.model import Added, Request
-from skitter.settings import FetchOptions, JobOptions, Layout, WorkerConfig, Workers
+from skitter.settings import FetchOptions, JobOptions, Layout, WorkerConfig, Workers, resolve
 from skitter.spider import load_spider
 from skitter.spider.seeding import offer_seeds
 
@@ -196,12 +197,9 @@ def _bounded(options: JobOptions) -> JobOptions:
 async def submit_crawl(runtime: Runtime, options: CrawlOptions) -> Submitted:
     """From the spider's seeds; a crawl that was submitted before resumes."""
     spider = load_spider(options.spider)
-    frontier = await create_job(
-        await runtime.server(),
-        options.job or spider.name,
-        options=_bounded(spider.options),
-        layout=Layout(canonical=spider.canonical),
-    )
+    job = options.job or spider.name
+    config = resolve(job=job, spider=spider.tables)
+    frontier, _ = await open_crawl(await runtime.server(), job, spider, config)
     before = await frontier.stats()
     private = await offer_seeds(frontier, spider)
     after = await frontier.stats()

@@ -19,7 +19,7 @@ from skitter.redact import redact
 from skitter.valkey import hold
 
 if TYPE_CHECKING:
-    from skitter.cli.plan import Plan
+    from skitter.crawl.plan import Plan
     from skitter.fleet.pool import WorkerPool
     from skitter.frontier.frontier import Frontier
 

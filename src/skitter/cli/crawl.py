@@ -25,15 +25,16 @@ from skitter.cli.common import (
 from skitter.cli.flags import CRAWLING, WORKING, Given, with_flags
 from skitter.cli.output import tell
 from skitter.cli.plain import job_name_of, politeness_of
-from skitter.cli.plan import Engine, Plan
-from skitter.cli.report import INTERRUPTED
-from skitter.cli.running import open_plan, output_of, run_plan, supervisor_of
+from skitter.cli.running import output_of, run_plan, supervisor_of
+from skitter.crawl.course import open_plan
+from skitter.crawl.plan import Engine, Plan
 from skitter.errors import BadOption, JobMissing, SkitterError, UsageError
 from skitter.frontier.admin.control import change_options
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.client import MARK, client_name
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
+from skitter.report import INTERRUPTED
 from skitter.settings import JOB_OPTIONS, resolve
 from skitter.spider import load_spider
 from skitter.worker.loop import GONE_S, Worker, WorkerOptions
@@ -193,7 +194,7 @@ async def _open(server: Server, plan: Plan) -> Frontier:
     try:
         frontier = await open_job(server, plan.job)
     except JobMissing:
-        return await open_plan(server, plan)
+        return await open_plan(server, plan, tell)
     said = {one.name: one for one in JOB_OPTIONS if one.key in plan.config.explicit}
     if said:
         options = plan.config.job_options

@@ -15,13 +15,14 @@ import msgspec
 import typer
 
 from skitter.cli.common import Body, Directory, Job, Json, Method, Redis, as_bytes, on_job, settings
-from skitter.cli.output import emit_json, grid, indented, out, pairs, say, some
+from skitter.cli.output import emit_json, grid, indented, out, pairs, say
 from skitter.errors import UsageError, shorten
 from skitter.frontier.admin.dead import PAGE, Filter, dead_letters, drop, find_dead, revive
 from skitter.frontier.audit.rules import is_fingerprint
 from skitter.frontier.frontier import Frontier
 from skitter.model import DeadLetter
 from skitter.redact import redact, redact_request, redact_text
+from skitter.report import some
 from skitter.urls import fingerprint, identify
 
 Target = Annotated[

@@ -6,7 +6,6 @@ import asyncio
 import shutil
 import signal
 import sys
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,12 +26,13 @@ from skitter.cli.common import (
     told_by,
 )
 from skitter.cli.duty import on_duty
-from skitter.cli.output import complain, emit_json, say, some, tell
+from skitter.cli.output import complain, emit_json, say, tell
 from skitter.errors import SkitterError, UsageError
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.client import client_name
 from skitter.loading import Loader, open_destination
 from skitter.redact import redact
+from skitter.report import Written, some
 from skitter.sinks import Destination, Loaded
 from skitter.sinks.destination import store_of
 from skitter.sinks.export import Target, export
@@ -109,15 +109,6 @@ def load_items(
         loaded = uvloop.run(main())
     if parent is None:
         say(f"{job}: {some(loaded.written, 'row')} to {redact(to)}")
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What became of the file at the end of a crawl."""
-
-    out: str  # where the items are
-    rows: int | None = None  # in the file; None: it was not written now
-    exit_code: int = 0
 
 
 async def write_file(to: Destination) -> Written:

@@ -81,11 +81,6 @@ def _as_escapes(found: re.Match[str]) -> str:
     return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
 
 
-def some(number: int, what: str, many: str = "") -> str:
-    """1 page, 2 pages; 1 try, 2 tries."""
-    return f"{number:,} {what if number == 1 else many or what + 's'}"
-
-
 def say(text: str) -> None:
     """One line of an answer."""
     out.print(_safe(text))

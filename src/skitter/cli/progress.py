@@ -16,9 +16,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from skitter.cli.output import clean, plain, some
+from skitter.cli.output import clean, plain
 from skitter.frontier.admin.eta import Bound, eta_s
 from skitter.model import State, Stats
+from skitter.report import some
 
 PLAIN_EVERY_S = 2.0
 SAME_EVERY_S = 60.0  # a service that has nothing to do

@@ -1,135 +1,19 @@
-"""How a crawl went: the report at its end, and the exit code."""
+"""The report at the end of a crawl, for people."""
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
-from skitter.cli.output import indented, say, some
+from skitter.cli.output import indented, say
 from skitter.cli.progress import duration
-from skitter.model import State
+from skitter.report import some, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skitter.cli.load import Written
-    from skitter.cli.plan import Plan
-    from skitter.model import Stats
+    from skitter.report import Report
 
-INTERRUPTED = 130
 REASONS_SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Went:
-    """How a crawl went: its numbers before and after."""
-
-    before: Stats
-    after: Stats
-    seconds: float
-    _: KW_ONLY
-    over: bool  # it came to its end: nobody stopped it, or there was nothing left to do
-    interrupted: bool = False  # by Ctrl-C
-    max_pages: int | None = None
-    lost: int = 0  # items that are gone with their file
-    why_dead: str = ""  # of a crawl that fetched nothing: what became of its first URL
-    dead_reasons: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What `run` and `crawl` say at the end."""
-
-    job: str
-    finished: bool
-    end: str  # why it ended, for people
-    pages: int
-    pages_now: int  # in this run
-    seconds: float
-    pages_per_second: float
-    dead: int
-    dead_reasons: dict[str, int]  # how many of each kind, the most frequent first
-    blocked: int
-    capped: int  # pages that had more items or links than the limit
-    items: int  # stored
-    rows: int | None  # of a file that is written at the end; None: it is not such a file
-    rejected: int  # items that could not be stored
-    undeclared: int  # values of fields that the item type does not have
-    pending: int
-    items_waiting: int
-    out: str
-    exit_code: int
-
-
-def report_of(plan: Plan, went: Went, written: Written) -> Report:
-    stats = went.after
-    pages = stats.done - went.before.done
-    return Report(
-        job=stats.job,
-        finished=went.over,
-        end=end_of(went),
-        pages=stats.done,
-        pages_now=pages,
-        seconds=round(went.seconds, 2),
-        pages_per_second=round(pages / went.seconds, 1),
-        dead=stats.dead,
-        dead_reasons=went.dead_reasons,
-        blocked=stats.blocked,
-        capped=stats.capped,
-        items=stats.stored - went.lost,
-        rows=written.rows,
-        rejected=stats.rejected,
-        undeclared=stats.undeclared,
-        pending=stats.remaining + stats.shelved,
-        items_waiting=stats.items,
-        out=written.out,
-        exit_code=_exit_code(went, plan.max_dead) or written.exit_code,
-    )
-
-
-def _exit_code(went: Went, max_dead: int | None) -> int:
-    """A crawl that fetched nothing has failed, whatever --max-dead allows. One that was asked to
-    stop, for example by systemd, and did, has not."""
-    if not went.over:
-        return INTERRUPTED if went.interrupted else int(went.after.state is State.CANCELLED)
-    bad = not went.after.done or _stored_nothing(went) or _is_mostly_dead(went, max_dead)
-    return int(bad)
-
-
-def _stored_nothing(went: Went) -> bool:
-    """Of the items that there were."""
-    stats = went.after
-    return bool(stats.rejected) and not stats.stored + stats.items
-
-
-def _is_mostly_dead(went: Went, max_dead: int | None) -> bool:
-    """More dead than allowed; by default, more than half of all URLs that ended."""
-    return went.after.dead > (went.after.done if max_dead is None else max_dead)
-
-
-def end_of(went: Went) -> str:
-    stats = went.after
-    if stats.state is State.CANCELLED:
-        return f"cancelled; to continue, `skitter resume {stats.job}` and run it again"
-    if not went.over and stats.crawled:
-        return f"stopped; every page is done, {_waiting(stats.items)}: run it again to store them"
-    if not went.over:
-        return "stopped; run it again to continue"
-    if not stats.done:
-        return f"nothing was fetched. {went.why_dead}".rstrip(". ")
-    if _stored_nothing(went):
-        return "finished, but no item was stored: all of them were rejected"
-    if went.max_pages is not None and stats.done >= went.max_pages and stats.remaining:
-        return f"stopped at max_pages={went.max_pages:,}; {stats.remaining:,} URLs left"
-    if _is_mostly_dead(went, None):
-        return "finished, but most URLs are dead"
-    if stats.shelved:
-        return f"finished, except {stats.shelved:,} URLs beyond max_pages_per_host"
-    return "finished"
-
-
-def _waiting(items: int) -> str:
-    return f"{some(items, 'item')} {'waits' if items == 1 else 'wait'} to be stored"
 
 
 def show_report(report: Report, *, hints: bool) -> None:
@@ -157,7 +41,7 @@ def _report_rows(report: Report, *, hints: bool) -> Iterator[tuple[str, str]]:
     if report.rejected:
         yield "rejected", some(report.rejected, "item") + see(f"rejected {report.job}")
     if report.items_waiting:
-        yield "waiting", _waiting(report.items_waiting)
+        yield "waiting", waiting(report.items_waiting)
     if report.undeclared:
         values = some(report.undeclared, "value")
         yield "left out", f"{values} of fields that the item type does not have{warnings}"

@@ -19,8 +19,8 @@ import uvloop
 from skitter.cli.check import show_audit
 from skitter.cli.common import on_job
 from skitter.cli.output import grid, out, say
-from skitter.cli.plan import Plan
 from skitter.cli.running import run_plan
+from skitter.crawl.plan import Plan
 from skitter.demo import SPIDER
 from skitter.errors import InfrastructureError
 from skitter.frontier.audit.auditor import audit

@@ -86,14 +86,17 @@ def create(
 
     Shards and the Bloom filter cannot be changed later; limits can, with `set`.
     """
-    options = replaced(JobOptions(), changes_of(given))
+    changes = changes_of(given)
+    options = replaced(JobOptions(), changes)
     layout = Layout(shards=shards, bloom=_bloom(bloom, error_rate))
     check_job_name(job)
 
     async def work(server: Server) -> None:
         if job in await list_jobs(server):
             raise UsageError(f"job {job!r} exists already: `skitter set {job}` changes it.")
-        await create_job(server, job, options=options, layout=layout)
+        frontier = await create_job(server, job, options=options, layout=layout)
+        if changes:  # as with `set`: they stay when the job is run
+            await change_options(frontier, changes)
 
     on_server(settings(redis, directory), work)
     if as_json:

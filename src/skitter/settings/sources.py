@@ -87,6 +87,14 @@ def parse_setting(text: str) -> tuple[str, Any]:
     return key, OPTIONS[key].parse(value)
 
 
+def check_given(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a program sets, by key: as a file spells them. Raises UsageError."""
+    for key in given:
+        if key not in OPTIONS:
+            raise UsageError(f"there is no setting {key!r}{_guess(key, OPTIONS)}")
+    return {key: OPTIONS[key].accept(value, key) for key, value in given.items()}
+
+
 # --- the environment ------------------------------------------------------------------------------
 
 

@@ -11,17 +11,17 @@ their handler as text, so that any worker with the same file can run it.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, overload
 
 from skitter.errors import BadOption, SpiderError
 from skitter.model import Request
 from skitter.settings import (
     FetchOptions,
-    JobOptions,
     Limits,
     Politeness,
     Retries,
@@ -34,10 +34,19 @@ from skitter.urls import Canonical, identify
 
 if TYPE_CHECKING:
     from skitter.page import Handler
+    from skitter.report import Report
 
 Seeds = Iterable[str | Request] | AsyncIterable[str | Request]
 Start = str | Seeds | Callable[[], Seeds]
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Runner(Protocol):
+    """Crawls with a spider."""
+
+    async def __call__(
+        self, spider: Spider, *, job: str | None, fresh: bool, settings: Mapping[str, Any]
+    ) -> Report: ...
 
 
 @dataclass(slots=True)
@@ -68,6 +77,8 @@ class Spider:
     accept: tuple[str, ...] = ()
     #: Items are checked against it: a msgspec struct, dataclass, TypedDict or pydantic model.
     item: Any = None
+    #: Runs a crawl. Set by skitter.crawl, which is above us.
+    runner: ClassVar[Runner | None] = None
     handlers: dict[str, Handler] = field(default_factory=dict, init=False, repr=False)
     default: str | None = field(default=None, init=False, repr=False)
     hooks: Hooks = field(default_factory=Hooks, init=False, repr=False)
@@ -163,11 +174,37 @@ class Spider:
         self.transforms.append(function)
         return function
 
-    # --- what the engine asks ---------------------------------------------------------------------
+    # --- running ----------------------------------------------------------------------------------
 
-    @property
-    def options(self) -> JobOptions:
-        return JobOptions(politeness=self.politeness, retries=self.retries, limits=self.limits)
+    async def run(
+        self,
+        out: str | None = None,
+        *,
+        job: str | None = None,
+        redis: str | None = None,
+        fresh: bool = False,
+        settings: Mapping[str, Any] | None = None,
+    ) -> Report:
+        """Crawl in this process, as `skitter run` does: what is stored in `out` (JOB.db), on the
+        server `redis` or the embedded one. Run it again to resume.
+
+        `settings`: any setting by its key, such as {"limits.max_pages": 100}; they win over the
+        environment and skitter.toml. Ctrl-C stops it in order, and it returns.
+        """
+        assert self.runner is not None, "import skitter first"
+        said = {"output.to": out, "server.redis_url": redis}
+        given = {key: value for key, value in said.items() if value is not None}
+        return await self.runner(self, job=job, fresh=fresh, settings={**(settings or {}), **given})
+
+    def run_sync(self, out: str | None = None, **options: Any) -> Report:
+        """The same for a script without an event loop; takes what `run` takes."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self.run(out, **options))
+        raise SpiderError("an event loop is running: use `await spider.run()` instead.")
+
+    # --- what the engine asks ---------------------------------------------------------------------
 
     @property
     def tables(self) -> dict[str, Table]:

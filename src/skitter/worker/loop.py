@@ -78,6 +78,11 @@ class Worker:
     def name(self) -> str:
         return self.frontier.client
 
+    @property
+    def is_stopped(self) -> bool:
+        """Somebody stopped it."""
+        return self._signals > 0
+
     async def run(self) -> None:
         """Work until the crawl has finished, or until told to stop."""
         pulse = self._pulse()

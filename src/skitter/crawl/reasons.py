@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.log import Event, read_log
-from skitter.frontier.frontier import Frontier
 from skitter.redact import redact_text
+
+if TYPE_CHECKING:
+    from skitter.frontier.frontier import Frontier
 
 #: A handler's error, as worker/verdict.py words it: who, which exception, what it says, and where.
 _HANDLER = re.compile(r"(?P<head>handler \S+ failed: [\w.]+).*?(?P<place> \(\S+:\d+.*\))?")

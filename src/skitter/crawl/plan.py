@@ -1,14 +1,17 @@
-"""What `run`, `crawl`, `worker` and `demo` were asked to do."""
+"""What is to be crawled, with which settings."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from skitter.settings import Config, Settings, WorkerConfig
-from skitter.spider import Spider
+from skitter.settings import WorkerConfig
+
+if TYPE_CHECKING:
+    from skitter.settings import Config, Settings
+    from skitter.spider import Spider
 
 
 class Engine(StrEnum):
@@ -20,9 +23,9 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What `run`, `crawl` and `worker` were asked."""
+    """What `run`, `crawl`, `worker`, `demo` and scripts ask for."""
 
-    target: str
+    target: str = ""  # of the spider; empty: it is in this process only
     arguments: dict[str, Any] = field(default_factory=dict)
     spider: Spider
     job: str

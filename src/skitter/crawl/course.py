@@ -1,0 +1,150 @@
+"""How a crawl begins and ends, whoever does the work in between."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from skitter.app import Overruled, open_crawl
+from skitter.crawl.reasons import dead_reasons
+from skitter.errors import JobMissing, ServerUnreachable, SpiderError
+from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.admin.jobs import open_job, purge_job
+from skitter.loading import open_destination
+from skitter.model import State, Stats
+from skitter.redact import redact
+from skitter.report import Went, some
+from skitter.sinks import Destination, SinkBusy
+from skitter.spider.seeding import offer_seeds
+
+if TYPE_CHECKING:
+    from skitter.crawl.plan import Plan
+    from skitter.frontier.connection import Server
+    from skitter.frontier.frontier import Frontier
+
+Tell = Callable[[str], None]
+LAST_LOOK_S = 3.0
+#: How long the output is waited for while another process writes it, and how often it is tried.
+LETS_GO_S, LOOK_AGAIN_S = 15.0, 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Crawl:
+    """A job whose seeds are in, and whose output takes items."""
+
+    plan: Plan
+    frontier: Frontier
+    out: Destination
+    before: Stats
+    began: float
+    lost: int  # items that are gone with their file
+
+    async def end(self, *, over: bool, interrupted: bool) -> Went:
+        """Look at what came of it. Raises ServerUnreachable."""
+        frontier, stats = self.frontier, await _last_look(self.frontier)
+        return Went(
+            self.before,
+            stats,
+            time.monotonic() - self.began,
+            over=(over or stats.finished) and stats.state is not State.CANCELLED,
+            interrupted=interrupted,
+            max_pages=frontier.options.limits.max_pages,
+            why_dead="" if stats.done else await _first_dead(frontier),
+            lost=self.lost,
+            dead_reasons=await dead_reasons(frontier) if stats.dead else {},
+        )
+
+
+async def begin(server: Server, plan: Plan, tell: Tell) -> Crawl:
+    """Open the job and the output, and put the seeds in."""
+    began = time.monotonic()
+    frontier = await open_plan(server, plan, tell)
+    before = await frontier.stats()
+    out = Destination(plan.out, frontier.job, plan.where.directory)
+    lost = before.stored if out.is_missing else 0
+    await _try_destination(frontier, out, tell)
+    if lost:
+        gone = f"{redact(out.store)} is gone, and {some(lost, 'item')} with it"
+        tell(f"{gone}: --fresh crawls again.")
+    plan = replace(plan, allow=(*plan.allow, *await offer_seeds(frontier, plan.spider)))
+    _check_begun(plan, now := await frontier.stats())
+    if before.crawled and now.crawled:
+        tell(f"{frontier.job} was finished before, and the seeds are known: see --fresh.")
+    return Crawl(plan, frontier, out, before, began, lost)
+
+
+async def open_plan(server: Server, plan: Plan, tell: Tell) -> Frontier:
+    """The job, as configured. Says what an operator set that differs from that, and which wins."""
+    if plan.fresh:
+        with suppress(JobMissing):
+            await purge_job(await open_job(server, plan.job, as_found=True))
+    frontier, overruled = await open_crawl(server, plan.job, plan.spider, plan.config)
+    for line in _explain(plan.job, overruled):
+        tell(line)
+    return frontier
+
+
+def _explain(job: str, overruled: list[Overruled]) -> Iterator[str]:
+    def shown(value: object) -> object:
+        return "none" if value is None else value
+
+    kept = [one for one in overruled if not one.flag_wins]
+    if kept:
+        values = ", ".join(
+            f"{one.option.name}={shown(one.set_by_operator)} (not {shown(one.configured)})"
+            for one in kept
+        )
+        flags = " or ".join(one.option.flag for one in kept)
+        yield f"{job} keeps what `skitter set` changed: {values}. {flags} overrides that."
+    for one in overruled:
+        if one.flag_wins:
+            before = f"{one.option.name}={shown(one.set_by_operator)}"
+            yield f"{one.option.flag} replaces {before}, which `skitter set` had set."
+
+
+async def _try_destination(frontier: Frontier, out: Destination, tell: Tell) -> None:
+    """A place that takes no items is told now, not by a loader that keeps dying. The loader of a
+    crawl that was just killed needs a moment to notice."""
+    give_up_at, told = time.monotonic() + LETS_GO_S, False
+    while True:
+        try:
+            async with open_destination(frontier, out):
+                return
+        except SinkBusy as busy:
+            if time.monotonic() > give_up_at:
+                raise
+            if not told:
+                tell(f"{str(busy).partition(':')[0]}: waiting for it to end.")
+            told = True
+        await asyncio.sleep(LOOK_AGAIN_S)
+
+
+def _check_begun(plan: Plan, stats: Stats) -> None:
+    if stats.seen or stats.fed or plan.keep_alive:
+        return
+    raise SpiderError(
+        f"spider {plan.spider.name!r} has no start URL, so there is nothing to fetch: give it one, "
+        f"or `skitter push {plan.job} URL`; --keep-alive waits for what is pushed later."
+    )
+
+
+async def _last_look(frontier: Frontier) -> Stats:
+    """Somebody waits at the terminal, and has pressed Ctrl-C perhaps because of the server."""
+    try:
+        async with asyncio.timeout(LAST_LOOK_S):
+            return await frontier.stats()
+    except TimeoutError:
+        raise ServerUnreachable(
+            "stopped; the server does not answer, so nobody knows what is left: "
+            "run it again to go on."
+        ) from None
+
+
+async def _first_dead(frontier: Frontier) -> str:
+    async for letter in dead_letters(frontier):
+        return f"{letter.url}: {letter.reason}"
+    return ""

@@ -1,0 +1,92 @@
+"""`spider.run()`: a crawl in this process, for scripts and notebooks."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from skitter.app import open_server, open_worker
+from skitter.crawl.course import begin
+from skitter.crawl.plan import Plan
+from skitter.frontier.client import client_name
+from skitter.loading import Loader, open_destination
+from skitter.redact import redact
+from skitter.report import Written, report_of
+from skitter.settings import resolve
+from skitter.settings.sources import check_given
+from skitter.spider.spider import run_hooks
+from skitter.spider.transform import chain
+from skitter.worker.loop import WorkerOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from skitter.crawl.course import Crawl
+    from skitter.report import Report
+    from skitter.spider.spider import Spider
+    from skitter.worker.loop import Worker
+
+LOOK_S = 0.1
+
+
+async def run_spider(
+    spider: Spider, *, job: str | None, fresh: bool, settings: Mapping[str, Any]
+) -> Report:
+    """As `skitter run`, with one worker and a loader in this event loop."""
+    name = job or spider.name
+    config = resolve(check_given(settings), job=name, spider=spider.tables)
+    out = config.output.to or f"{name}.db"
+    plan = Plan(spider=spider, job=name, config=config, out=out, fresh=fresh)
+    async with open_server(config.server) as server:
+        crawl = await begin(server, plan, tell=lambda _: None)
+        stopped = await _work(crawl)
+        went = await crawl.end(over=not stopped, interrupted=stopped)
+        written = Written(redact(out), await crawl.out.finish())
+        if went.over:
+            await run_hooks(spider.hooks.finish, went.after)
+    return report_of(went, written)
+
+
+async def _work(crawl: Crawl) -> bool:
+    """Fetch and load until there is nothing left (False), or until Ctrl-C (True)."""
+    # The script's process is not ours to end: no watchdog, no limit of memory.
+    config = crawl.plan.worker
+    options = WorkerOptions.of(config, stuck_s=None, max_memory_mb=None, watch_signals=False)
+    spider, frontier = crawl.plan.spider, crawl.frontier
+    transform = chain(spider.transforms) if spider.transforms else None
+    async with open_worker(frontier, spider, config, options=options) as worker:
+        loader = Loader(frontier, client_name(), worker.logbook, asyncio.Event(), transform)
+        loading = asyncio.create_task(loader.run(partial(open_destination, frontier, crawl.out)))
+        loading.add_done_callback(lambda _: worker.stop())  # if it fails, which is raised below
+        try:
+            with _stopped_by_signals(worker):
+                await worker.run()
+                while not worker.is_stopped and (await frontier.stats()).items:  # noqa: ASYNC110
+                    await asyncio.sleep(LOOK_S)
+            stopped = worker.is_stopped
+        finally:
+            loader.stop.set()
+            await loading
+    return stopped
+
+
+@contextmanager
+def _stopped_by_signals(worker: Worker) -> Iterator[None]:
+    """As long as this lasts; only the main thread may ask for signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in numbers:
+        loop.add_signal_handler(number, worker.stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
