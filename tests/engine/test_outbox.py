@@ -16,7 +16,7 @@ class Post:
     def __init__(self) -> None:
         self.sent: list[tuple[str, list[int]]] = []
         self.fails_at = ""
-        self.outbox = Outbox[int](self.pack)
+        self.outbox = Outbox[int]()
 
     def pack(self, results: list[int]) -> Batch:
         return Batch(
@@ -34,12 +34,12 @@ async def test_what_fails_stays_and_what_was_answered_is_not_sent_again():
     post.outbox.add(1)
     post.fails_at = "notes"
     with pytest.raises(ServerUnreachable):
-        await post.outbox.flush()
+        await post.outbox.flush(post.pack)
     assert post.outbox.waiting == [1]
 
     post.outbox.add(2)  # it does not join a batch that is half sent
     post.fails_at = ""
-    await post.outbox.flush()
+    await post.outbox.flush(post.pack)
 
     assert post.sent == [("pages", [1]), ("notes", [1]), ("pages", [2]), ("notes", [2])]
     assert len(post.outbox) == 0
@@ -50,7 +50,7 @@ async def test_results_leave_in_order_and_in_batches():
     for number in range(AT_ONCE + 1):
         post.outbox.add(number)
 
-    await post.outbox.flush()
+    await post.outbox.flush(post.pack)
 
     pages = [results for name, results in post.sent if name == "pages"]
     assert [len(results) for results in pages] == [AT_ONCE, 1]
@@ -66,8 +66,11 @@ async def test_a_page_that_the_server_refuses_does_not_keep_the_others():
             raise TooBig("a page", size_bytes=2, limit_bytes=1)
         done.extend(pages)
 
+    async def refuse(page: int, error: Exception) -> None:
+        refused.append(page)
+
     pages = [1, 2, 3]
-    await send_each(pages, send, lambda page, error: refused.append(page))
+    await send_each(pages, send, refuse)
 
     assert (done, refused, pages) == ([1, 3], [2], [])
 
@@ -77,7 +80,10 @@ async def test_an_error_that_is_about_all_pages_is_raised_and_keeps_them(error):
     async def send(pages: list[int]) -> None:
         raise error
 
+    async def refuse(page: int, error: Exception) -> None:
+        raise AssertionError(page)
+
     pages = [1, 2]
     with pytest.raises(type(error)):
-        await send_each(pages, send, lambda page, error: None)
+        await send_each(pages, send, refuse)
     assert pages == [1, 2]

@@ -14,7 +14,8 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
 from skitter.model import Completion, Request
-from skitter.scrapy.mailbox import Entry, Mailbox
+from skitter.scrapy.housekeeping import Housekeeping
+from skitter.scrapy.mailbox import EngineCalls, Entry, Mailbox
 from skitter.scrapy.node import Node
 from skitter.scrapy.options import read_options
 from skitter.scrapy.prefetch import IDLE_S, Prefetch
@@ -30,9 +31,18 @@ def node(frontier, job) -> Node:
     """At work on a job, with an engine that is told nothing."""
     engine: Any = SimpleNamespace(call=lambda *args: None, is_closing=False)
     options = read_options(Settings({"SKITTER_LEASE_S": 0.2, "SKITTER_JOB": job}), Books())
-    node = Node(options, Mailbox(), engine, None)
+    node = Node(options, Mailbox(), engine, EngineCalls(), feed=None)
     node.frontier = frontier
     node.prefetch = Prefetch(frontier, options, node.mailbox)
+    node.housekeeping = Housekeeping(
+        frontier=frontier,
+        options=options,
+        mailbox=node.mailbox,
+        engine=engine,
+        calls=node.calls,
+        prefetch=node.prefetch,
+        say=node.say,
+    )
     return node
 
 
@@ -48,13 +58,13 @@ async def test_leases_are_kept_while_a_step_beside_them_fails_and_that_is_said_o
 ):
     await a_lease(node)
     await server.command("SET", f"{job}:stats", "no hash")
-    node.statistics = lambda: [("HSET", f"{job}:stats", "a", 1)]
+    node.calls.statistics = lambda: [("HSET", f"{job}:stats", "a", 1)]
 
     with caplog.at_level(logging.ERROR):
         for _ in range(6):  # each a part of the lease: together more than it lasts
             clock.now_ms += 100
-            assert await node._attempt(node._extend)
-            assert not await node._attempt(node._send_statistics)
+            assert await node.housekeeping.attempt(node.housekeeping.extend_leases)
+            assert not await node.housekeeping.attempt(node.housekeeping.send_statistics)
             await node.frontier.reap()
 
     assert len(node.mailbox.held) == 1
@@ -65,11 +75,11 @@ async def test_leases_are_kept_while_a_step_beside_them_fails_and_that_is_said_o
 async def test_a_page_that_is_handed_in_while_leases_are_kept_does_not_count_as_lost(node, caplog):
     lease = await a_lease(node)
     node.mailbox.ready.clear()
-    node.mailbox.outbox.append(Entry(lease, 0.0))  # the answer to its completion is on the way
+    node.mailbox.outbox.add(Entry(lease, 0.0))  # the answer to its completion is on the way
     await node.frontier.complete([Completion(lease=lease)])
 
     with caplog.at_level(logging.WARNING):
-        assert await node._attempt(node._extend)
+        assert await node.housekeeping.attempt(node.housekeeping.extend_leases)
 
     assert caplog.records == []
 

@@ -29,8 +29,7 @@ class Batch:
 class Outbox(Generic[T]):
     """Results in the order in which they came."""
 
-    def __init__(self, pack: Callable[[list[T]], Batch]) -> None:
-        self._pack = pack
+    def __init__(self) -> None:
         self._waiting: deque[T] = deque()
         self._batch: Batch | None = None
         self._sending = asyncio.Lock()
@@ -51,15 +50,17 @@ class Outbox(Generic[T]):
         self._waiting.clear()
         self._batch = None
 
-    async def flush(self, *, on_sent: Callable[[], None] = lambda: None) -> None:
+    async def flush(
+        self, pack: Callable[[list[T]], Batch], *, on_sent: Callable[[], None] = lambda: None
+    ) -> None:
         """Send everything, batch by batch."""
         async with self._sending:
             while self._waiting:
-                await self._send_batch()
+                await self._send_batch(pack)
                 on_sent()
 
-    async def _send_batch(self) -> None:
-        batch = self._batch = self._batch or self._pack(self._first())
+    async def _send_batch(self, pack: Callable[[list[T]], Batch]) -> None:
+        batch = self._batch = self._batch or pack(self._first())
         while batch.steps:
             await batch.steps[0]()
             batch.steps.popleft()
@@ -75,7 +76,7 @@ class Outbox(Generic[T]):
 async def send_each(
     pages: list[T],
     send: Callable[[list[T]], Awaitable[None]],
-    refuse: Callable[[T, Exception], None],
+    refuse: Callable[[T, Exception], Awaitable[None]],
 ) -> None:
     """Send all pages at once. If the server refuses that for good, one by one: `refuse` gets those
     that it still does not take, and the others are done. What was answered leaves the list."""
@@ -93,7 +94,7 @@ async def send_each(
         except Exception as error:
             if not may_be_about_a_page(error):
                 raise
-            refuse(pages[0], error)
+            await refuse(pages[0], error)
         del pages[0]
 
 

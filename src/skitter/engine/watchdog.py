@@ -36,7 +36,7 @@ class Watchdog:
         self._to: Any = sys.__stderr__ or 2
         if file:
             self._to = self._stack.enter_context(os.fdopen(open_append(file), "ab"))
-        _watchdogs.add(self)
+        self._is_over = False
 
     def __enter__(self) -> Self:
         return self
@@ -45,12 +45,14 @@ class Watchdog:
         self.end()
 
     def wind_up(self) -> None:
-        if self in _watchdogs:
+        if not self._is_over:
+            _watchdogs.add(self)
             with suppress(ValueError, OSError):  # stderr is closed
                 faulthandler.dump_traceback_later(self._stuck_s, exit=True, file=self._to)
 
     def end(self) -> None:
         """Nothing is to be watched any more."""
+        self._is_over = True
         _watchdogs.discard(self)
         if not _watchdogs:
             faulthandler.cancel_dump_traceback_later()

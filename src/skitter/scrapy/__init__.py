@@ -10,7 +10,7 @@ fingerprinter           Skitter's rules of what is the same page, for those who 
 mailbox                 what the engine's thread and the frontier's pass to each other
 node                    the frontier's thread, with
 prefetch, delivery      what it leases ahead, and what it sends
-feed                    messages that others push
+feed, housekeeping      messages that others push; what it does beside all that
 job                     opened by the first node, removed by the last
 internals, slots        what Scrapy keeps to itself
 refusals                answers that Scrapy drops without a word

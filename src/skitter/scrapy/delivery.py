@@ -1,148 +1,167 @@
-"""What the engine put into the outbox, handed in: found requests, endings, items, refusals."""
+"""What the engine put into the outbox, sent to the frontier: requests, pages, items, refusals."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from skitter.engine.outbox import Batch, send_each
 from skitter.frontier.admin.items import put_items
 from skitter.frontier.batches import finish_batch
 from skitter.frontier.completions import seal_offers
 from skitter.frontier.feed import bury_messages
 from skitter.loading import keep_rejected
 from skitter.model import Added, Completion, Ended, Failure
-from skitter.scrapy.mailbox import Batch, Entry, Link, Loose, Pushes, Rejected, Unstored
+from skitter.scrapy.mailbox import Entry, FailedItem, FeedBatch, LooseItems, LooseLinks, Unsent
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
-    from skitter.frontier.admin.items import RejectedItem
-    from skitter.scrapy.node import Node
+    from skitter.frontier.frontier import Frontier
+    from skitter.scrapy.mailbox import Link, Mailbox, Parcel
+    from skitter.scrapy.options import NodeOptions
 
+T = TypeVar("T")
 AT_ONCE = 200
 
 
 class Delivery:
-    """Empties the outbox. Nothing leaves it before the server has it."""
+    """Empties the outbox. `say` takes a level and a text; `on_duplicates` hears of requests that
+    the frontier has already."""
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    def __init__(
+        self,
+        frontier: Frontier,
+        mailbox: Mailbox,
+        options: NodeOptions,
+        *,
+        say: Callable[[str, str], None],
+        on_duplicates: Callable[[list[Link]], None],
+    ) -> None:
+        self.frontier, self.mailbox, self.say = frontier, mailbox, say
+        self.on_duplicates = on_duplicates
         self.pages = self.errors = 0
-        self._in_cluster = (node.options.server.redis_url or "").startswith("redis+cluster")
+        self._in_cluster = (options.server.redis_url or "").startswith("redis+cluster")
 
-    async def all(self) -> None:
-        """What is sent a second time, because the first answer was lost, changes nothing."""
-        outbox = self.node.mailbox.outbox
-        while outbox:
-            # By position: the other thread may append meanwhile, which an iterator does not like.
-            batch = [outbox[i] for i in range(min(len(outbox), AT_ONCE))]
-            await self._add([one.links for one in batch if isinstance(one, Loose)])
-            await self._reject([one for one in batch if isinstance(one, Rejected)])
-            await self._push(
-                [push for one in batch if isinstance(one, Pushes) for push in one.pushes]
-            )
-            await self._feed([one for one in batch if isinstance(one, Batch)])
-            entries = [one for one in batch if isinstance(one, Entry)]
-            await self._bury([one for one in entries if one.error])
-            await self._complete([one for one in entries if not one.error])
+    async def flush(self) -> None:
+        await self.mailbox.outbox.flush(self._pack)
+
+    def _pack(self, parcels: list[Parcel]) -> Batch:
+        entries = _of(Entry, parcels)
+        failed = [one for one in entries if one.error]
+        done = [one for one in entries if not one.error]
+        work: list[tuple[Callable[[Any], Any], Any]] = [
+            (self._add, _chain(one.links for one in _of(LooseLinks, parcels))),
+            (self._bury_unsent, _of(Unsent, parcels)),
+            (self._push, _chain(one.pushes for one in _of(LooseItems, parcels))),
+            *((self._end_feed_batch, one) for one in _of(FeedBatch, parcels)),
+            # What a page brought before it failed is kept, and goes first.
+            (self._add, _chain(one.links for one in failed)),
+            (self._push, _chain(one.pushes + one.more_pushes for one in failed)),
+            *((self._put_items, one) for one in failed if one.items),
+            *((self._put_more_items, one) for one in entries if one.more_items),
+            (self._bury, failed),
+            (self._push, _chain(one.more_pushes for one in done)),
+            *self._completions(done),
             # Last, as it is the one thing that would be there twice if it were sent twice.
-            await self._set_aside([one.aside for one in batch if isinstance(one, Unstored)])
-            for _ in batch:
-                outbox.popleft()
+            *((self._reject_item, one) for one in _of(FailedItem, parcels)),
+        ]
+        return Batch(len(parcels), [partial(send, what) for send, what in work if what])
 
-    async def _add(self, groups: Sequence[Sequence[Link]]) -> None:
-        links = [link for group in groups for link in group]
-        if not links:
-            return
-        epoch = self.node.frontier.epoch
-        answers = await self.node.frontier.add_offers([one.offer for one in links], links=True)
-        self._remember(links, epoch)
-        self._drop([one for one, said in zip(links, answers, strict=True) if said is Added.SEEN])
-        if refused := sum(said is Added.CLOSED for said in answers):
-            self.node.say(
-                "warning",
-                f"{refused} requests were refused: the job takes nothing new (skitter resume)",
-            )
-
-    def _remember(self, links: Iterable[Link], epoch: Hashable) -> None:
-        found = ((one.key, one.offer.depth) for one in links if one.key)
-        self.node.mailbox.memory.add(found, epoch=epoch)
-
-    def _drop(self, known: list[Link]) -> None:
-        """Tell the engine of duplicates; of what may be sent again, nobody says so."""
-        if dropped := [link for link in known if link.key]:
-            self.node.engine.call(self.node.on_dropped, dropped)
-
-    async def _reject(self, refused: Sequence[Rejected]) -> None:
-        if refused:
-            await bury_messages(
-                self.node.frontier,
-                [(one.text.encode("utf-8", "replace"), one.reason) for one in refused],
-                origin="unsent",
-            )
-            self.errors += len(refused)
-
-    async def _set_aside(self, asides: Sequence[RejectedItem]) -> None:
-        await keep_rejected(self.node.frontier, self.node.say, *asides)
-        self.errors += len(asides)
-
-    async def _push(self, pushes: Sequence[tuple[str, bytes]]) -> None:
-        server = self.node.frontier.server
-        for start in range(0, len(pushes), AT_ONCE):
-            some = pushes[start : start + AT_ONCE]
-            for key in dict.fromkeys(key for key, _ in some):
-                await server.command("RPUSH", key, *(item for at, item in some if at == key))
-
-    async def _feed(self, batches: Sequence[Batch]) -> None:
-        for batch in batches:
-            await self._add([batch.links])
-            if batch.rejected:
-                await bury_messages(self.node.frontier, batch.rejected)
-                for _, reason in batch.rejected:
-                    self.node.say("warning", f"a message of the feed is a dead letter: {reason}")
-            await finish_batch(self.node.frontier, batch.name)
-
-    async def _bury(self, entries: Sequence[Entry]) -> None:
-        """What a page brought before it failed is kept, and goes first."""
-        if not entries:
-            return
-        await self._add([one.links for one in entries])
-        await self._push([push for one in entries for push in one.pushes])
-        for one in entries:
-            await put_items(self.node.frontier, one.lease, one.items)
-        await self._send_ahead(entries)
-        graves = [Failure(lease=one.lease, error=one.error or "") for one in entries]
-        await self.node.frontier.bury(graves)
-        self.errors += len(graves)
-        for grave in graves:
-            self.node.say("warning", f"{grave.lease.url} is a dead letter: {grave.error}")
-
-    async def _complete(self, entries: Sequence[Entry]) -> None:
+    def _completions(self, entries: list[Entry]) -> list[tuple[Callable[[Any], Any], Any]]:
         """Children, items and the end are one step. Items for several lists go ahead of it."""
-        await self._send_ahead(entries)
         groups: dict[str, list[Entry]] = {}
         light: list[Entry] = []
         for one in entries:
             is_light = not one.pushes and not one.items
             (light if is_light else groups.setdefault(self._list_of(one), [])).append(one)
-        await self._push([push for one in groups.get("", ()) for push in one.pushes])
         if light:
             groups.setdefault(next(iter(groups), ""), []).extend(light)
-        for key, group in groups.items():
-            await self._complete_group(group, items_to=key)
-
-    async def _send_ahead(self, entries: Sequence[Entry]) -> None:
-        """A page that is done again brings the same: loaders know items by their number."""
-        await self._push([push for one in entries for push in one.more_pushes])
-        for one in entries:
-            await put_items(self.node.frontier, one.lease, one.more_items, first=len(one.items))
+        mixed = _chain(one.pushes for one in groups.get("", ()))
+        return [
+            (self._push, mixed),
+            *((partial(self._complete_each, items_to=key), one) for key, one in groups.items()),
+        ]
 
     def _list_of(self, entry: Entry) -> str:
         """The one list that all items of a page go to; empty: there are others too."""
         keys = {key for key, _ in entry.pushes}
         return "" if len(keys) != 1 or entry.items or self._in_cluster else keys.pop()
 
-    async def _complete_group(self, entries: Sequence[Entry], *, items_to: str) -> None:
-        frontier = self.node.frontier
+    # --- requests ---------------------------------------------------------------------------------
+
+    async def _add(self, links: Sequence[Link]) -> None:
+        epoch = self.frontier.epoch
+        answers = await self.frontier.add_offers([one.offer for one in links], links=True)
+        self._remember(links, epoch)
+        self._drop([one for one, said in zip(links, answers, strict=True) if said is Added.SEEN])
+        if refused := sum(said is Added.CLOSED for said in answers):
+            self.say(
+                "warning",
+                f"{refused} requests were refused: the job takes nothing new (skitter resume)",
+            )
+
+    def _remember(self, links: Iterable[Link], epoch: Hashable) -> None:
+        found = ((one.key, one.offer.depth) for one in links if one.key)
+        self.mailbox.memory.add(found, epoch=epoch)
+
+    def _drop(self, known: list[Link]) -> None:
+        """Tell of duplicates, but not of requests that may be sent again."""
+        if dropped := [link for link in known if link.key]:
+            self.on_duplicates(dropped)
+
+    async def _bury_unsent(self, refused: Sequence[Unsent]) -> None:
+        texts = [(one.text.encode("utf-8", "replace"), one.reason) for one in refused]
+        await bury_messages(self.frontier, texts, origin="unsent")
+        self.errors += len(refused)
+
+    async def _end_feed_batch(self, batch: FeedBatch) -> None:
+        if batch.links:
+            await self._add(batch.links)
+        if batch.rejected:
+            await bury_messages(self.frontier, batch.rejected)
+            for _, reason in batch.rejected:
+                self.say("warning", f"a message of the feed is a dead letter: {reason}")
+        await finish_batch(self.frontier, batch.name)
+
+    # --- items ------------------------------------------------------------------------------------
+
+    async def _push(self, pushes: Sequence[tuple[str, bytes]]) -> None:
+        for start in range(0, len(pushes), AT_ONCE):
+            some = pushes[start : start + AT_ONCE]
+            for key in dict.fromkeys(key for key, _ in some):
+                items = [item for at, item in some if at == key]
+                await self.frontier.server.command("RPUSH", key, *items)
+
+    async def _put_items(self, entry: Entry) -> None:
+        await put_items(self.frontier, entry.lease, entry.items)
+
+    async def _put_more_items(self, entry: Entry) -> None:
+        """A page that is done again brings the same: loaders know items by their number."""
+        await put_items(self.frontier, entry.lease, entry.more_items, first=len(entry.items))
+
+    async def _reject_item(self, one: FailedItem) -> None:
+        await keep_rejected(self.frontier, self.say, one.item)
+        self.errors += 1
+
+    # --- pages ------------------------------------------------------------------------------------
+
+    async def _bury(self, entries: Sequence[Entry]) -> None:
+        graves = [Failure(lease=one.lease, error=one.error or "") for one in entries]
+        await self.frontier.bury(graves)
+        self.errors += len(graves)
+        for grave in graves:
+            self.say("warning", f"{grave.lease.url} is a dead letter: {grave.error}")
+
+    async def _complete_each(self, entries: list[Entry], *, items_to: str) -> None:
+        await send_each(entries, partial(self._complete, items_to=items_to), self._refuse)
+
+    async def _refuse(self, entry: Entry, error: Exception) -> None:
+        """The server does not take it: its page is a dead letter, and the others are done."""
+        entry.error = f"what it brought cannot be stored: {error}"
+        await self._bury([entry])
+
+    async def _complete(self, entries: Sequence[Entry], *, items_to: str) -> None:
         sealed = [
             seal_offers(
                 Completion(
@@ -150,15 +169,15 @@ class Delivery:
                     items=[item for _, item in one.pushes] if items_to else one.items,
                 ),
                 [link.offer for link in one.links],
-                frontier.layout,
+                self.frontier.layout,
                 raw=bool(items_to),
             )
             for one in entries
         ]
-        epoch = frontier.epoch
+        epoch = self.frontier.epoch
         links = {id(link.offer): link for one in entries for link in one.links}
         known: list[Link] = []
-        answers = await frontier.complete_sealed(
+        answers = await self.frontier.complete_sealed(
             sealed, items_to=items_to, on_known=lambda offer: known.append(links[id(offer)])
         )
         self._drop(known)
@@ -166,4 +185,12 @@ class Delivery:
         self._remember((link for one in done for link in one.links), epoch)
         self.pages += len(done)
         if late := len(entries) - len(done):
-            self.node.say("warning", f"{late} pages came too late, somebody else has them")
+            self.say("warning", f"{late} pages came too late: another node has them")
+
+
+def _of(kind: type[T], parcels: Iterable[Any]) -> list[T]:
+    return [one for one in parcels if isinstance(one, kind)]
+
+
+def _chain(lists: Iterable[list[T]]) -> list[T]:
+    return [one for some in lists for one in some]

@@ -1,8 +1,26 @@
-"""The feed of a RedisSpider: keys that others push messages to."""
+"""The feed of a RedisSpider: keys that others push messages to, read one batch at a time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skitter.errors import SkitterError
+from skitter.frontier.batches import has_messages, take_batch
+from skitter.scrapy.prefetch import pause_s
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skitter.frontier.frontier import Frontier
+    from skitter.scrapy.internals import ScrapyEngine
+    from skitter.scrapy.mailbox import Mailbox
+    from skitter.scrapy.prefetch import Prefetch
+
+FEED_S, LOOK_S, UNREADABLE_S = 0.2, 5.0, 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,3 +29,52 @@ class FeedOptions:
 
     keys: tuple[str, ...]
     batch_size: int = 16
+
+
+@dataclass(slots=True, kw_only=True)
+class FeedReader:
+    """Passes batches to the engine, so that it can breathe between them."""
+
+    frontier: Frontier
+    options: FeedOptions
+    engine: ScrapyEngine
+    mailbox: Mailbox
+    prefetch: Prefetch
+    read: Callable[[str, list[bytes]], None]  # in the engine's thread
+    on_problem: Callable[[str | None], None]  # None: it is over
+    _look_at: float = 0.0
+    _was_read: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> None:
+        while True:
+            if batch := await self._take():
+                self.prefetch.note_life()
+                self._was_read.clear()
+                self.mailbox.is_fed = True
+                self.engine.call(self.read, *batch)
+                await self._was_read.wait()
+            else:
+                await asyncio.sleep(pause_s(FEED_S, self.mailbox.idle_s, longest_s=2 * FEED_S))
+
+    def note_read(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From the engine's thread: there may be another batch."""
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(self._was_read.set)
+
+    async def _take(self) -> tuple[str, list[bytes]] | None:
+        """Now and then also if there are no messages, for what a node took and did not finish."""
+        if self.engine.is_closing:
+            return None
+        now, keys = time.monotonic(), self.options.keys
+        batch = None
+        try:
+            if now > self._look_at or await has_messages(self.frontier, keys):
+                batch = await take_batch(self.frontier, keys, limit=self.options.batch_size)
+                self._look_at = now + LOOK_S
+        except SkitterError as error:
+            if not error.retryable:  # else the server is away: whoever leases says so
+                self.on_problem(str(error))
+                await asyncio.sleep(UNREADABLE_S)
+        else:
+            self.on_problem(None)
+        return batch

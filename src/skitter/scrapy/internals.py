@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from skitter.scrapy.local import LocalScheduler
     from skitter.scrapy.options import NodeOptions
-    from skitter.scrapy.scheduler import Scheduler
 
 
 class EngineUnknown(UsageError):
@@ -44,22 +42,6 @@ class EngineUnknown(UsageError):
             f"Scrapy {scrapy.__version__} has no {missing}: this release of Skitter works with "
             "Scrapy 2.13 to 2.19. Install one of those, or a newer Skitter."
         )
-
-
-def scheduler_of(crawler: Crawler) -> Scheduler | LocalScheduler:
-    """The scheduler of an open spider. Raises UsageError if it is not ours."""
-    from skitter.scrapy.local import LocalScheduler
-    from skitter.scrapy.scheduler import Scheduler
-
-    engine: Any = crawler.engine
-    found = engine._slot.scheduler
-    # By type: Scrapy takes every scheduler for an instance of its own.
-    if not isinstance(found, Scheduler) and type(found) is not LocalScheduler:
-        raise UsageError(
-            "this part of Skitter works with Skitter's scheduler: "
-            "set SCHEDULER = 'skitter.scrapy.Scheduler'."
-        )
-    return found
 
 
 class ScrapyEngine:

@@ -1,6 +1,6 @@
 """What the engine's thread and the frontier's thread pass to each other.
 
-Each field has one writer, or is a deque, whose ends are safe to use from two threads.
+Each field has one writer, or is a queue whose ends are safe to use from two threads.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from skitter.engine.memory import LinkMemory
+from skitter.engine.outbox import Outbox
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from scrapy import Request as ScrapyRequest
 
     from skitter.frontier.admin.items import RejectedItem
@@ -64,7 +67,7 @@ class Entry:
 
 
 @dataclass(slots=True, eq=False)
-class Batch:
+class FeedBatch:
     """Messages of the feed, and the requests they became."""
 
     name: str
@@ -74,38 +77,38 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Loose:
+class LooseLinks:
     """Links that belong to no page: of `start`, or of a page that takes its time."""
 
     links: list[Link]
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
-    """What could not be sent to another node."""
+class LooseItems:
+    """Items for lists that belong to no page."""
+
+    pushes: list[tuple[str, bytes]]  # key, item
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """A request that cannot travel to another node."""
 
     text: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Pushes:
-    """Items that belong to no page."""
-
-    pushes: list[tuple[str, bytes]]
-
-
-@dataclass(frozen=True, slots=True)
-class Unstored:
+class FailedItem:
     """An item that a pipeline failed on."""
 
-    aside: RejectedItem
+    item: RejectedItem
 
 
-Parcel = Entry | Batch | Loose | Rejected | Pushes | Unstored
+Parcel = Entry | FeedBatch | LooseLinks | LooseItems | Unsent | FailedItem
 
 #: Whose children and items come now: everything that Scrapy does for a page happens in its context.
-ORIGIN: ContextVar[Entry | Batch | None] = ContextVar("skitter_origin", default=None)
+ORIGIN: ContextVar[Entry | FeedBatch | None] = ContextVar("skitter_origin", default=None)
 
 
 @dataclass(slots=True)
@@ -113,7 +116,7 @@ class Mailbox:
     """Between the two threads."""
 
     ready: deque[Lease] = field(default_factory=deque)  # to the engine
-    outbox: deque[Parcel] = field(default_factory=deque)
+    outbox: Outbox[Parcel] = field(default_factory=Outbox)
     active: dict[ScrapyRequest, Entry] = field(default_factory=dict)  # the engine's alone
     #: Fingerprints that the frontier has for certain.
     memory: LinkMemory[bytes] = field(default_factory=lambda: LinkMemory(size=400_000))
@@ -136,13 +139,13 @@ class Mailbox:
     @property
     def held(self) -> list[Lease]:
         """Every lease that this node must keep."""
-        over = [one for one in self.outbox.copy() if isinstance(one, Entry)]
+        over = [one for one in self.outbox.waiting if isinstance(one, Entry)]
         return [one.lease for one in over + self.entries] + list(self.ready)
 
     @property
     def is_working(self) -> bool:
         """A page is under way, or what came of it on its way to the server."""
-        return bool(self.active) or any(isinstance(one, Entry) for one in self.outbox.copy())
+        return bool(self.active) or any(isinstance(one, Entry) for one in self.outbox.waiting)
 
     @property
     def runs_low(self) -> bool:
@@ -151,4 +154,14 @@ class Mailbox:
 
     @property
     def is_quiet(self) -> bool:
-        return not (self.ready or self.outbox or self.active or self.is_fed)
+        return not (self.ready or len(self.outbox) or self.active or self.is_fed)
+
+
+@dataclass(slots=True)
+class EngineCalls:
+    """What the engine's thread does for the node."""
+
+    read_feed: Callable[[str, list[bytes]], None] = lambda name, messages: None
+    send_ahead: Callable[[], None] = lambda: None  # the children of pages that take their time
+    drop: Callable[[list[Link]], None] = lambda duplicates: None
+    statistics: Callable[[], Iterable[tuple[Any, ...]]] = list  # commands that send its numbers

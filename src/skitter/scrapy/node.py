@@ -11,42 +11,38 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import uvloop
 
 from skitter.app import open_server
-from skitter.engine.leases import extend
-from skitter.engine.liveness import reclaim
 from skitter.engine.watchdog import Watchdog
 from skitter.errors import JobMissing, SkitterError
 from skitter.frontier.admin.adopted import is_adopted
-from skitter.frontier.admin.workers import Vitals, ask_for_spare, live_workers
-from skitter.frontier.batches import has_messages, take_batch
-from skitter.frontier.feed import take_feed
+from skitter.frontier.admin.workers import Vitals
 from skitter.scrapy.delivery import Delivery
-from skitter.scrapy.job import KIND, dead_nodes, join_run, open_shared, remove_if_last
-from skitter.scrapy.prefetch import IDLE_S, Prefetch, pause_s
+from skitter.scrapy.feed import FeedReader
+from skitter.scrapy.housekeeping import Housekeeping
+from skitter.scrapy.job import KIND, join_run, open_shared, remove_if_last
+from skitter.scrapy.prefetch import IDLE_S, Prefetch
 from skitter.worker.pulse import Logbook, Pulse, cancel_all
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable
 
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
     from skitter.scrapy.feed import FeedOptions
     from skitter.scrapy.internals import ScrapyEngine
-    from skitter.scrapy.mailbox import Link, Mailbox
+    from skitter.scrapy.mailbox import EngineCalls, Mailbox
     from skitter.scrapy.options import NodeOptions
 
 logger = logging.getLogger("skitter.scrapy")
 
-MANY = 50  # endings that are handed in without waiting for more
+MANY = 50  # results that are sent without waiting for more
 LINGER_S, HURRY_S = 0.05, 0.005
-FEED_S, LOOK_S, UNREADABLE_S = 0.2, 5.0, 2.0
-TICK_S, SLOW_S = 0.5, 1.0
 AWAY_S = 1.0
 CLOSE_S = 30.0
 GIVE_UP_S = CLOSE_S + 5  # from then on, Scrapy does not wait for this thread
@@ -57,29 +53,28 @@ class Node:
 
     frontier: Frontier
     prefetch: Prefetch
+    delivery: Delivery
+    housekeeping: Housekeeping
+    pulse: Pulse
 
     def __init__(
         self,
         options: NodeOptions,
         mailbox: Mailbox,
         engine: ScrapyEngine,
+        calls: EngineCalls,
+        *,
         feed: FeedOptions | None,
     ) -> None:
-        self.options, self.mailbox, self.engine, self.feed = options, mailbox, engine, feed
-        #: What the engine's thread does for us: read messages, send ahead; and its numbers.
-        self.on_feed: Callable[[str, list[bytes]], None] = lambda name, messages: None
-        self.on_tick: Callable[[], None] = lambda: None
-        self.on_dropped: Callable[[list[Link]], None] = lambda links: None
-        self.statistics: Callable[[], Iterable[tuple[Any, ...]]] = list
+        self.options, self.mailbox, self.engine = options, mailbox, engine
+        self.calls, self.feed = calls, feed
         self.logbook = Logbook()
         self._watchdog = Watchdog(options.stuck_s) if options.stuck_s else None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._nudged = self._hurried = self._away = self._is_open = False
-        self._ailing: dict[str, str] = {}  # what fails beside the pump, and why
         self._some, self._many, self._stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._was_read = asyncio.Event()  # the batch of the feed
+        self._feed_reader: FeedReader | None = None
         self._reason = ""
-        self._spare = -1  # not known
         self._on_closed: Callable[[], None] = lambda: None
 
     def start(self, opened: Callable[[BaseException | None], None]) -> None:
@@ -95,12 +90,11 @@ class Node:
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._on_nudge)
 
-    def note_read(self) -> None:
+    def note_feed_read(self) -> None:
         """The batch of the feed was read; there may be another."""
         self.mailbox.is_fed = False
-        if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self._was_read.set)
+        if self._loop is not None and self._feed_reader is not None:
+            self._feed_reader.note_read(self._loop)
 
     def stop(self, reason: str, on_closed: Callable[[], None]) -> None:
         """Hand in what there is, hand back the rest; then the engine's thread is told."""
@@ -167,7 +161,23 @@ class Node:
         self.mailbox.run = await join_run(self.frontier, stats)
         self.mailbox.is_adopted = await is_adopted(self.frontier)
         self.prefetch = Prefetch(self.frontier, self.options, self.mailbox)
-        self.delivery = Delivery(self)
+        self.delivery = Delivery(
+            frontier,
+            self.mailbox,
+            self.options,
+            say=self.say,
+            on_duplicates=partial(self.engine.call, self.calls.drop),
+        )
+        self.housekeeping = Housekeeping(
+            frontier=frontier,
+            options=self.options,
+            mailbox=self.mailbox,
+            engine=self.engine,
+            calls=self.calls,
+            prefetch=self.prefetch,
+            say=self.say,
+        )
+        self._feed_reader = self._open_feed(self.feed) if self.feed else None
         self.pulse = Pulse(
             frontier=self.frontier,
             name=self.frontier.client,
@@ -177,16 +187,29 @@ class Node:
         )
         # In this order, and before anything is leased: who is seen takes the spare from others.
         await self.pulse.beat()
-        await self._share_or_spare()
+        await self.housekeeping.share_or_spare()
+
+    def _open_feed(self, feed: FeedOptions) -> FeedReader:
+        return FeedReader(
+            frontier=self.frontier,
+            options=feed,
+            engine=self.engine,
+            mailbox=self.mailbox,
+            prefetch=self.prefetch,
+            read=self.calls.read_feed,
+            on_problem=partial(self.housekeeping.note_problem, "the feed cannot be read"),
+        )
 
     async def _work(self) -> None:
         self.say("info", f"scrapy node started, job {self.options.job}")
-        jobs = (self.pulse.run, self._keep_leases, self._tick, self._read_feed)
-        helpers = [asyncio.create_task(run()) for run in jobs]
+        jobs = [self.pulse.run, self.housekeeping.keep_leases, self.housekeeping.tick]
+        if self._feed_reader:
+            jobs.append(self._feed_reader.run)
         if self._watchdog:
-            helpers.append(asyncio.create_task(self._watchdog.run(self.engine.call)))
+            jobs.append(partial(self._watchdog.run, self.engine.call))
+        helpers = [asyncio.create_task(run()) for run in jobs]
         for helper in helpers:
-            helper.add_done_callback(self._mourn)
+            helper.add_done_callback(self._stop_if_failed)
         try:
             await self._pump()
         finally:
@@ -199,7 +222,7 @@ class Node:
         delivery = self.delivery
         return Vitals(pages=delivery.pages, errors=delivery.errors, active=len(self.mailbox.active))
 
-    def _mourn(self, helper: asyncio.Task[None]) -> None:
+    def _stop_if_failed(self, helper: asyncio.Task[None]) -> None:
         if not helper.cancelled() and (error := helper.exception()):
             self._break_down(error)
 
@@ -213,7 +236,7 @@ class Node:
         """While the server is away, keep everything and try again."""
         while not self._stop.is_set():
             try:
-                await self.delivery.all()
+                await self.delivery.flush()
                 news, rest_s = await self._supply()
             except SkitterError as error:
                 if not self._survives(error):
@@ -271,123 +294,15 @@ class Node:
         self._some.set()
         self._many.set()
 
-    # --- beside it --------------------------------------------------------------------------------
-
-    async def _keep_leases(self) -> None:
-        """In a task of its own: whatever else fails or waits, no page under way is taken away."""
-        while True:
-            done = await self._attempt(self._extend)
-            every_s = self.options.lease_s / 4
-            await asyncio.sleep(every_s if done else min(every_s, TICK_S))
-
-    async def _tick(self) -> None:
-        """Twice a second: who is here, which pages take long, what there is to tell."""
-        steps = (
-            self._look_after_others,
-            self._share_or_spare,
-            self._take_own_feed,
-            self._send_statistics,
-        )
-        while True:
-            slow_since = time.monotonic() - SLOW_S
-            if any(one.links for one in self.mailbox.entries if one.since_s < slow_since):
-                self.engine.call(self.on_tick)
-            for step in steps:
-                await self._attempt(step)
-            await asyncio.sleep(pause_s(TICK_S, self.mailbox.idle_s, longest_s=1.0))
-
-    async def _attempt(self, step: Callable[[], Awaitable[None]]) -> bool:
-        """One that fails stops no other. A lasting error is said once, until it is over."""
-        what = step.__name__.strip("_").replace("_", " ")
-        try:
-            await step()
-        except SkitterError as error:
-            # If the server is away, or the job is, whoever leases says so.
-            known = error.retryable or isinstance(error, JobMissing)
-            if not known:
-                self._say_once(what, str(error))
-            return False
-        self._ailing.pop(what, None)
-        return True
-
-    def _say_once(self, what: str, error: str) -> None:
-        if self._ailing.get(what) != error:
-            self._ailing[what] = error
-            self.say("error", f"{what}: {error}")
-
-    async def _look_after_others(self) -> None:
-        everybody = await live_workers(self.frontier)
-        self.prefetch.nodes = sum(one.kind == KIND for one in everybody)
-        dead = await dead_nodes(self.frontier, everybody)
-        if taken := sum(count for _, count in await reclaim(self.frontier, dead)):
-            self.say("warning", f"took over {taken} requests of a node that died")
-
-    async def _share_or_spare(self) -> None:
-        """Alone, hold some requests more than may be in flight: Scrapy's slots keep that limit.
-        Not if somebody changed it while we are at work."""
-        ours = self.options.politeness
-        unchanged = self.frontier.options.politeness == ours
-        alone = self.prefetch.nodes == 1 and unchanged and self.options.prefetch > 0
-        wanted = min(ours.max_in_flight, self.options.concurrency) if alone else 0
-        if wanted != self._spare:
-            self._spare = await ask_for_spare(self.frontier, self.pulse.name, wanted)
-
-    async def _take_own_feed(self) -> None:
-        await take_feed(self.frontier)  # the job's own: skitter:JOB:feed
-
-    async def _extend(self) -> None:
-        lost = await extend(self.frontier, self.mailbox.held, ttl_s=self.options.lease_s)
-        # Not what was sent meanwhile: the answer to that says whether it came too late.
-        here = {id(one.lease) for one in self.mailbox.entries} | set(map(id, self.mailbox.ready))
-        lost = [one for one in lost if id(one) in here]
-        for lease in lost:
-            with suppress(ValueError):
-                self.mailbox.ready.remove(lease)
-        if lost:
-            self.say("warning", f"{len(lost)} leases were lost; somebody else has those requests")
-
-    async def _send_statistics(self) -> None:
-        for command in self.statistics():
-            await self.frontier.server.command(*command)
-
-    async def _read_feed(self) -> None:
-        """One batch at a time, so that the engine can breathe. Now and then also if there are no
-        messages, for what a node took and did not finish."""
-        look_at = 0.0
-        while self.feed is not None:
-            batch, now = None, time.monotonic()
-            try:
-                if not self.engine.is_closing and (
-                    now > look_at or await has_messages(self.frontier, self.feed.keys)
-                ):
-                    batch = await take_batch(
-                        self.frontier, self.feed.keys, limit=self.feed.batch_size
-                    )
-                    look_at = now + LOOK_S
-            except SkitterError as error:
-                if not error.retryable:  # else the server is away: whoever leases says so
-                    self._say_once("the feed cannot be read", str(error))
-                    await asyncio.sleep(UNREADABLE_S)
-            else:
-                self._ailing.pop("the feed cannot be read", None)
-            if batch:
-                self.prefetch.note_life()
-                self._was_read.clear()
-                self.mailbox.is_fed = True
-                self.engine.call(self.on_feed, *batch)
-                await self._was_read.wait()
-            else:
-                await asyncio.sleep(pause_s(FEED_S, self.mailbox.idle_s, longest_s=2 * FEED_S))
-
     # --- the end ----------------------------------------------------------------------------------
 
     async def _wind_down(self) -> None:
-        await self.delivery.all()
+        await self.delivery.flush()
         if left := self.mailbox.held:
             await self.frontier.release(left)
             self.say("info", f"handed back {len(left)} requests")
         self.say("info", f"scrapy node stopped ({self._reason})")
-        await self._attempt(self._send_statistics)
+        await self.housekeeping.attempt(self.housekeeping.send_statistics)
         await self.pulse.end()
         if not self.options.persist and self._reason == "finished":
             await remove_if_last(self.frontier)

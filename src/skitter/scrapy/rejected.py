@@ -11,7 +11,7 @@ from skitter.frontier.completions import MAX_ITEM_BYTES
 from skitter.frontier.wire import NOT_PLAIN, cut, encode
 
 
-def unstored(item: Any, *, url: str, error: BaseException | None) -> RejectedItem:
+def rejected_item(item: Any, *, url: str, error: BaseException | None) -> RejectedItem:
     """The item as `skitter rejected` shows it."""
     reason = cut(f"{type(error).__name__}: {error}".rstrip(": "))
     return RejectedItem(url=url, field="", reason=reason, item=_writable(item))

@@ -29,20 +29,21 @@ from skitter.scrapy.internals import ScrapyEngine
 from skitter.scrapy.local import LocalScheduler, is_local
 from skitter.scrapy.mailbox import (
     ORIGIN,
-    Batch,
+    EngineCalls,
     Entry,
+    FailedItem,
+    FeedBatch,
     Link,
-    Loose,
+    LooseItems,
+    LooseLinks,
     Mailbox,
-    Pushes,
-    Rejected,
-    Unstored,
+    Unsent,
 )
 from skitter.scrapy.node import Node
 from skitter.scrapy.options import read_options
 from skitter.scrapy.overrides import SCHEDULER, refuse_overrides
 from skitter.scrapy.refusals import has_errback, refused_status
-from skitter.scrapy.rejected import unstored
+from skitter.scrapy.rejected import rejected_item
 from skitter.scrapy.stats import RedisStatsCollector
 
 if TYPE_CHECKING:
@@ -95,12 +96,9 @@ class Scheduler:
             self.options,
             self.mailbox,
             self.engine,
-            feed if isinstance(feed, FeedOptions) else None,
+            self._engine_calls(),
+            feed=feed if isinstance(feed, FeedOptions) else None,
         )
-        self.node.on_feed, self.node.on_tick = self._read_feed, self._send_ahead
-        self.node.on_dropped = self._note_dropped
-        if isinstance(self.crawler.stats, RedisStatsCollector):
-            self.node.statistics = self.crawler.stats.begin(spider.name)
         if not self.options.prefetch:
             self.mailbox.supplied = self.options.concurrency
         self.engine.leave_delays_to_the_frontier(self.options)
@@ -113,6 +111,12 @@ class Scheduler:
         opened: Deferred[None] = Deferred()
         self.node.start(partial(self._on_opened, opened))
         return opened
+
+    def _engine_calls(self) -> EngineCalls:
+        calls = EngineCalls(self._read_feed, self._send_ahead, self._drop)
+        if isinstance(self.crawler.stats, RedisStatsCollector):
+            calls.statistics = self.crawler.stats.begin(self.spider.name)
+        return calls
 
     def _make_guard(self) -> GuardMiddleware | None:
         if not self.crawler.settings.getbool("SKITTER_GUARD", default=True):
@@ -192,10 +196,10 @@ class Scheduler:
         if page:
             page.links.append(link)
             page.keys.add(key)
-        elif isinstance(origin, Batch):
+        elif isinstance(origin, FeedBatch):
             origin.links.append(link)
         else:
-            self._put(Loose([link]))
+            self._put(LooseLinks([link]))
         return True
 
     def _offer(self, request: Request, key: bytes) -> Offer:
@@ -208,7 +212,7 @@ class Scheduler:
         """What sets a request apart that is not to be filtered. The same if a batch of the feed
         is read again, and for all nodes of a run that begin with the same request."""
         origin = ORIGIN.get()
-        if isinstance(origin, Batch):
+        if isinstance(origin, FeedBatch):
             return f"{origin.name}/{len(origin.links)}"
         if origin is None and request.meta.get("is_start_request"):
             self._starts[identity] += 1
@@ -221,9 +225,9 @@ class Scheduler:
     def _reject(self, request: Request, reason: str) -> None:
         logger.error("%s is a dead letter: %s", request, reason)
         self._stats("skitter/rejected")
-        self._put(Rejected(f"{request.method} {request.url}", reason))
+        self._put(Unsent(f"{request.method} {request.url}", reason))
 
-    def _note_dropped(self, links: list[Link]) -> None:
+    def _drop(self, links: list[Link]) -> None:
         """The frontier had these already: Scrapy says so of duplicates, sooner."""
         for link in links:
             self.df.log(link.request, self.spider)
@@ -290,7 +294,7 @@ class Scheduler:
         origin = ORIGIN.get()
         url = origin.lease.url if isinstance(origin, Entry) else getattr(response, "url", "")
         self._stats("skitter/items_set_aside")
-        self._put(Unstored(unstored(item, url=url, error=failure.value)))
+        self._put(FailedItem(rejected_item(item, url=url, error=failure.value)))
 
     def _finish(self, request: Request) -> None:
         """Callback, children and pipelines are through."""
@@ -306,7 +310,7 @@ class Scheduler:
 
     def _put(self, something: Parcel) -> None:
         self.mailbox.version += 1
-        self.mailbox.outbox.append(something)
+        self.mailbox.outbox.add(something)
         self.node.nudge()
 
     def _send_ahead(self) -> None:
@@ -315,13 +319,13 @@ class Scheduler:
         for entry in self.mailbox.active.values():
             if entry.links and entry.since_s < old:
                 links, entry.links = entry.links, []
-                self._put(Loose(links))
+                self._put(LooseLinks(links))
 
     # --- the feed and items -----------------------------------------------------------------------
 
     def _read_feed(self, name: str, messages: list[bytes]) -> None:
         """Messages become requests by the spider's own method, in the engine's thread."""
-        batch = Batch(name, messages)
+        batch = FeedBatch(name, messages)
         token = ORIGIN.set(batch)
         try:
             for message in messages:
@@ -329,9 +333,9 @@ class Scheduler:
         finally:
             ORIGIN.reset(token)
             self._put(batch)
-            self.node.note_read()
+            self.node.note_feed_read()
 
-    def _read_message(self, batch: Batch, message: bytes) -> None:
+    def _read_message(self, batch: FeedBatch, message: bytes) -> None:
         try:
             for request in self.spider.requests_from(message):  # type: ignore[attr-defined]
                 self.crawler.engine.crawl(request)
@@ -346,7 +350,7 @@ class Scheduler:
         if isinstance(origin, Entry) and not origin.is_over:
             origin.add_push(key, item)
         else:
-            self._put(Pushes([(key, item)]))
+            self._put(LooseItems([(key, item)]))
 
     def put_item(self, item: Any, size_bytes: int) -> bool:
         """An item for the job's stream, in one step with the end of its page, if it has one."""
@@ -365,6 +369,19 @@ class Scheduler:
     def _stats(self, name: str) -> None:
         if self.crawler.stats is not None:
             self.crawler.stats.inc_value(name)
+
+
+def scheduler_of(crawler: Crawler) -> Scheduler | LocalScheduler:
+    """The scheduler of an open spider. Raises UsageError if it is not ours."""
+    engine: Any = crawler.engine
+    found = engine._slot.scheduler
+    # By type: Scrapy takes every scheduler for an instance of its own.
+    if not isinstance(found, Scheduler) and type(found) is not LocalScheduler:
+        raise UsageError(
+            "this part of Skitter works with Skitter's scheduler: "
+            "set SCHEDULER = 'skitter.scrapy.Scheduler'."
+        )
+    return found
 
 
 def _fire(waiting: Deferred[None]) -> None:

@@ -81,7 +81,7 @@ class _Sorted:
         try:
             sealed = seal(completion, self.layout)
         except (UsageError, *NOT_PLAIN) as error:
-            self.bury(completion.lease, error)
+            self._bury(completion.lease, error)
         else:
             self.done.append(_Page(completion, sealed))
             self.size_bytes += sealed.size_bytes
@@ -101,7 +101,11 @@ class _Sorted:
             self.counts["capped"] += 1
             self.exceeded.append((url, output.exceeded))
 
-    def bury(self, lease: Lease, error: Exception) -> None:
+    async def refuse(self, page: _Page, error: Exception) -> None:
+        """The server does not take it."""
+        self._bury(page.completion.lease, error)
+
+    def _bury(self, lease: Lease, error: Exception) -> None:
         reason = f"what it brought cannot be stored: {error}"
         self.graves.append(Failure(lease=lease, error=reason))
 
@@ -122,13 +126,10 @@ class Delivery:
     departures: Departures | None = None
     on_sent: Callable[[], None] = lambda: None
     tally: Tally = field(default_factory=Tally)
-    _outbox: Outbox[Outcome] = field(init=False)
+    _outbox: Outbox[Outcome] = field(default_factory=Outbox)
     _undeclared: set[str] = field(default_factory=set)  # fields that the log has named
     _some: asyncio.Event = field(default_factory=asyncio.Event)
     _many: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def __post_init__(self) -> None:
-        self._outbox = Outbox(self._pack)
 
     def __len__(self) -> int:
         return len(self._outbox)
@@ -155,7 +156,7 @@ class Delivery:
         pause_s = 0.1
         while len(self._outbox):
             try:
-                await self._outbox.flush(on_sent=self.on_sent)
+                await self._outbox.flush(self._pack, on_sent=self.on_sent)
             except JobMissing:  # nobody takes them any more
                 self._outbox.clear()
                 raise
@@ -180,12 +181,7 @@ class Delivery:
             size,
             (
                 lambda: self.tell_departures(found.leases),
-                partial(
-                    send_each,
-                    found.done,
-                    self._complete,
-                    lambda page, error: found.bury(page.completion.lease, error),
-                ),
+                partial(send_each, found.done, self._complete, found.refuse),
                 partial(self._release, found.early),
                 partial(self._retry, found.retries),
                 partial(self._bury, found.graves),

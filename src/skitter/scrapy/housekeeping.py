@@ -1,0 +1,121 @@
+"""What a node does beside its pump: keep leases, look after other nodes, send numbers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skitter.engine.leases import extend
+from skitter.engine.liveness import reclaim
+from skitter.errors import JobMissing, SkitterError
+from skitter.frontier.admin.workers import ask_for_spare, live_workers
+from skitter.frontier.feed import take_feed
+from skitter.scrapy.job import KIND, dead_nodes
+from skitter.scrapy.prefetch import pause_s
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from skitter.frontier.frontier import Frontier
+    from skitter.scrapy.internals import ScrapyEngine
+    from skitter.scrapy.mailbox import EngineCalls, Mailbox
+    from skitter.scrapy.options import NodeOptions
+    from skitter.scrapy.prefetch import Prefetch
+
+TICK_S, SLOW_S = 0.5, 1.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Housekeeping:
+    """Of one node. One chore that fails stops no other."""
+
+    frontier: Frontier
+    options: NodeOptions
+    mailbox: Mailbox
+    engine: ScrapyEngine
+    calls: EngineCalls
+    prefetch: Prefetch
+    say: Callable[[str, str], None]  # level, text
+    _failing: dict[str, str] = field(default_factory=dict)  # what fails, and why
+    _spare: int = -1  # not known
+
+    async def keep_leases(self) -> None:
+        """In a task of its own: whatever else fails or waits, no page under way is taken away."""
+        while True:
+            done = await self.attempt(self.extend_leases)
+            every_s = self.options.lease_s / 4
+            await asyncio.sleep(every_s if done else min(every_s, TICK_S))
+
+    async def tick(self) -> None:
+        """Twice a second: who is here, which pages take long, what there is to tell."""
+        chores = (
+            self.look_after_others,
+            self.share_or_spare,
+            self.take_own_feed,
+            self.send_statistics,
+        )
+        while True:
+            slow_since = time.monotonic() - SLOW_S
+            if any(one.links for one in self.mailbox.entries if one.since_s < slow_since):
+                self.engine.call(self.calls.send_ahead)
+            for chore in chores:
+                await self.attempt(chore)
+            await asyncio.sleep(pause_s(TICK_S, self.mailbox.idle_s, longest_s=1.0))
+
+    async def attempt(self, chore: Callable[[], Awaitable[None]]) -> bool:
+        """Whether it succeeded. If the server is away, or the job is, whoever leases says so."""
+        what = chore.__name__.replace("_", " ")
+        try:
+            await chore()
+        except SkitterError as error:
+            if not (error.retryable or isinstance(error, JobMissing)):
+                self.note_problem(what, str(error))
+            return False
+        self.note_problem(what, None)
+        return True
+
+    def note_problem(self, what: str, error: str | None) -> None:
+        """A lasting error is said once, until it is over."""
+        if error is None:
+            self._failing.pop(what, None)
+        elif self._failing.get(what) != error:
+            self._failing[what] = error
+            self.say("error", f"{what}: {error}")
+
+    async def extend_leases(self) -> None:
+        lost = await extend(self.frontier, self.mailbox.held, ttl_s=self.options.lease_s)
+        # Not what was sent meanwhile: the answer to that says whether it came too late.
+        here = {id(one.lease) for one in self.mailbox.entries} | set(map(id, self.mailbox.ready))
+        lost = [one for one in lost if id(one) in here]
+        for lease in lost:
+            with suppress(ValueError):
+                self.mailbox.ready.remove(lease)
+        if lost:
+            self.say("warning", f"{len(lost)} leases were lost: other nodes have those requests")
+
+    async def look_after_others(self) -> None:
+        everybody = await live_workers(self.frontier)
+        self.prefetch.nodes = sum(one.kind == KIND for one in everybody)
+        dead = await dead_nodes(self.frontier, everybody)
+        if taken := sum(count for _, count in await reclaim(self.frontier, dead)):
+            self.say("warning", f"took over {taken} requests of a node that died")
+
+    async def share_or_spare(self) -> None:
+        """Alone, hold some requests more than may be in flight: Scrapy's slots keep that limit.
+        Not if somebody changed it while we are at work."""
+        ours = self.options.politeness
+        unchanged = self.frontier.options.politeness == ours
+        alone = self.prefetch.nodes == 1 and unchanged and self.options.prefetch > 0
+        wanted = min(ours.max_in_flight, self.options.concurrency) if alone else 0
+        if wanted != self._spare:
+            self._spare = await ask_for_spare(self.frontier, self.frontier.client, wanted)
+
+    async def take_own_feed(self) -> None:
+        await take_feed(self.frontier)  # the job's own: skitter:JOB:feed
+
+    async def send_statistics(self) -> None:
+        for command in self.calls.statistics():
+            await self.frontier.server.command(*command)
