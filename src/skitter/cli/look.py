@@ -116,8 +116,8 @@ def rows(found: Visit, *, headers: bool) -> Iterator[tuple[str, object]]:
     for i, (name, value) in enumerate(page.headers if headers else ()):
         yield "headers" if i == 0 else "", f"{name}: {value}"
     yield from _content_rows(page)
-    if found.outcome is not None:
-        yield from _outcome_rows(found.outcome)
+    if found.output is not None:
+        yield from _output_rows(found.output)
 
 
 def _content_rows(page: Page) -> Iterator[tuple[str, object]]:
@@ -130,16 +130,16 @@ def _content_rows(page: Page) -> Iterator[tuple[str, object]]:
     yield "text", shorten(_text(page), TEXT_SHOWN) or "none"
 
 
-def _outcome_rows(outcome: HandlerOutput) -> Iterator[tuple[str, object]]:
-    items = [_json(item) for item in outcome.items]
+def _output_rows(output: HandlerOutput) -> Iterator[tuple[str, object]]:
+    items = [_json(item) for item in output.items]
     yield from _list_rows("items", items)
-    yield from _list_rows("rejected", [r.why for r in outcome.rejected])
-    if outcome.undeclared:
-        fields = ", ".join(outcome.undeclared)
+    yield from _list_rows("rejected", [r.why for r in output.rejected])
+    if output.undeclared:
+        fields = ", ".join(output.undeclared)
         yield "left out", f"{fields}: not in the declared item type"
-    follow = [f"{one.url}  {_details(one.handler, one.priority)}" for one in outcome.requests]
+    follow = [f"{one.url}  {_details(one.handler, one.priority)}" for one in output.requests]
     yield from _list_rows("would follow", follow)
-    yield from _list_rows("would not", [f"{url}  {why.reason}" for url, why in outcome.refused])
+    yield from _list_rows("would not", [f"{url}  {why.reason}" for url, why in output.refused])
 
 
 def _list_rows(name: str, lines: list[str]) -> Iterator[tuple[str, object]]:
@@ -184,14 +184,14 @@ def to_json(found: Visit) -> dict[str, Any]:
             "text": _text(page) if text else None,
             "links": page.links() if text and page.is_html else [],
         }
-    if found.outcome is not None:
-        outcome = found.outcome
+    if found.output is not None:
+        output = found.output
         answer["handler"] = {
-            "items": outcome.items,
-            "rejected": outcome.rejected,
-            "left_out": outcome.undeclared,
-            "follow": [redact_request(msgspec.to_builtins(one)) for one in outcome.requests],
-            "refused": [{"url": url, "reason": why.reason} for url, why in outcome.refused],
+            "items": output.items,
+            "rejected": output.rejected,
+            "left_out": output.undeclared,
+            "follow": [redact_request(msgspec.to_builtins(one)) for one in output.requests],
+            "refused": [{"url": url, "reason": why.reason} for url, why in output.refused],
         }
     return answer
 

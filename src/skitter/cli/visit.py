@@ -1,34 +1,28 @@
-"""One page as a worker sees it: robots.txt, redirects, the verdict, the handler. Needs no job."""
+"""One page as a worker sees it: the worker's own attempt, with a fetcher that records. Needs no
+job."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
 
-from skitter.errors import SkitterError, SpiderError
-from skitter.fetch import Fetcher, Guard, HttpFetcher, RobotsRules, fetch_robots
-from skitter.fetch.robots import robots_url
-from skitter.model import Request, Response
+from skitter.engine.memory import RequestMemory
+from skitter.errors import SkitterError
+from skitter.fetch import Fetcher, Guard, HttpFetcher, RobotsRules
+from skitter.model import Lease, Request, Response
 from skitter.page import Page
-from skitter.settings import FetchOptions
-from skitter.spider import HandlerOutput, Refused, Spider, run_handler
-from skitter.spider.run import HandlerError
-from skitter.spider.source_line import trace
-from skitter.spider.spider import run_hooks
+from skitter.spider import HandlerOutput, Refused, Scope, Spider
 from skitter.urls import identify
-from skitter.worker.attempt import out_of_scope
-from skitter.worker.redirects import redirected
-from skitter.worker.verdict import (
-    Bury,
-    Follow,
-    Policy,
-    Retry,
-    Skip,
-    judge_error,
-    judge_response,
-)
+from skitter.worker.attempt import Attempts
+from skitter.worker.outcomes import Buried, Completed, Outcome, Retried
+from skitter.worker.robots import RobotsBook
+from skitter.worker.verdict import Policy
+
+if TYPE_CHECKING:
+    from skitter.fetch.client import Leave
+    from skitter.settings import FetchOptions
 
 
 @dataclass(slots=True)
@@ -45,7 +39,7 @@ class Visit:
     """How far we came."""
 
     hops: list[Hop] = field(default_factory=list)
-    outcome: HandlerOutput | None = None  # of the spider's handler
+    output: HandlerOutput | None = None  # of the spider's handler
     problem: str | None = None  # why a worker would have nothing to complete
 
     @property
@@ -66,14 +60,14 @@ async def visit(
     seeds = [seed.url for seed in spider.known_seeds] if spider else []
     guard = Guard.for_seeds([request.url, *seeds], also=options.allow_hosts)
     async with HttpFetcher(options, guard=guard) as fetcher:
-        robots = _Robots(fetcher, guard, options.user_agent) if options.obey_robots else None
-        policy = Policy(accept=spider.accept if spider else ())
-        journey = _Journey(fetcher, robots, spider, policy=policy)
+        robots = RobotsBook(None, fetcher, guard, options.user_agent)
+        found = Visit([Hop(request)])
+        journey = _Journey(found, fetcher, robots if options.obey_robots else None, spider)
         try:
-            await journey.go(request)
+            await journey.go()
         except SkitterError as error:
-            journey.visit.problem = _tell_error(error)
-        return journey.visit
+            found.problem = str(error)
+        return found
 
 
 def _first_request(url: str, spider: Spider | None, handler: str | None) -> Request:
@@ -89,91 +83,106 @@ def _first_request(url: str, spider: Spider | None, handler: str | None) -> Requ
 
 
 @dataclass(slots=True)
-class _Robots:
-    """The rules of the hosts on the way, each asked for once."""
+class _Recorder:
+    """A fetcher that notes each request and its answer as a hop; the first is there already."""
 
     fetcher: Fetcher
-    guard: Guard
-    user_agent: str
-    _rules: dict[str, RobotsRules] = field(default_factory=dict)
+    hops: list[Hop]
 
-    async def rules(self, url: str) -> RobotsRules:
-        place = robots_url(url)
-        if place not in self._rules:
-            self._rules[place] = await fetch_robots(self.fetcher, self.guard, url, at=time.time())
-        return self._rules[place]
-
-    def forbids(self, url: str) -> bool:
-        """By the rules that are here; asks nobody."""
-        rules = self._rules.get(robots_url(url))
-        return rules is not None and not rules.allows(url, self.user_agent)
+    async def fetch(self, request: Request, *, leave: Leave | None = None) -> Response:
+        if self.hops[-1].response is not None:  # a redirect to the page itself
+            self.hops.append(Hop(request, self.hops[-1].robots))
+        self.hops[-1].response = response = await self.fetcher.fetch(request, leave=leave)
+        return response
 
 
 @dataclass(slots=True)
 class _Journey:
     """A visit under way. A SkitterError ends it; what was found until then stays."""
 
+    visit: Visit
     fetcher: Fetcher
-    robots: _Robots | None
+    robots: RobotsBook | None
     spider: Spider | None
-    visit: Visit = field(default_factory=Visit)
-    policy: Policy = field(default_factory=Policy)
 
-    async def go(self, request: Request) -> None:
+    async def go(self) -> None:
+        hops, spider = self.visit.hops, self.spider or _looker()
+        attempts = Attempts(
+            spider=spider,
+            fetcher=_Recorder(self.fetcher, hops),
+            robots=self.robots,
+            memory=RequestMemory(),
+            log=lambda level, text: None,
+            policy=Policy(accept=spider.accept),
+            limits=lambda: spider.limits,
+        )
+        await attempts.begin()
         while True:
-            response = await self._fetch(request)
-            verdict = judge_response(request, response, self.policy, now=time.time())
-            if isinstance(verdict, Skip | Retry | Bury):
-                self.visit.problem = _tell(verdict, request.url)
-                return
-            if not isinstance(verdict, Follow):
+            lease = _lease_of(hops[-1].request)
+            await self._ask_robots(hops[-1], lease.host)
+            outcome = await attempts.make(lease)
+            if not _is_redirect(outcome):
                 break
-            link = redirected(request, verdict.url, status=response.status)
-            if self.spider and (problem := out_of_scope(self.spider, link, parent=request.url)):
-                raise SkitterError(problem)
-            request = link
-        if self.spider is not None:
-            await self._handle(self.spider, Page(request, response))
+            hops.append(Hop(outcome.completion.links[0]))
+        self._note(outcome)
 
-    async def _fetch(self, request: Request) -> Response:
-        hop = Hop(request)
-        self.visit.hops.append(hop)
-        if self.robots is not None:
-            rules, agent = await self.robots.rules(request.url), self.robots.user_agent
-            hop.robots = rules.explain(request.url, agent)
-            if not rules.allows(request.url, agent):
-                raise SkitterError(f"{request.url}: {_why_not(rules, hop.robots)}")
-        hop.response = await self.fetcher.fetch(request)
-        return hop.response
+    async def _ask_robots(self, hop: Hop, host: str) -> None:
+        """Before the attempt does, which says less."""
+        if self.robots is None:
+            return
+        rules, agent = await self.robots.rules(hop.request.url, host), self.robots.user_agent
+        hop.robots = rules.explain(hop.request.url, agent)
+        if not rules.allows(hop.request.url, agent):
+            raise SkitterError(f"{hop.request.url}: {_why_not(rules, hop.robots)}")
 
-    async def _handle(self, spider: Spider, page: Page) -> None:
-        try:
-            await run_hooks(spider.hooks.start)
-        except Exception as error:
-            raise SpiderError(f"an on_start hook failed: {trace(error)}") from error
-        outcome = await run_handler(spider, page)
-        if self.robots is not None:
-            forbidden = [one for one in outcome.requests if self.robots.forbids(one.url)]
-            outcome.requests = [one for one in outcome.requests if one not in forbidden]
-            outcome.refused += [(one.url, Refused("robots.txt disallows it")) for one in forbidden]
-        self.visit.outcome = outcome
+    def _note(self, outcome: Outcome) -> None:
+        if isinstance(outcome, Completed) and outcome.output and self.spider:
+            self.visit.output = output = outcome.output
+            kept = set(map(id, outcome.completion.links))
+            disallowed = [one for one in output.requests if id(one) not in kept]
+            output.requests = list(outcome.completion.links)
+            output.refused += [(one.url, Refused("robots.txt disallows it")) for one in disallowed]
+        self.visit.problem = _problem(outcome, self.visit.hops[-1].request.url)
 
 
-def _tell_error(error: SkitterError) -> str:
-    if isinstance(error, SpiderError | HandlerError) or not error.retryable:
-        return str(error)
-    verdict = judge_error(error, attempt=1, policy=Policy())
-    return f"{_sentence(verdict.reason)} A worker would try again later."
+def _looker() -> Spider:
+    """Follows redirects wherever they lead, and does nothing with the page."""
+    spider = Spider("fetch", scope=Scope(hosts=["*"]))
+    spider.page(_look)
+    return spider
 
 
-def _tell(verdict: Skip | Retry | Bury, url: str) -> str:
-    reason = f"{url}: {_sentence(verdict.reason)}"
-    if isinstance(verdict, Skip):
-        return f"{reason} A worker would leave it at that, without the handler."
-    if isinstance(verdict, Bury):
-        return f"{reason} A worker would give it up."
-    when = "later" if verdict.after_s is None else f"in {verdict.after_s:,.0f} s"
-    return f"{reason} A worker would try again {when}."
+def _look(page: Page) -> None:
+    pass
+
+
+def _lease_of(request: Request) -> Lease:
+    """As if the frontier had handed it out, for the first time."""
+    return Lease(
+        request=request,
+        fingerprint="",
+        host=identify(request.url).host,
+        priority=request.priority,
+        attempt=1,
+        losses=0,
+        token="",
+    )
+
+
+def _is_redirect(outcome: Outcome) -> TypeGuard[Completed]:
+    return isinstance(outcome, Completed) and not outcome.output and not outcome.skipped
+
+
+def _problem(outcome: Outcome, url: str) -> str | None:
+    if isinstance(outcome, Retried):
+        after_s = outcome.failure.after_s
+        when = "later" if after_s is None else f"in {after_s:,.0f} s"
+        return f"{url}: {_sentence(outcome.failure.error)} A worker would try again {when}."
+    if isinstance(outcome, Buried):
+        return f"{url}: {_sentence(outcome.failure.error)} A worker would give it up."
+    if isinstance(outcome, Completed) and outcome.skipped:
+        return f"{url}: {_sentence(outcome.skipped)} A worker would not run the handler."
+    return None
 
 
 def _why_not(rules: RobotsRules, verdict: str) -> str:

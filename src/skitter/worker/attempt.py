@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from skitter.errors import SkitterError
+from skitter.errors import SkitterError, SpiderError
 from skitter.model import Completion, Lease, Request
 from skitter.page import Page
 from skitter.settings import Limits
@@ -57,6 +57,13 @@ class Attempts:
     policy: Policy = field(default_factory=Policy)
     limits: Callable[[], Limits] = Limits  # the job's, as they are now
     departures: Departures | None = None  # None: requests leave as they like
+
+    async def begin(self) -> None:
+        """Run the spider's on_start hooks. Raises SpiderError."""
+        try:
+            await run_hooks(self.spider.hooks.start)
+        except Exception as error:
+            raise SpiderError(f"an on_start hook failed: {trace(error)}") from error
 
     async def make(self, lease: Lease) -> Outcome:
         """Fetch and handle one request. Raises nothing but cancellation."""

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from skitter.engine.leases import extend, is_suspect
 from skitter.engine.watchdog import watch
-from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
+from skitter.errors import JobMissing, ServerUnreachable, SkitterError
 from skitter.frontier.admin.workers import Vitals
 from skitter.frontier.feed import take_feed
 from skitter.model import State
 from skitter.settings import Workers
-from skitter.spider.source_line import trace
-from skitter.spider.spider import run_hooks
 from skitter.worker.pulse import Logbook, Pulse, cancel_all, rss_mb
 
 if TYPE_CHECKING:
@@ -91,7 +89,7 @@ class Worker:
         try:
             async with asyncio.timeout(None) as self._leash:
                 self._watch_ends()
-                await self._greet()
+                await self.attempts.begin()
                 self.logbook("info", "worker started")
                 self.has_begun = True
                 helpers += map(self._start, (self._hand_in, pulse.run, self._extend, self._feed))
@@ -114,21 +112,15 @@ class Worker:
 
     def _start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
         helper = asyncio.create_task(work())
-        helper.add_done_callback(self._mourn)
+        helper.add_done_callback(self._stop_if_failed)
         return helper
 
-    def _mourn(self, helper: asyncio.Task[None]) -> None:
+    def _stop_if_failed(self, helper: asyncio.Task[None]) -> None:
         """A helper never ends by itself: without it the worker would only seem to work."""
         if not helper.cancelled() and (error := helper.exception()):
             self._broken = error
             self.logbook("error", f"internal error: {error!r}; the worker stops")
             self.stop()
-
-    async def _greet(self) -> None:
-        try:
-            await run_hooks(self.attempts.spider.hooks.start)
-        except Exception as error:
-            raise SpiderError(f"an on_start hook failed: {trace(error)}") from error
 
     def stop(self) -> None:
         """Lease nothing more; a second call does not wait for what is under way.

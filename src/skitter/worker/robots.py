@@ -37,7 +37,7 @@ DISALLOWED: Final = "robots.txt disallows it (`skitter fetch` with its URL shows
 class RobotsBook:
     """The rules of the hosts that this worker meets."""
 
-    frontier: Frontier
+    frontier: Frontier | None  # None: nobody to share them with
     fetcher: Fetcher
     guard: Guard
     user_agent: str
@@ -71,7 +71,8 @@ class RobotsBook:
     def delay_s(self, rules: RobotsRules) -> float:
         """What it asks for beyond the delay of the job. Quick, as `may_fetch` has read them."""
         delay_s = min(rules.crawl_delay_s(self.user_agent) or 0.0, LONGEST_DELAY_S)
-        return delay_s if delay_s > self.frontier.options.politeness.delay_s else 0.0
+        usual_s = self.frontier.options.politeness.delay_s if self.frontier else 0.0
+        return delay_s if delay_s > usual_s else 0.0
 
     def without_disallowed(self, links: list[Request]) -> list[Request]:
         """Those that may be fetched, by the rules that are here and can be asked quickly."""
@@ -91,14 +92,22 @@ class RobotsBook:
         return Retry(rules.explain(url, self.user_agent), after_s=after_s)
 
     async def _ask(self, url: str, host: str, leave: Leave | None) -> RobotsRules:
+        if self.frontier is None:
+            rules = await self._fetch(url, None, leave)
+            return self._remember(host, rules, _ttl_s(rules))
+        return await self._ask_fleet(self.frontier, url, host, leave)
+
+    async def _ask_fleet(
+        self, frontier: Frontier, url: str, host: str, leave: Leave | None
+    ) -> RobotsRules:
         while True:
-            shared = await ask_robots(self.frontier, host)
+            shared = await ask_robots(frontier, host)
             last = _open(shared.rules)
             if shared.is_known and last:
                 return self._remember(host, last, shared.left_s)
             if shared.is_ours or shared.is_known:  # and makes no sense
                 rules = await self._fetch(url, last, leave)
-                await self._share(host, rules)
+                await self._share(frontier, host, rules)
                 return self._remember(host, rules, _ttl_s(rules))
             await asyncio.sleep(POLL_S)  # somebody else is fetching it
 
@@ -114,14 +123,12 @@ class RobotsBook:
             leave=leave,
         )
 
-    async def _share(self, host: str, rules: RobotsRules) -> None:
+    async def _share(self, frontier: Frontier, host: str, rules: RobotsRules) -> None:
         if delay_s := await asyncio.to_thread(self.delay_s, rules):
-            await set_host(self.frontier, host, delay_s=delay_s)
+            await set_host(frontier, host, delay_s=delay_s)
         keep_s = 0.0 if rules.unreachable_since is None else KEEP_S
         with suppress(ServerFull):  # we know it, and others ask for themselves
-            await store_robots(
-                self.frontier, host, rules.to_bytes(), ttl_s=_ttl_s(rules), keep_s=keep_s
-            )
+            await store_robots(frontier, host, rules.to_bytes(), ttl_s=_ttl_s(rules), keep_s=keep_s)
 
     def _remember(self, host: str, rules: RobotsRules, left_s: float) -> RobotsRules:
         while len(self._known) >= MAX_HOSTS:
