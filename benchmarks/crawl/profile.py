@@ -36,11 +36,12 @@ WORKER: Final = "worker: slots, batches, verdicts"
 #: matches decides, from the innermost frame outwards: frames that match nothing, such as those of
 #: urls.py and of the standard library, belong to whoever called them.
 LAYERS: Final = (
-    ("_find_links", "skitter/page.py", LINKS),
-    ("_find_base", "skitter/page.py", LINKS),
-    ("_urls", "skitter/page.py", LINKS),
-    ("follow_all", "skitter/page.py", LINKS),
-    ("", "skitter/page.py", PARSE),
+    ("", "skitter/page/links.py", LINKS),
+    ("_find_links", "skitter/page/", LINKS),
+    ("_find_base", "skitter/page/", LINKS),
+    ("_urls", "skitter/page/", LINKS),
+    ("follow_all", "skitter/page/", LINKS),
+    ("", "skitter/page/", PARSE),
     ("", "skitter/fetch/encoding.py", PARSE),
     ("", "skitter/fetch/robots.py", ROBOTS),
     ("", "skitter/worker/robots.py", ROBOTS),
@@ -49,10 +50,11 @@ LAYERS: Final = (
     ("_Run.sort", "skitter/spider/run.py", KNOWN),
     ("", "skitter/spider/", HANDLER),
     ("titles", "benchmarks/worker.py", HANDLER),
-    ("LinkMemory", "skitter/engine/memory.py", KNOWN),
+    ("", "skitter/engine/memory.py", KNOWN),
     ("", "skitter/frontier/", FRONTIER),
     ("", "site-packages/redis/", FRONTIER),
     ("", "skitter/worker/", WORKER),
+    ("", "skitter/engine/", WORKER),
 )
 LOOP: Final = "event loop and the rest"
 THREADS: Final = "fetch: wreq's own threads"

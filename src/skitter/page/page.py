@@ -2,15 +2,7 @@
 
 Nothing is done before it is asked for: the body is decoded at the first look at `text`, parsed at
 the first look at `tree`. A page comes from a stranger, so nothing in it raises anything but the
-errors below; a link that leads nowhere becomes a request that the scope refuses and counts.
-
-    PageError (SkitterError)
-    ├── NoMatch          css_first found nothing, and no default was given
-    ├── NoLink           a node without href, or nothing that could be a link
-    ├── TooComplex       HTML that takes the parser too much time or memory
-    └── NotJSON          the body is not JSON
-    BadSelector (UsageError)
-    LibraryMissing (UsageError)
+errors of errors.py; a link that leads nowhere becomes a request that the scope refuses and counts.
 """
 
 from __future__ import annotations
@@ -25,76 +17,23 @@ from typing import Any, Final, Self, TypeVar, overload
 import msgspec
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
-from skitter.errors import SkitterError, UsageError, shorten
+from skitter.errors import UsageError, shorten
 from skitter.fetch import trial
 from skitter.fetch.encoding import decode
 from skitter.fetch.nesting import is_plain, is_small
 from skitter.fetch.query import encode_query
 from skitter.model import Request, Response
+from skitter.page.errors import BadSelector, LibraryMissing, NoLink, NoMatch, NotJSON, TooComplex
+from skitter.page.links import find_hrefs, href_of
 from skitter.urls import fingerprint, join, join_all
 
 Handler = Callable[..., Any]
 Link = str | LexborNode
 T = TypeVar("T")
 
-_LINKS: Final = "a[href],area[href]"
-_LINKS_AND_FRAMES: Final = f"{_LINKS},frame[src],iframe[src],noframes"
-#: Each is parsed by itself.
-MOST_NOFRAMES: Final = 10
 _REQUIRED: Final[Any] = object()
-#: Of Scrapy's selectors.
-_INSTEAD: Final = {
-    "text": "leave ::text out, and take .text() of the element: page.css_first('h1').text()",
-    "attr": "leave ::attr(name) out, and take .attributes['name'] of the element",
-}
 _BASE: Final = re.compile(r"<base[\s/>]", re.IGNORECASE)
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
-
-
-class PageError(SkitterError):
-    """The page is not what the handler took it for."""
-
-    def __init__(self, page: Page, reason: str) -> None:
-        super().__init__(f"{reason} ({shorten(page.url)}, status {page.status})")
-        self.url, self.status, self.reason = page.url, page.status, reason
-
-
-class NoMatch(PageError):
-    """css_first found nothing, and no default was given."""
-
-    def __init__(self, page: Page, selector: str) -> None:
-        super().__init__(
-            page,
-            f"nothing on the page matches {shorten(selector)!r}: correct the selector, "
-            "or pass default=None where the element may be absent",
-        )
-        self.selector = selector
-
-
-class NoLink(PageError):
-    """A node without href, or a value that cannot be a link."""
-
-
-class TooComplex(PageError):
-    """HTML that takes the parser too much time or memory: see skitter.fetch.nesting."""
-
-
-class NotJSON(PageError):
-    """The body is not JSON."""
-
-
-class BadSelector(UsageError):
-    """A selector that does not parse."""
-
-    def __init__(self, selector: object, reason: str) -> None:
-        pseudo = re.search(r"::(text|attr)", selector) if isinstance(selector, str) else None
-        reason = _INSTEAD[pseudo[1]] if pseudo else reason
-        super().__init__(f"{shorten(repr(selector))} is not a selector we can use: {reason}")
-        self.selector = selector
-
-
-class LibraryMissing(UsageError):
-    """An optional library that is not installed."""
 
 
 class Page:
@@ -323,11 +262,7 @@ class Page:
     def _find_links(
         self, *, skip_nofollow: bool = False, keep_fragment: bool = False, frames: bool = False
     ) -> list[str]:
-        nodes = self.tree.css(_LINKS_AND_FRAMES if frames else _LINKS)
-        if skip_nofollow:
-            nodes = [node for node in nodes if not _is_nofollow(node)]
-        # Equal hrefs are joined once: the menu of a page is often there twice.
-        hrefs = dict.fromkeys(_hrefs_and_frames(nodes) if frames else _hrefs(nodes))
+        hrefs = find_hrefs(self.tree, skip_nofollow=skip_nofollow, frames=frames)
         if self.encoding != "utf-8":
             hrefs = dict.fromkeys(encode_query(href, self.encoding) for href in hrefs)
         if keep_fragment:
@@ -393,11 +328,11 @@ class Page:
 
     def _urls(self, links: str | Iterable[Link]) -> Iterable[str]:
         found = self.css(links) if isinstance(links, str) else links
-        hrefs = (link for link in found if isinstance(link, str) or _node_href(link) is not None)
+        hrefs = (link for link in found if isinstance(link, str) or href_of(link) is not None)
         return dict.fromkeys(self.absolute(link) for link in hrefs)
 
     def _href(self, link: Link) -> str:
-        href = link if isinstance(link, str) else _node_href(link)
+        href = link if isinstance(link, str) else href_of(link)
         if href is not None:
             return href.strip()
         if isinstance(link, LexborNode):
@@ -428,38 +363,3 @@ def _handler_name(handler: str | Handler | None) -> str | None:
             "@spider.page, or its name."
         )
     return name
-
-
-def _node_href(node: object) -> str | None:
-    if not isinstance(node, LexborNode):
-        return None
-    attributes = node.attributes
-    # An empty attribute is None to selectolax, and a link to the page itself to a browser.
-    return attributes["href"] or "" if "href" in attributes else attributes.get("src")
-
-
-def _hrefs(nodes: Iterable[LexborNode]) -> list[str]:
-    return [node.attributes["href"] or "" for node in nodes]
-
-
-def _hrefs_and_frames(nodes: Iterable[LexborNode]) -> list[str]:
-    hrefs: list[str] = []
-    noframes = 0
-    for node in nodes:
-        attributes = node.attributes
-        if "href" in attributes or "src" in attributes:
-            hrefs.append(attributes["href" if "href" in attributes else "src"] or "")
-        elif noframes < MOST_NOFRAMES:  # text to the parser, markup to who has no frames
-            noframes += 1
-            hrefs += _hrefs_in(node.text())
-    return hrefs
-
-
-def _hrefs_in(markup: str) -> list[str]:
-    if not is_plain(markup):  # it was text when the page was tried
-        return []
-    return _hrefs(LexborHTMLParser(markup).css(_LINKS))
-
-
-def _is_nofollow(node: LexborNode) -> bool:
-    return "nofollow" in (node.attributes.get("rel") or "").lower().split()

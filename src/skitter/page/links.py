@@ -1,0 +1,60 @@
+"""The links of a document, as they are written in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from skitter.fetch.nesting import is_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_LINKS: Final = "a[href],area[href]"
+_LINKS_AND_FRAMES: Final = f"{_LINKS},frame[src],iframe[src],noframes"
+#: Each is parsed by itself.
+MOST_NOFRAMES: Final = 10
+
+
+def find_hrefs(tree: LexborHTMLParser, *, skip_nofollow: bool, frames: bool) -> Iterable[str]:
+    """Each once, in order: the menu of a page is often there twice, and is joined once."""
+    nodes = tree.css(_LINKS_AND_FRAMES if frames else _LINKS)
+    if skip_nofollow:
+        nodes = [node for node in nodes if not _is_nofollow(node)]
+    return dict.fromkeys(_hrefs_and_frames(nodes) if frames else _hrefs(nodes))
+
+
+def href_of(node: object) -> str | None:
+    if not isinstance(node, LexborNode):
+        return None
+    attributes = node.attributes
+    # An empty attribute is None to selectolax, and a link to the page itself to a browser.
+    return attributes["href"] or "" if "href" in attributes else attributes.get("src")
+
+
+def _hrefs(nodes: Iterable[LexborNode]) -> list[str]:
+    return [node.attributes["href"] or "" for node in nodes]
+
+
+def _hrefs_and_frames(nodes: Iterable[LexborNode]) -> list[str]:
+    hrefs: list[str] = []
+    noframes = 0
+    for node in nodes:
+        attributes = node.attributes
+        if "href" in attributes or "src" in attributes:
+            hrefs.append(attributes["href" if "href" in attributes else "src"] or "")
+        elif noframes < MOST_NOFRAMES:  # text to the parser, markup to who has no frames
+            noframes += 1
+            hrefs += _hrefs_in(node.text())
+    return hrefs
+
+
+def _hrefs_in(markup: str) -> list[str]:
+    if not is_plain(markup):  # it was text when the page was tried
+        return []
+    return _hrefs(LexborHTMLParser(markup).css(_LINKS))
+
+
+def _is_nofollow(node: LexborNode) -> bool:
+    return "nofollow" in (node.attributes.get("rel") or "").lower().split()
