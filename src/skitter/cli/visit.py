@@ -62,7 +62,14 @@ async def visit(
     async with HttpFetcher(options, guard=guard) as fetcher:
         robots = RobotsBook(None, fetcher, guard, options.user_agent)
         found = Visit([Hop(request)])
-        journey = _Journey(found, fetcher, robots if options.obey_robots else None, spider)
+        policy = Policy(
+            max_redirects=options.max_redirects,
+            longest_rest_s=options.max_retry_after_s,
+            blocked_rest_s=options.blocked_rest_s,
+            accept=spider.accept if spider else (),
+        )
+        obeyed = robots if options.obey_robots else None
+        journey = _Journey(found, fetcher, obeyed, policy, spider)
         try:
             await journey.go()
         except SkitterError as error:
@@ -103,6 +110,7 @@ class _Journey:
     visit: Visit
     fetcher: Fetcher
     robots: RobotsBook | None
+    policy: Policy
     spider: Spider | None
 
     async def go(self) -> None:
@@ -113,7 +121,7 @@ class _Journey:
             robots=self.robots,
             memory=RequestMemory(),
             log=lambda level, text: None,
-            policy=Policy(accept=spider.accept),
+            policy=self.policy,
             limits=lambda: spider.limits,
         )
         await attempts.begin()
