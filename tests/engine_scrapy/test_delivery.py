@@ -1,0 +1,82 @@
+"""What a node sends: each page once, and none keeps the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scrapy import Spider
+from scrapy.settings import Settings
+
+from skitter.errors import ServerUnreachable
+from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.admin.items import RejectedItem
+from skitter.loading import keep_rejected
+from skitter.model import Request
+from skitter.scrapy.delivery import Delivery
+from skitter.scrapy.mailbox import Entry, FailedItem, Mailbox
+from skitter.scrapy.options import read_options
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def delivery(frontier, job, said) -> Delivery:
+    options = read_options(Settings({"SKITTER_JOB": job}), Spider("books"))
+    return Delivery(
+        frontier,
+        Mailbox(),
+        options,
+        say=lambda level, text: said.append(text),
+        on_duplicates=lambda links: None,
+    )
+
+
+async def pages(delivery: Delivery, count: int) -> list[Entry]:
+    """Under way, and through: their results are in the outbox."""
+    await delivery.frontier.add(Request(url=f"http://a.test/{n}") for n in range(count))
+    leases = (await delivery.frontier.lease(count)).leases
+    entries = [Entry(lease, 0.0) for lease in leases]
+    for entry in entries:
+        delivery.mailbox.outbox.add(entry)
+    return entries
+
+
+async def test_a_page_that_cannot_be_stored_is_a_dead_letter_and_the_others_are_done(delivery):
+    first, bad, last = await pages(delivery, 3)
+    first.items, bad.items, last.items = [{"n": 1}], [{"n": object()}], [{"n": 3}]
+
+    await delivery.flush()
+
+    stats = await delivery.frontier.stats()
+    assert (stats.done, stats.dead, stats.items) == (2, 1, 2)
+    [letter] = [one async for one in dead_letters(delivery.frontier)]
+    assert letter.url == bad.lease.url
+    assert letter.reason.startswith("what it brought cannot be stored: ")
+    assert (delivery.pages, delivery.errors) == (2, 1)
+
+
+async def test_when_the_server_goes_away_half_way_what_was_answered_is_not_sent_again(
+    delivery, said, monkeypatch
+):
+    await pages(delivery, 2)
+    item = RejectedItem(url="http://a.test/0", field="", reason="no", item={})
+    delivery.mailbox.outbox.add(FailedItem(item))
+
+    async def fail(*args: Any) -> None:
+        raise ServerUnreachable("it is away")
+
+    monkeypatch.setattr("skitter.scrapy.delivery.keep_rejected", fail)
+    with pytest.raises(ServerUnreachable):
+        await delivery.flush()
+    assert len(delivery.mailbox.outbox) == 3
+    monkeypatch.setattr("skitter.scrapy.delivery.keep_rejected", keep_rejected)
+    await delivery.flush()
+
+    stats = await delivery.frontier.stats()
+    assert (stats.done, stats.late, stats.rejected) == (2, 0, 1)
+    assert (delivery.pages, len(delivery.mailbox.outbox)) == (2, 0)
+    assert said == ["an item of http://a.test/0 was rejected: no"]
