@@ -102,7 +102,7 @@ async def test_a_suspect_that_waits_for_its_turn_is_handed_back_unharmed(frontie
 
 
 async def test_a_server_that_died_holds_nobody_back_who_wants_to_leave(short_dir, monkeypatch):
-    monkeypatch.setattr(loop, "HAND_IN_S", 0.2)
+    monkeypatch.setattr(loop, "LAST_SEND_S", 0.2)
     home = short_dir / "dies"
     embedded = start(home)
     try:
@@ -119,7 +119,7 @@ async def test_a_server_that_died_holds_nobody_back_who_wants_to_leave(short_dir
             os.kill(found.pid, signal.SIGKILL)
             worker.stop()
 
-            with pytest.raises(ServerUnreachable, match="could not be handed back"):
+            with pytest.raises(ServerUnreachable, match="could not be returned"):
                 await running_worker
     finally:
         stop(home)

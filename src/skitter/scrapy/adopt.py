@@ -88,10 +88,10 @@ async def adopt(server: Server, adoption: Adoption) -> Adopted:
     await set_adopted(frontier)
     before = (await frontier.stats()).seen
     result, died = Adopted(job=adoption.job), set[str]()
-    for key in await _set_aside(server, adoption.requests_key):
+    for key in await _rename(server, adoption.requests_key):
         async for entries in _entries(server, key):
             died |= await _adopt_entries(frontier, entries, result, adoption)
-    for key in await _set_aside(server, adoption.dupefilter_key):
+    for key in await _rename(server, adoption.dupefilter_key):
         async for members in _members(server, key):
             await _adopt_members(frontier, members, result, died)
     await _verify(frontier, before, result)
@@ -122,12 +122,12 @@ async def _check_keys(server: Server, adoption: Adoption) -> None:
             found += kind != "none"
     if not found:
         raise UsageError(
-            f"there is neither {' nor '.join(wanted)} on this server: nothing to adopt. Look at "
-            "the names of the spider and of its keys, and at the number of the database."
+            f"there is neither {' nor '.join(wanted)} on this server: nothing to adopt. Check "
+            "the names of the spider and of its keys, and the number of the database."
         )
 
 
-async def _set_aside(server: Server, key: str) -> list[str]:
+async def _rename(server: Server, key: str) -> list[str]:
     """The key under its new name; with another that nodes of scrapy-redis made since."""
     aside = f"{key}:adopted"
     if await server.command("EXISTS", key) and not await server.command("EXISTS", aside):
@@ -241,7 +241,7 @@ def read_entry(data: bytes) -> dict[str, Any]:
     """A request as Scrapy spells it, as far as it is plain. Raises UsageError for what is none."""
     known = read_pickle(data) if data.startswith(PICKLED) else json.loads(data)
     if not isinstance(known, dict) or not isinstance(known.get("url"), str):
-        raise UsageError("the entry is no request of Scrapy's.")
+        raise UsageError("the entry is not a request of Scrapy's.")
     return known
 
 
@@ -309,7 +309,7 @@ async def _adopt_members(
     strange = [one for one in found if not _is_text(one)]
     await bury_messages(
         frontier,
-        [(_one_line(one), "it is no fingerprint") for one in strange],
+        [(_one_line(one), "it is not a fingerprint") for one in strange],
         origin="adopted",
     )
     result.unreadable += len(strange)

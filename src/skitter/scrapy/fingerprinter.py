@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RequestFingerprinter:
-    """By canonical URL, method and body; what is no http(s) URL goes by Scrapy's own rules."""
+    """By canonical URL, method and body; what is not an http(s) URL goes by Scrapy's own rules."""
 
     def __init__(self, crawler: Crawler | None = None) -> None:
         self._fallback = ScrapyFingerprinter(crawler)

@@ -68,7 +68,7 @@ class ScrapyEngine:
             if found is None:
                 raise EngineUnknown(f"engine.{path}")
 
-    # --- what we are told -------------------------------------------------------------------------
+    # --- from Scrapy ------------------------------------------------------------------------------
 
     def on_finished(self, tell: Callable[[Any], None]) -> None:
         """Tell of every request that is through: callback, children and pipelines."""
@@ -92,7 +92,7 @@ class ScrapyEngine:
 
         self._engine._handle_downloader_output = handled
 
-    # --- what we tell -----------------------------------------------------------------------------
+    # --- to Scrapy --------------------------------------------------------------------------------
 
     def call(self, tell: Callable[..., object], *args: object) -> None:
         """From any thread: run this where the engine runs, if it still does."""
@@ -139,9 +139,9 @@ class ScrapyEngine:
 
     def share_robots(self) -> None:
         """Scrapy (2.19 too) gives a robots.txt to the first of those who wait for it; nothing,
-        which is leave to do anything, to the others. A node that joins begins with many at once."""
+        which allows everything, to the others. A node that joins begins with many at once."""
         for middleware in self._engine.downloader.middleware.middlewares:
-            # Where it is no coroutine, as in 2.13, it is as it should be.
+            # Where it is not a coroutine, as in 2.13, nothing is wrong with it.
             if isinstance(middleware, RobotsTxtMiddleware) and iscoroutinefunction(
                 middleware.robot_parser
             ):

@@ -25,10 +25,10 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def request_fields(message: dict[str, Any]) -> dict[str, Any]:
-    """Raises UsageError, naming the field. What is no field of a request is form data, as in
-    scrapy-redis: the body of a POST, the query of others, in place of what they have."""
+    """Raises UsageError, naming the field. A key that is not a field of a request is form data, as
+    in scrapy-redis: the body of a POST, the query of others, in place of what they have."""
     if not message.get("url"):
-        raise UsageError("the message has no url: it is the one field that must be there.")
+        raise UsageError("the message has no url, the one field that it must have.")
     fields: dict[str, Any] = {"dont_filter": True, "method": "GET"}
     form: dict[str, str | list[str]] = {}
     for name, value in message.items():

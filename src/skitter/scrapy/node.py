@@ -97,7 +97,7 @@ class Node:
             self._feed_reader.note_read(self._loop)
 
     def stop(self, reason: str, on_closed: Callable[[], None]) -> None:
-        """Hand in what there is, hand back the rest; then the engine's thread is told."""
+        """Send what there is and return the rest; then `on_closed` is called."""
         self._reason, self._on_closed = reason, on_closed
         if self._watchdog:
             self._watchdog.end()
@@ -300,7 +300,7 @@ class Node:
         await self.delivery.flush()
         if left := self.mailbox.held:
             await self.frontier.release(left)
-            self.say("info", f"handed back {len(left)} requests")
+            self.say("info", f"returned {len(left)} requests to the queue")
         self.say("info", f"scrapy node stopped ({self._reason})")
         await self.housekeeping.attempt(self.housekeeping.send_statistics)
         await self.pulse.end()

@@ -47,7 +47,7 @@ class NodeOptions:
     lease_s: float = DEFAULT_LEASE_S
     persist: bool = False
     flush_on_start: bool = False
-    stuck_s: float = DEFAULT_STUCK_S  # an engine that stands still for so long ends; 0: never
+    stuck_s: float = DEFAULT_STUCK_S  # an engine that hangs for so long ends; 0: never
     linger_s: float = 0.0  # an empty queue is looked at for so long before the crawl is over
 
     @property

@@ -52,5 +52,7 @@ def encoding(name: str, value: Any) -> str:
     try:
         codecs.lookup(str(value))
     except LookupError:
-        raise UsageError(f"{name} = {value!r} is no encoding that Python knows.") from None
+        raise UsageError(
+            f"{name} = {value!r} is not an encoding that Python knows: use utf-8, for example."
+        ) from None
     return str(value)

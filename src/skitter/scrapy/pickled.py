@@ -129,7 +129,7 @@ _Reader.dispatch |= {
 
 
 def read_pickle(data: bytes) -> Any:
-    """The value. Raises UsageError for what is no pickle, or too much."""
+    """The value. Raises UsageError for what is not a pickle, or too much."""
     if len(data) > MAX_BYTES:
         raise PickleTooBig
     reader = _Reader(data)

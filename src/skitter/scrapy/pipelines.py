@@ -106,7 +106,7 @@ class ItemPipeline(_Pipeline):
         except NOT_PLAIN as error:
             raise UsageError(f"the item cannot be stored: {error}. Use plain values.") from error
         if not self.scheduler.put_item(plain, len(data)):
-            logger.warning("an item of no page is not stored: yield it from a callback.")
+            logger.warning("an item without a page is not stored: yield it from a callback.")
         return item
 
 
@@ -118,7 +118,7 @@ def _serializer(named: Any) -> Callable[[Any], str | bytes]:
     except (ImportError, NameError, ValueError, TypeError) as error:
         raise UsageError(f"REDIS_ITEMS_SERIALIZER = {named!r} cannot be loaded: {error}.") from None
     if not callable(found):
-        raise UsageError(f"REDIS_ITEMS_SERIALIZER = {named!r} is no function: name one.")
+        raise UsageError(f"REDIS_ITEMS_SERIALIZER = {named!r} is not a function: name one.")
     return found  # type: ignore[no-any-return]
 
 

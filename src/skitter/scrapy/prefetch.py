@@ -41,7 +41,7 @@ class Prefetch:
     async def take(self) -> tuple[bool, float]:
         """Whether the engine should look, and how long to rest if nothing happens."""
         if any(is_suspect(lease, self.frontier) for lease in self.mailbox.ready.copy()):
-            return True, IDLE_S  # it waits until all else is handed in: nothing more beside it
+            return True, IDLE_S  # it runs alone, once everything else was sent
         room = self.room()
         if room < 1 or (room < self.options.concurrency // 4 and self.mailbox.held):
             return False, IDLE_S

@@ -293,7 +293,7 @@ class Scheduler:
         """The page is done, and fetching it again would not help: the item is rejected."""
         origin = ORIGIN.get()
         url = origin.lease.url if isinstance(origin, Entry) else getattr(response, "url", "")
-        self._stats("skitter/items_set_aside")
+        self._stats("skitter/items_rejected")
         self._put(FailedItem(rejected_item(item, url=url, error=failure.value)))
 
     def _finish(self, request: Request) -> None:

@@ -126,7 +126,7 @@ class RedisMixin:
         if scheme not in self._schemes:
             raise UsageError(
                 f"{shorten(url)!r} is not fetched: a feed may name {' and '.join(self._schemes)} "
-                f"addresses. Set SKITTER_FEED_SCHEMES if {scheme!r} is meant to be one of them."
+                f"addresses. To allow {scheme!r}, add it to SKITTER_FEED_SCHEMES."
             )
 
     def make_request_from_data(self, data: bytes) -> Request | Iterable[Request] | None:
@@ -139,7 +139,7 @@ class RedisMixin:
             return Request(text, dont_filter=True)
         if not isinstance(known, dict):
             raise UsageError(
-                "the message is JSON and no object: send a URL, or an object with url."
+                "the message is JSON, but not an object: send a URL, or an object with url."
             )
         fields = request_fields(known)
         if "proxy" in fields.get("meta", {}):
@@ -154,7 +154,7 @@ class RedisMixin:
 
 
 class RedisSpider(RedisMixin, Spider):
-    """A spider that is fed from outside, and stays until it is told to go."""
+    """A spider that is fed from outside, and stays until it is stopped."""
 
 
 class RedisCrawlSpider(RedisMixin, CrawlSpider):

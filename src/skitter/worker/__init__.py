@@ -1,4 +1,4 @@
-"""The worker: leases, fetches, runs handlers, hands in what came of it.
+"""The worker: leases, fetches, runs handlers, sends what came of it.
 
 verdict     what to do with an answer or an error; pure
 redirects   the request that a redirect asks for, and what another origin may see of it; pure

@@ -1,9 +1,9 @@
-"""The clock of a host starts when a request leaves: when one may, and telling the frontier of it.
+"""The clock of a host starts when a request leaves: when it may, and what the frontier hears.
 
 A lease is a turn at its host, and most requests leave at once. One that leaves later (a handler
 held the process up, robots.txt was fetched first) would come too close to the next, so its lateness
-is told before its lease ends. Where a host may have several requests under way, and for a second
-request of one attempt, the frontier is asked for a moment first. Nothing of this costs a call
+is reported before its lease ends. Where a host may have several requests under way, and for the
+second request of an attempt, the frontier is asked for a moment first. Nothing of this costs a call
 as long as requests leave on time, or anything at all where there is no delay.
 """
 

@@ -1,4 +1,4 @@
-"""One process: keep N attempts going, hand in what comes of them, stop cleanly."""
+"""One process: keep N attempts going, send what comes of them, stop cleanly."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ IDLE_S = 0.2  # how long to wait for news when there is nothing to do
 FEED_S = 0.2
 MEMORY_S = 0.5
 GONE_S = 1.0  # how often a worker that stays looks for a job that was removed
-#: After the grace, or a second signal: how long results and leases may take to be handed in.
-HAND_IN_S = 5.0
+#: After the grace, or a second signal: how long it may take to send results and return leases.
+LAST_SEND_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Worker:
     _leash: asyncio.Timeout | None = None
     _broken: BaseException | None = None
     _is_gone: bool = False  # the job
-    has_begun: bool = False  # what goes wrong from here on is no mistake of who started it
+    has_begun: bool = False  # what goes wrong from here on is not a mistake of whoever started it
 
     @property
     def name(self) -> str:
@@ -92,7 +92,7 @@ class Worker:
                 await self.attempts.begin()
                 self.logbook("info", "worker started")
                 self.has_begun = True
-                helpers += map(self._start, (self._hand_in, pulse.run, self._extend, self._feed))
+                helpers += map(self._start, (self._deliver, pulse.run, self._extend, self._feed))
                 if self.options.max_memory_mb is not None:
                     helpers.append(self._start(self._watch_memory))
                 if stuck_s := self.options.stuck_s:
@@ -132,7 +132,7 @@ class Worker:
         self._free.set()
         if self._leash and self._signals <= 2:
             grace_s = self.options.grace_s if self._signals == 1 else 0.0
-            self._leash.reschedule(asyncio.get_running_loop().time() + grace_s + HAND_IN_S)
+            self._leash.reschedule(asyncio.get_running_loop().time() + grace_s + LAST_SEND_S)
 
     # --- leasing ----------------------------------------------------------------------------------
 
@@ -292,19 +292,19 @@ class Worker:
             await self.delivery.tell_departures(left)
             await self.frontier.release(left)
             self._held.clear()
-            self.logbook("info", f"handed back {len(left)} requests")
+            self.logbook("info", f"returned {len(left)} requests to the queue")
 
     def _abandon(self) -> SkitterError:
-        """What is not handed in is not lost: the leases run out, and others do it again."""
+        """What was not sent is not lost: the leases run out, and others do it again."""
         left = len(self._held) + len(self._active) + len(self.delivery)
         return ServerUnreachable(
-            f"the server did not answer in time, and {left} requests could not be handed back: "
+            f"the server did not answer in time, and {left} requests could not be returned: "
             f"others get them when their leases run out, within {self.options.lease_s:g} s."
         )
 
     # --- beside the attempts ----------------------------------------------------------------------
 
-    async def _hand_in(self) -> None:
+    async def _deliver(self) -> None:
         while True:
             try:
                 await self.delivery.run()
