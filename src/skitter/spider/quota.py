@@ -73,6 +73,9 @@ class Quota:
     @property
     def exceeded(self) -> str:
         """What was left out, and why; empty: nothing was."""
+        rooms = self._items, self._links
+        if self.outputs_left > 0 and not any(room.left < 0 or room.too_heavy for room in rooms):
+            return ""
         parts = [
             *self._items.exceeded("items", "max_items_per_page"),
             *self._links.exceeded("links", "max_links_per_page"),

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from skitter.settings import Limits
     from skitter.spider.spider import Spider
 
+#: What nobody awaits, and nearly all handlers return: to ask in general takes longer.
+_READY = (list, tuple, dict, type(None))
 _encode = msgspec.msgpack.Encoder().encode
 _decode_request = msgspec.msgpack.Decoder(Request).decode
 
@@ -108,27 +110,29 @@ class _Run:
     async def sort(self, handler: Handler, known: Container[str]) -> None:
         """All that a handler yields or returns, one by one: it may go on for ever."""
         result = handler(self._page)
-        if inspect.isawaitable(result):
+        if not isinstance(result, _READY) and inspect.isawaitable(result):
             result = await result
-        is_stream = isinstance(result, AsyncIterator | Iterator | list | tuple)
+        if isinstance(result, AsyncIterator):
+            await self._sort_async(result, known)
+            return
+        is_stream = isinstance(result, list | tuple | Iterator)
         self._outputs = result if is_stream else (result,)
         try:
-            if isinstance(self._outputs, AsyncIterator):
-                async for output in self._outputs:
-                    self._take_all((output,), known)
-                    if not self.quota.outputs_left:
-                        break
-            else:
-                self._take_all(self._outputs, known)
+            self._take_all(self._outputs, known)
         finally:
-            await self._close()
+            if inspect.isgenerator(self._outputs):  # left half way, it frees what it holds
+                self._outputs.close()
 
-    async def _close(self) -> None:
-        """A generator that was left half way frees what it holds."""
-        if inspect.isasyncgen(self._outputs):
-            await self._outputs.aclose()
-        elif inspect.isgenerator(self._outputs):
-            self._outputs.close()
+    async def _sort_async(self, outputs: AsyncIterator[Any], known: Container[str]) -> None:
+        self._outputs = outputs
+        try:
+            async for output in outputs:
+                self._take_all((output,), known)
+                if not self.quota.outputs_left:
+                    break
+        finally:
+            if inspect.isasyncgen(outputs):
+                await outputs.aclose()
 
     def _take_all(self, outputs: Iterable[Any], known: Container[str]) -> None:
         """Until that is enough. Nearly all that pages bring are links that are known, so they are
