@@ -191,6 +191,7 @@ def test_one_spider_has_several_jobs(skitter):
         ["run", "site.py", "--delay", "soon"],
         ["run", "site.py", "--log-level", "loud"],
         ["config", "--max-pages", "0"],
+        ["crawl", "http://a.test/", "--rate", "2", "--delay", "1"],
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(skitter, words):

@@ -99,6 +99,12 @@ def test_paths_are_seen_from_the_file(project, tmp_path, monkeypatch):
     assert resolve().log.file == tmp_path / "logs/crawl.log"
 
 
+def test_a_number_of_processes_is_a_number(project):
+    project("[workers]\nprocesses = 4\n")
+
+    assert resolve().workers.processes == "4"
+
+
 def test_no_limit_is_spelled_none(project):
     project('[limits]\nmax_pages = "none"\n')
 

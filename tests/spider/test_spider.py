@@ -75,6 +75,11 @@ def test_a_spider_without_handlers_says_what_to_write():
         Spider("shop", [URL]).handler_of(Request(url=URL))
 
 
+def test_options_are_of_their_type():
+    with pytest.raises(BadOption, match=r"fetch must be a skitter\.FetchOptions"):
+        Spider("shop", [URL], fetch={"user_agent": "x"})  # type: ignore[arg-type]
+
+
 def test_options_reach_the_job():
     politeness, limits = Politeness(delay_s=0.5), Limits(max_pages=10)
     spider = Spider("shop", [URL], politeness=politeness, limits=limits)

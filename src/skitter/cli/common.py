@@ -13,7 +13,7 @@ import uvloop
 
 from skitter.app import open_server
 from skitter.cli.output import tell
-from skitter.errors import JobMissing, ServerStopped
+from skitter.errors import BadOption, JobMissing, ServerStopped
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
@@ -39,6 +39,10 @@ Directory = Annotated[
         show_default=False,
     ),
 ]
+Arguments = Annotated[
+    list[str] | None,
+    typer.Option("-a", metavar="NAME=VALUE", help="An argument of the spider; may be repeated."),
+]
 Parent = Annotated[
     int | None, typer.Option("--parent", hidden=True, help="Stop when this process exits.")
 ]
@@ -55,6 +59,13 @@ def received_config() -> WorkerConfig:
     """What our parent gave us; nobody whom we start gets it."""
     text = os.environ.pop(WORKER, "")
     return WorkerConfig.from_json(text) if text else WorkerConfig()
+
+
+def pairs_of(arguments: list[str] | None) -> dict[str, str]:
+    for one in arguments or []:
+        if "=" not in one:
+            raise BadOption("-a", one, "name=value")
+    return dict(one.split("=", 1) for one in arguments or [])
 
 
 def as_bytes(argument: str) -> bytes:

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from skitter.cli.common import Directory, Json, Redis
-from skitter.cli.crawl import Arguments, JobName, pairs_of
+from skitter.cli.common import Arguments, Directory, Json, Redis, pairs_of
+from skitter.cli.crawl import JobName
 from skitter.cli.flags import CRAWLING, Given, with_flags
 from skitter.cli.output import emit_json, grid
 from skitter.redact import redact

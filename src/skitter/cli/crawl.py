@@ -13,11 +13,13 @@ import uvloop
 
 from skitter.app import open_server, open_worker
 from skitter.cli.common import (
+    Arguments,
     Directory,
     Job,
     Json,
     Parent,
     Redis,
+    pairs_of,
     received_config,
     settings,
     told_by,
@@ -28,7 +30,7 @@ from skitter.cli.plain import job_name_of, politeness_of
 from skitter.cli.running import output_of, run_plan, supervisor_of
 from skitter.crawl.course import open_plan
 from skitter.crawl.plan import Engine, Plan
-from skitter.errors import BadOption, JobMissing, SkitterError, UsageError
+from skitter.errors import JobMissing, SkitterError, UsageError
 from skitter.frontier.admin.control import change_options
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.client import MARK, client_name
@@ -46,10 +48,6 @@ PLAIN = "skitter.spider.default:crawl"
 
 Target = Annotated[
     str, typer.Argument(metavar="SPIDER", help="A file, file.py:name, or package.module:name.")
-]
-Arguments = Annotated[
-    list[str] | None,
-    typer.Option("-a", metavar="NAME=VALUE", help="An argument of the spider; may be repeated."),
 ]
 JobName = Annotated[str | None, typer.Option("--job", help="Job name. Default: the spider's name.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Discard the earlier crawl and start over.")]
@@ -127,10 +125,11 @@ def crawl(
 ) -> None:
     """Crawl without a spider: store url, title, text, links and status of every page."""
     if rate is not None:
+        if "politeness.delay_s" in given:
+            raise UsageError("--rate and --delay both set the pace: choose one.")
         given = politeness_of(rate) | given
     arguments = {"name": job or job_name_of(urls), "urls": urls}
-    out = {"output.to": "crawl.jsonl"}
-    plan = _plan(PLAIN, arguments, None, out | given, as_json=as_json, fresh=fresh)
+    plan = _plan(PLAIN, arguments, None, given, as_json=as_json, fresh=fresh)
     if fresh and not yes:
         _confirm_fresh(plan.job)
     raise typer.Exit(uvloop.run(run_plan(plan)))
@@ -164,16 +163,9 @@ def _plan(
         spider=spider,
         job=name,
         config=config,
-        out=config.output.to or f"{name}.db",
+        out=config.output.to or ("crawl.jsonl" if target == PLAIN else f"{name}.db"),
         **how,
     )
-
-
-def pairs_of(arguments: list[str] | None) -> dict[str, str]:
-    for one in arguments or []:
-        if "=" not in one:
-            raise BadOption("-a", one, "name=value")
-    return dict(one.split("=", 1) for one in arguments or [])
 
 
 async def _join(plan: Plan) -> int:

@@ -17,7 +17,7 @@ import msgspec
 import typer
 import uvloop
 
-from skitter.cli.common import Json
+from skitter.cli.common import Arguments, Json, pairs_of
 from skitter.cli.flags import FETCHING, Given, with_flags
 from skitter.cli.output import clean, complain, emit_json, pairs, tell
 from skitter.cli.visit import Hop, Visit, visit
@@ -58,6 +58,7 @@ def add_to(app: typer.Typer) -> None:
 def fetch(
     url: Url,
     spider: SpiderFile = None,
+    arguments: Arguments = None,
     handler: Handler = None,
     body: Annotated[
         bool, typer.Option("--body", help="Print only the body, byte for byte.")
@@ -75,7 +76,7 @@ def fetch(
         raise UsageError("--body and --json both write to standard output: choose one.")
     if handler and not spider:
         raise UsageError("--handler needs a spider: name its file with --spider.")
-    loaded = load_spider(spider) if spider else None
+    loaded = load_spider(spider, pairs_of(arguments)) if spider else None
     options = resolve(given, spider=loaded.tables if loaded else None).fetch
     found = uvloop.run(visit(url, loaded, handler=handler, options=options))
     if as_json:
@@ -236,6 +237,7 @@ def _json(item: object) -> str:
 def shell(
     url: Url,
     spider: SpiderFile = None,
+    arguments: Arguments = None,
     *,
     given: Given,
 ) -> None:
@@ -244,7 +246,7 @@ def shell(
     Uses IPython if it is installed. Input from a pipe is run as a program:
     echo 'page.css_first("h1").text()' | skitter shell URL
     """
-    loaded = load_spider(spider) if spider else None
+    loaded = load_spider(spider, pairs_of(arguments)) if spider else None
     options = resolve(given, spider=loaded.tables if loaded else None).fetch
     found = uvloop.run(visit(url, options=options))
     page = found.page

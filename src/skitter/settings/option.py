@@ -34,6 +34,7 @@ class Declared:
     field: str = ""  # on the server; empty: the option's name, in milliseconds if it is in seconds
     host: str = ""  # the name of the same option of a single host; empty: hosts have none
     in_lua: bool = True  # scripts read it; otherwise only workers do
+    takes: str = ""  # what it takes, if the type does not say it
     secret: bool = False
 
 
@@ -87,6 +88,8 @@ class Option:
 
     @property
     def _expected(self) -> str:
+        if self.declared.takes:
+            return self.declared.takes
         low, high = self.declared.low, self.declared.high
         if self.type in (int, float) and low is not None and high is not None:
             return expected_number(low, high, whole=self.type is int)
@@ -134,6 +137,8 @@ class Option:
             return None
         if self.type is Path and isinstance(value, str):
             value = Path(value)
+        if self.type is str and isinstance(value, int):  # processes = 4
+            value = str(value)
         if get_origin(self.type) is tuple and isinstance(value, list):
             value = tuple(value)
         try:

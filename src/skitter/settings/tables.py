@@ -22,6 +22,7 @@ class Workers(Table):
         "cores",
         "Number of processes, cores, or auto (by queue depth and CPU).",
         flag="--workers --processes -p",
+        takes=PROCESSES,
     )
     concurrency: int = option(
         64, "Concurrent pages per process.", low=1, high=10_000, flag="--concurrency -c"

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, overload
 from skitter.errors import BadOption, SpiderError
 from skitter.model import Request
 from skitter.settings import (
+    TABLES,
     FetchOptions,
     Limits,
     Politeness,
@@ -93,6 +94,9 @@ class Spider:
             raise BadOption("start", self.start, "URLs or a function that yields them")
         for seed in self.known_seeds:
             identify(seed.url)
+        for name, table in self.tables.items():
+            if not isinstance(table, TABLES[name]):
+                raise BadOption(name, table, f"a skitter.{TABLES[name].__name__}")
         if self.item is not None:
             check_item_type(self.item)
         self.accept = _check_types(self.accept)
