@@ -11,25 +11,25 @@
     │   ├── JobMissing             no job of that name on this server
     │   ├── JobMismatch            the job exists with another, unchangeable, option
     │   └── ItemsElsewhere         the job's items go to another place
-    ├── FrontierError              the frontier said no
+    ├── FrontierError              the frontier refused
     │   ├── LeaseLost              the lease is not ours any more
     │   ├── QueueFull              over max_pending; try again later
     │   ├── JobClosed              the job is draining or cancelled and takes nothing new
-    │   └── JobRemoved             somebody removed the job while we worked on it
-    ├── FetchError                 a page could not be brought home
+    │   └── JobRemoved             the job was removed while we worked on it
+    ├── FetchError                 a page could not be fetched
     │   ├── ConnectFailed          no connection: DNS, refused, TLS
     │   ├── FetchTimeout           too slow: to connect, to begin or to end
     │   ├── ResponseTooLarge       over the limit of size, after decompression
     │   ├── BadResponse            not HTTP, or cut off in the middle
     │   └── AddressRefused         a private address, which the operator did not allow
-    └── InfrastructureError        a server, a disk or a network stands in the way
+    └── InfrastructureError        a server, a disk or a network does not work
         ├── ServerUnreachable      nothing answers there
-        ├── ServerRefused          it answers, and wants other credentials
+        ├── ServerRefused          it answers, but rejects the credentials
         ├── ServerUnfit            too old, or it evicts keys
         ├── ServerFull             maxmemory reached; the call was refused
-        ├── ServerStopped          somebody stopped the embedded server while we used it
+        ├── ServerStopped          the embedded server was stopped while we used it
         ├── DiskFull               the server cannot write to its disk
-        ├── JobDamaged             what the server holds of a job makes no sense
+        ├── JobDamaged             what the server holds of a job cannot be used
         ├── ServerFailed           the embedded server did not start
         └── DirectoryUnusable      the data directory cannot hold the server
 
@@ -108,7 +108,7 @@ class SpiderError(UsageError):
 
 
 class NotAllowed(UsageError):
-    """A spider or an output that a worker's configuration does not name, and nobody has signed."""
+    """A spider or output that is neither in the worker's configuration nor signed."""
 
 
 class JobMissing(UsageError):
@@ -148,7 +148,7 @@ class ItemsElsewhere(UsageError):
 
 
 class FrontierError(SkitterError):
-    """The frontier said no."""
+    """The frontier refused."""
 
 
 class LeaseLost(FrontierError):
@@ -182,23 +182,23 @@ class JobClosed(FrontierError):
 
     def __init__(self, job: str, state: str, *, hint: str = "") -> None:
         hint = hint or f"run `skitter resume {job}` first."
-        super().__init__(f"job {job!r} takes no new URLs (state: {state}): {hint}")
+        super().__init__(f"job {job!r} is {state} and takes no new URLs: {hint}")
         self.job, self.state = job, state
 
 
 class JobRemoved(FrontierError):
-    """Somebody removed the job while we worked on it."""
+    """The job was removed while we worked on it."""
 
     def __init__(self, job: str) -> None:
         super().__init__(
             f"the crawl {job!r} was removed from the server while it ran (`skitter purge`, or "
-            "FLUSHALL): run it again to begin anew."
+            "FLUSHALL): run it again to start over."
         )
         self.job = job
 
 
 class FetchError(SkitterError):
-    """A page could not be brought home."""
+    """A page could not be fetched."""
 
     def __init__(self, url: str, reason: str) -> None:
         super().__init__(f"{shorten(redact(url))}: {redact_text(reason)}")
@@ -232,7 +232,7 @@ class AddressRefused(FetchError):
 
 
 class InfrastructureError(SkitterError):
-    """A server, a disk or a network stands in the way."""
+    """A server, a disk or a network does not work."""
 
     exit_code = 3
 
@@ -244,7 +244,7 @@ class ServerUnreachable(InfrastructureError):
 
 
 class ServerRefused(InfrastructureError):
-    """It answers, and wants other credentials."""
+    """It answers, but rejects the credentials."""
 
 
 class ServerUnfit(InfrastructureError):
@@ -269,13 +269,13 @@ class ServerFull(InfrastructureError):
 
 
 class ServerStopped(InfrastructureError):
-    """Somebody stopped the embedded server while we used it."""
+    """The embedded server was stopped while we used it."""
 
     def __init__(self, directory: Path) -> None:
         if directory.exists():
-            what = "was stopped (`skitter down`): nothing is lost, run it again to go on."
+            what = "was stopped (`skitter down`): nothing is lost; run it again to continue."
         else:
-            what = "is gone, and so is its folder: run it again to begin anew."
+            what = "is gone, and so is its folder: run it again to start over."
         super().__init__(f"the embedded server in {directory} {what}")
 
 
@@ -290,16 +290,16 @@ class DiskFull(InfrastructureError):
 
     def __str__(self) -> str:
         return (
-            f"the disk of {self.directory} is full ({free_space(self.directory)} free): make room "
-            "there, and it goes on by itself; nothing that was written is lost."
+            f"the disk of {self.directory} is full ({free_space(self.directory)} free): free some "
+            "space, and it continues by itself; nothing that was written is lost."
         )
 
 
 class JobDamaged(InfrastructureError):
-    """What the server holds of a job makes no sense."""
+    """What the server holds of a job cannot be used."""
 
     def __init__(self, job: str, what: str) -> None:
-        super().__init__(f"job {job!r} is damaged: {what}. `skitter audit {job}` tells all.")
+        super().__init__(f"job {job!r} is damaged: {what}. run `skitter audit {job}` for details.")
         self.job = job
 
 

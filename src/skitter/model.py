@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import msgspec
 
-#: Whence a dead letter is that never was a request: fed, adopted from another system, or made by a
-#: spider and not fit to be sent. Its URL begins with that.
+#: Where a dead letter came from that never was a request: it was fed, adopted from another system,
+#: or yielded by a spider and could not be sent. Its URL begins with this word.
 Origin = Literal["feed", "adopted", "unsent"]
 MESSAGES = ("feed:", "adopted:", "unsent:")
 
@@ -23,7 +23,7 @@ class _Address(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
-    """A page somebody wants. Its msgpack form is what the frontier stores."""
+    """A page to fetch. Its msgpack form is what the frontier stores."""
 
     method: str = "GET"
     headers: dict[str, str] = {}
@@ -36,7 +36,7 @@ class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
     #: Requests are the same if their canonical URL, method and body are; a value here sets this
     #: one apart, so that it is fetched although the page is known.
     unique: str = ""
-    #: An engine with a notion of its own of what is the same gives it here, in place of all that.
+    #: An engine with a notion of its own of what is the same gives it here instead.
     identity: str = ""
     #: Whom to be polite to, if it is not the URL's host.
     slot: str = ""
@@ -186,7 +186,7 @@ class DeadLetter:
 class Result:
     """One item that a completion brought."""
 
-    id: str  # where it stands in the stream
+    id: str  # its place in the stream
     fingerprint: str
     index: int  # which of the page's items
     url: str
@@ -205,7 +205,7 @@ class Stats:
     leased: int = 0
     done: int = 0
     dead: int = 0
-    dropped: int = 0  # dead letters that somebody removed
+    dropped: int = 0  # dead letters that were removed
     seen: int = 0
     shelved: int = 0  # pending, but their host's budget is spent
     items: int = 0  # results waiting to be read

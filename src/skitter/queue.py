@@ -160,7 +160,7 @@ class URLQueue:
         return ended is Ended.RETRIED
 
     def release(self, task: Lease, *, after_s: float = 0.0) -> None:
-        """Hand it back, for somebody else to try. Raises LeaseLost."""
+        """Give it back, for others to try. Raises LeaseLost."""
         _check_task(task)
         self._expect(task, self._run(self._opened.release([task], after_s=after_s)))
 
@@ -183,7 +183,7 @@ class URLQueue:
         return self._frontier
 
     def _push(self, requests: list[Request], *, wait: bool) -> int:
-        """Nothing is sent before all are checked. Who waits for room holds up no other thread."""
+        """Nothing is sent before all are checked. Waiting for room does not block other threads."""
         offers = [self._opened.offer(request) for request in requests]
         new = 0
         while True:
@@ -236,9 +236,9 @@ def _check_task(task: Lease) -> None:
 
 
 def _several(urls: Iterable[str | Request]) -> Iterable[str | Request]:
-    """A text is a sequence of letters, and no list of URLs."""
+    """A string is a sequence too, but not of URLs."""
     if isinstance(urls, str | bytes) or not isinstance(urls, Iterable):
-        raise BadOption("urls", urls, "a list of URLs, or anything else to go through")
+        raise BadOption("urls", urls, "a list of URLs, or another iterable of them")
     return urls
 
 

@@ -109,7 +109,7 @@ def fingerprint(canonical: str, *, method: str = "GET", body: bytes = b"", uniqu
 
 
 def fingerprint_of(identity: str, *, unique: str = "") -> str:
-    """Number a request by what somebody else says it is. Never the number of a URL."""
+    """The fingerprint of an identity that an engine gives. Never that of a URL."""
     return fingerprint(f"identity:{identity}", unique=unique)
 
 
@@ -148,7 +148,7 @@ def join_all(base: str, links: Iterable[str]) -> list[str]:
             elif (link[:1].isalnum() or link[:1] == ".") and ":" not in link:  # a path from here
                 below = below or _lately.at(join(base, ".") or base)
                 url = below.get(link) or below.resolve(link)
-            else:  # empty, ?query and #fragment depend on all of the base; or it is no link at all
+            else:  # empty, ?query and #fragment depend on all of the base; or it is not a link
                 url = _drop_fragment(join(base, link))
         found[url] = None
     return [url for url in found if url]

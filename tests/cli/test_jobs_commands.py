@@ -76,7 +76,7 @@ def test_bad_lines_can_be_skipped(skitter, job):
         (["status", "no-such-job"], "there is no job 'no-such-job'"),
         (["audit", "no-such-job"], "there is no job 'no-such-job'"),
         (["status", "--redis", ""], "redis must be a server's URL"),
-        (["status", "--redis", "redis://a.test/abc"], "comes the number of a database"),
+        (["status", "--redis", "redis://a.test/abc"], "must be the number of a database"),
         (["set", "{job}", "--max-pages", "0"], "--max-pages must be a whole number from 1"),
         (["set", "{job}", "--max-pages", "few"], "or none, got 'few'"),
         (
@@ -232,9 +232,7 @@ def test_audit_shows_the_equation_and_fails_on_damage(skitter, job, server_url):
     assert "seen 1 = pending 1 + delayed 0 + leased 0 + done 0 + dead 0" in clean.out
     assert "Every URL is accounted for." in clean.out
     assert damaged.exit_code == 1
-    assert "problem  surprise is a key that nobody knows" in damaged.out.replace(
-        f"skitter:{{{job}:0}}:", ""
-    )
+    assert "problem  surprise is an unknown key" in damaged.out.replace(f"skitter:{{{job}:0}}:", "")
     assert (as_json.exit_code, as_json.json["clean"]) == (1, False)
 
 
@@ -261,8 +259,8 @@ def test_a_damaged_job_is_audited_and_named_and_stops_no_other(skitter, job, ser
     control = skitter("audit", job, "--json")
 
     assert (counter.exit_code, alone.exit_code, every.exit_code) == (1, 3, 0)
-    assert "pending counts b'many', which is no number" in counter.out
-    assert f"`skitter audit {job}` tells all" in alone.err
+    assert "pending counts b'many', which is not a number" in counter.out
+    assert f"run `skitter audit {job}` for details" in alone.err
     assert f"{job}-fine" in every.out
     assert control.exit_code == 1
     assert control.json["problems"][0]["says"] == "is a string and should be a hash"

@@ -59,7 +59,7 @@ def test_a_database_that_the_server_does_not_have_is_told(skitter, server_url):
 
 
 def test_a_server_that_is_taken_for_a_sentinel_is_told():
-    with pytest.raises(ServerUnfit, match="is no sentinel: use redis://"), our_errors("it"):
+    with pytest.raises(ServerUnfit, match="is not a sentinel: use redis://"), our_errors("it"):
         raise ResponseError("unknown command 'SENTINEL', with args beginning with: 'MASTERS'")
 
 

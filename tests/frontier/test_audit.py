@@ -79,13 +79,28 @@ DAMAGE: dict[str, tuple[list[Any], str]] = {
     "wrong priority": (["ZADD", "queue:a.test", 5 * 2**40, "{queued}"], "queues at another"),
     "endless score": (["ZADD", "queue:a.test", "inf", "{queued}"], "queues at another"),
     "half a ticket": (["ZADD", "queue:a.test", 3.5, "{queued}"], "between two others"),
-    "delayed for ever": (["ZADD", "delayed", "inf", "{delayed}"], "is delayed until a moment"),
-    "leased for ever": (["ZADD", "lease", "inf", "{leased}"], "is leased until a moment"),
-    "dead before time": (["ZADD", "dead", -5, "{dead}"], "is dead since a moment"),
-    "no fingerprint queued": (["ZADD", "queue:a.test", 5, "x"], "is no fingerprint, and is in the"),
-    "no fingerprint stored": (["HSET", "task", "x y", "b"], "is no fingerprint, and is in task"),
-    "no fingerprint leased": (["ZADD", "lease", 5, b"\xff"], "is no fingerprint, and is in lease"),
-    "no fingerprint seen": (["SADD", "seen:0", "x"], "is no fingerprint, and is in the seen-set"),
+    "delayed for ever": (
+        ["ZADD", "delayed", "inf", "{delayed}"],
+        "delayed until an impossible moment",
+    ),
+    "leased for ever": (
+        ["ZADD", "lease", "inf", "{leased}"],
+        "leased until an impossible moment",
+    ),
+    "dead before time": (["ZADD", "dead", -5, "{dead}"], "is dead since an impossible moment"),
+    "no fingerprint queued": (
+        ["ZADD", "queue:a.test", 5, "x"],
+        "is not a fingerprint (in the",
+    ),
+    "no fingerprint stored": (["HSET", "task", "x y", "b"], "is not a fingerprint (in task"),
+    "no fingerprint leased": (
+        ["ZADD", "lease", 5, b"\xff"],
+        "is not a fingerprint (in lease",
+    ),
+    "no fingerprint seen": (
+        ["SADD", "seen:0", "x"],
+        "is not a fingerprint (in the seen-set",
+    ),
     # a body for each
     "body lost": (["HDEL", "task", "{queued}"], "is queued without a body"),
     "body of a lease lost": (["HDEL", "task", "{leased}"], "is leased without a body"),
@@ -97,18 +112,18 @@ DAMAGE: dict[str, tuple[list[Any], str]] = {
     "body of another": (["HSET", "task", "{queued}", "{body}"], "has the body of another request"),
     "host of another": (["HSET", "task", "{leased}", "{elsewhere}"], "and queues for b.test"),
     # leases have holders
-    "leased to nobody": (["HDEL", "holder", "{leased}"], "is leased to nobody"),
-    "holders lost": (["DEL", "holder"], "is leased to nobody"),
+    "leased to nobody": (["HDEL", "holder", "{leased}"], "is leased without a holder"),
+    "holders lost": (["DEL", "holder"], "is leased without a holder"),
     "held without lease": (["ZREM", "lease", "{leased}"], "is held without a lease"),
     "holder of nothing": (["HSET", "holder", FP, "t"], "is held without a lease"),
     # trouble
     "trouble left over": (["HSET", "trouble", FP, pack(failures=1)], "is gone and still has"),
     "trouble unreadable": (["HSET", "trouble", "{dead}", "\xc1"], "of trouble that cannot be read"),
     "trouble of words": (["HSET", "trouble", "{dead}", pack(failures="x")], "that cannot be read"),
-    "dead without a reason": (["HDEL", "trouble", "{dead}"], "is dead and nobody knows why"),
+    "dead without a reason": (["HDEL", "trouble", "{dead}"], "is dead without a reason"),
     # depths
     "depth of nothing": (["HSET", "depths", FP, 3], "has a depth and is not in the seen-set"),
-    "depth of words": (["HSET", "depths", "{queued}", "x"], "for its depth, which is no number"),
+    "depth of words": (["HSET", "depths", "{queued}", "x"], "for its depth, which is not a number"),
     "links of nothing": (["HSET", "outlinks", FP, "x"], "to be offered again and is not done"),
     "links too early": (["HSET", "outlinks", "{leased}", "x"], "offered again and is not done"),
     "no links": (["ZADD", "edge", 3, "{dead}"], "is to offer its links again and has none"),
@@ -128,23 +143,23 @@ DAMAGE: dict[str, tuple[list[Any], str]] = {
     "shelved counter": (["HINCRBY", "stats", "shelved", 1], "counts 1, the hosts say 0"),
     "ticket counter": (["HINCRBY", "stats", "ticket", -20], "was drawn"),
     "ticket lost": (["HDEL", "stats", "ticket"], "counts 0, and"),
-    "damage that was met": (["HSET", "stats", "damaged", 2], "2 damaged records were met"),
+    "damage that was met": (["HSET", "stats", "damaged", 2], "2 damaged records were found"),
     "negative counter": (["HSET", "stats", "late", -1], "late is negative: -1"),
     "counter of words": (
         ["HSET", "stats", "pending", "many"],
-        "counts b'many', which is no number",
+        "counts b'many', which is not a number",
     ),
-    "counter with a fraction": (["HSET", "stats", "done", "1.5"], "which is no number"),
+    "counter with a fraction": (["HSET", "stats", "done", "1.5"], "which is not a number"),
     "all counters lost": (["DEL", "stats"], "seen 0 is not"),
     # hosts
-    "starving host": (["ZREM", "due", "a.test"], "says it is due, and is not"),
-    "all hosts starving": (["DEL", "due"], "says it is due, and is not"),
+    "starving host": (["ZREM", "due", "a.test"], "claims to be due, but is not"),
+    "all hosts starving": (["DEL", "due"], "claims to be due, but is not"),
     "waiting lost": (["ZREM", "wait", "c.test"], "requests and is never asked"),
-    "waiting for ever": (["ZADD", "wait", "inf", "c.test"], "waits for a time that never comes"),
-    "idle host in line": (["ZADD", "due", 1, "z.test"], "stands in line without work"),
+    "waiting for ever": (["ZADD", "wait", "inf", "c.test"], "waits for ever"),
+    "idle host in line": (["ZADD", "due", 1, "z.test"], "is in line without work"),
     "both lines": (["ZADD", "due", 1, "c.test"], "is both due and waiting"),
-    "wrong rank": (["ZADD", "due", 1, "a.test"], "at a place that is not its own"),
-    "no host": (["ZADD", "due", 1, "a b"], "is no host, and is in due"),
+    "wrong rank": (["ZADD", "due", 1, "a.test"], "in the wrong place"),
+    "no host": (["ZADD", "due", 1, "a b"], "is not a host (in due"),
     "host unreadable": (["HSET", "hosts", "a.test", "\xc1"], "has a record that cannot be read"),
     "host of noise": (["HSET", "hosts", "a.test", host() + b"\x90"], "that cannot be read"),
     "host of words": (["HSET", "hosts", "a.test", host(own={"a": "x"})], "that cannot be read"),
@@ -160,9 +175,9 @@ DAMAGE: dict[str, tuple[list[Any], str]] = {
     "limit of words": (["HSET", "control", "max_pages", "few"], "has 'few' for max_pages"),
     "strange filter": (["HSET", "control", "bloom_blocks", 3], "has another Bloom filter"),
     # keys
-    "unknown key": (["SET", "surprise", 1], "is a key that nobody knows"),
-    "unknown family": (["SET", "due:x", 1], "is a key that nobody knows"),
-    "a Bloom filter in an exact job": (["SET", "bloom:0", 1], "is a key that nobody knows"),
+    "unknown key": (["SET", "surprise", 1], "is an unknown key"),
+    "unknown family": (["SET", "due:x", 1], "is an unknown key"),
+    "a Bloom filter in an exact job": (["SET", "bloom:0", 1], "is an unknown key"),
     "answer for ever": (["HSET", "recent:x", "add", 1], "never expires"),
     "rules for ever": (["SET", "robots:a.test", "x"], "never expires"),
 }
@@ -234,7 +249,7 @@ async def test_a_request_in_the_wrong_shard_is_found(server, job):
     arguments = offer(Request(url="https://a.test/"), Layout()).arguments
     await frontier.shards[1 - here].call("add", arguments, links=0)
 
-    assert f"belongs into shard {here}" in says(await audit(frontier))
+    assert f"belongs in shard {here}" in says(await audit(frontier))
 
 
 async def test_a_feed_that_is_no_list_is_found(busy):
@@ -276,7 +291,7 @@ async def test_a_fingerprint_in_the_wrong_bucket_is_found(make_frontier):
     stray = await shard.server.command("SPOP", shard.keys.key("seen", "0"))
     await shard.server.command("SADD", shard.keys.key("seen", "3"), stray)
 
-    assert "is in bucket 3 of the seen-set, where no one looks" in says(await audit(frontier))
+    assert "is in the wrong bucket of the seen-set: 3" in says(await audit(frontier))
 
 
 @pytest.fixture

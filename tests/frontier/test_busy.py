@@ -61,7 +61,7 @@ async def test_a_server_that_is_busy_for_longer_than_patience_is_away_and_not_br
     busy_server.patience_s = 0.1
     task = await keep_busy(busy_server, 2.0)
 
-    with pytest.raises(ServerUnreachable, match="takes no calls for now") as caught:
+    with pytest.raises(ServerUnreachable, match="accepts no calls at the moment") as caught:
         await frontier.stats()
 
     assert caught.value.retryable

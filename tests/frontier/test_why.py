@@ -126,7 +126,7 @@ async def test_a_link_beyond_max_depth_and_the_page_it_is_on(make_frontier):
 
     assert (found.state, found.depth, found.found_on) == ("refused", 2, "https://a.test/")
     assert found.because == [
-        "it was met at depth 2, on https://a.test/",
+        "it was found at depth 2, on https://a.test/",
         f"the limit is 1: raise it with `skitter set {frontier.job} --max-depth 2`",
     ]
     assert (await why(frontier, "https://a.test/never")).state == "unknown"

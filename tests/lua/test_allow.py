@@ -139,5 +139,5 @@ async def test_a_job_of_one_shard_needs_no_grants(make_raw):
     grant = await raw.lease()
 
     assert (grant.fps, grant.is_short) == (["1", "2"], False)
-    assert await raw.read("pot") == {}
+    assert await raw.read("budget") == {}
     assert await raw.counter("granted") == 0

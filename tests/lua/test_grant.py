@@ -12,7 +12,7 @@ async def pot(make_raw):
 async def test_a_shard_gets_what_it_wants(pot):
     assert await pot.grant((0, 0, 0, 7), (0, 0, 0, 0)) == [7, 0]
 
-    assert await pot.read("pot") == {
+    assert await pot.read("budget") == {
         "granted:0": b"7",
         "ceded:0": b"0",
         "granted:1": b"0",
@@ -53,14 +53,14 @@ async def test_a_message_that_comes_late_frees_nothing_a_second_time(pot):
     late = await pot.grant((20, 0, 15, 0), (0, 0, 0, 9))
 
     assert late == [20, 5]
-    assert (await pot.read("pot"))["ceded:0"] == b"5"
+    assert (await pot.read("budget"))["ceded:0"] == b"5"
 
 
 async def test_pages_used_before_there_was_a_limit_count(pot):
     assert await pot.grant((30, 0, 30, 0), (0, 0, 0, 9)) == [30, 0]
-    assert (await pot.read("pot"))["limit"] == b"30"
+    assert (await pot.read("budget"))["limit"] == b"30"
     assert await pot.grant((30, 15, 15, 0), (0, 0, 0, 9)) == [30, 5]
-    assert (await pot.read("pot"))["limit"] == b"20"
+    assert (await pot.read("budget"))["limit"] == b"20"
 
 
 async def test_a_raised_limit_is_shared_out_at_once(pot):
@@ -83,4 +83,4 @@ async def test_without_a_limit_nothing_is_granted_or_written(pot):
 
     assert await pot.grant((3, 1, 2, 10), (0, 0, 0, 10)) == []
 
-    assert await pot.read("pot") == {}
+    assert await pot.read("budget") == {}

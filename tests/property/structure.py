@@ -133,7 +133,7 @@ def _type_of(name: str) -> str | None:
 def _key_problems(name: str, kind: str, ttl: int) -> list[str]:
     problems = []
     if _type_of(name) is None:
-        return [f"{name} is a key that nobody knows"]
+        return [f"{name} is an unknown key"]
     if kind != _type_of(name):
         problems.append(f"{name} is a {kind}")
     if name.startswith("recent:") != (ttl > 0):
@@ -227,7 +227,7 @@ def _about_pages(picture: Picture) -> list[str]:
         *[f"{fp} has work to do and no body" for fp in places if fp not in picture.task],
         *[f"{fp} has a body and nothing to do" for fp in picture.task if fp not in places],
         *[f"{fp} is there and not seen" for fp in picture.task if fp not in remembered],
-        *[f"{fp} is leased to nobody" for fp in picture.lease if fp not in picture.holder],
+        *[f"{fp} is leased without a holder" for fp in picture.lease if fp not in picture.holder],
         *[f"{fp} is held and not leased" for fp in picture.holder if fp not in picture.lease],
         *[f"{fp} had trouble and is gone" for fp in picture.trouble if fp not in picture.task],
         *[f"{fp} has a depth and is not seen" for fp in picture.depths if fp not in remembered],

@@ -1,9 +1,9 @@
 """One limit over many shards: each has a share of max_pages, and asks for more when it is short.
 
-Shard 0 keeps the pot (lua/grant.lua); a shard says what it has and hands back what it does not need
-(lua/allow.lua). Nobody is in charge: any client that finds a shard short carries the messages, and
-may die between any two of them. The shares of all shards together are never more than the pot, so
-that max_pages is exact whoever asks, however often.
+Shard 0 knows all shares (lua/grant.lua); a shard tells what it has, and returns what it does not
+need (lua/allow.lua). Any client that finds a shard short carries the messages, and may die between
+any two of them. All shares together are never more than the limit, so that max_pages is exact
+whoever asks, however often.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Share(NamedTuple):
 async def refill(shards: Sequence[Shard], wants: Mapping[int, int]) -> list[int]:
     """Bring pages to shards that are short of them. Returns those that may hand out more now.
 
-    The pot first; if that is not enough, what other shards have and do not need.
+    What is not granted yet first; if that is not enough, what other shards have and do not need.
     """
     granted = [0] * len(shards)
     for keep in (CEDE_NOTHING, max(wants.values())):
@@ -58,9 +58,9 @@ async def _allow(shards: Sequence[Shard], granted: Sequence[int], *, keep: int) 
     )
 
 
-async def read_pot(shards: Sequence[Shard]) -> dict[str, str]:
+async def read_budget(shards: Sequence[Shard]) -> dict[str, str]:
     """How max_pages is shared out, as grant.lua wrote it; for the audit."""
-    raw = await shards[0].server.command("HGETALL", shards[0].keys.key("pot"))
+    raw = await shards[0].server.command("HGETALL", shards[0].keys.key("budget"))
     return {
         name.decode("utf-8", "replace"): text.decode("utf-8", "replace")
         for name, text in raw.items()

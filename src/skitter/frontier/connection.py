@@ -58,13 +58,13 @@ AWAY = (
 #: How a server answers that can take the call later, where the client has no class for it: it runs
 #: a long script, or its replicas are away.
 LATER = ("BUSY ", "NOREPLICAS ")
-NO_CLUSTER = "is no cluster: use redis:// for a single server, or name a node."
+NO_CLUSTER = "is not a cluster: use redis:// for a single server, or name a node."
 #: What a server answers to those who took it for another.
 MISTAKEN = {
     "cluster support disabled": NO_CLUSTER,
     "Cluster mode is not": NO_CLUSTER,
     "DB index is out of range": "has no database of that number: most servers have 0 to 15.",
-    "unknown command 'SENTINEL'": "is no sentinel: use redis:// for a server, "
+    "unknown command 'SENTINEL'": "is not a sentinel: use redis:// for a server, "
     "or the port of a sentinel, which is usually 26379.",
 }
 OLDEST = {"redis": (7, 0), "valkey": (7, 2)}  # script flags; a Valkey below 7.2 never existed
@@ -149,7 +149,7 @@ class Server:
         try:
             return await self.client.evalsha(script.sha, len(keys), *keys, *args)
         except problems.NoScriptError:
-            # The server restarted, or never met this release. Nothing ran, so this is no repeat.
+            # The server restarted, or never met this release. Nothing ran, so this is not a repeat.
             await self.client.script_load(script.source)
             return await self.client.evalsha(script.sha, len(keys), *keys, *args)
 
@@ -254,7 +254,7 @@ def our_errors(where: str, directory: Path | None = None) -> Iterator[None]:
         raise _answer(where, str(error), directory) from error
     except problems.RedisError as error:
         raise ServerUnreachable(
-            f"{where} does not speak like a Redis server ({error}): check host and port."
+            f"{where} does not answer like a Redis server ({error}): check host and port."
         ) from error
 
 
@@ -267,7 +267,7 @@ def _answer(where: str, error: str, directory: Path | None) -> SkitterError:
             "or see its log."
         )
     if error.startswith(LATER):
-        return ServerUnreachable(f"{where} takes no calls for now ({error}): look at its log.")
+        return ServerUnreachable(f"{where} accepts no calls at the moment ({error}): see its log.")
     if gone := re.match(r"GONE .*\{(.+):\d+\}", error):  # lua/lib/limits.lua
         return JobMissing(gone.group(1), known=[])
     return _mistaken(where, error) or InfrastructureError(
@@ -314,7 +314,7 @@ def _whole(error: BaseException | None) -> str:
 
 def _refused(where: str, error: Exception) -> ServerRefused:
     return ServerRefused(
-        f"{where} refused us ({str(error).rstrip('.')}): put the password into the URL, "
+        f"{where} refused us ({str(error).rstrip('.')}): put the password in the URL, "
         "as in redis://:password@host:6379 or redis://user:password@host:6379."
     )
 
@@ -332,7 +332,7 @@ def _client(url: str, password: str | None, links: Links) -> Redis | RedisCluste
     try:
         if scheme in ("redis", "rediss", "unix"):
             if scheme != "unix" and not re.fullmatch(r"/?\d*", urlsplit(url).path):
-                raise ValueError("behind the host comes the number of a database")
+                raise ValueError("the part behind the host must be the number of a database")
             pool = ConnectionPool.from_url(url, retry=once, **options)
             pool.connection_class = _ours(pool.connection_class, links)
             return Redis.from_pool(pool)

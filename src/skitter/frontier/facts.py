@@ -38,7 +38,7 @@ class Trouble(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFacts:
-    """Where one fingerprint stands in every structure. None: not there."""
+    """Where one fingerprint is, in every structure. None: not there."""
 
     fingerprint: str
     host: str  # of its body; empty if it has none
@@ -54,7 +54,7 @@ class RequestFacts:
     troubled: bool
     trouble: Trouble | None  # None: there is no record of it, or none that can be read
     seen: bool
-    depth: str  # links from a seed; empty: none, or nobody keeps count
+    depth: str  # links from a seed; empty: unknown
     has_outlinks: bool
     edge: float | None  # the limit above which its links are offered again
 
@@ -88,7 +88,7 @@ def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
         priority=priority,
         request=request,
         score=float(queued) if queued != b"" else None,
-        # Without a body nobody knows whose queue it belongs to.
+        # Without a body there is no telling whose queue it belongs to.
         queued=queued != b"" or (strayed != b"" and not record),
         strayed=strayed != b"" and bool(record),
         delayed_until=_seconds(delayed),
@@ -124,7 +124,7 @@ def open_body(record: bytes) -> tuple[int, str, Request | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """What is known about one host, and where it stands."""
+    """What is known about one host, and where it is."""
 
     name: str
     readable: bool
@@ -198,7 +198,7 @@ def _host_facts(
 
 
 def _convert(packed: bytes, kind: type[T]) -> T | None:
-    """None: damaged, or written by nobody we know."""
+    """None: damaged."""
     try:
         return msgspec.convert(decode(packed), kind)
     except ValueError:  # msgspec's errors are ValueErrors
@@ -206,7 +206,7 @@ def _convert(packed: bytes, kind: type[T]) -> T | None:
 
 
 def priority_of(score: float) -> int:
-    """The priority in a score; infinity has none that anybody may have."""
+    """The priority in a score; that of infinity is out of range."""
     return -math.floor(score / TICKETS) if math.isfinite(score) else 2**20
 
 

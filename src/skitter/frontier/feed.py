@@ -1,4 +1,4 @@
-"""Feeding from outside: batches, and the list that anybody may push to."""
+"""Feeding from outside: batches, and the list that other programs may push to."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def take_feed(frontier: Frontier) -> int:
 
 
 async def _take(frontier: Frontier, messages: list[bytes]) -> list[bytes]:
-    """Add what can be added; what is no request becomes a dead letter with its text."""
+    """Add what can be added; what is not a request becomes a dead letter with its text."""
     offers: list[tuple[bytes, Offer]] = []
     rejected: list[tuple[bytes, str]] = []
     for message in messages:
@@ -105,7 +105,7 @@ def parse_message(message: bytes) -> Request:
     try:
         return msgspec.convert(_plain(msgspec.json.decode(text)), Request)
     except msgspec.MsgspecError as error:
-        raise UsageError(f"the message is no request: {error}") from None
+        raise UsageError(f"the message is not a request: {error}") from None
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:
@@ -114,5 +114,5 @@ def _plain(fields: dict[str, Any]) -> dict[str, Any]:
         fields["body"] = fields["body"].encode()
     unknown = fields.keys() - set(Request.__struct_fields__)
     if unknown:
-        raise UsageError(f"the message has fields that nobody knows: {', '.join(sorted(unknown))}")
+        raise UsageError(f"the message has unknown fields: {', '.join(sorted(unknown))}")
     return fields

@@ -302,7 +302,7 @@ class Frontier:
         return await scatter(places, send, batch=END_BATCH)
 
     async def reap(self, *, at_most: int = LEASE_BATCH) -> int:
-        """Take back leases that ran out, also when nobody leases. Returns how many."""
+        """Take back leases that ran out, even when no worker leases. Returns how many."""
         return sum(await side_by_side(shard.reap(at_most=at_most) for shard in self.shards))
 
     async def stats(self) -> Stats:
@@ -310,7 +310,7 @@ class Frontier:
         # The feed first: a message leaves it after it was added, so none is missed in between.
         fed: int = await self.server.command("LLEN", feed_key(self.job))
         stats, idle, _ = await read_totals(self.shards)
-        # A feed that nobody will take does not keep a job alive: a closed one, or one whose pages
+        # A feed that will not be taken does not keep a job alive: a closed one, or one whose pages
         # are spent, which is idle with URLs left.
         is_open = stats.state in (State.RUNNING, State.PAUSED)
         awaited = fed and is_open and not (stats.remaining or stats.reopened)
@@ -318,7 +318,7 @@ class Frontier:
         return replace(stats, fed=fed, crawled=crawled, finished=crawled and not stats.items)
 
     async def fresh_options(self) -> JobOptions:
-        """The options, read again now and then: somebody else may have changed them."""
+        """The options, read again now and then: others may have changed them."""
         if time.monotonic() - self._options_at >= OPTIONS_FRESH_S:
             self.options = await read_options(self.home)
             self._options_at = time.monotonic()

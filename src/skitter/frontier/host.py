@@ -16,7 +16,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Each field is explained in lua/lib/host.lua; a new host stands nowhere and has no work."""
+    """Each field is explained in lua/lib/host.lua; a new host is nowhere and has no work."""
 
     in_flight: int = 0
     pages: _Count = 0
@@ -31,7 +31,7 @@ class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_host(packed: bytes) -> HostRecord:
-    """Raises ValueError if that is no record of a host."""
+    """Raises ValueError if it is not the record of a host."""
     try:
         values = _FORMAT.unpack_from(packed)
     except struct.error as error:

@@ -20,7 +20,7 @@ ROOMS = "skitter:pumped:rooms"
 
 
 def feed_key(job: str) -> str:
-    """list: URLs or JSON that anybody may LPUSH; workers take them from the other end."""
+    """list: URLs or JSON that other programs may LPUSH; workers take them from the other end."""
     return f"skitter:{job}:feed"
 
 
@@ -42,7 +42,7 @@ class KeySpec:
 SHARD_KEYS: dict[str, KeySpec] = {
     "control": KeySpec("hash", "the desired state (run, pause, drain, cancel), limits, the clock"),
     "stats": KeySpec("hash", "counters: pending, done, seen, ticket, buckets, late, granted, ..."),
-    "pot": KeySpec("hash", "of shard 0: how max_pages is shared out, if there are many shards"),
+    "budget": KeySpec("hash", "of shard 0: the share of max_pages of each shard", stored="pot"),
     "hosts": KeySpec(
         "hash", "host -> packed: in_flight, asked_at, turn, pages, place, its own limits"
     ),
@@ -102,7 +102,7 @@ class ShardKeys:
         return key if spec.family is None else f"{key}:{member or ''}"
 
     def name_of(self, key: str) -> tuple[str, str | None] | None:
-        """The reverse of `key`; None for a key that nobody declared."""
+        """The reverse of `key`; None for a key that is not declared."""
         stored, colon, member = key.removeprefix(self.prefix).partition(":")
         name = _NAMES.get(stored, "")
         if not name or bool(colon) != bool(self.spec(name).family):

@@ -22,7 +22,7 @@ async def read_control(shard: Shard) -> dict[str, str]:
 
 
 async def read_options(shard: Shard, *, lenient: bool = False) -> JobOptions:
-    """The options as the server has them. Lenient: a limit that is no number counts as none."""
+    """The options as the server has them. Lenient: a limit that is not a number counts as none."""
     return options_of(shard.keys.job, await read_control(shard), lenient=lenient)
 
 
@@ -33,7 +33,7 @@ def options_of(job: str, control: Mapping[str, str], *, lenient: bool = False) -
             stored[name] = _finite(value)
         except ValueError:
             if name != "state" and not lenient:
-                what = f"{name} is {shorten(repr(value))}, which is no number"
+                what = f"{name} is {shorten(repr(value))}, which is not a number"
                 raise JobDamaged(job, what) from None
     try:
         return _from_fields(stored)

@@ -46,7 +46,7 @@ def pack_outlinks(
 
 
 def open_outlinks(packed: bytes, depth: int) -> list[Request]:
-    """The links as those of a page of that depth. None, if it cannot be read: nobody could."""
+    """The links as those of a page of that depth. Empty, if it cannot be read."""
     try:
         before, links = _decode(zlib.decompress(packed))
     except (ValueError, zlib.error):  # msgspec's errors are ValueErrors

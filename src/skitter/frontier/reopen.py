@@ -1,7 +1,7 @@
 """Pages that are done and offer their links again, less deep than before.
 
 Bounded, and safe at any point: links are offered before their page is taken off the edge, and to
-offer one twice changes nothing. Whoever is killed between the two is followed by somebody else.
+offer one twice changes nothing. If a client is killed between the two, another continues.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Page(msgspec.Struct, frozen=True):
 async def reopen(
     shard: Shard, layout: Layout, add: Callable[[Sequence[Offer]], Awaitable[list[Added]]]
 ) -> int:
-    """Offer the links of some pages again. Returns of how many; 0: somebody else is at it."""
+    """Offer the links of some pages again. Returns of how many; 0: another client does it."""
     rows = await shard.reopen(most=PAGES, most_bytes=MOST_BYTES, ttl_ms=TTL_MS)
     if not rows:
         return 0
@@ -64,7 +64,7 @@ def _offers(packed: bytes, depth: int, layout: Layout) -> list[Offer]:
     for link in open_outlinks(packed, depth):
         try:
             offers.append(offer(link, layout))
-        except UsageError:  # one that nobody offered: it was known by its URL
+        except UsageError:  # it was never offered: it was known by its URL
             continue
     return offers
 

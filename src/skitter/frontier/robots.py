@@ -10,7 +10,7 @@ from skitter.frontier.wire import ms
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
-#: The fetching of it is ours for so long: a worker that dies meanwhile holds up nobody for longer.
+#: How long one worker may fetch it; if that one dies, others wait no longer than this.
 CLAIM_MS: Final = 60_000
 #: Trouble that is no longer believed still tells when it began: RFC 9309 2.3.1.4 counts 30 days,
 #: and we ask once a day in the end.
@@ -23,7 +23,7 @@ class Shared:
 
     rules: bytes = b""  # the last answer; empty: there was none
     left_s: float = 0.0  # how long to believe it
-    is_ours: bool = False  # nobody believes it any more: we fetch it
+    is_ours: bool = False  # it has expired, and we fetch it
 
     @property
     def is_known(self) -> bool:

@@ -1,4 +1,4 @@
-"""Walk large structures in small steps, so that nobody else has to wait."""
+"""Walk large structures in small steps, so that other clients need not wait."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ class Shard(Verbs):
             return await self.server.call(code, self._keys_of(code), code.arguments(values, each))
 
     def _since_leased_ms(self) -> int:
-        """How long ago a lease was last asked for, by a clock that nobody sets; -1: never, or the
-        clock is a test's. By that a server whose clock was set is found out (lib/steady.lua)."""
+        """How long ago a lease was last asked for, by a clock that cannot be set; -1: never, or
+        the clock is a test's. It shows whether the server's clock was set (lib/steady.lua)."""
         before, self._leased_at = self._leased_at, time.monotonic()
         known = self.clock is None and before > -math.inf
         return round(1000 * (self._leased_at - before)) if known else -1
@@ -77,4 +77,4 @@ class Shard(Verbs):
         try:
             return state.decode(), {name.decode(): int(value) for name, value in counts}
         except ValueError as error:
-            raise JobDamaged(self.keys.job, f"a counter is no number ({error})") from None
+            raise JobDamaged(self.keys.job, f"a counter is not a number ({error})") from None

@@ -110,7 +110,7 @@ async def write_control(
 
 
 async def settle_hosts(frontier: Frontier) -> None:
-    """Put every host where the new limits want it: a raised limit frees hosts that stood still."""
+    """Put every host where the new limits want it: a raised limit frees some."""
 
     async def settle(shard: Shard) -> None:
         async for names in scan_names(shard, "hosts"):
@@ -124,7 +124,7 @@ HOST_OPTIONS = (*filter(None, (one.declared.host for one in JOB_OPTIONS)), "bloc
 
 
 def host_name(text: str) -> str:
-    """The host as the frontier names it, from a URL or from what stands in one."""
+    """The host as the frontier names it, from a URL or a part of one."""
     if "://" in text:
         return identify(text).host
     scheme = "https" if text.endswith(":443") else "http"  # a scheme's own port is not named

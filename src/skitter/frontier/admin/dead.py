@@ -65,7 +65,7 @@ async def find_dead(frontier: Frontier, fingerprint: str) -> DeadLetter | None:
 async def revive(frontier: Frontier, letters: Sequence[DeadLetter]) -> int:
     """Make dead letters pending again, with a clean record. Returns how many came back.
 
-    What was fed and is no URL, or cannot be read, stays where it is: nobody could fetch it.
+    What was fed and is not a URL, or cannot be read, stays dead: it cannot be fetched.
     """
     return await _send(frontier, Shard.revive, [one for one in letters if one.can_be_fetched])
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PAGE = 500
 GROUP = "load"
 REJECTED_KEPT = 100_000
-#: A loader that was not heard of for so long is taken for dead, and its items are taken over.
+#: After this long without a word a loader counts as dead, and its items are taken over.
 #: Loading is idempotent, so one that was only slow does no harm.
 TAKE_OVER_S = 5.0
 
@@ -91,7 +91,7 @@ async def count(frontier: Frontier, **counters: int) -> None:
 
 
 async def read_rejected(frontier: Frontier, count: int) -> list[RejectedItem]:
-    """The items that were set aside last, newest first."""
+    """The items that were rejected last, newest first."""
     shard = frontier.home
     entries = await shard.server.command(
         "XREVRANGE", shard.keys.key("rejected"), "+", "-", "COUNT", count

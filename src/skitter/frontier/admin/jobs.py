@@ -68,7 +68,7 @@ async def open_job(
 ) -> Frontier:
     """Open a job that exists. As found: also one that is damaged or half purged.
 
-    `client`: a name that nobody used before; without it, one is made.
+    `client`: a name that was never used before; without it, one is made.
     """
     frontier = await _frontier(server, check_job_name(job), clock, client)
     if as_found:

@@ -40,12 +40,12 @@ async def check_sink(frontier: Frontier, place: str, *, moved_from: str = "") ->
 
 
 async def find_sink(frontier: Frontier) -> str:
-    """Where the items go; empty if nobody has said so."""
+    """Where the items go; empty: not decided yet."""
     return (await _find(frontier))[0]
 
 
 async def _find(frontier: Frontier) -> tuple[str, float]:
-    """The place, and for how many seconds nobody has claimed it."""
+    """The place, and for how many seconds it was not claimed."""
     shard = frontier.home
     place, at = await shard.server.command("HMGET", shard.keys.key("sink"), "place", "at")
     if not place:

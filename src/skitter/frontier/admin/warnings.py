@@ -26,7 +26,7 @@ FULL = 0.98
 
 
 async def find_warnings(frontier: Frontier, stats: Stats) -> list[str]:
-    """What stands in the way of those at work, and of the job itself, each said once."""
+    """What holds up the workers, and the job itself, each once."""
     said = {f"{one.kind}: {one.note}" for one in await live_workers(frontier) if one.note}
     beats, now = await heartbeats(frontier), await frontier.server_time()
     server = frontier.server
@@ -40,7 +40,7 @@ def loader_note(
 ) -> str:
     """Of items that wait for a loader which does not answer. Pure."""
     if not all(facts.last_write_ok for facts in nodes):
-        return ""  # nobody can be heard of
+        return ""  # no heartbeat can arrive
     loaders = [one for one in beats if one.kind == "loader"]
     if not stats.items or not loaders or any(now - one.at < LATE_S for one in loaders):
         return ""
@@ -63,7 +63,7 @@ def disk_note(facts: ServerFacts, directory: Path | None) -> str:
         return ""
     if directory:
         return f"{DiskFull(directory)} Waiting."
-    return "the server cannot write to its disk, and takes nothing: make room there. Waiting."
+    return "the server cannot write to its disk: free some space there. Waiting."
 
 
 def memory_note(facts: ServerFacts) -> str:
@@ -78,7 +78,7 @@ def memory_note(facts: ServerFacts) -> str:
 
 
 async def bloom_warnings(frontier: Frontier) -> list[str]:
-    """Whether the Bloom filter of any shard is past its capacity; the fullest is told of."""
+    """Whether the Bloom filter of any shard is past its capacity; the fullest is reported."""
     parts = await side_by_side(shard.counts() for shard in frontier.shards)
     seen = max(counts.get("seen", 0) for _, counts in parts)
     return [f"the Bloom filter {says}" for says in seen_set(frontier.layout).problems(seen)]

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from skitter.frontier.shard import Shard
 
 EVENTS_LATELY = 1000
-#: A worker that has not been heard of for so long is gone.
+#: A worker that has been silent for this long is gone.
 SILENCE_S = 15.0
-#: More than anybody wants: whatever the server says.
+#: A bound on what the server says.
 MOST_WORKERS = 1000
 
 
@@ -31,7 +31,7 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     pages: int = 0
     errors: int = 0
     active: int = 0
-    note: str = ""  # what stands in its way, e.g. a database that is away
+    note: str = ""  # what holds it up, such as a database that is away
 
 
 class Heartbeat(Vitals, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ async def was_heard(frontier: Frontier, name: str) -> bool:
 
 
 async def live_workers(frontier: Frontier) -> list[Heartbeat]:
-    """Everybody who was heard of lately. Whoever has been silent for long is struck off."""
+    """The last heartbeats of all that are alive. Those long silent are removed."""
     now = await frontier.server_time()
     beats = await heartbeats(frontier)
     for one in beats:
@@ -100,7 +100,7 @@ async def set_wanted_workers(frontier: Frontier, number: int) -> None:
 
 
 async def wanted_workers(frontier: Frontier) -> int | None:
-    """How many processes the operator wants; None: nobody said, or nothing that makes sense."""
+    """How many processes the operator wants; None: not set, or not a number."""
     shard = frontier.home
     raw = await shard.server.command("HGET", shard.keys.key("control"), "workers") or b""
     return min(int(raw), MOST_WORKERS) if raw.isdigit() and len(raw) < 16 else None

@@ -16,16 +16,16 @@ from skitter.frontier.audit.inventory import check_control, check_families, chec
 from skitter.frontier.audit.report import AuditReport
 from skitter.frontier.audit.rules import (
     SUMS,
+    budget_problems,
     equation_problems,
     host_problems,
     is_fingerprint,
     is_host,
-    pot_problems,
     request_problems,
     share_problems,
     sum_problems,
 )
-from skitter.frontier.budget import read_pot
+from skitter.frontier.budget import read_budget
 from skitter.frontier.facts import host_facts, request_facts, ticket_of
 from skitter.frontier.options import read_options
 from skitter.frontier.scan import scan_names
@@ -56,15 +56,15 @@ async def audit(
     await check_families(frontier, report, damaged)
     if 0 not in damaged:
         options = await read_options(frontier.home, lenient=True)
-        pot = await read_pot(frontier.shards)  # before the shards: what they cede only grows
-        report.note("pot", pot_problems(pot))
+        budget = await read_budget(frontier.shards)  # before the shards: what they cede only grows
+        report.note("budget", budget_problems(budget))
     for shard in frontier.shards:
         name = f"shard {shard.keys.shard}"
         if damaged & {0, shard.keys.shard}:
             report.unchecked.append(f"what is in {name}: mend its keys first")
         else:
             progress(name)
-            await _ShardAudit(frontier, shard, options, pot, report).run()
+            await _ShardAudit(frontier, shard, options, budget, report).run()
     return report
 
 
@@ -75,7 +75,7 @@ class _ShardAudit:
     frontier: Frontier
     shard: Shard
     options: JobOptions
-    pot: dict[str, str]
+    budget: dict[str, str]
     report: AuditReport
     _last_ticket: float = 0.0
 
@@ -90,7 +90,7 @@ class _ShardAudit:
         self.report.note("the Bloom filter", full)
         if len(self.frontier.shards) > 1:
             number = self.shard.keys.shard
-            taken_back = self.pot.get(f"ceded:{number}", "0")
+            taken_back = self.budget.get(f"ceded:{number}", "0")
             self.report.note(f"shard {number}", share_problems(counts, taken_back))
         if self._last_ticket > counts.get("ticket", 0):
             counted, drawn = counts.get("ticket", 0), self._last_ticket
@@ -100,7 +100,7 @@ class _ShardAudit:
             self.report.unchecked.append(f"the sums over all hosts of {name}: the crawl is moving")
 
     async def _counts(self) -> dict[str, int]:
-        """Every number of the shard; what is no number is a problem and not counted."""
+        """Every number of the shard; what is not a number is a problem, and not counted."""
         _, *pairs = await self.shard.stats()
         counts: dict[str, int] = {}
         for name, value in zip(pairs[::2], pairs[1::2], strict=True):
@@ -108,7 +108,7 @@ class _ShardAudit:
                 counts[name.decode("utf-8", "replace")] = int(value)
             except ValueError:
                 shown = name.decode("utf-8", "replace")
-                self.report.note(shown, [f"counts {value!r}, which is no number"])
+                self.report.note(shown, [f"counts {value!r}, which is not a number"])
         return counts
 
     # --- requests ---------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class _ShardAudit:
     def _fingerprints(self, where: str, batch: list[tuple[str, str]]) -> list[tuple[str, str]]:
         for fp, _ in batch:
             if not is_fingerprint(fp):
-                self.report.note(fp, [f"is no fingerprint, and is in {where}"])
+                self.report.note(fp, [f"is not a fingerprint (in {where})"])
         return [pair for pair in batch if is_fingerprint(pair[0])]
 
     async def _check_seen(self) -> None:
@@ -147,7 +147,7 @@ class _ShardAudit:
             strays = [pair for pair in sound if not bucket.is_right_for(pair[0])]
             for facts in await request_facts(self.shard, strays):
                 if not facts.seen:  # or the bucket was split meanwhile
-                    says = f"is in bucket {bucket.number} of the seen-set, where no one looks"
+                    says = f"is in the wrong bucket of the seen-set: {bucket.number}"
                     self.report.note(facts.fingerprint, [says])
 
     # --- hosts and sums ---------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class _ShardAudit:
             async for names in scan_names(self.shard, source):
                 for name in names:
                     if not is_host(name):
-                        self.report.note(name, [f"is no host, and is in {source}"])
+                        self.report.note(name, [f"is not a host (in {source})"])
                 fresh = [name for name in names if name not in known]
                 known.update(fresh)
                 for facts in await host_facts(self.shard, fresh):

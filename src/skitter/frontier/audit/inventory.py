@@ -1,4 +1,4 @@
-"""The keys of a job: each is known, of its type, and belongs to somebody."""
+"""The keys of a job: each is known, of its type, and has an owner."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def _check_some(
         if found == b"none":  # gone since
             continue
         if known is None or (known[0] in SEEN_KEYS and known[0] != own):
-            report.note(key, ["is a key that nobody knows"])
+            report.note(key, ["is an unknown key"])
             continue
         problems = _type_problems(found, SHARD_KEYS[known[0]].type)
         sound = sound and not problems
@@ -117,7 +117,7 @@ async def _check_queues(shard: Shard, hosts: list[str], report: AuditReport) -> 
 async def check_control(frontier: Frontier, report: AuditReport, damaged: set[int]) -> set[int]:
     """The state and the limits. Returns the shards on which no script works."""
     shards = [shard for shard in frontier.shards if shard.keys.shard not in damaged]
-    for _ in range(TRIES):  # somebody may be setting them, shard by shard
+    for _ in range(TRIES):  # they may be changing, shard by shard
         controls = [await read_control(shard) for shard in shards]
         limits = [{**control, **OF_ONE_SHARD} for control in controls]
         if all(one == limits[0] for one in limits):

@@ -44,7 +44,7 @@ def request_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterato
 def _depth_problems(facts: RequestFacts) -> Iterator[str]:
     """What lua/lib/depth.lua keeps. A job that got its limit late has less of it."""
     if facts.depth and not facts.depth.isdigit():
-        yield f"has {facts.depth!r} for its depth, which is no number"
+        yield f"has {facts.depth!r} for its depth, which is not a number"
     if facts.depth and not facts.seen:
         yield "has a depth and is not in the seen-set"
     if facts.has_outlinks and (facts.host or not facts.seen):
@@ -59,19 +59,19 @@ def _body_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterator[
     if facts.request is None:
         yield "has a body that cannot be read"
         return
-    if facts.request.url.startswith(MESSAGES):  # what is no URL: feed.py
+    if facts.request.url.startswith(MESSAGES):  # not a URL: feed.py
         return
     try:
         url, own, host = place_of(facts.request, layout)
     except UsageError as error:
-        yield f"has a body that is no request: {error}"
+        yield f"has a body that is not a request: {error}"
         return
     if own != facts.fingerprint:
         yield f"has the body of another request: {url}"
     elif host != facts.host:
         yield f"is a request to {host} and queues for {facts.host}"
     elif shard_of(host, layout.shards) != shard:
-        yield f"belongs into shard {shard_of(host, layout.shards)}"
+        yield f"belongs in shard {shard_of(host, layout.shards)}"
 
 
 def _state_problems(facts: RequestFacts) -> Iterator[str]:
@@ -82,11 +82,11 @@ def _state_problems(facts: RequestFacts) -> Iterator[str]:
         elif facts.score != math.floor(facts.score):
             yield "queues at a place between two others"
     if facts.leased != bool(facts.token):
-        yield "is leased to nobody" if facts.leased else "is held without a lease"
+        yield "is leased without a holder" if facts.leased else "is held without a lease"
     for name in ("delayed_until", "leased_until", "dead_since"):
         moment = getattr(facts, name)
         if moment is not None and not 0 <= moment < math.inf:
-            yield f"is {name.replace('_', ' ')} a moment that never was nor will be"
+            yield f"is {name.replace('_', ' ')} an impossible moment"
     yield from _trouble_problems(facts)
 
 
@@ -96,26 +96,26 @@ def _trouble_problems(facts: RequestFacts) -> Iterator[str]:
     if facts.troubled and not facts.host:
         yield "is gone and still has a record of trouble"
     if facts.dead and not facts.troubled:
-        yield "is dead and nobody knows why"
+        yield "is dead without a reason"
 
 
 def host_problems(facts: HostFacts, options: JobOptions) -> Iterator[str]:
-    """One host: it stands where it belongs."""
+    """One host: it is where it belongs."""
     if not facts.readable:
         yield "has a record that cannot be read"
         return
     if facts.due and facts.waiting:
         yield "is both due and waiting"
     if (facts.due or facts.waiting) and not facts.queued:
-        yield "stands in line without work"
+        yield "is in line without work"
     if facts.place != ("due" if facts.due else "wait" if facts.waiting else "nowhere"):
-        yield f"says it is {facts.place}, and is not"
+        yield f"claims to be {facts.place}, but is not"
     if facts.best is not None and facts.best != facts.head_priority:
         yield f"ranks by priority {facts.best}, its first request has another"
     elif facts.due and facts.best is not None and facts.rank != _rank_of(facts):
-        yield "stands in line at a place that is not its own"
+        yield "is in line in the wrong place"
     if facts.opens_ms is not None and math.isinf(facts.opens_ms):
-        yield "waits for a time that never comes"
+        yield "waits for ever"
     if facts.may_be_asked(options) and facts.queued and not (facts.due or facts.waiting):
         yield f"has {facts.queued} requests and is never asked"
 
@@ -137,29 +137,31 @@ def equation_problems(counts: Mapping[str, int]) -> Iterator[str]:
     if known["holders"] != known["leased"]:
         yield f"{known['holders']} holders for {known['leased']} leases"
     if known["damaged"]:
-        yield f"{known['damaged']} damaged records were met, and begun anew or given up"
+        yield f"{known['damaged']} damaged records were found, and replaced or given up"
     yield from (f"{name} is negative: {value}" for name, value in counts.items() if value < 0)
 
 
-def pot_problems(pot: Mapping[str, str]) -> Iterator[str]:
+def budget_problems(budget: Mapping[str, str]) -> Iterator[str]:
     """What all shards may have of max_pages together, as grant.lua keeps it."""
-    strange = [f"has {value!r} for {name}" for name, value in pot.items() if not _is_number(value)]
-    if pot and not strange:
+    strange = [
+        f"has {value!r} for {name}" for name, value in budget.items() if not _is_number(value)
+    ]
+    if budget and not strange:
         signs = {"granted": 1, "ceded": -1}
-        out = sum(signs.get(name.partition(":")[0], 0) * int(pot[name]) for name in pot)
-        if out > int(pot.get("limit", 0)):
-            yield f"has {out} pages out, of {pot.get('limit', 0)} at the most"
-    yield from (f"{says}, which is no number" for says in strange)
+        out = sum(signs.get(name.partition(":")[0], 0) * int(budget[name]) for name in budget)
+        if out > int(budget.get("limit", 0)):
+            yield f"has {out} pages out, of {budget.get('limit', 0)} at most"
+    yield from (f"{says}, which is not a number" for says in strange)
 
 
 def share_problems(counts: Mapping[str, int], taken_back: str) -> Iterator[str]:
-    """What one shard has of max_pages, against what it uses and what the pot took back of it."""
+    """What one shard has of max_pages, against what it uses and what was taken back of it."""
     known = Counter(counts)
     used, share = known["done"] + known["leased"], known["granted"] - known["ceded"]
     if known["max_pages"] and used > share:
         yield f"has {used} pages done or leased, of {share} that were granted"
     if _is_number(taken_back) and int(taken_back) > known["ceded"]:
-        yield f"ceded {known['ceded']} pages, and the pot has {taken_back} of them"
+        yield f"ceded {known['ceded']} pages, and {taken_back} were taken back"
 
 
 #: A counter, and the name of what it must equal.
@@ -181,14 +183,14 @@ def control_problems(control: Mapping[str, str], layout: Layout) -> Iterator[str
     """The state is one of ours, limits are numbers, the Bloom filter is that of the layout."""
     state = control.get("state")
     if state is None:
-        yield "has no state: nobody can work on it"
+        yield "has no state, so no worker can use it"
     elif state == PURGE:
         yield "is half purged: `skitter purge` finishes that"
     elif not is_state(state):
-        yield f"has the state {state!r}, which nobody knows"
+        yield f"has the state {state!r}, which is unknown"
     for name, value in control.items():
         if name != "state" and not _is_number(value):
-            yield f"has {value!r} for {name}, which is no number"
+            yield f"has {value!r} for {name}, which is not a number"
     if not is_seen_set_of(control, layout):
         yield "has another Bloom filter than the job was created with"
 
@@ -208,5 +210,5 @@ def is_fingerprint(name: str) -> bool:
 
 
 def is_host(name: str) -> bool:
-    """Or any slot: as wire.py takes them. What is no UTF-8 was read with replacements."""
+    """Or any slot, as offers.py takes them. What is not UTF-8 was read with replacements."""
     return bool(name) and name.isprintable() and not {" ", "\ufffd"} & set(name)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One page: what it is to the crawl, where it stands, and why."""
+    """One page: which state it is in, and why."""
 
     url: str
     canonical: str
@@ -132,7 +132,7 @@ async def _explain(
 
 
 async def _too_deep(frontier: Frontier, unknown: Explanation) -> Explanation | None:
-    """A link that was met, and did not go in. None: nobody met it."""
+    """A link that was found, but is too deep. None: it was never found."""
     met = await find_beyond(frontier, unknown.fingerprint)
     if met is None:
         return None
@@ -146,7 +146,7 @@ async def _too_deep(frontier: Frontier, unknown: Explanation) -> Explanation | N
     return replace(
         unknown,
         state="refused" if is_beyond else "unknown",
-        because=[f"it was met at depth {met.depth}, on {met.parent or 'an unknown page'}", then],
+        because=[f"it was found at depth {met.depth}, on {met.parent or 'an unknown page'}", then],
         found_on=met.parent,
         depth=met.depth,
         priority=met.priority,

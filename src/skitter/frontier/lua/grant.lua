@@ -1,10 +1,10 @@
 --[[
-grant: share max_pages out among the shards of a job. Shard 0 keeps the pot: what each shard was
+grant: share max_pages out among the shards of a job. Shard 0 keeps the sum: what each shard was
 granted, and what it ceded of that. Both only grow, and all shards are heard each time: a call that
 comes late or twice takes nothing twice, and a grant that never reached its shard is found again.
 
 FLAGS  allow-oom
-KEYS   pot      hash   granted:<shard>, ceded:<shard>; limit: what may be out at the most
+KEYS   budget   hash   granted:<shard>, ceded:<shard>; limit: what may be out at the most
 EACH   granted  int    every shard in order, as allow.lua answered
        ceded    int
        used     int
@@ -19,7 +19,7 @@ if limits.max_pages == math.huge then return {} end
 local AHEAD = 64
 
 local function known(field, told)
-  return math.max(tonumber(redis.call('HGET', pot, field)) or 0, tonumber(told))
+  return math.max(tonumber(redis.call('HGET', budget, field)) or 0, tonumber(told))
 end
 
 local shares, out = {}, 0
@@ -50,7 +50,7 @@ for i, share in ipairs(shares) do
   local given = give(share)
   rest = rest - given
   reply[i] = share.granted + given
-  redis.call('HSET', pot, 'granted:' .. i - 1, reply[i], 'ceded:' .. i - 1, share.ceded)
+  redis.call('HSET', budget, 'granted:' .. i - 1, reply[i], 'ceded:' .. i - 1, share.ceded)
 end
-redis.call('HSET', pot, 'limit', limit)
+redis.call('HSET', budget, 'limit', limit)
 return reply
