@@ -1,33 +1,41 @@
-"""Real crawls: the bookshop in a process of its own, `skitter` as its user calls it."""
+"""Real crawls of the bookshop: `skitter` as its user calls it."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+from shops import open_bookshop
+from skitter.app import open_server
 from skitter.demo import SPIDER
 from skitter.demo.site import BookShop, read_log
+from skitter.frontier.admin.jobs import open_job
+from skitter.frontier.frontier import Frontier
+from skitter.settings import Settings
+from skitter.valkey import stop
 from waiting import PATIENCE_S
 from waiting import until as until
 
+T = TypeVar("T")
 _numbers = count(1)
 COLUMNS = ("title", "price", "currency", "stock", "rating", "category", "upc")
 
 
 @dataclass
 class Shop:
-    """A shop in another process, and the same shop here to know what to expect."""
+    """An open shop, and what to expect of a crawl."""
 
     url: str
     log_file: Path
@@ -66,6 +74,17 @@ class Machine:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         return self.call("run", str(SPIDER), "--workers", "2", *words)
+
+    def ask(self, work: Callable[[Frontier], Coroutine[Any, Any, T]]) -> T:
+        """Something about the crawl of the shop, without a process that asks."""
+        url = self.environment.get("SKITTER_REDIS_URL")
+        where = Settings(redis_url=url, directory=self.folder / ".skitter")
+
+        async def opened() -> T:
+            async with open_server(where) as server:
+                return await work(await open_job(server, "books"))
+
+        return asyncio.run(opened())
 
     def rows(self) -> list[dict[str, Any]]:
         """What is in the database, as the spider yielded it."""
@@ -114,13 +133,7 @@ class Machine:
         for word in ("work", "load"):
             for pid in self.children(word):
                 os.kill(pid, signal.SIGKILL)
-        subprocess.run(
-            [sys.executable, "-m", "skitter", "down"],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            check=False,
-        )
+        stop(self.folder / ".skitter")
 
 
 @pytest.fixture(name="until")
@@ -130,26 +143,14 @@ def until_fixture():
 
 @pytest.fixture
 def open_shop(tmp_path) -> Iterator[Callable[..., Shop]]:
-    shops: list[subprocess.Popen[str]] = []
+    with ExitStack() as stack:
 
-    def open_one(*, books: int = 80, latency_s: float = 0.0) -> Shop:
-        log_file, ready = tmp_path / "access.log", tmp_path / "ready"
-        words = ["--port", "0", "--books", str(books), "--latency-s", str(latency_s)]
-        words += ["--log", str(log_file), "--ready-file", str(ready)]
-        shops.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "skitter.demo.site", *words],
-                stdout=subprocess.DEVNULL,
-                text=True,
-            )
-        )
-        until(ready.exists)
-        return Shop(ready.read_text().strip(), log_file, BookShop(books=books))
+        def open_one(**options: Any) -> Shop:
+            log_file = tmp_path / "access.log"
+            opened = stack.enter_context(open_bookshop(log_file, **options))
+            return Shop(opened.url, log_file, opened)
 
-    yield open_one
-    for shop in shops:
-        shop.terminate()
-        shop.wait()
+        yield open_one
 
 
 @pytest.fixture

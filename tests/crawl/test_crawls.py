@@ -14,6 +14,10 @@ import pytest
 
 from skitter.demo import SPIDER
 from skitter.demo.site import fetched_twice, trespasses
+from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.audit.auditor import audit
+from skitter.frontier.audit.report import AuditReport
+from skitter.frontier.frontier import Frontier
 from skitter.frontier.keys import feed_key
 from skitter.valkey import ServerOptions, start, stop
 
@@ -27,11 +31,13 @@ def in_order(items):
 def assert_complete(machine, shop) -> None:
     """Every book once, dead letters as foreseen, every URL accounted for."""
     assert in_order(machine.rows()) == in_order(shop.expected.expected_items())
-    dead = json.loads(machine.call("dead", "list", "books", "--limit", "1000", "--json").stdout)
-    assert sorted(one["url"] for one in dead) == sorted(shop.expected.expected_dead(shop.url))
-    audit = machine.call("audit", "books", "--json")
-    assert json.loads(audit.stdout)["problems"] == []
-    assert json.loads(audit.stdout)["exact"]
+
+    async def account_for_all(frontier: Frontier) -> tuple[list[str], AuditReport]:
+        return [one.url async for one in dead_letters(frontier)], await audit(frontier)
+
+    dead, found = machine.ask(account_for_all)
+    assert sorted(dead) == sorted(shop.expected.expected_dead(shop.url))
+    assert (found.problems, found.exact) == (set(), True)
 
 
 def test_a_crawl_brings_exactly_the_items_of_the_site_and_asks_politely(open_shop, make_machine):
@@ -42,6 +48,7 @@ def test_a_crawl_brings_exactly_the_items_of_the_site_and_asks_politely(open_sho
 
     assert done.returncode == 0, done.stderr
     assert_complete(machine, shop)
+    assert machine.call("audit", "books").returncode == 0
     log = shop.log()
     assert fetched_twice(log) == []
     assert trespasses(log) == []

@@ -19,14 +19,15 @@ from urllib.parse import urlsplit
 import pytest
 
 from crawl.conftest import Shop
+from shops import open_bookshop
 from skitter.celery import CelerySettings, make_app
 from skitter.celery.runtime import runtime_of
-from skitter.demo.site import BookShop
 from skitter.errors import JobMissing
 from skitter.frontier.admin.jobs import create_job, open_job
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.frontier import Frontier
 from skitter.settings import JobOptions, Limits, Politeness, Retries, Settings
+from skitter.valkey import start, stop
 from waiting import PATIENCE_S, until
 
 T = TypeVar("T")
@@ -138,7 +139,7 @@ class Station:
             with suppress(ProcessLookupError):  # children that a killed worker left behind
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-        self.skitter("down")
+        stop(self.folder / ".s")
 
     # --- the frontier -----------------------------------------------------------------------------
 
@@ -181,14 +182,12 @@ class Station:
 
 def open_station(folder: Path, *, books: int = 80, latency_s: float = 0.0) -> Iterator[Station]:
     folder.mkdir()
-    log_file, ready = folder / "access.log", folder / "site"
-    words = ["--port", "0", "--books", str(books), "--latency-s", str(latency_s)]
-    words += ["--log", str(log_file), "--ready-file", str(ready)]
-    site = subprocess.Popen(
-        [sys.executable, "-m", "skitter.demo.site", *words], stdout=subprocess.DEVNULL
-    )
-    until(ready.exists)
-    shop = Shop(ready.read_text().strip(), log_file, BookShop(books=books))
+    log_file = folder / "access.log"
+    with open_bookshop(log_file, books=books, latency_s=latency_s) as opened:
+        yield from _open_around(folder, Shop(opened.url, log_file, opened))
+
+
+def _open_around(folder: Path, shop: Shop) -> Iterator[Station]:
     failing = Failing()
     hosts = (urlsplit(shop.url).netloc, failing.host)
     environment = {**os.environ, "SKITTER_DEMO_URL": shop.url}
@@ -197,15 +196,13 @@ def open_station(folder: Path, *, books: int = 80, latency_s: float = 0.0) -> It
     environment.pop("SKITTER_REDIS_URL", None)
     settings = CelerySettings(where=Settings(directory=folder / ".s"), allow_hosts=frozenset(hosts))
     station = Station(folder, shop, environment, settings, failing)
-    station.skitter("up")
+    start(folder / ".s")
     try:
         yield station
     finally:
         station.close()
         failing.shutdown()
         failing.server_close()
-        site.terminate()
-        site.wait()
 
 
 @pytest.fixture(scope="session")

@@ -10,12 +10,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from shops import open_bookshop
 from skitter.demo.site import BookShop, Entry, read_log
 from skitter.frontier.admin.control import set_state
 from skitter.frontier.admin.dead import dead_letters
@@ -37,7 +40,7 @@ def until_fixture():
 
 @dataclass
 class Shop:
-    """A shop in another process, and the same shop here to know what to expect."""
+    """An open shop, and what to expect of a crawl."""
 
     url: str
     log_file: Path
@@ -229,27 +232,15 @@ def _part(text: str, spider: str) -> str:
 
 @pytest.fixture
 def open_shop(tmp_path) -> Iterator[Callable[..., Shop]]:
-    shops: list[subprocess.Popen[str]] = []
+    numbers = count()
+    with ExitStack() as stack:
 
-    def open_one(*, books: int = 80, latency_s: float = 0.0) -> Shop:
-        number = len(shops)
-        log_file, ready = tmp_path / f"access-{number}.log", tmp_path / f"ready-{number}"
-        words = ["--port", "0", "--books", str(books), "--latency-s", str(latency_s)]
-        words += ["--log", str(log_file), "--ready-file", str(ready)]
-        shops.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "skitter.demo.site", *words],
-                stdout=subprocess.DEVNULL,
-                text=True,
-            )
-        )
-        until(ready.exists)
-        return Shop(ready.read_text().strip(), log_file, BookShop(books=books))
+        def open_one(**options: Any) -> Shop:
+            log_file = tmp_path / f"access-{next(numbers)}.log"
+            opened = stack.enter_context(open_bookshop(log_file, **options))
+            return Shop(opened.url, log_file, opened)
 
-    yield open_one
-    for shop in shops:
-        shop.terminate()
-        shop.wait()
+        yield open_one
 
 
 @pytest.fixture
