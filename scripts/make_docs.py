@@ -18,6 +18,25 @@ from skitter.urls import Canonical
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
 NOTE = "<!-- Made by `make docs` from {source}; edit that. -->\n\n"
+SCRAPY_SETTINGS = """\
+# What becomes of scrapy-redis's settings
+
+A setting is honoured, not needed, or refused with a sentence when the spider opens; none is
+ignored in silence. Skitter's own settings:
+
+| setting | default | meaning |
+|---|---|---|
+| `SKITTER_JOB` | the spider's name | the name of the job |
+| `SKITTER_LEASE_S` | 60 | after so many seconds the requests of a dead node come back |
+| `SKITTER_DIR` | | start an embedded server in this directory |
+| `SKITTER_FEED_SCHEMES` | http, https | what addresses from a feed may begin with |
+| `SKITTER_GUARD` | True | send no requests to private addresses |
+| `SKITTER_ALLOWED_HOSTS` | | exceptions to that: names, with or without a port |
+| `SKITTER_STUCK_S` | 600 | end a process whose engine hangs for so long; 0: never |
+
+scrapy-redis's settings:
+
+"""
 
 
 def keys_page() -> str:
@@ -159,14 +178,7 @@ def scrapy_page() -> str:
 
     return (
         NOTE.format(source="src/skitter/scrapy/compatibility.py")
-        + "# What becomes of scrapy-redis's settings\n\nHonoured, needless, or refused with a "
-        "sentence when the spider opens; nothing is ignored in silence. Skitter's own: "
-        "`SKITTER_JOB` (the job's name), `SKITTER_LEASE_S` (60: after so many seconds the requests "
-        "of a dead node come back), `SKITTER_DIR` (an embedded server in that directory), "
-        "`SKITTER_FEED_SCHEMES` (http and https: what addresses from a feed may begin with), "
-        "`SKITTER_GUARD` (true: no requests to private addresses) and `SKITTER_ALLOWED_HOSTS` (its "
-        "exceptions: names, with a port or without), `SKITTER_STUCK_S` (600: a process whose "
-        "engine stands still for so long ends itself; 0: never).\n\n"
+        + SCRAPY_SETTINGS
         + table(SETTINGS, "setting")
         + "\n## Spiders\n\n"
         + table(ATTRIBUTES, "attribute or method")

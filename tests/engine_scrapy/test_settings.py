@@ -119,7 +119,7 @@ def test_what_pipelines_and_statistics_are_told_is_checked_before_the_crawl():
 
 def test_every_row_of_the_table_says_what_becomes_of_it():
     for row in (*SETTINGS, *ATTRIBUTES, *METHODS):
-        assert row.becomes.startswith(("honoured", "refused", "needless", "as in Scrapy")), row
+        assert row.becomes.startswith(("honoured", "refused", "not needed", "as in Scrapy")), row
 
 
 def test_options_are_read_from_scrapys_settings():

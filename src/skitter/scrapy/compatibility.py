@@ -1,7 +1,7 @@
 """Every setting of scrapy-redis, and what becomes of it. docs/reference/scrapy.md is made of it.
 
-Nothing is ignored in silence: a setting is honoured, needless (and said to be), or refused with
-what to use instead.
+Nothing is ignored in silence: a setting is honoured, not needed (and the table says so), or
+refused with what to use instead.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ SETTINGS = (
     Row("REDIS_START_URLS_AS_SET", "honoured; the key's own type decides"),
     Row("REDIS_START_URLS_AS_ZSET", "honoured; the key's own type decides"),
     Row("REDIS_START_URLS_BATCH_SIZE", "honoured; redis_batch_size wins; see there"),
-    Row("REDIS_KEY_CHECK_INTERVAL", "needless: every read begins with the first key"),
+    Row("REDIS_KEY_CHECK_INTERVAL", "not needed: every read begins with the first key"),
     Row(
         "MAX_IDLE_TIME_BEFORE_CLOSE",
         "honoured: seconds without any activity of the whole cluster",

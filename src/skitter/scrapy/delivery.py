@@ -12,6 +12,7 @@ from skitter.frontier.completions import seal_offers
 from skitter.frontier.feed import bury_messages
 from skitter.loading import keep_rejected
 from skitter.model import Added, Completion, Ended, Failure
+from skitter.report import some
 from skitter.scrapy.mailbox import Entry, FailedItem, FeedBatch, LooseItems, LooseLinks, Unsent
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Delivery:
         if refused := sum(said is Added.CLOSED for said in answers):
             self.say(
                 "warning",
-                f"{refused} requests were refused: the job takes nothing new (skitter resume)",
+                f"refused {some(refused, 'request')}: the job takes nothing new (skitter resume)",
             )
 
     def _remember(self, links: Iterable[Link], epoch: Hashable) -> None:
@@ -185,7 +186,7 @@ class Delivery:
         self._remember((link for one in done for link in one.links), epoch)
         self.pages += len(done)
         if late := len(entries) - len(done):
-            self.say("warning", f"{late} pages came too late: another node has them")
+            self.say("warning", f"{some(late, 'page')} came too late: other nodes have them")
 
 
 def _of(kind: type[T], parcels: Iterable[Any]) -> list[T]:

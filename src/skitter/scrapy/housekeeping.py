@@ -13,6 +13,7 @@ from skitter.engine.liveness import reclaim
 from skitter.errors import JobMissing, SkitterError
 from skitter.frontier.admin.workers import ask_for_spare, live_workers
 from skitter.frontier.feed import take_feed
+from skitter.report import some
 from skitter.scrapy.job import KIND, dead_nodes
 from skitter.scrapy.prefetch import pause_s
 
@@ -94,14 +95,14 @@ class Housekeeping:
             with suppress(ValueError):
                 self.mailbox.ready.remove(lease)
         if lost:
-            self.say("warning", f"{len(lost)} leases were lost: other nodes have those requests")
+            self.say("warning", f"lost {some(len(lost), 'lease')}: other nodes have those requests")
 
     async def look_after_others(self) -> None:
         everybody = await live_workers(self.frontier)
         self.prefetch.nodes = sum(one.kind == KIND for one in everybody)
         dead = await dead_nodes(self.frontier, everybody)
         if taken := sum(count for _, count in await reclaim(self.frontier, dead)):
-            self.say("warning", f"took over {taken} requests of a node that died")
+            self.say("warning", f"took over {some(taken, 'request')} of a node that died")
 
     async def share_or_spare(self) -> None:
         """Alone, hold some requests more than may be in flight: Scrapy's slots keep that limit.

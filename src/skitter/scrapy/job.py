@@ -14,6 +14,7 @@ from skitter.frontier.admin.adopted import read_run, start_run
 from skitter.frontier.admin.control import set_slot
 from skitter.frontier.admin.jobs import create_job, open_job, purge_job
 from skitter.frontier.admin.workers import live_workers
+from skitter.report import some
 from skitter.scrapy.prefetch import is_done
 
 if TYPE_CHECKING:
@@ -60,18 +61,23 @@ async def remove_if_last(frontier: Frontier) -> None:
     if stats.remaining or stats.shelved or not is_done(stats):
         return
     if others := await others_at_work(frontier):
-        logger.info("job %s is kept: %d others are at work on it", stats.job, others)
+        logger.info(
+            "job %s is kept: %s at work on it",
+            stats.job,
+            some(others, "other process", "other processes"),
+        )
         return
     if stats.items:
-        logger.warning("job %s is kept: %d items wait for `skitter load`", stats.job, stats.items)
+        logger.warning(
+            "job %s is kept: %s for `skitter load`", stats.job, some(stats.items, "item")
+        )
         return
     if stats.dead or stats.rejected:
         logger.warning(
-            "job %s had %d dead letters and %d rejected items, which go with it: "
-            "SCHEDULER_PERSIST = True keeps them",
+            "job %s is removed with %s and %s: SCHEDULER_PERSIST = True keeps them",
             stats.job,
-            stats.dead,
-            stats.rejected,
+            some(stats.dead, "dead letter"),
+            some(stats.rejected, "rejected item"),
         )
     await purge_job(frontier)
 
@@ -108,7 +114,9 @@ async def _flush(server: Server, job: str) -> None:
         return
     if others := await others_at_work(old):
         logger.warning(
-            "SCHEDULER_FLUSH_ON_START: %s was not flushed, %d others are at work on it", job, others
+            "SCHEDULER_FLUSH_ON_START: %s was not flushed, %s at work on it",
+            job,
+            some(others, "other process", "other processes"),
         )
     else:
         await purge_job(old)

@@ -22,6 +22,7 @@ from skitter.engine.watchdog import Watchdog
 from skitter.errors import JobMissing, SkitterError
 from skitter.frontier.admin.adopted import is_adopted
 from skitter.frontier.admin.workers import Vitals
+from skitter.report import some
 from skitter.scrapy.delivery import Delivery
 from skitter.scrapy.feed import FeedReader
 from skitter.scrapy.housekeeping import Housekeeping
@@ -255,7 +256,7 @@ class Node:
         """More for the engine; if it is closing, what it will not take is for others at once."""
         if not self.engine.is_closing:
             return await self.prefetch.take()
-        await self.prefetch.hand_back()
+        await self.prefetch.return_unused()
         return False, IDLE_S
 
     def _survives(self, error: SkitterError) -> bool:
@@ -300,7 +301,7 @@ class Node:
         await self.delivery.flush()
         if left := self.mailbox.held:
             await self.frontier.release(left)
-            self.say("info", f"returned {len(left)} requests to the queue")
+            self.say("info", f"returned {some(len(left), 'request')} to the queue")
         self.say("info", f"scrapy node stopped ({self._reason})")
         await self.housekeeping.attempt(self.housekeeping.send_statistics)
         await self.pulse.end()

@@ -58,7 +58,7 @@ class Prefetch:
         again_in_s = IDLE_S if leased.again_in_s is None else max(0.01, leased.again_in_s)
         return news, pause_s(min(IDLE_S, again_in_s), self.mailbox.idle_s, longest_s=LONGEST_S)
 
-    async def hand_back(self) -> None:
+    async def return_unused(self) -> None:
         """What the engine has not begun and never will, to whoever has the time."""
         if leases := list(self.mailbox.ready):
             await self.frontier.release(leases)

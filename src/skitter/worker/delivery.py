@@ -14,6 +14,7 @@ from skitter.frontier.admin.items import RejectedItem, count, reject_items
 from skitter.frontier.completions import Sealed, seal
 from skitter.frontier.wire import NOT_PLAIN
 from skitter.model import Completion, Ended, Failure, Lease
+from skitter.report import some
 from skitter.worker.outcomes import Buried, Completed, Outcome, Retried, Returned
 
 if TYPE_CHECKING:
@@ -236,7 +237,7 @@ class Delivery:
         except Exception as error:
             if not may_be_about_a_page(error):
                 raise
-            self.log("error", f"{len(rejected)} rejected items could not be kept: {error}")
+            self.log("error", f"{some(len(rejected), 'rejected item')} could not be kept: {error}")
         self.tally.rejected += len(rejected)
         for one in rejected:
             level = "warning" if one.field else "info"  # a hook of the user's dropped it

@@ -16,6 +16,7 @@ from skitter.errors import JobMissing, ServerUnreachable, SkitterError
 from skitter.frontier.admin.workers import Vitals
 from skitter.frontier.feed import take_feed
 from skitter.model import State
+from skitter.report import some
 from skitter.settings import Workers
 from skitter.worker.pulse import Logbook, Pulse, cancel_all, rss_mb
 
@@ -275,31 +276,32 @@ class Worker:
                 self._finish_up()
 
     async def _wind_down(self) -> None:
-        """Finish what is under way within the grace, hand back the rest."""
+        """Finish what is under way within the grace, return the rest."""
         deadline = time.monotonic() + self.options.grace_s
         while self._active and self._signals < 2 and time.monotonic() < deadline:
             await asyncio.wait(self._active, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
         left = [lease for lease, _ in self._active.values()] + self._held
         await cancel_all(list(self._active))
         try:
-            await self._hand_back(left)
+            await self._return(left)
         except JobMissing as gone:
             self._note_gone(gone)
 
-    async def _hand_back(self, left: list[Lease]) -> None:
+    async def _return(self, left: list[Lease]) -> None:
         await self.delivery.flush()
         if left:
             await self.delivery.tell_departures(left)
             await self.frontier.release(left)
             self._held.clear()
-            self.logbook("info", f"returned {len(left)} requests to the queue")
+            self.logbook("info", f"returned {some(len(left), 'request')} to the queue")
 
     def _abandon(self) -> SkitterError:
         """What was not sent is not lost: the leases run out, and others do it again."""
         left = len(self._held) + len(self._active) + len(self.delivery)
         return ServerUnreachable(
-            f"the server did not answer in time, and {left} requests could not be returned: "
-            f"others get them when their leases run out, within {self.options.lease_s:g} s."
+            f"the server did not answer in time, and {some(left, 'request')} could not be "
+            "returned: other workers get them when the leases run out, within "
+            f"{self.options.lease_s:g} s."
         )
 
     # --- beside the attempts ----------------------------------------------------------------------
