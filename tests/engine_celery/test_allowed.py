@@ -191,7 +191,7 @@ def test_the_frontier_is_on_the_broker_if_nobody_said_otherwise(broker, options,
         ("sentinel://a:1", {"master_name": "m", "sentinel_kwargs": {"password": "x"}}),
     ],
 )
-def test_a_broker_that_has_no_room_for_it_asks_for_a_server(broker, options):
+def test_a_broker_that_cannot_hold_it_asks_for_a_server(broker, options):
     with pytest.raises(UsageError, match="SKITTER_REDIS_URL") as caught:
         frontier_server(
             CelerySettings(where=Settings()), conf(broker, broker_transport_options=options)

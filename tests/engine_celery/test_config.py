@@ -114,7 +114,7 @@ def stats(pending: int, state: State = State.RUNNING) -> Stats:
         (3, None, 0, 10_000, 3),
     ],
 )
-def test_the_number_of_pumps_follows_wish_room_and_work(asked, wish, capacity, waiting, wanted):
+def test_the_number_of_pumps_follows_wish_slots_and_work(asked, wish, capacity, waiting, wanted):
     spec = JobSpec(job="j", pumps=asked)
 
     assert (

@@ -53,18 +53,18 @@ def server_of(station: Station) -> Any:
     return station.run(runtime_of(station.app).server())
 
 
-def charged(station: Station, job: str, **options: Any) -> JobSpec:
+def registered(station: Station, job: str, **options: Any) -> JobSpec:
     spec = runtime_of(station.app).sign(JobSpec(job=job, **options))
     station.run(register_job(server_of(station), spec))
     return spec
 
 
 def message(station: Station, job: str) -> PumpMessage:
-    [ticket] = station.on_job(job, lambda frontier: issue_permits(frontier, 1, ttl_s=30))
-    return PumpMessage(job, ticket, machine="here")
+    [permit] = station.on_job(job, lambda frontier: issue_permits(frontier, 1, ttl_s=30))
+    return PumpMessage(job, permit, machine="here")
 
 
-def tickets(station: Station, job: str) -> int:
+def permits(station: Station, job: str) -> int:
     async def count(frontier: Frontier) -> int:
         shard = frontier.shards[0]
         return int(await shard.server.command("ZCARD", shard.keys.key("permits")))
@@ -84,8 +84,8 @@ def said(station: Station, job: str) -> str:
     return "\n".join(one.text for one in station.on_job(job, read_log))
 
 
-def test_a_pump_whose_job_is_purged_ends_quietly_and_nobody_is_in_charge(quiet, job):
-    charged(quiet, job, kind="scrape")
+def test_a_pump_whose_job_is_purged_ends_quietly_and_the_job_is_unregistered(quiet, job):
+    registered(quiet, job, kind="scrape")
     running = start(quiet, job)
 
     quiet.on_job(job, purge_job)
@@ -97,7 +97,7 @@ def test_a_pump_whose_job_is_purged_ends_quietly_and_nobody_is_in_charge(quiet, 
 
 
 def test_why_a_pump_failed_is_told_in_the_log(quiet, job):
-    charged(quiet, job, kind="pages", target="nowhere.py")
+    registered(quiet, job, kind="pages", target="nowhere.py")
     runtime = runtime_of(quiet.app)
 
     with pytest.raises(SpiderError):
@@ -107,7 +107,7 @@ def test_why_a_pump_failed_is_told_in_the_log(quiet, job):
 
 
 def test_what_breaks_beside_the_worker_is_told_in_the_log_too(quiet, job):
-    charged(quiet, job, kind="pages", out="nosuch.place")
+    registered(quiet, job, kind="pages", out="nosuch.place")
     runtime = runtime_of(quiet.app)
 
     with pytest.raises(Exception, match="nosuch") as caught:
@@ -117,9 +117,9 @@ def test_what_breaks_beside_the_worker_is_told_in_the_log_too(quiet, job):
     assert "nosuch" in said(quiet, job)
 
 
-def test_a_pump_whose_crawl_was_stopped_leaves_no_ticket_behind(quiet, job):
-    """A ticket that nobody works with would keep the next `skitter run` waiting."""
-    charged(quiet, job, kind="pages")
+def test_a_pump_whose_crawl_was_stopped_leaves_no_permit_behind(quiet, job):
+    """A permit that nobody uses would keep the next `skitter run` waiting."""
+    registered(quiet, job, kind="pages")
     quiet.on_job(job, lambda frontier: frontier.add([Request(url="http://a.test/")]))
     quiet.on_job(job, lambda frontier: set_state(frontier, State.PAUSED))
     running = start(quiet, job)
@@ -128,15 +128,15 @@ def test_a_pump_whose_crawl_was_stopped_leaves_no_ticket_behind(quiet, job):
     quiet.on_job(job, void_permits)
 
     running.result(timeout=60)
-    assert tickets(quiet, job) == 0
+    assert permits(quiet, job) == 0
 
 
-def test_a_message_that_finds_nobody_in_charge_gives_its_ticket_back(quiet, job):
+def test_a_message_that_finds_no_registered_job_returns_its_permit(quiet, job):
     late = message(quiet, job)
 
     quiet.run(pump(runtime_of(quiet.app), late))
 
-    assert tickets(quiet, job) == 0
+    assert permits(quiet, job) == 0
 
 
 def test_an_app_without_a_result_backend_maps_and_says_what_it_cannot_know(quiet):
@@ -181,7 +181,7 @@ def test_a_handler_that_blocks_is_blamed_in_the_log(quiet, monkeypatch):
     monkeypatch.setattr(pumping, "BLOCKED_S", 0.5)
     monkeypatch.setenv("BLOCK_S", "1")
     quiet.make_job("blocked")
-    charged(quiet, "blocked", kind="pages", target="engine_celery.helper_spiders:blocking")
+    registered(quiet, "blocked", kind="pages", target="engine_celery.helper_spiders:blocking")
     page = Request(url=quiet.page("/about"))
     quiet.on_job("blocked", lambda frontier: frontier.add([page]))
 
@@ -192,7 +192,7 @@ def test_a_handler_that_blocks_is_blamed_in_the_log(quiet, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:Call to deprecated setex")  # by Celery's backend
-def test_pages_that_are_handed_over_one_by_one_are_one_client_to_the_server(quiet):
+def test_pages_that_are_submitted_one_by_one_are_one_client_to_the_server(quiet):
     async def clients(frontier: Frontier) -> int:
         keys = {key async for key in scan_keys(frontier.shards[0])}
         return sum(":recent" in key for key in keys)
@@ -237,13 +237,13 @@ def test_a_pump_goes_home_early_when_others_wait_for_its_place(quiet, job, monke
     monkeypatch.setattr(pumping, "RENEW_S", 0.1)
     quiet.run(report_slots(server_of(quiet), "here", 2))
     quiet.on_job(job, lambda frontier: set_state(frontier, State.PAUSED))
-    charged(quiet, job, kind="pages")
+    registered(quiet, job, kind="pages")
     quiet.make_job("waiting")
-    charged(quiet, "waiting", kind="pages")
+    registered(quiet, "waiting", kind="pages")
     message(quiet, "waiting")
 
     done = start(quiet, job).result(timeout=60)
     quiet.run(unregister_job(server_of(quiet), "waiting"))
 
     assert done["seconds"] < PUMP_S
-    assert tickets(quiet, job) == 1  # of its next turn
+    assert permits(quiet, job) == 1  # of its next turn

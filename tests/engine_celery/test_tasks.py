@@ -304,7 +304,7 @@ def test_status_of_a_page_that_waits_says_where(busy):
     assert result.get(timeout=WAIT_S)["status"] == 200
 
 
-def test_a_worker_of_other_queues_is_no_room_for_pumps(busy):
+def test_a_worker_of_other_queues_has_no_slots_for_pumps(busy):
     server = busy.run(runtime_of(busy.app).server())
     before = busy.run(server.command("HKEYS", ROOMS))
 

@@ -64,7 +64,7 @@ def said(station, job: str) -> str:
     return "\n".join(one.text for one in station.on_job(job, read_log))
 
 
-def write_charge(station, job: str, **fields: Any) -> None:
+def write_spec(station, job: str, **fields: Any) -> None:
     """As somebody would who can reach the server, and has no secret."""
     raw = msgspec.json.encode({"job": job, **fields})
     station.run(server_of(station).command("HSET", PUMPED, job, raw))
@@ -79,32 +79,32 @@ def waiting_job(station) -> str:
 
 
 @pytest.mark.parametrize("kind", ["crawl", "pages", "scrape"])
-def test_a_charge_that_nobody_signed_loads_no_file(busy, evil, kind):
+def test_an_unsigned_spec_loads_no_file(busy, evil, kind):
     job = waiting_job(busy)
 
-    write_charge(busy, job, kind=kind, target=str(evil))
+    write_spec(busy, job, kind=kind, target=str(evil))
 
     until(lambda: "SKITTER_SECRET" in said(busy, job))
     busy.skitter("purge", job, "--yes")
     assert not was_loaded(evil)
 
 
-def test_a_charge_that_was_signed_for_another_job_is_refused(busy, evil):
+def test_a_spec_that_was_signed_for_another_job_is_refused(busy, evil):
     job = waiting_job(busy)
     other = runtime_of(busy.app).sign(JobSpec(job="another", target=str(evil)))
 
     fields = json.loads(msgspec.json.encode(other)) | {"job": job}
-    write_charge(busy, job, **{name: value for name, value in fields.items() if name != "job"})
+    write_spec(busy, job, **{name: value for name, value in fields.items() if name != "job"})
 
     until(lambda: "may not run the spider" in said(busy, job))
     busy.skitter("purge", job, "--yes")
     assert not was_loaded(evil)
 
 
-def test_a_charge_that_nobody_signed_opens_no_output(busy):
+def test_an_unsigned_spec_opens_no_output(busy):
     job, out = waiting_job(busy), busy.folder / "written.jsonl"
 
-    write_charge(busy, job, kind="pages", out=str(out))
+    write_spec(busy, job, kind="pages", out=str(out))
 
     until(lambda: "has no output" in said(busy, job))
     busy.skitter("purge", job, "--yes")
@@ -124,7 +124,7 @@ def test_a_job_whose_items_go_elsewhere_is_not_split_between_two_outputs(busy):
 
 
 @pytest.mark.parametrize("is_signed", [True, False])
-def test_hosts_of_a_charge_are_allowed_only_if_it_is_signed(busy, is_signed):
+def test_hosts_of_a_spec_are_allowed_only_if_it_is_signed(busy, is_signed):
     """The site is allowed as `localhost`, and not by its address."""
     job, host = f"j{secrets.token_hex(3)}", f"127.0.0.1:{busy.failing.server_port}"
     busy.make_job(job)
@@ -149,7 +149,7 @@ def test_what_runs_at_the_end_of_a_crawl_needs_a_signature(busy, evil, kind):
     reducer = {"task": "skitter.summarize", "args": [], "kwargs": {}, "options": {}}
     extra = {"reducer": reducer, "context": {"id": told}} if kind == "reducer" else {"hooks": True}
 
-    write_charge(busy, job, kind="map", target=str(evil), **extra)
+    write_spec(busy, job, kind="map", target=str(evil), **extra)
     until(lambda: "may not run the spider" in said(busy, job))
     busy.app.tasks["skitter.finish"].apply_async((job,)).forget()
     busy.scrape.delay(busy.page(f"/about?{job}")).get(timeout=WAIT_S)  # sent after that
@@ -395,7 +395,7 @@ def test_workers_with_the_same_secret_run_what_any_of_them_was_asked(elsewhere):
     app.close()
 
 
-def test_a_service_whose_charge_somebody_replaced_is_taken_over(elsewhere):
+def test_the_spec_of_a_service_that_somebody_replaced_is_restored(elsewhere):
     """A spec that was not signed with our secret does not keep callers of `scrape` waiting."""
     shared = secrets.token_hex(16)
     app = make_app(CelerySettings(where=elsewhere.settings.where, secret=shared))

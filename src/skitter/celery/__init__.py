@@ -1,4 +1,4 @@
-"""Celery as the engine: the frontier stays the queue, a Celery message is only leave to work.
+"""Celery as the engine: the frontier stays the queue; a Celery message only permits work on it.
 
 celery -A skitter.celery worker -c 4        # with SKITTER_REDIS_URL, or on the embedded server
 
@@ -11,10 +11,10 @@ options      what a caller may set per call
 registry     the jobs that Celery works on, and their spiders
 runtime      what one process keeps open: an event loop in a thread, the server, warm workers
 scheduling   how many pumps each job gets, and what is due at its end
-results      what came of a page goes into Celery's result backend
+results      the result of a page goes into Celery's result backend
 pump         one message: lease and fetch for a while
 submit       pages and crawls go into the frontier
-reduce       the reducer of map_reduce runs once, when all pages are fetched
+reduce       what runs once at the end: a reducer, or a spider's hooks
 tasks        all tasks in one list, with their options
 worker       what happens when a Celery worker starts, forks and stops
 factory      make_app, and register for the app that a team already has
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def _task(name: str) -> Any:
-    """Looked up at each use: whoever imports it before `register(app)` still gets that app's."""
+    """Looked up at each use: an import before `register(app)` still gets that app's task."""
     return Proxy(lambda: default_app().tasks[f"skitter.{name}"])
 
 
@@ -54,7 +54,7 @@ summarize = _task("summarize")
 
 
 def __getattr__(name: str) -> Any:
-    """`app` is made when somebody asks for it: an import connects to nothing."""
+    """`app` is created on first use: an import connects to nothing."""
     if name == "app":
         return default_app()
     raise AttributeError(f"module 'skitter.celery' has no attribute {name!r}")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 PURGED = "PURGED"
+COUNTS = ("pending", "delayed", "leased", "done", "dead")
 NO_BACKEND = (
     "this app has no result backend, so the state of its tasks is not known: configure one, or "
     "ask for a job by its name."
@@ -106,14 +107,6 @@ async def _of_job(runtime: Any, id: str, job: str, *, born: str = "") -> Status:
     spec = await read_spec(frontier.server, job)
     over = stats.crawled and spec is None  # loaded and delivered too
     state = "finished" if over and stats.state is not State.CANCELLED else stats.state.value
-    return Status(
-        id=id,
-        state=state,
-        job=job,
-        pending=stats.pending,
-        delayed=stats.delayed,
-        leased=stats.leased,
-        done=stats.done,
-        dead=stats.dead,
-        pumps=sum(one.kind in FETCHING for one in await live_workers(frontier)),
-    )
+    pumps = sum(one.kind in FETCHING for one in await live_workers(frontier))
+    counts = {name: getattr(stats, name) for name in COUNTS}
+    return Status(id=id, state=state, job=job, pumps=pumps, **counts)

@@ -1,4 +1,4 @@
-"""Apps: one of ours, or the one that a team already has."""
+"""Apps: ours, or the one that a team already has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from celery import Celery
 from celery.bin.celery import main as celery_main
 
 from skitter.celery.config import CelerySettings, Queues, shipped, warn_of
-from skitter.celery.runtime import Runtime, runtime_of
+from skitter.celery.runtime import Runtime
 from skitter.celery.tasks import add_tasks
 from skitter.celery.worker import WorkerSignals, mute_watch_logs
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skitter.settings import Settings
 
 
-_default: list[Any] = []  # the app behind `skitter.celery.app`, made when it is asked for
+_default: list[Any] = []  # the app behind `skitter.celery.app`
 
 
 def make_app(settings: CelerySettings | Settings | None = None, **overrides: Any) -> Any:
@@ -28,28 +28,28 @@ def make_app(settings: CelerySettings | Settings | None = None, **overrides: Any
         settings = CelerySettings.from_environment(settings)
     app = Celery("skitter", set_as_current=False)
     app.conf.update(shipped(settings) | overrides)
-    return _equip(app, settings)
+    return _set_up(app, settings)
 
 
 def register(app: Any, settings: CelerySettings | None = None) -> Any:
-    """Add our tasks to an app of yours. Its configuration stays as it is: the tasks bring what they
-    need, and use the app's default queue unless `settings.queues` names others."""
+    """Add our tasks to your app. Its configuration stays as it is: the tasks bring what they need,
+    and use the app's default queue unless `settings.queues` names others."""
     if settings is None:
         queue = app.conf.task_default_queue
         settings = CelerySettings.from_environment(queues=Queues(http=queue, browser=queue))
-    _equip(app, settings)
+    _set_up(app, settings)
     _default[:] = [app]
     return app
 
 
 def default_app() -> Any:
-    """The app that was registered last; without one, an app of ours from the environment."""
+    """The app that was registered last; without one, our own from the environment."""
     if not _default:
         _default.append(make_app())
     return _default[0]
 
 
-def _equip(app: Any, settings: CelerySettings) -> Any:
+def _set_up(app: Any, settings: CelerySettings) -> Any:
     warn_of(app.conf)
     app.skitter = Runtime(app, settings)
     add_tasks(app)
@@ -59,13 +59,8 @@ def _equip(app: Any, settings: CelerySettings) -> Any:
     return app
 
 
-def find_frontier() -> Settings:
-    """The server of the app that the environment describes. Raises UsageError."""
-    return runtime_of(default_app()).where
-
-
 def run_command(words: Sequence[str]) -> int:
-    """As `celery -A skitter.celery WORDS`. Returns the exit code."""
+    """`celery -A skitter.celery WORDS`. Returns the exit code."""
     before, sys.argv = sys.argv, ["celery", "-A", "skitter.celery", *words]
     try:
         return int(celery_main() or 0)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
+import msgspec
+
 from skitter.app import open_crawl
 from skitter.celery.registry import (
+    LEASE_S,
     SINGLE_PAGE,
-    TASK,
     JobSpec,
     cached_spider,
     register_if_absent,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
         CrawlOptions,
         ManyOptions,
         MapOptions,
+        Options,
         PageOptions,
         ScrapeOptions,
     )
@@ -76,29 +79,20 @@ def waiting_task(
     return sign_task(runtime.secret, job, context | {"record_errors": record})
 
 
+def _spec(options: Options, **more: Any) -> JobSpec:
+    workers = Workers(lease_s=getattr(options, "lease_s", LEASE_S))
+    config = WorkerConfig(workers=workers)
+    return JobSpec(target=options.spider, browser=options.browser, config=config, **more)
+
+
 # --- one page -------------------------------------------------------------------------------------
 
 
 def scrape_spec(options: ScrapeOptions) -> JobSpec:
     """One job for all pages of a spider, so that callers share its politeness."""
     name = f"scrape-{cached_spider(options.spider).name}" if options.spider else "scrape"
-    return JobSpec(
-        job=f"{name}-browser" if options.browser else name,
-        kind="scrape",
-        target=options.spider,
-        browser=options.browser,
-        run_id=SHARED,
-    )
-
-
-def scrape_request(url: str, options: ScrapeOptions, task: dict[str, Any]) -> Request:
-    return Request(
-        url=url,
-        priority=options.priority,
-        headers=options.headers,
-        meta={TASK: task},
-        unique=task["id"],
-    )
+    job = f"{name}-browser" if options.browser else name
+    return _spec(options, job=job, kind="scrape", run_id=SHARED)
 
 
 async def submit_page(
@@ -116,39 +110,20 @@ async def submit_page(
 # --- many pages -----------------------------------------------------------------------------------
 
 
-def pages_spec(options: ManyOptions) -> JobSpec:
-    return JobSpec(
-        job=options.job,
-        kind="pages",
-        target=options.spider,
-        out=options.out,
-        browser=options.browser,
-        config=WorkerConfig(workers=Workers(lease_s=options.lease_s)),
-        run_id=SHARED,
-    )
-
-
 def map_reduce_spec(
     context: dict[str, Any], reducer: dict[str, Any], options: MapOptions
 ) -> JobSpec:
-    return JobSpec(
-        job=f"map-{context['id']}",
-        kind="map",
-        target=options.spider,
-        browser=options.browser,
-        pumps=options.pumps,
-        config=WorkerConfig(workers=Workers(lease_s=options.lease_s)),
-        reducer=reducer,
-        context=context,
-        run_id=context["id"],
-    )
+    id, pumps = context["id"], options.pumps
+    more = {"reducer": reducer, "context": context, "pumps": pumps, "run_id": id}
+    return _spec(options, job=f"map-{id}", kind="map", **more)
 
 
 async def submit_pages(runtime: Runtime, urls: list[str], options: ManyOptions) -> Submitted:
     """URLs that the job knows are left alone."""
     if not urls:
         return Submitted(job=options.job, new=0, known=0)
-    spec = runtime.sign(pages_spec(options))
+    spec = _spec(options, job=options.job, kind="pages", out=options.out, run_id=SHARED)
+    spec = runtime.sign(spec)
     frontier = await open_page_job(runtime, spec, options)
     requests = [Request(url=url, priority=options.priority) for url in urls]
     added = await submit_requests(runtime, frontier, spec, requests)
@@ -205,18 +180,10 @@ async def submit_crawl(runtime: Runtime, options: CrawlOptions) -> Submitted:
     after = await frontier.stats()
     if not (after.seen or after.fed):  # a job that never had a URL never ends
         return Submitted(job=frontier.job, new=0, known=0)
-    spec = JobSpec(
-        job=frontier.job,
-        target=options.spider,
-        out=options.out,
-        browser=options.browser,
-        pumps=options.pumps,
-        config=WorkerConfig(
-            fetch=FetchOptions(obey_robots=options.obey_robots, allow_hosts=tuple(sorted(private))),
-            workers=Workers(lease_s=options.lease_s),
-        ),
-        hooks=bool(spider.hooks.finish),
-    )
+    hooks = bool(spider.hooks.finish)
+    spec = _spec(options, job=frontier.job, out=options.out, pumps=options.pumps, hooks=hooks)
+    fetch = FetchOptions(obey_robots=options.obey_robots, allow_hosts=tuple(sorted(private)))
+    spec = msgspec.structs.replace(spec, config=replace(spec.config, fetch=fetch))
     await reset_callback(frontier)
     await submit_requests(runtime, frontier, runtime.sign(spec), [])
     new, known = after.seen - before.seen, after.duplicates - before.duplicates

@@ -23,6 +23,7 @@ from skitter.celery.options import (
     check_times,
     check_urls,
 )
+from skitter.celery.registry import TASK
 from skitter.celery.results import QUEUED, task_meta, to_json
 from skitter.celery.runtime import runtime_of
 from skitter.celery.scheduling import report_slots, schedule_all
@@ -96,14 +97,19 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
         if "reducer" in given and not given["urls"]:
             raise UsageError("map_reduce without URLs: there is nothing to reduce.")
         spider = {"spider": given["spider"]} if "spider" in given else {}
-        self._check_options(spider | given.get("options", {}))
+        # A worker that sends the next task of a chain loads only what it may.
+        in_worker = runtime_of(self.app).in_worker
+        self._read(spider | given.get("options", {}), signed=not in_worker)
 
-    def _check_options(self, given: dict[str, Any]) -> None:
-        """A worker that sends the next task of a chain loads only what it may."""
-        runtime, wanted = runtime_of(self.app), self.options_type.read(given)
-        if runtime.in_worker:
-            _check_permitted(self, wanted, signed=False)
+    def _read(self, given: dict[str, Any], *, signed: bool) -> Any:
+        """The options. Raises NotAllowed before anything of them is loaded."""
+        wanted, settings = self.options_type.read(given), runtime_of(self.app).settings
+        if not signed or runtime_of(self.app).in_worker:
+            check_permitted(wanted.spider, getattr(wanted, "out", ""), settings, signed=signed)
+        if not signed and settings.obey_robots and not getattr(wanted, "obey_robots", True):
+            raise NotAllowed(f"only a signed task may ignore robots.txt: {HOW}.")
         wanted.check()
+        return wanted
 
     # --- who sent it: a worker does what its configuration allows, or what a caller has signed ---
 
@@ -123,19 +129,8 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
         return bool(secret and secret.has_signed(found, "message", self.name, content))
 
     def permitted(self, given: dict[str, Any]) -> Any:
-        """The options of this run. Raises NotAllowed before anything of them is loaded."""
-        wanted, signed = self.options_type.read(given), self._is_signed()
-        _check_permitted(self, wanted, signed=signed)
-        settings = runtime_of(self.app).settings
-        if not signed and settings.obey_robots and not getattr(wanted, "obey_robots", True):
-            raise NotAllowed(f"only a signed task may ignore robots.txt: {HOW}.")
-        wanted.check()
-        return wanted
-
-
-def _check_permitted(task: CheckedTask, wanted: Options, *, signed: bool) -> None:
-    settings = runtime_of(task.app).settings
-    check_permitted(wanted.spider, getattr(wanted, "out", ""), settings, signed=signed)
+        """The options of this run."""
+        return self._read(given, signed=self._is_signed())
 
 
 def _as_list(value: Any) -> Any:
@@ -166,7 +161,13 @@ def scrape(self: Any, url: str, **options: Any) -> None:
     context = submit.task_context(self.request)
     task = submit.waiting_task(runtime, spec.job, wanted, context)
     _mark_queued(self, frontier, {"url": url})
-    request = submit.scrape_request(url, wanted, task)
+    request = Request(
+        url=url,
+        priority=wanted.priority,
+        headers=wanted.headers,
+        meta={TASK: task},
+        unique=task["id"],
+    )
     runtime.run(submit.submit_page(runtime, frontier, spec, request))
     raise Ignore  # results.py ends it when the page is there
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import time
 from contextlib import ExitStack
@@ -130,8 +131,5 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 def check_words(words: Sequence[str]) -> None:
     """Before a server is started for it. Raises UsageError for a pool that cannot fetch."""
-    for word, following in zip(words, (*words[1:], ""), strict=True):
-        if word in ("-P", "--pool"):
-            check_pool(following)
-        elif word.startswith(("-P", "--pool=")):
-            check_pool(word.removeprefix("-P").removeprefix("--pool="))
+    if found := re.search(r"(?:^|\0)(?:-P|--pool)[=\0]?([^\0]+)", "\0".join(words)):
+        check_pool(found[1])

@@ -1,6 +1,6 @@
 """Celery: its command line on our app, and crawls that its workers run.
 
-Nothing of Celery is imported before somebody asks for it: it is an extra.
+Celery is an optional dependency, so it is imported only when it is used.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ def add_to(app: typer.Typer) -> None:
 
 def celery(
     words: Annotated[
-        list[str], typer.Argument(metavar="COMMAND...", help="worker -c 4, inspect active, flower")
+        list[str],
+        typer.Argument(metavar="COMMAND...", help="E.g. worker -c 4, inspect active, flower."),
     ],
     spiders: Annotated[
         list[str] | None,
-        typer.Option("--spiders", help="What a worker may run: 'spiders/*.py', shop.spiders."),
+        typer.Option("--spiders", help="Spiders a worker may run: 'spiders/*.py', shop.spiders."),
     ] = None,
     output: Annotated[
         list[str] | None,
-        typer.Option("--output", metavar="NAME=DSN", help="Where out='NAME' puts items."),
+        typer.Option("--output", metavar="NAME=DSN", help="The output that out='NAME' means."),
     ] = None,
     allow_host: Annotated[
         list[str] | None, typer.Option("--allow-host", help="A private host that may be fetched.")
@@ -51,12 +52,13 @@ def celery(
 ) -> None:
     """Celery's own command line on Skitter's app: `skitter celery worker -c 4`.
 
-    The embedded server runs as long as this does; otherwise it is the same as
-    `celery -A skitter.celery COMMAND` with SKITTER_REDIS_URL set. Whoever has the same
-    SKITTER_SECRET may name any spider; for all others, say which ones a worker runs.
+    Like `celery -A skitter.celery COMMAND`, but it also starts the embedded server if
+    SKITTER_REDIS_URL is not set. Callers with the same SKITTER_SECRET may name any spider; for
+    others, list what a worker may run.
     """
     where = settings(redis, directory)
-    from skitter.celery.factory import find_frontier, run_command
+    from skitter.celery.factory import default_app, run_command
+    from skitter.celery.runtime import runtime_of
     from skitter.celery.worker import check_words
 
     check_words(words)
@@ -65,7 +67,7 @@ def celery(
         os.environ["SKITTER_REDIS_URL"] = where.redis_url
     os.environ |= _allowed(spiders or [], output or [], allow_host or [])
     with ExitStack() as stack:
-        found = find_frontier()
+        found = runtime_of(default_app()).where
         if found.redis_url is None:
             stack.enter_context(hold(found.directory, progress=tell))
         else:
@@ -75,12 +77,12 @@ def celery(
 
 
 def _allowed(spiders: list[str], outputs: list[str], hosts: list[str]) -> dict[str, str]:
-    """As the app reads them from the environment; its processes have that from us."""
+    """Environment variables: the app and its processes read them from there."""
     named = {}
     for one in outputs:
         name, equals, dsn = one.partition("=")
         if not (equals and dsn and name.replace("-", "_").isidentifier()):
-            raise BadOption("--output", name, "NAME=DSN, as warehouse=postgresql://...")
+            raise BadOption("--output", name, "NAME=DSN, e.g. warehouse=postgresql://...")
         named[f"SKITTER_OUTPUT_{name.replace('-', '_').upper()}"] = dsn
     for variable, values in (("SKITTER_SPIDERS", spiders), ("SKITTER_ALLOW_HOSTS", hosts)):
         if values:
@@ -103,17 +105,13 @@ def celery_pool(frontier: Frontier, plan: Plan) -> WorkerPool:
         )
     if runtime.secret is None:
         tell(UNSIGNED)
-    spec = JobSpec(
-        job=frontier.job,
-        target=_everywhere(plan.target),
-        pumps=plan.processes,
-        config=plan.worker,
-    )
+    target, config = _absolute(plan.target), plan.worker
+    spec = JobSpec(job=frontier.job, target=target, pumps=plan.processes, config=config)
     return CeleryPool(runtime=runtime, frontier=frontier, spec=runtime.sign(spec), tell=tell)
 
 
-def _everywhere(target: str) -> str:
-    """A file by its whole path: workers run in folders of their own."""
+def _absolute(target: str) -> str:
+    """A file by its absolute path: workers run in other directories."""
     file, colon, name = target.partition(".py:")
     path = Path(f"{file}.py" if colon else target)
     return f"{path.absolute()}{colon and ':'}{name}" if path.is_file() else target

@@ -10,7 +10,7 @@ import socket
 import time
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from skitter.errors import InfrastructureError, SkitterError, UsageError
 from skitter.fleet.plan import USAGE, is_hopeless, restart_after_s
@@ -37,16 +37,13 @@ STUCK_S = 120.0
 CHECK_STUCK_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Death:
+class Death(NamedTuple):
     """How a process failed."""
 
     client: str  # its name on the server
-    what: str
     cause: str
-    restart_in_s: float
     code: int
-    in_a_row: int
+    restart_in_s: float
 
 
 @dataclass(slots=True)
@@ -99,8 +96,11 @@ class Child:
         self.deaths = 1 if ran_s > HEALTHY_S else self.deaths + 1
         pause_s = restart_after_s(self.deaths)
         self._not_before = time.monotonic() + pause_s
-        cause = f"the {self.what}, process {pid}, {_cause(code)}"
-        return Death(self._client, self.what, cause, pause_s, code, self.deaths)
+        how = f"ended with exit code {code}"
+        if code < 0:
+            how = f"was killed by {signal.Signals(-code).name}"
+        cause = f"the {self.what}, process {pid}, {how}"
+        return Death(self._client, cause, code, pause_s)
 
     def send(self, number: signal.Signals) -> None:
         if self.process is not None and self.running:
@@ -115,12 +115,6 @@ class Child:
         self.send(signal.SIGKILL)
         await self.ended()
         return self._client
-
-
-def _cause(code: int) -> str:
-    if code < 0:
-        return f"was killed by {signal.Signals(-code).name}"
-    return f"ended with exit code {code}"
 
 
 @dataclass(slots=True)
@@ -144,6 +138,7 @@ class Children:
     async def keep_running(self, child: Child) -> None:
         """Start it, or restart it if it died. Raises if that is hopeless."""
         if death := child.reap():
+            await self._check_hopeless(child, death)
             await self._report(death)
         if child.may_start:
             await child.start(self.environment, self.output)
@@ -187,19 +182,18 @@ class Children:
                     await take_back(self.frontier, client)
 
     async def _report(self, death: Death) -> None:
-        await self._check_hopeless(death)
         self.restarts += 1
         stuck = self.output.describe_stuck() if self.output else ""
         text = f"{death.cause}; restarting in {death.restart_in_s:.1f} s{stuck}"
         self.on_output(f"{text}.")
         await self._reclaim(death, text)
 
-    async def _check_hopeless(self, death: Death) -> None:
+    async def _check_hopeless(self, child: Child, death: Death) -> None:
         heard = await was_heard(self.frontier, death.client)
-        if not is_hopeless(death.code, heard=heard, in_a_row=death.in_a_row):
+        if not is_hopeless(death.code, heard=heard, in_a_row=child.deaths):
             return
         self.pass_on()  # it may have said why since we looked
-        text = f"the {death.what} cannot start: see the error above."
+        text = f"the {child.what} cannot start: see the error above."
         raise UsageError(text) if death.code == USAGE else InfrastructureError(text)
 
     async def _reclaim(self, death: Death, text: str) -> None:
