@@ -74,6 +74,7 @@ def test_text_becomes_a_value(key, text, value):
         ("fetch.http2", "maybe", "true or false"),
         ("log.level", "loud", "debug, info, warning or error"),
         ("fetch.headers", "secret without a colon", r"got '\(hidden\)'"),
+        ("fetch.headers", "X-Key: a\nno colon", r"got '\(hidden\)'"),
     ],
 )
 def test_text_that_spells_no_value_is_refused(key, text, says):

@@ -64,6 +64,8 @@ def _shown(one: Option, config: Config) -> Any:
 def _text(value: Any) -> str:
     if value is None:
         return NO_LIMIT
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, dict):
         return ", ".join(f"{name}: {text}" for name, text in value.items())
     return ", ".join(value) if isinstance(value, tuple) else str(value)

@@ -93,10 +93,11 @@ def _metavar(one: Option) -> str:
 
 
 def _help(one: Option) -> str:
-    text = one.declared.help + " none: no limit." * one.optional
+    has_no_limit = one.optional and one.type in (int, float)
+    text = one.declared.help + " none: no limit." * has_no_limit
     if isinstance(one.default, bool) or not isinstance(one.default, int | float | str):
         return text
-    return text if len(str(one.default)) > 10 else f"{text} Default: {one.default:}."
+    return text if len(str(one.default)) > 10 else f"{text} Default: {one.default}."
 
 
 def _value(one: Option, said: Any) -> Any:

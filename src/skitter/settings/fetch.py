@@ -12,8 +12,6 @@ from skitter.settings.option import Table, option
 
 PROJECT_URL: Final = "https://github.com/skitter/skitter"
 
-MAX_BODY_BYTES: Final = 10 * 2**20
-
 _HTML_FIRST: Final = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 

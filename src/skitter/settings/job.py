@@ -100,7 +100,7 @@ class Limits(Table):
     )
     max_pending: int | None = _limit("Maximum URLs in the queue.")
     max_items: int | None = _limit(
-        "Maximum items waiting for a loader; beyond it, no URL is handed out."
+        "Maximum items waiting for a loader; beyond it, no URL is handed out. In a crawl, 50,000."
     )
     max_items_per_page: int = option(
         10_000,

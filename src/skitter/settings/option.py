@@ -201,11 +201,10 @@ def _parts(value: Any) -> list[object]:
 
 def _pairs(text: str) -> dict[str, str]:
     """As headers are written: `Name: value`, one a line."""
-    pairs = (line.partition(":") for line in text.splitlines() if line.strip())
-    found = {name.strip(): value.strip() for name, colon, value in pairs if colon}
-    if not found and text.strip():
-        raise ValueError
-    return found
+    lines = [line.partition(":") for line in text.splitlines() if line.strip()]
+    if not all(colon for _, colon, _ in lines):
+        raise ValueError(text)
+    return {name.strip(): value.strip() for name, _, value in lines}
 
 
 _PARSERS: dict[Any, Any] = {
