@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
+from textwrap import fill
 
 import typer.main
 
@@ -97,22 +98,16 @@ def errors_page() -> str:
 
 
 def settings_page() -> str:
-    parts = [
-        NOTE.format(source="src/skitter/settings/"),
-        "# Settings\n\nEach has a key in `skitter.toml`, a variable of the environment and, where "
-        "one is named, a flag; `-s key=value` sets any of them. [How to set "
-        "them](../howto/settings.md). `politeness`, `retries` and `limits` belong to a job and may "
-        "change while it runs (`skitter set`).\n",
-    ]
+    intro = (
+        "Each setting has a key in `skitter.toml`, a variable of the environment and, where one is "
+        "named, a flag; `-s key=value` sets any of them. [How to change settings]"
+        "(../howto/settings.md). `politeness`, `retries` and `limits` belong to a job and may "
+        "change while it runs (`skitter set`)."
+    )
+    parts = [NOTE.format(source="src/skitter/settings/"), f"# Settings\n\n{fill(intro, 116)}\n"]
     for name, table in settings.TABLES.items():
-        parts.append(f"\n## [{name}]\n\n{inspect.getdoc(table)}\n")
-        for one in settings.options_of(table, name):
-            flag = one.declared.flag.replace(" ", "`, `").replace("/", "`, `")
-            parts.append(
-                f"\n- `{one.name}`: {one.declared.help} "
-                f"Takes {one.expected}; default {_shown(one.default)}.\n"
-                f"  `{one.variable}`" + (f", `{flag}`" if flag else "") + "\n"
-            )
+        parts.append(f"\n## [{name}]\n\n{inspect.getdoc(table)}\n\n")
+        parts += [_setting(one) for one in settings.options_of(table, name)]
     parts.append(
         "\n# Layout of a job\n\nFixed when the job is created: `Spider(canonical=...)`, `skitter "
         "create`.\n"
@@ -123,6 +118,24 @@ def settings_page() -> str:
         )
         parts += [f"| `{one.name}` | {_default(one)} |\n" for one in fields(cls)]
     return "".join(parts)
+
+
+def _setting(one: settings.Option) -> str:
+    flags = one.declared.flag.replace("/", " ").split() or (
+        [one.flag] if one in settings.JOB_OPTIONS else []
+    )
+    names = ", ".join(f"`{name}`" for name in (one.variable, *flags))
+    takes = f"Takes {one.expected}; default {_shown(one.default)}."
+    return (
+        fill(
+            f"- `{one.name}`: {one.declared.help} {takes} {names}.",
+            116,
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        + "\n"
+    )
 
 
 def _shown(default: object) -> str:
