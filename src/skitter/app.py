@@ -16,13 +16,13 @@ from skitter.fetch.guard import Guard
 from skitter.frontier.admin.control import operator_options, release_options, replaced
 from skitter.frontier.admin.jobs import create_job, open_job
 from skitter.frontier.connection import Server, connect
+from skitter.logs import ClusterLog
 from skitter.settings import JOB_OPTIONS, JobOptions, Layout, Option, check_job_name, find_server
 from skitter.valkey import Progress, hold, revive
 from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery
 from skitter.worker.departures import Departures
 from skitter.worker.loop import Worker, WorkerOptions
-from skitter.worker.pulse import Logbook
 from skitter.worker.robots import RobotsBook
 from skitter.worker.verdict import Policy
 
@@ -173,7 +173,7 @@ async def open_worker(
         if fetcher is None:
             fetcher = await stack.enter_async_context(HttpFetcher(config.fetch, guard=guard))
         memory = RequestMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths)
-        logbook = Logbook()
+        logbook = ClusterLog()
         robots = RobotsBook(frontier, fetcher, guard, config.fetch.user_agent)
         departures = Departures(frontier)
         attempts = Attempts(
@@ -188,7 +188,8 @@ async def open_worker(
         )
         delivery = Delivery(frontier, memory, logbook, departures)
         options = options or WorkerOptions.of(config)
-        yield Worker(frontier, attempts, delivery, logbook, options)
+        with logbook.attached():
+            yield Worker(frontier, attempts, delivery, logbook, options)
 
 
 def policy_of(spider: Spider, config: WorkerConfig) -> Policy:

@@ -126,7 +126,7 @@ VERBS: Any = {
     "reclaim": ([("1", "token")], {}),
     "tally": ([("blocked", 1)], {}),
     "beat": ([], {"name": "w1", "message": b"x"}),
-    "log": ([("info", "w1", "text")], {"keep": 10}),
+    "log": ([("info", "w1", "text", "")], {"keep": 10}),
     "reject_items": ([("whole", b"x")], {"keep": 10}),
     "robots": ([], {"name": "a.test", "rules": b"x", "ttl_ms": 9000, "keep_ms": 0}),
     "depart": ([("a.test", 0, -1, 1000)], {}),

@@ -33,7 +33,7 @@ CALLS: Any = {
     "tally": lambda t: ([("blocked", 2), ("skipped", 1)], {}),
     "revive": lambda t: ([("4", "5")], {}),
     "drop": lambda t: ([("4", "5")], {"forget": 1}),
-    "log": lambda t: ([("info", "w1", "one"), ("error", "w1", "two")], {"keep": 10}),
+    "log": lambda t: ([("info", "w1", "one", ""), ("error", "w1", "two", "")], {"keep": 10}),
     "reject_items": lambda t: ([("price", b"x"), ("whole", b"y")], {"keep": 10}),
     "robots": lambda t: ([], {"name": "a.test", "rules": b"", "ttl_ms": 9000, "keep_ms": 0}),
     "depart": lambda t: ([("a.test", 0, 100, 5000), ("a.test", 0, -1, 5000)], {}),

@@ -12,11 +12,11 @@ from skitter.engine.memory import RequestMemory
 from skitter.fetch.static import StaticFetcher
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
+from skitter.logs import ClusterLog
 from skitter.spider import Spider
 from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery
 from skitter.worker.loop import Worker, WorkerOptions
-from skitter.worker.pulse import Logbook
 
 URL = "https://a.test/"
 #: The pattern of the handler tries 2^60 ways to read this, and holds the interpreter's lock.
@@ -33,7 +33,7 @@ def reading_a_hostile_page(page):
 async def main(url: str, job: str, name: str, log: str) -> None:
     async with connect(url) as server:
         frontier = await open_job(server, job, client=name)
-        memory, logbook = RequestMemory(), Logbook()
+        memory, logbook = RequestMemory(), ClusterLog()
         attempts = Attempts(spider, StaticFetcher({URL: HOSTILE}), None, memory, logbook)
         delivery = Delivery(frontier, memory, logbook)
         options = WorkerOptions(stuck_s=1.5, stuck_log=Path(log))

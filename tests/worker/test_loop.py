@@ -21,6 +21,7 @@ from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.frontier.admin.log import read_log
 from skitter.frontier.admin.workers import take_back
 from skitter.frontier.connection import connect
+from skitter.logs import ClusterLog
 from skitter.model import Request
 from skitter.spider import Spider
 from skitter.valkey import running, start, stop
@@ -28,7 +29,6 @@ from skitter.worker import loop
 from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery
 from skitter.worker.loop import Worker, WorkerOptions
-from skitter.worker.pulse import Logbook
 
 STANDING_STILL = Path(__file__).parent / "standing_still.py"
 SLOW, QUICK = "https://a.test/slow", "https://a.test/quick"
@@ -51,7 +51,7 @@ class SlowFetcher(StaticFetcher):
 def make_worker(frontier, fetcher, **options) -> Worker:
     spider = Spider("w", ["https://a.test/"])
     spider.page(describe)
-    memory, logbook = RequestMemory(), Logbook()
+    memory, logbook = RequestMemory(), ClusterLog()
     attempts = Attempts(spider, fetcher, None, memory, logbook)
     delivery = Delivery(frontier, memory, logbook)
     return Worker(frontier, attempts, delivery, logbook, WorkerOptions(**options))

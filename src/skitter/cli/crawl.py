@@ -36,6 +36,7 @@ from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.client import MARK, client_name
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
+from skitter.logs import open_log
 from skitter.report import INTERRUPTED
 from skitter.settings import JOB_OPTIONS, resolve
 from skitter.spider import load_spider
@@ -212,7 +213,7 @@ def work(job: Job, parent: Parent = None, redis: Redis = None, directory: Direct
             async with open_worker(frontier, spider, config, options=options) as one:
                 await run_to_the_end(one)
 
-    with told_by(parent):
+    with open_log(config.log), told_by(parent):
         uvloop.run(main())
 
 

@@ -54,6 +54,8 @@ def event_line(event: Event, *, job: str = "", date: bool = True, short: bool = 
     text.append(f"  {clean(event.level):<7}", style=f"not dim {style}")
     text.append(f"  {clean(f'{job} {worker}'.strip())}", style="not dim cyan")
     text.append(f"  {clean(event.text)}", style=f"not dim {style}")
+    if event.url and event.url not in event.text:
+        text.append(f"  {clean(event.url)}")
     return text
 
 

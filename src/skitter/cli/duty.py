@@ -8,13 +8,16 @@ from contextlib import asynccontextmanager, suppress
 
 from skitter.frontier.admin.workers import Vitals
 from skitter.loading import Loader
-from skitter.worker.pulse import Logbook, Pulse, cancel_all
+from skitter.logs import ClusterLog
+from skitter.worker.pulse import Pulse, cancel_all
 
 LAST_WORDS_S = 3.0  # the server may be away
 
 
 @asynccontextmanager
-async def on_duty(loader: Loader, logbook: Logbook, *, parent: int | None) -> AsyncIterator[None]:
+async def on_duty(
+    loader: Loader, logbook: ClusterLog, *, parent: int | None
+) -> AsyncIterator[None]:
     """Heartbeats while this lasts. Without its parent the loader stops."""
     pulse = Pulse(
         frontier=loader.frontier,
@@ -28,7 +31,8 @@ async def on_duty(loader: Loader, logbook: Logbook, *, parent: int | None) -> As
     logbook("info", "loader started")  # and so the supervisor knows that it could begin
     beating = asyncio.create_task(pulse.run())
     try:
-        yield
+        with logbook.attached():
+            yield
     finally:
         await cancel_all([beating])
     with suppress(TimeoutError):

@@ -31,15 +31,16 @@ from skitter.errors import SkitterError, UsageError
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.client import client_name
 from skitter.loading import Loader, open_destination
+from skitter.logs import ClusterLog, open_log
 from skitter.redact import redact
 from skitter.report import Written, some
+from skitter.settings import resolve
 from skitter.sinks import Destination, Loaded
 from skitter.sinks.destination import store_of
 from skitter.sinks.export import Target, export
 from skitter.sinks.receipts import Receipts
 from skitter.sinks.registry import COPY_FILES, OUT_FILES, place_of
 from skitter.spider import load_transform
-from skitter.worker.pulse import Logbook
 
 #: Where a loader that `run` started puts items. A DSN may hold a password: no argument, as `ps`
 #: shows those to everybody.
@@ -85,7 +86,8 @@ def load_items(
     directory: Directory = None,
 ) -> None:
     """Move items from the server into a database or file, until stopped."""
-    change = load_transform(transform, received_config().arguments) if transform else None
+    received = received_config()
+    change = load_transform(transform, received.arguments) if transform else None
     where = settings(redis, directory)
     destination = Destination(to, job, where.directory, csv_safe)
 
@@ -95,7 +97,7 @@ def load_items(
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         async with open_server(where, progress=tell) as server:
-            frontier, logbook = await open_job(server, job), Logbook()
+            frontier, logbook = await open_job(server, job), ClusterLog("skitter.loader")
             loader = Loader(frontier, client_name(), logbook, stop, change)
             if parent is None:
                 loader.tell = tell
@@ -105,7 +107,7 @@ def load_items(
             await destination.finish()
         return loaded
 
-    with told_by(parent):
+    with open_log(received.log if parent else resolve(job=job).log), told_by(parent):
         loaded = uvloop.run(main())
     if parent is None:
         say(f"{job}: {some(loaded.written, 'row')} to {redact(to)}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import Callable, Iterable
 from importlib import import_module
@@ -31,6 +32,7 @@ Handler = Callable[..., Any]
 Link = str | LexborNode
 T = TypeVar("T")
 
+_LOG: Final = logging.getLogger("skitter.page")
 _REQUIRED: Final[Any] = object()
 _BASE: Final = re.compile(r"<base[\s/>]", re.IGNORECASE)
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
@@ -162,6 +164,12 @@ class Page:
             self._refuse_complex()
             self._tree = LexborHTMLParser(self.text)
         return self._tree
+
+    @property
+    def log(self) -> logging.Logger:
+        """For `skitter logs`, which shows the page's URL beside the message. Your own loggers do
+        the same."""
+        return _LOG
 
     async def prepare(self) -> None:
         """Find out whether it can be parsed, while other pages go on: `tree` would block."""

@@ -22,13 +22,14 @@ from skitter.engine.watchdog import Watchdog
 from skitter.errors import JobMissing, SkitterError
 from skitter.frontier.admin.adopted import is_adopted
 from skitter.frontier.admin.workers import Vitals
+from skitter.logs import ClusterLog
 from skitter.report import some
 from skitter.scrapy.delivery import Delivery
 from skitter.scrapy.feed import FeedReader
 from skitter.scrapy.housekeeping import Housekeeping
 from skitter.scrapy.job import KIND, join_run, open_shared, remove_if_last
 from skitter.scrapy.prefetch import IDLE_S, Prefetch
-from skitter.worker.pulse import Logbook, Pulse, cancel_all
+from skitter.worker.pulse import Pulse, cancel_all
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -69,7 +70,7 @@ class Node:
     ) -> None:
         self.options, self.mailbox, self.engine = options, mailbox, engine
         self.calls, self.feed = calls, feed
-        self.logbook = Logbook()
+        self.logbook = ClusterLog("skitter.scrapy")
         self._watchdog = Watchdog(options.stuck_s) if options.stuck_s else None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._nudged = self._hurried = self._away = self._is_open = False
@@ -114,13 +115,13 @@ class Node:
 
     def say(self, level: str, text: str) -> None:
         """Into the log of this process, and into that of the cluster."""
-        logger.log(logging.getLevelNamesMapping()[level.upper()], text)
         self.logbook(level, text)
 
     # --- the thread -------------------------------------------------------------------------------
 
     def _run(self, opened: Callable[[BaseException | None], None]) -> None:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        loop_factory = uvloop.new_event_loop
+        with self.logbook.attached(), asyncio.Runner(loop_factory=loop_factory) as runner:
             runner.run(self._live(opened))
         self.engine.call(self._on_closed)
 

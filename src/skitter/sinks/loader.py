@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from skitter.errors import SkitterError
+from skitter.logs import PAGE_URL
 from skitter.model import Result
 from skitter.sinks.base import RowsRefused
 from skitter.sinks.patience import LoadState, Pace, Patience, Stopped, ignore
@@ -179,10 +180,11 @@ class _Loader:
         batch, some = _Batch(), _in_time(results, self.pace.transform_s)
         async with self._keeping(results):
             if inspect.iscoroutinefunction(transform):
-                made = [(one, await _tried_async(transform, one.item)) for one in some]
+                made = [(one, await _tried_async(transform, one)) for one in some]
+                PAGE_URL.set("")
             else:
                 made = await asyncio.to_thread(
-                    lambda: [(one, _tried(transform, one.item)) for one in some]
+                    lambda: [(one, _tried(transform, one)) for one in some]
                 )
         for origin, one in made:
             batch.take(origin, one)
@@ -238,16 +240,18 @@ def _in_time(results: Sequence[Result], seconds: float) -> Iterator[Result]:
             return
 
 
-def _tried(transform: Transform, item: Any) -> Any:
+def _tried(transform: Transform, result: Result) -> Any:
+    PAGE_URL.set(result.url)
     try:
-        return transform(item)
+        return transform(result.item)
     except Exception as error:
         return error
 
 
-async def _tried_async(transform: Transform, item: Any) -> Any:
+async def _tried_async(transform: Transform, result: Result) -> Any:
+    PAGE_URL.set(result.url)
     try:
-        return await transform(item)
+        return await transform(result.item)
     except Exception as error:
         return error
 

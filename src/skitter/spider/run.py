@@ -13,6 +13,7 @@ import msgspec
 
 from skitter.errors import SkitterError, SpiderError, UsageError, shorten
 from skitter.frontier.offers import check_record
+from skitter.logs import PAGE_URL
 from skitter.model import Request
 from skitter.page import TooComplex
 from skitter.settings import check_priority
@@ -84,6 +85,7 @@ async def run_handler(
     asked about it, for nearly all links of a page are such. `limits`: the spider's, unless the
     job has others by now.
     """
+    PAGE_URL.set(page.url)
     name, handler = spider.handler_of(page.request)
     run = _Run(spider, page, name, Quota(limits or spider.limits))
     try:

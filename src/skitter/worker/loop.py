@@ -18,12 +18,13 @@ from skitter.frontier.feed import take_feed
 from skitter.model import State
 from skitter.report import some
 from skitter.settings import Workers
-from skitter.worker.pulse import Logbook, Pulse, cancel_all, rss_mb
+from skitter.worker.pulse import Pulse, cancel_all, rss_mb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from skitter.frontier.frontier import Frontier
+    from skitter.logs import ClusterLog
     from skitter.model import Lease
     from skitter.settings import WorkerConfig
     from skitter.worker.attempt import Attempts
@@ -61,7 +62,7 @@ class Worker:
     frontier: Frontier
     attempts: Attempts
     delivery: Delivery
-    logbook: Logbook
+    logbook: ClusterLog
     options: WorkerOptions = field(default_factory=WorkerOptions)
     _active: dict[asyncio.Task[None], tuple[Lease, float]] = field(default_factory=dict)
     _free: asyncio.Event = field(default_factory=asyncio.Event)
@@ -84,6 +85,7 @@ class Worker:
 
     async def run(self) -> None:
         """Work until the crawl has finished, or until told to stop."""
+        self.logbook.own()
         pulse = self._pulse()
         self.delivery.on_sent = self._free.set
         helpers: list[asyncio.Task[None]] = []

@@ -7,35 +7,25 @@ import os
 import resource
 import socket
 import sys
-from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from skitter.errors import SkitterError
-from skitter.frontier.admin.log import log
+from skitter.frontier.admin.log import log_lines
 from skitter.frontier.admin.workers import Heartbeat, Vitals, beat, leave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from skitter.frontier.frontier import Frontier
+    from skitter.logs import ClusterLog
 
 BEAT_S = 2.0
-LOG_KEPT = 200
-
-
-@dataclass(slots=True)
-class Logbook:
-    """Lines for `skitter logs`, kept until the next heartbeat; the oldest go first."""
-
-    lines: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=LOG_KEPT))
-
-    def __call__(self, level: str, text: str) -> None:
-        self.lines.append((level, text))
+LINES_AT_ONCE = 200
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,7 +35,7 @@ class Pulse:
     frontier: Frontier
     name: str
     kind: str
-    logbook: Logbook
+    logbook: ClusterLog
     vitals: Callable[[], Vitals]
     parent: int | None = None  # the process that looks after us
     on_orphaned: Callable[[], None] = lambda: None
@@ -62,10 +52,11 @@ class Pulse:
 
     async def beat(self) -> None:
         """What there was to say, then the heartbeat."""
-        while self.logbook.lines:
-            level, text = self.logbook.lines[0]
-            await log(self.frontier, level, self.name, text)
-            self.logbook.lines.popleft()
+        lines = self.logbook.waiting()
+        for start in range(0, len(lines), LINES_AT_ONCE):
+            some = lines[start : start + LINES_AT_ONCE]
+            await log_lines(self.frontier, self.name, [line[1:] for line in some])
+            self.logbook.sent(some[-1])
         await self.frontier.fresh_options()
         now = await self.frontier.server_time()
         self._started_at = self._started_at or now

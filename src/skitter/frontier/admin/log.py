@@ -9,6 +9,8 @@ import msgspec
 from skitter.frontier.wire import cut
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from skitter.frontier.frontier import Frontier
 
 EVENTS_KEPT = 10_000
@@ -23,11 +25,18 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     level: str
     worker: str
     text: str
+    url: str = ""  # the page that it is about
 
 
 async def log(frontier: Frontier, level: str, worker: str, text: str) -> None:
     """Say something to everybody who runs `skitter logs`."""
-    await frontier.home.log([(level, worker, cut(text))], keep=EVENTS_KEPT)
+    await log_lines(frontier, worker, [(level, text, "")])
+
+
+async def log_lines(frontier: Frontier, worker: str, lines: Iterable[tuple[str, str, str]]) -> None:
+    """The same, for several lines: level, text and URL of each."""
+    each = [(level, worker, cut(text), cut(url)) for level, text, url in lines]
+    await frontier.home.log(each, keep=EVENTS_KEPT)
 
 
 async def read_log(frontier: Frontier, after: str = "-", count: int = 1000) -> list[Event]:
@@ -47,6 +56,7 @@ def _event(entry: bytes, fields: dict[bytes, bytes]) -> Event:
         level=_text(fields, b"level"),
         worker=_text(fields, b"worker"),
         text=_text(fields, b"text"),
+        url=_text(fields, b"url"),
     )
 
 

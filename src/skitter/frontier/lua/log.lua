@@ -6,6 +6,7 @@ ARGV   keep     int    about how many lines
 EACH   level    text
        worker   text   who says it
        text     text
+       url      text   the page that it is about, or nothing
 REPLY  int    how many lines were written
 COST   O(lines)
 ]]
@@ -15,6 +16,7 @@ if answer then return answer end
 
 for at = EACH.start, #ARGV, EACH.stride do
   redis.call('XADD', events, 'MAXLEN', '~', keep, '*',
-    'level', ARGV[at], 'worker', ARGV[at + 1], 'text', ARGV[at + 2])
+    'level', ARGV[at], 'worker', ARGV[at + 1], 'text', ARGV[at + 2],
+    'url', ARGV[at + 3])
 end
 return remember((#ARGV - EACH.start + 1) / EACH.stride)

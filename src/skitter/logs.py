@@ -1,0 +1,196 @@
+"""The log: what Skitter's loggers and those of the user say, in `skitter logs` and in a file.
+
+Standard `logging` underneath: use `page.log.info(...)` in a handler, or a logger of your own, and
+whatever else is attached to the root logger (Sentry, structlog) gets the records too.
+"""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+from collections import deque
+from contextlib import contextmanager
+from contextvars import ContextVar
+from heapq import merge
+from itertools import count
+from threading import RLock
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from skitter.errors import UsageError
+from skitter.redact import redact, redact_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skitter.settings import LogOptions
+
+LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+#: Lines that wait for the next heartbeat: so many below a warning, and so many others.
+KEPT: Final = 1000
+LONGEST: Final = 4000
+#: What Celery and Scrapy say of themselves is of interest only when something is wrong.
+_ENGINES: Final = frozenset({"celery", "kombu", "scrapy", "twisted"})
+_OURS: Final = logging.getLogger("skitter")
+
+#: The page that is handled now. A page has a task of its own, so nobody takes it back.
+PAGE_URL: ContextVar[str] = ContextVar("skitter_page_url", default="")
+_OWNER: ContextVar[ClusterLog | None] = ContextVar("skitter_log_owner", default=None)
+
+
+class Line(NamedTuple):
+    """One line of the log of all workers."""
+
+    number: int
+    level: str
+    text: str
+    url: str
+
+
+class ClusterLog(logging.Handler):
+    """Keeps records until a heartbeat takes them to the server, where `skitter logs` reads them.
+
+    It never blocks and never grows without end: of a flood the newest stay, and the log says how
+    many were dropped. A flood of information drowns no warning: each kind has its own room.
+    """
+
+    def __init__(self, name: str = "skitter.worker") -> None:
+        super().__init__(_OURS.level or logging.INFO)
+        self._logger = logging.getLogger(name)
+        self._quiet: deque[Line] = deque(maxlen=KEPT)
+        self._loud: deque[Line] = deque(maxlen=KEPT)
+        self._numbers = count()
+        self._dropped = 0
+        self._guard = RLock()  # handlers may log from threads
+
+    def __call__(self, level: str, text: str) -> None:
+        """Log a sentence of our own."""
+        before = _OWNER.set(self)
+        try:
+            if self in logging.getLogger().handlers:
+                self._logger.log(LEVELS[level], "%s", text)
+            elif LEVELS[level] >= self.level:
+                self._put(LEVELS[level], text)
+        finally:
+            _OWNER.reset(before)
+
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        """While this lasts, it gets what all loggers of this process say."""
+        if _OURS.level == logging.NOTSET:
+            _OURS.setLevel(self.level)
+        logging.getLogger().addHandler(self)
+        try:
+            yield
+        finally:
+            logging.getLogger().removeHandler(self)
+
+    def own(self) -> None:
+        """What is logged in this context is ours alone: a process may work for several jobs."""
+        _OWNER.set(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if _OWNER.get() not in (None, self):
+            return
+        if record.levelno < logging.WARNING and record.name.partition(".")[0] in _ENGINES:
+            return
+        try:
+            self._put(record.levelno, _text_of(record), PAGE_URL.get())
+        except Exception:  # a message that does not fit its arguments
+            self.handleError(record)
+
+    def _put(self, level: int, text: str, url: str = "") -> None:
+        room = self._loud if level >= logging.WARNING else self._quiet
+        text = redact_text(text[:LONGEST])
+        with self._guard:
+            self._dropped += len(room) == KEPT
+            room.append(Line(next(self._numbers), _name_of(level), text, url and redact(url)))
+
+    def waiting(self) -> list[Line]:
+        """What the server does not have yet, oldest first."""
+        with self._guard:
+            if dropped := self._dropped:
+                lines = f"{dropped:,} line{'s were' if dropped > 1 else ' was'}"
+                self._put(logging.WARNING, f"{lines} dropped from the log: too many at once")
+                self._dropped = 0
+            return list(merge(self._quiet, self._loud))
+
+    def sent(self, last: Line) -> None:
+        """The server has everything up to this line."""
+        with self._guard:
+            for room in (self._quiet, self._loud):
+                while room and room[0].number <= last.number:
+                    room.popleft()
+
+
+@contextmanager
+def open_log(options: LogOptions) -> Iterator[None]:
+    """As the user wants it: the level of our loggers, and of all others that have none; a file."""
+    level, root = LEVELS[options.level], logging.getLogger()
+    _OURS.setLevel(level)
+    if root.level == logging.WARNING:  # as Python begins; the user's own basicConfig() counts
+        root.setLevel(level)
+    handler = _file_handler(options) if options.file else logging.NullHandler()
+    handler.setLevel(level)
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        handler.close()
+
+
+def _file_handler(options: LogOptions) -> logging.Handler:
+    assert options.file
+    try:
+        handler = logging.handlers.WatchedFileHandler(options.file, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"the log cannot be written to {options.file}: {error.strerror}. Choose another file."
+        ) from error
+    handler.setFormatter(JsonFormatter() if options.format == "json" else TextFormatter())
+    return handler
+
+
+class TextFormatter(logging.Formatter):
+    """One line for people: time, level, process, logger, message, page."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(process)d %(name)s: %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        url = PAGE_URL.get()
+        return redact_text(f"{super().format(record)}{f'  {url}' if url else ''}")
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        facts = {
+            "at": record.created,
+            "level": _name_of(record.levelno),
+            "logger": record.name,
+            "process": record.process,
+            "url": redact(PAGE_URL.get()),
+            "text": redact_text(record.getMessage()),
+        }
+        if record.exc_info:
+            facts["traceback"] = redact_text(self.formatException(record.exc_info))
+        return msgspec.json.encode(facts).decode()
+
+
+def _text_of(record: logging.LogRecord) -> str:
+    error = record.exc_info[1] if record.exc_info else None
+    return record.getMessage() + (f": {type(error).__name__}: {error}" if error else "")
+
+
+def _name_of(level: int) -> str:
+    """The loudest of ours that is not louder."""
+    return next((name for name, ours in reversed(LEVELS.items()) if ours <= level), "debug")
