@@ -15,6 +15,8 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urljoin, urlsplit
 from urllib.robotparser import RobotFileParser
 
+from waiting import PATIENCE_S
+
 AGENT = "plain/1.0"
 TRIES = 4
 
@@ -107,7 +109,7 @@ def fetch(url: str, **headers: str) -> Answer:
     ascii_url = urllib.parse.quote(url, safe=":/?#[]@!$&'()*+,;=%").partition("#")[0]
     request = urllib.request.Request(ascii_url, headers={"User-Agent": AGENT, **headers})
     try:
-        with _opener.open(request, timeout=10) as answer:
+        with _opener.open(request, timeout=PATIENCE_S) as answer:
             return Answer(url, answer.status, answer.headers, answer.read())
     except urllib.error.HTTPError as error:
         with error:

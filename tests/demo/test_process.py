@@ -6,42 +6,37 @@ import asyncio
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from demo.crawler import fetch
 from skitter.demo.site import read_log
+from waiting import Child, until
 
 COMMAND = [sys.executable, "-m", "skitter.demo.site", "--books", "60"]
 
 
 def wait_for(file: Path, process: subprocess.Popen[str]) -> str:
-    deadline = time.monotonic() + 20
-    while not file.exists():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: file.exists() or process.poll() is not None)
+    assert process.poll() is None, process.communicate()
     return file.read_text().strip()
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
 def test_a_process_says_where_it_is_logs_and_ends_on_a_signal(tmp_path, ending):
     ready, log = tmp_path / "ready", tmp_path / "log"
-    process = subprocess.Popen(
+    with Child(
         [*COMMAND, "--port", "0", "--ready-file", str(ready), "--log", str(log)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    try:
+    ) as process:
         url = wait_for(ready, process)
         assert fetch(url).status == 200
         assert [entry.target for entry in read_log(log)] == ["/"]
-    finally:
         process.send_signal(ending)
-        out, err = process.communicate(timeout=10)
+        out, err = process.communicate()
 
     assert (process.returncode, out, err) == (0, f"{url}\n", "")
 
@@ -56,7 +51,7 @@ def test_a_process_says_where_it_is_logs_and_ends_on_a_signal(tmp_path, ending):
 async def test_a_process_that_cannot_open_says_why(shop, options, code, message):
     options = [option.replace("PORT", str(shop.port)) for option in options]
     done = await asyncio.to_thread(
-        subprocess.run, [*COMMAND, *options], capture_output=True, text=True, timeout=20
+        subprocess.run, [*COMMAND, *options], capture_output=True, text=True
     )
 
     assert done.returncode == code
