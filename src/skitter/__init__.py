@@ -1,7 +1,7 @@
 """Skitter: a distributed web-scraping system in which every URL is accounted for."""
 
 from skitter.app import open_frontier
-from skitter.crawl.script import run_spider
+from skitter.crawl.script import run_spider as _run_spider
 from skitter.errors import LeaseLost, QueueFull, SkitterError
 from skitter.frontier.frontier import Frontier
 from skitter.model import Added, Completion, Ended, Failure, Lease, Request, Response, State, Stats
@@ -45,4 +45,4 @@ __all__ = [
     "run_handler",
 ]
 
-Spider.runner = staticmethod(run_spider)  # spiders are below what runs them
+Spider.runner = staticmethod(_run_spider)  # spiders are below what runs them
