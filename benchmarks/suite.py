@@ -50,7 +50,7 @@ def run_suite(
     """Measure, beside peers unless they are left out. `only`: names of parts, else all."""
     parts = suite.choose(quick=quick, only=only, with_peers=with_peers)
     suite.check()
-    for peer in dict.fromkeys(peer for part in parts for peer in part.peers):
+    for peer in {peer.home: peer for part in parts for peer in part.peers}.values():
         tell(f"installing {peer.home}, unless it is there")
         peer.install()
     return uvloop.run(_run(suite, parts, quick=quick, tell=tell))
