@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from skitter.celery import CelerySettings
+from skitter.celery import CelerySettings, Queues
 from skitter.celery.config import frontier_server
+from skitter.celery.factory import check_pool
 from skitter.celery.registry import JobSpec
 from skitter.celery.security import check_permitted, is_named, permissions_of
-from skitter.celery.worker import check_pool
 from skitter.errors import NotAllowed, UsageError
 from skitter.settings import FetchOptions, Settings, WorkerConfig
 from skitter.valkey import EmbeddedServer
@@ -100,6 +100,16 @@ def test_outputs_and_spiders_come_from_the_environment(monkeypatch):
 
     assert found.outputs == {"warehouse": "items.db"}
     assert found.spiders == ("spiders/*.py", "shop.spiders")
+
+
+def test_settings_for_an_app_of_a_team_take_the_rest_from_the_environment(monkeypatch):
+    monkeypatch.setenv("SKITTER_ALLOW_HOSTS", "intranet:8080, wiki")
+    monkeypatch.setenv("SKITTER_BROKER_URL", "amqp://rabbit")
+
+    own = CelerySettings(queues=Queues(http="crawl"))
+
+    assert own.allow_hosts == {"intranet:8080", "wiki"}
+    assert own.broker == "amqp://rabbit"
 
 
 def test_hosts_and_robots_txt_count_only_with_a_signature():

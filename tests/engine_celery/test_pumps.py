@@ -16,11 +16,11 @@ from engine_celery.conftest import Station, open_station
 from skitter.celery import make_app, status
 from skitter.celery import pump as pumping
 from skitter.celery.config import PUMP_S
+from skitter.celery.factory import Watch
 from skitter.celery.pump import PumpMessage, pump
 from skitter.celery.registry import JobSpec, read_spec, register_job, unregister_job
 from skitter.celery.runtime import runtime_of
 from skitter.celery.scheduling import reclaim_leases, report_slots
-from skitter.celery.worker import Watch
 from skitter.errors import JobMissing, SpiderError
 from skitter.frontier.admin.control import set_state
 from skitter.frontier.admin.jobs import purge_job

@@ -7,17 +7,15 @@ scrape.delay("https://example.com/").get()
 
 config       settings, and where broker, results and frontier are
 security     what a worker may run: what its configuration names, or what is signed
-options      what a caller may set per call
 registry     the jobs that Celery works on, and their spiders
 runtime      what one process keeps open: an event loop in a thread, the server, warm workers
 scheduling   how many pumps each job gets, and what is due at its end
 results      the result of a page goes into Celery's result backend
 pump         one message: lease and fetch for a while
-submit       pages and crawls go into the frontier
+submit       what callers may ask for, and how it goes into the frontier
 reduce       what runs once at the end: a reducer, or a spider's hooks
 tasks        all tasks in one list, with their options
-worker       what happens when a Celery worker starts, forks and stops
-factory      make_app, and register for the app that a team already has
+factory      make_app and register; what happens when a worker starts and stops
 client       map_reduce and status, for callers
 """
 

@@ -24,6 +24,7 @@ GRACE_S = 120.0  # how long it then waits for pages in flight; slower ones retur
 SOFT_LIMIT_S, HARD_LIMIT_S = PUMP_S + GRACE_S + 60, PUMP_S + GRACE_S + 120
 #: Databases after the frontier's own.
 BROKER_DB, RESULTS_DB = 1, 2
+BROKER, RESULTS = "SKITTER_BROKER_URL", "SKITTER_RESULT_BACKEND"
 PREFIX = "skitter.celery."
 STUCK, STUCK_S = "SKITTER_STUCK_S", 30.0  # half a lease, as in our own workers
 SECRET, MIN_SECRET_CHARS = "SKITTER_SECRET", 16
@@ -71,28 +72,33 @@ def _stuck_s_in_environment() -> float | None:
     return seconds
 
 
-def _list_in_environment(variable: str) -> list[str]:
+def _listed(variable: str) -> list[str]:
     words = (word.strip() for word in os.environ.get(variable, "").split(","))
     return [word for word in words if word]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CelerySettings:
-    """What our app is made from."""
+    """What our app is made from. The rest comes from the environment: SKITTER_REDIS_URL and
+    SKITTER_DIR as everywhere; SKITTER_BROKER_URL and SKITTER_RESULT_BACKEND if they are on another
+    server; SKITTER_ALLOW_HOSTS and SKITTER_SPIDERS, comma-separated; SKITTER_OUTPUT_NAME for each
+    output; SKITTER_SECRET, SKITTER_STUCK_S."""
 
     where: Settings = field(default_factory=find_server)
-    broker_url: str | None = field(default=None, repr=False)  # None: beside the frontier
-    result_backend: str | None = field(default=None, repr=False)
+    #: None: beside the frontier.
+    broker_url: str | None = field(default_factory=lambda: os.environ.get(BROKER), repr=False)
+    result_backend: str | None = field(default_factory=lambda: os.environ.get(RESULTS), repr=False)
     queues: Queues = field(default_factory=Queues)
     politeness: Politeness = field(default_factory=Politeness)  # of scrape and scrape_many
-    allow_hosts: frozenset[str] = frozenset()  # private addresses that may be fetched
+    #: Private addresses that may be fetched.
+    allow_hosts: frozenset[str] = field(default_factory=lambda: frozenset(_listed(ALLOW_HOSTS)))
     obey_robots: bool = True
     #: How workers fetch: from the environment and skitter.toml.
     fetch: FetchOptions = field(default_factory=lambda: resolve().fetch)
     #: Callers and workers that share it may name any spider; None: see security.py.
     secret: str | None = field(default_factory=secret_in_environment, repr=False)
     #: The spiders a worker runs for callers without it: files, modules, or patterns of those.
-    spiders: tuple[str, ...] = field(default_factory=lambda: tuple(_list_in_environment(SPIDERS)))
+    spiders: tuple[str, ...] = field(default_factory=lambda: tuple(_listed(SPIDERS)))
     #: Name -> DSN of the outputs that items may go to.
     outputs: Mapping[str, str] = field(default_factory=_outputs_in_environment, repr=False)
     #: A page that blocks a process for this long ends it; None: never.
@@ -103,28 +109,17 @@ class CelerySettings:
         object.__setattr__(self, "outputs", named)
 
     @classmethod
-    def from_environment(
-        cls, where: Settings | None = None, *, queues: Queues | None = None
-    ) -> Self:
-        """SKITTER_REDIS_URL and SKITTER_DIR as everywhere; SKITTER_BROKER_URL and
-        SKITTER_RESULT_BACKEND if they are on another server; SKITTER_ALLOW_HOSTS and
-        SKITTER_SPIDERS, comma-separated; SKITTER_OUTPUT_NAME for each output; SKITTER_SECRET,
-        SKITTER_STUCK_S."""
-        return cls(
-            where=where or find_server(),
-            broker_url=os.environ.get("SKITTER_BROKER_URL") or None,
-            result_backend=os.environ.get("SKITTER_RESULT_BACKEND") or None,
-            queues=queues or Queues(),
-            allow_hosts=frozenset(_list_in_environment(ALLOW_HOSTS)),
-        )
+    def from_environment(cls, where: Settings | None = None, **given: Any) -> Self:
+        """The same; `where` defaults to the server that the environment names."""
+        return cls(where=where or find_server(), **given)
 
     @property
     def broker(self) -> str:
-        return self.broker_url or beside(self.where, BROKER_DB, "SKITTER_BROKER_URL")
+        return self.broker_url or beside(self.where, BROKER_DB, BROKER)
 
     @property
     def results(self) -> str:
-        return self.result_backend or beside(self.where, RESULTS_DB, "SKITTER_RESULT_BACKEND")
+        return self.result_backend or beside(self.where, RESULTS_DB, RESULTS)
 
 
 # --- Celery's settings ----------------------------------------------------------------------------

@@ -1,24 +1,36 @@
-"""Apps: ours, or the one that a team already has."""
+"""Apps: ours, or the one that a team has; what happens when their workers start and stop."""
 
 from __future__ import annotations
 
+import logging
+import re
 import sys
+import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from celery import Celery
+from celery import Celery, signals
 from celery.bin.celery import main as celery_main
 
-from skitter.celery.config import CelerySettings, Queues, shipped, warn_of
-from skitter.celery.runtime import Runtime
+from skitter.celery.config import CelerySettings, Queues, destination, is_consumed, shipped, warn_of
+from skitter.celery.runtime import Runtime, runtime_of
+from skitter.celery.scheduling import SLOTS_TTL_S, WATCH_S
 from skitter.celery.tasks import add_tasks
-from skitter.celery.worker import WorkerSignals, mute_watch_logs
+from skitter.errors import SkitterError, UsageError
+from skitter.valkey import hold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skitter.settings import Settings
 
-
+WATCH, PUMP = "skitter.watch", "skitter.pump"
+NO_SECRET = (
+    "SKITTER_SECRET is not set: this worker runs only what its configuration names "
+    "(SKITTER_SPIDERS, SKITTER_OUTPUT_NAME), and no chains, chords, callbacks or reducers of pages."
+)
+RESEND_S = SLOTS_TTL_S - WATCH_S
+logger = logging.getLogger(__name__)
 _default: list[Any] = []  # the app behind `skitter.celery.app`
 
 
@@ -36,7 +48,7 @@ def register(app: Any, settings: CelerySettings | None = None) -> Any:
     and use the app's default queue unless `settings.queues` names others."""
     if settings is None:
         queue = app.conf.task_default_queue
-        settings = CelerySettings.from_environment(queues=Queues(http=queue, browser=queue))
+        settings = CelerySettings(queues=Queues(http=queue, browser=queue))
     _set_up(app, settings)
     _default[:] = [app]
     return app
@@ -57,6 +69,117 @@ def _set_up(app: Any, settings: CelerySettings) -> Any:
     WorkerSignals(app).connect()
     mute_watch_logs()
     return app
+
+
+# --- their workers --------------------------------------------------------------------------------
+
+
+class WorkerSignals:
+    """Handles Celery's signals for one app. They are sent for all apps of a process, so handlers
+    check the sender where it matters."""
+
+    def __init__(self, app: Any) -> None:
+        self._app, self._runtime, self._held = app, runtime_of(app), ExitStack()
+
+    def connect(self) -> None:
+        """In the order in which they are sent."""
+        for one, handler in (
+            (signals.worker_init, self.on_init),
+            (signals.worker_ready, self.on_ready),
+            (signals.worker_shutting_down, lambda **_: self._runtime.stop_worker()),
+            (signals.worker_process_shutdown, lambda **_: self._runtime.close()),
+            (signals.worker_shutdown, self.on_shutdown),
+        ):
+            one.connect(handler, weak=False)
+
+    def on_init(self, sender: Any, **_: Any) -> None:
+        """Refuse what cannot work before anything runs; keep the embedded server running while the
+        worker does. A worker that takes only other queues may be anything."""
+        if sender.app is not self._app:
+            return
+        self._runtime.in_worker = True
+        if not self._fetches():
+            return
+        try:
+            check_pool(sender.pool_cls)
+            where = self._runtime.where
+            if self._runtime.secret is None:  # looked up once, for all processes
+                logger.warning(NO_SECRET)
+            if where.redis_url is None:
+                self._held.enter_context(hold(where.directory))
+        except SkitterError as error:
+            print(f"Error: {error}", file=sys.__stderr__, flush=True)
+            # Celery logs other exceptions, and continues.
+            raise SystemExit(error.exit_code) from None
+
+    def _fetches(self) -> bool:
+        queues = self._runtime.settings.queues
+        return any(is_consumed(self._app, PUMP, one) for one in (queues.http, queues.browser))
+
+    def on_ready(self, sender: Any, **_: Any) -> None:
+        """Watch now, and every few seconds. Not in a worker that takes other queues: its messages
+        would pile up, and it has no slots for pumps."""
+        queue = self._runtime.settings.queues.http
+        if sender.app is self._app and is_consumed(self._app, WATCH, queue):
+            watch = Watch(self._app, sender.hostname, sender.controller.concurrency)
+            watch.send()
+            sender.timer.call_repeatedly(WATCH_S, watch.send)
+
+    def on_shutdown(self, sender: Any, **_: Any) -> None:
+        if sender.app is self._app:
+            self._runtime.close()
+            self._held.close()
+
+
+def check_pool(pool: Any) -> None:
+    """An alias, a dotted path or a class. Raises UsageError."""
+    name = pool if isinstance(pool, str) else str(getattr(pool, "__module__", ""))
+    for other in ("gevent", "eventlet"):
+        if other in name:
+            raise UsageError(
+                f"a {other} pool cannot fetch pages, which need an event loop of their own: remove "
+                "`-P` or use `-P threads`, and let a worker with that pool take other queues "
+                "(`-Q`)."
+            )
+
+
+class Watch:
+    """A worker's messages to itself. Messages, not a thread: a process that forks should have no
+    threads."""
+
+    def __init__(self, app: Any, machine: str, slots: int) -> None:
+        self._app, self._runtime, self._args = app, runtime_of(app), (machine, slots)
+        self._sent_at = -RESEND_S
+
+    def send(self) -> None:
+        """Unless the last one is still queued. Another worker may have run it, so not for ever."""
+        if self._runtime.watch_pending and time.monotonic() - self._sent_at < RESEND_S:
+            return
+        self._sent_at = time.monotonic()
+        self._runtime.watch_pending = True
+        where = destination(self._app, WATCH, self._runtime.settings.queues.http)
+        self._app.tasks[WATCH].apply_async(self._args, expires=10 * WATCH_S, **where)
+
+
+def mute_watch_logs() -> None:
+    """A line every few seconds would hide those that matter."""
+    for name in ("celery.worker.strategy", "celery.app.trace"):
+        logger = logging.getLogger(name)
+        if _is_news not in logger.filters:
+            logger.addFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return "skitter.watch[" not in record.getMessage()
+
+
+# --- their command line ---------------------------------------------------------------------------
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Before a server is started for it. Raises UsageError for a pool that cannot fetch."""
+    if found := re.search(r"(?:^|\0)(?:-P|--pool)[=\0]?([^\0]+)", "\0".join(words)):
+        check_pool(found[1])
 
 
 def run_command(words: Sequence[str]) -> int:

@@ -120,7 +120,7 @@ def _reduce(runtime: Runtime, spec: JobSpec, frontier: Frontier) -> Reduced:
 def _run_hooks(runtime: Runtime, spec: JobSpec, frontier: Frontier) -> Reduced:
     async def run() -> Reduced:
         try:
-            hooks = load_spider(spec.target).hooks.finish
+            hooks = load_spider(spec.target, spec.config.arguments).hooks.finish
             await run_hooks(hooks, await frontier.stats())
         except Exception as error:
             text = f"an on_finish hook failed: {trace(error)}"

@@ -14,7 +14,12 @@ from kombu.exceptions import EncodeError, OperationalError
 
 from skitter.celery import pump, reduce, submit
 from skitter.celery.config import HARD_LIMIT_S, SOFT_LIMIT_S, destination
-from skitter.celery.options import (
+from skitter.celery.registry import TASK
+from skitter.celery.results import QUEUED, task_meta, to_json
+from skitter.celery.runtime import runtime_of
+from skitter.celery.scheduling import report_slots, schedule_all
+from skitter.celery.security import HOW, check_permitted
+from skitter.celery.submit import (
     CrawlOptions,
     ManyOptions,
     MapOptions,
@@ -23,11 +28,6 @@ from skitter.celery.options import (
     check_times,
     check_urls,
 )
-from skitter.celery.registry import TASK
-from skitter.celery.results import QUEUED, task_meta, to_json
-from skitter.celery.runtime import runtime_of
-from skitter.celery.scheduling import report_slots, schedule_all
-from skitter.celery.security import HOW, check_permitted
 from skitter.errors import NotAllowed, ServerUnreachable, UsageError
 from skitter.frontier.admin.control import read_birth
 from skitter.model import Request

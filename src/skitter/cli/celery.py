@@ -57,9 +57,8 @@ def celery(
     others, list what a worker may run.
     """
     where = settings(redis, directory)
-    from skitter.celery.factory import default_app, run_command
+    from skitter.celery.factory import check_words, default_app, run_command
     from skitter.celery.runtime import runtime_of
-    from skitter.celery.worker import check_words
 
     check_words(words)
     os.environ["SKITTER_DIR"] = str(where.directory.absolute())

@@ -45,8 +45,7 @@ class Supervisor:
     _loader: Child | None = None
     _signals: int = 0
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    _is_away: bool = False
-    _is_removed: bool = False
+    _away: set[str] = field(default_factory=set)
     _in_flight: int = 0
 
     async def run(self) -> bool:
@@ -90,35 +89,29 @@ class Supervisor:
         self.children.on_output(text)
 
     async def _tick(self) -> bool:
-        """One look at everything. True: it is over."""
+        """One look at everything. True: it is over. The workers wait for what is away, too."""
         self.children.pass_on()
+        job = f"The crawl {self.frontier.job!r}"
         try:
             over = await self._look()
-        except JobMissing:
+        except JobMissing:  # `run --fresh` removes a job and creates it again
             if self._loader or not self.keep_alive:
                 raise
-            self._report_removed(removed=True)
-            return False  # the workers wait as well
+            self._report(job, f"{job} was removed: waiting until it is run again.", away=True)
+            return False
         except SkitterError as error:
             if not error.retryable:
                 raise
-            self._report_away(f"{error} Waiting.", away=True)
-            return False  # the workers wait as well
-        self._report_away("The server is back.", away=False)
-        self._report_removed(removed=False)
+            self._report("The server", f"{error} Waiting.", away=True)
+            return False
+        for what in ("The server", job):
+            self._report(what, f"{what} is back.", away=False)
         return over
 
-    def _report_removed(self, *, removed: bool) -> None:
-        """`run --fresh` removes a job and creates it again; `worker --keep-alive` waits for it."""
-        if removed != self._is_removed:
-            self._is_removed = removed
-            what = "was removed: waiting until it is run again" if removed else "is back"
-            self._say(f"The crawl {self.frontier.job!r} {what}.")
-
-    def _report_away(self, text: str, *, away: bool) -> None:
+    def _report(self, what: str, text: str, *, away: bool) -> None:
         """Once when it goes, once when it is back."""
-        if away != self._is_away:
-            self._is_away = away
+        if away != (what in self._away):
+            self._away ^= {what}
             self._say(text)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
