@@ -224,8 +224,9 @@ def verbs_stub() -> str:
         words = ["self", *([f"each: Sequence[{row}]"] if kinds else [])]
         words += ["*", *named] if named else []
         reply = types[header.reply.split()[0]].replace("Text", "bytes")
-        lines += [f"    async def {verb}(", *(f"        {word}," for word in words)]
-        lines.append(f"    ) -> {reply}: ...")
+        line = f"    async def {verb}({', '.join(words)}) -> {reply}: ..."
+        exploded = [f"    async def {verb}(", *(f"        {word}," for word in words)]
+        lines += [line] if len(line) <= 100 else [*exploded, f"    ) -> {reply}: ..."]
     return "\n".join(lines) + "\n"
 
 

@@ -30,7 +30,7 @@ def test_a_host_is_found_in_its_shard_and_the_face_tells_who_we_are(frontier):
 @pytest.mark.parametrize("verb", verbs())
 def test_every_verb_is_a_method_whose_types_its_header_tells(verb):
     stub = (SOURCES / "frontier" / "verbs.pyi").read_text()
-    [signature] = re.findall(rf"    async def {verb}\((.*?)\) -> (.+): \.\.\.", stub, re.DOTALL)
+    [signature] = re.findall(rf"async def {verb}\((.*?)\) -> (.+?): \.\.\.", stub, re.DOTALL)
 
     assert callable(getattr(Shard, verb))
     assert script(verb).header.reply.split()[0] in ("int", "ints", "list", "text", "any")

@@ -48,4 +48,4 @@ async def take_batch(
 
 async def finish_batch(frontier: Frontier, name: str) -> None:
     """All that its messages became is in the frontier."""
-    await frontier.server.command("HDEL", frontier.home.keys.key("feeding"), name)
+    await frontier.home.command("HDEL", "feeding", name)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 async def read_control(shard: Shard) -> dict[str, str]:
     """The state and every limit of a shard, as the server has them."""
-    raw = await shard.server.command("HGETALL", shard.keys.key("control"))
+    raw = await shard.command("HGETALL", "control")
     return {name.decode(): value.decode("utf-8", "replace") for name, value in raw.items()}
 
 

@@ -50,7 +50,7 @@ class ExactSet:
 
     async def parts(self, shard: Shard) -> int:
         """How many keys it may have."""
-        raw = await shard.server.command("HGET", shard.keys.key("stats"), "buckets")
+        raw = await shard.command("HGET", "stats", "buckets")
         return max(1, int(raw)) if raw and raw.isdigit() else 1
 
     async def count(self, shard: Shard) -> int | None:

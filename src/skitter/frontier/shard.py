@@ -70,6 +70,10 @@ class Shard(Verbs):
             ]
         return self._keys[code.name]
 
+    async def command(self, word: str, name: str, *words: Any) -> Any:
+        """One plain command on a key of the shard. Only for those that may be run twice."""
+        return await self.server.command(word, self.keys.key(name), *words)
+
     async def counts(self) -> tuple[str, dict[str, int]]:
         """The state and every number of the shard, at one moment."""
         state, *pairs = await self.stats()

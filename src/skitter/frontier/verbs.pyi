@@ -12,41 +12,13 @@ class Verbs:
         *,
         links: int,
     ) -> list[int]: ...
-    async def adopt(
-        self,
-        each: Sequence[Text],
-    ) -> list[int]: ...
-    async def allow(
-        self,
-        *,
-        told: int,
-        keep: int,
-        strict: bool = ...,
-    ) -> list[int]: ...
-    async def audit(
-        self,
-        each: Sequence[tuple[Text, Text]],
-    ) -> list[Any]: ...
-    async def audit_host(
-        self,
-        each: Sequence[Text],
-    ) -> list[Any]: ...
-    async def audit_keys(
-        self,
-        each: Sequence[Text],
-    ) -> list[Any]: ...
-    async def audit_sums(
-        self,
-        *,
-        most: int,
-    ) -> list[Any]: ...
-    async def beat(
-        self,
-        *,
-        name: Text,
-        message: bytes,
-        strict: bool = ...,
-    ) -> int: ...
+    async def adopt(self, each: Sequence[Text]) -> list[int]: ...
+    async def allow(self, *, told: int, keep: int, strict: bool = ...) -> list[int]: ...
+    async def audit(self, each: Sequence[tuple[Text, Text]]) -> list[Any]: ...
+    async def audit_host(self, each: Sequence[Text]) -> list[Any]: ...
+    async def audit_keys(self, each: Sequence[Text]) -> list[Any]: ...
+    async def audit_sums(self, *, most: int) -> list[Any]: ...
+    async def beat(self, *, name: Text, message: bytes, strict: bool = ...) -> int: ...
     async def bury(
         self,
         each: Sequence[tuple[Text, Text, int, Text]],
@@ -90,13 +62,7 @@ class Verbs:
         *,
         strict: bool = ...,
     ) -> list[int]: ...
-    async def drop(
-        self,
-        each: Sequence[Text],
-        *,
-        forget: int,
-        strict: bool = ...,
-    ) -> int: ...
+    async def drop(self, each: Sequence[Text], *, forget: int, strict: bool = ...) -> int: ...
     async def extend(
         self,
         each: Sequence[tuple[Text, Text]],
@@ -112,25 +78,14 @@ class Verbs:
         ttl_ms: int,
         strict: bool = ...,
     ) -> list[Any]: ...
-    async def finish_callback(
-        self,
-        *,
-        claim: Text,
-        value: Text,
-        strict: bool = ...,
-    ) -> int: ...
+    async def finish_callback(self, *, claim: Text, value: Text, strict: bool = ...) -> int: ...
     async def grant(
         self,
         each: Sequence[tuple[int, int, int, int]],
         *,
         strict: bool = ...,
     ) -> list[int]: ...
-    async def group(
-        self,
-        *,
-        name: Text,
-        strict: bool = ...,
-    ) -> int: ...
+    async def group(self, *, name: Text, strict: bool = ...) -> int: ...
     async def host(
         self,
         each: Sequence[Text],
@@ -147,37 +102,11 @@ class Verbs:
         ttl_ms: int,
         strict: bool = ...,
     ) -> list[Any]: ...
-    async def lease(
-        self,
-        *,
-        limit: int,
-        ttl_ms: int,
-        strict: bool = ...,
-    ) -> list[Any]: ...
-    async def log(
-        self,
-        each: Sequence[tuple[Text, Text, Text, Text]],
-        *,
-        keep: int,
-    ) -> int: ...
-    async def reap(
-        self,
-        *,
-        at_most: int,
-        strict: bool = ...,
-    ) -> int: ...
-    async def reclaim(
-        self,
-        each: Sequence[tuple[Text, Text]],
-        *,
-        strict: bool = ...,
-    ) -> int: ...
-    async def reject_items(
-        self,
-        each: Sequence[tuple[Text, bytes]],
-        *,
-        keep: int,
-    ) -> int: ...
+    async def lease(self, *, limit: int, ttl_ms: int, strict: bool = ...) -> list[Any]: ...
+    async def log(self, each: Sequence[tuple[Text, Text, Text, Text]], *, keep: int) -> int: ...
+    async def reap(self, *, at_most: int, strict: bool = ...) -> int: ...
+    async def reclaim(self, each: Sequence[tuple[Text, Text]], *, strict: bool = ...) -> int: ...
+    async def reject_items(self, each: Sequence[tuple[Text, bytes]], *, keep: int) -> int: ...
     async def release(
         self,
         each: Sequence[tuple[Text, Text, int]],
@@ -211,10 +140,7 @@ class Verbs:
         *,
         strict: bool = ...,
     ) -> list[int]: ...
-    async def revive(
-        self,
-        each: Sequence[Text],
-    ) -> int: ...
+    async def revive(self, each: Sequence[Text]) -> int: ...
     async def robots(
         self,
         *,
@@ -224,29 +150,10 @@ class Verbs:
         keep_ms: int,
         strict: bool = ...,
     ) -> Any: ...
-    async def sink(
-        self,
-        *,
-        place: Text,
-        instead: Text,
-        strict: bool = ...,
-    ) -> bytes: ...
-    async def spare(
-        self,
-        *,
-        name: Text,
-        wanted: int,
-        strict: bool = ...,
-    ) -> int: ...
-    async def stats(
-        self,
-    ) -> list[Any]: ...
-    async def tally(
-        self,
-        each: Sequence[tuple[Text, int]],
-        *,
-        strict: bool = ...,
-    ) -> int: ...
+    async def sink(self, *, place: Text, instead: Text, strict: bool = ...) -> bytes: ...
+    async def spare(self, *, name: Text, wanted: int, strict: bool = ...) -> int: ...
+    async def stats(self) -> list[Any]: ...
+    async def tally(self, each: Sequence[tuple[Text, int]], *, strict: bool = ...) -> int: ...
     async def unload(
         self,
         each: Sequence[Text],

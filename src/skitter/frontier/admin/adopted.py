@@ -19,8 +19,7 @@ async def set_adopted(frontier: Frontier) -> None:
 
 
 async def is_adopted(frontier: Frontier) -> bool:
-    control = frontier.home.keys.key("control")
-    return bool(await frontier.server.command("HGET", control, "adopted"))
+    return bool(await frontier.home.command("HGET", "control", "adopted"))
 
 
 async def adopt_seen(frontier: Frontier, fingerprints: Sequence[str]) -> int:
@@ -32,9 +31,9 @@ async def adopt_seen(frontier: Frontier, fingerprints: Sequence[str]) -> int:
 
 
 async def start_run(frontier: Frontier, number: int) -> None:
-    await frontier.server.command("HSET", frontier.home.keys.key("stats"), "run", number)
+    await frontier.home.command("HSET", "stats", "run", number)
 
 
 async def read_run(frontier: Frontier) -> int:
     """0: there was none yet."""
-    return int(await frontier.server.command("HGET", frontier.home.keys.key("stats"), "run") or 0)
+    return int(await frontier.home.command("HGET", "stats", "run") or 0)

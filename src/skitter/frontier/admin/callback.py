@@ -47,4 +47,4 @@ async def finish_callback(frontier: Frontier, claim: str, value: bytes) -> bool:
 
 async def reset_callback(frontier: Frontier) -> None:
     """The job goes on, and will finish again."""
-    await frontier.server.command("DEL", frontier.home.keys.key("callback"))
+    await frontier.home.command("DEL", "callback")

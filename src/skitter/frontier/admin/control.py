@@ -98,8 +98,7 @@ async def read_controls(frontier: Frontier) -> list[dict[str, str]]:
 
 async def read_birth(frontier: Frontier) -> str:
     """Sets a job apart from one of the same name that was purged."""
-    shard = frontier.home
-    return (await shard.server.command("HGET", shard.keys.key("control"), "born") or b"").decode()
+    return (await frontier.home.command("HGET", "control", "born") or b"").decode()
 
 
 async def write_control(

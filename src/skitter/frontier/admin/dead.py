@@ -55,7 +55,7 @@ async def dead_letters(
 async def find_dead(frontier: Frontier, fingerprint: str) -> DeadLetter | None:
     """One dead letter by its fingerprint."""
     for shard in frontier.shards:
-        score = await shard.server.command("ZSCORE", shard.keys.key("dead"), fingerprint)
+        score = await shard.command("ZSCORE", "dead", fingerprint)
         if score is not None:
             letters = await _read(shard, [(fingerprint.encode(), float(score))])
             return letters[0] if letters else None
@@ -79,12 +79,12 @@ async def drop(frontier: Frontier, letters: Sequence[DeadLetter], *, forget: boo
 
 async def lock_dead(frontier: Frontier, *, ttl_s: float) -> bool:
     """For readers of which one at a time is enough. Only a hint to the others: it expires."""
-    words = (frontier.home.keys.key("telling"), frontier.client, "NX", "PX", ms(ttl_s))
-    return bool(await frontier.server.command("SET", *words))
+    words = (frontier.client, "NX", "PX", ms(ttl_s))
+    return bool(await frontier.home.command("SET", "telling", *words))
 
 
 async def unlock_dead(frontier: Frontier) -> None:
-    await frontier.server.command("DEL", frontier.home.keys.key("telling"))
+    await frontier.home.command("DEL", "telling")
 
 
 async def _send(
@@ -111,8 +111,8 @@ async def _pages(shard: Shard) -> AsyncIterator[list[DeadLetter]]:
     after: bytes | str = "-inf"
     at_after: set[bytes] = set()
     while True:
-        page = await shard.server.command(
-            "ZRANGE", shard.keys.key("dead"), after, "+inf", "BYSCORE",
+        page = await shard.command(
+            "ZRANGE", "dead", after, "+inf", "BYSCORE",
             "LIMIT", 0, PAGE + len(at_after), "WITHSCORES",
         )  # fmt: skip
         fresh = [(fp, float(score)) for fp, score in _pairs(page) if fp not in at_after]
@@ -128,8 +128,8 @@ async def _pages(shard: Shard) -> AsyncIterator[list[DeadLetter]]:
 
 async def _read(shard: Shard, rows: list[tuple[bytes, float]]) -> list[DeadLetter]:
     fps = [fp for fp, _ in rows]
-    records = await shard.server.command("HMGET", shard.keys.key("task"), *fps)
-    troubles = await shard.server.command("HMGET", shard.keys.key("trouble"), *fps)
+    records = await shard.command("HMGET", "task", *fps)
+    troubles = await shard.command("HMGET", "trouble", *fps)
     return [
         _letter(shard.keys.shard, fp.decode(), at / 1000, record, trouble or b"")
         for (fp, at), record, trouble in zip(rows, records, troubles, strict=True)

@@ -33,9 +33,7 @@ async def read_items(frontier: Frontier) -> AsyncIterator[list[Result]]:
     """All items, in pages, shard by shard; they stay until `remove_items`."""
     for shard in frontier.shards:
         after = "-"
-        while page := await shard.server.command(
-            "XRANGE", shard.keys.key("items"), after, "+", "COUNT", PAGE
-        ):
+        while page := await shard.command("XRANGE", "items", after, "+", "COUNT", PAGE):
             yield [_result(shard, entry, fields) for entry, fields in page]
             after = f"({page[-1][0].decode()}"
 
@@ -44,7 +42,7 @@ async def remove_items(frontier: Frontier, results: Sequence[Result]) -> int:
     """Let go of items that are stored elsewhere. Returns how many there were."""
     removed = 0
     for shard, ids in _by_shard(frontier, results):
-        removed += await shard.server.command("XDEL", shard.keys.key("items"), *ids)
+        removed += await shard.command("XDEL", "items", *ids)
     return removed
 
 
@@ -57,8 +55,8 @@ async def put_items(
     """
     shard = frontier.shard_for(lease.host)
     for index, item in enumerate(items, start=first):
-        await shard.server.command(
-            "XADD", shard.keys.key("items"), "*",
+        await shard.command(
+            "XADD", "items", "*",
             "fp", lease.fingerprint, "n", index, "item", encode_item(item, lease),
         )  # fmt: skip
 
@@ -92,10 +90,7 @@ async def count(frontier: Frontier, **counters: int) -> None:
 
 async def read_rejected(frontier: Frontier, count: int) -> list[RejectedItem]:
     """The items that were rejected last, newest first."""
-    shard = frontier.home
-    entries = await shard.server.command(
-        "XREVRANGE", shard.keys.key("rejected"), "+", "-", "COUNT", count
-    )
+    entries = await frontier.home.command("XREVRANGE", "rejected", "+", "-", "COUNT", count)
     return [
         msgspec.structs.replace(
             msgspec.convert(decode(fields[b"aside"]), RejectedItem),

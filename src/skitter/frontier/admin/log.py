@@ -41,11 +41,8 @@ async def log_lines(frontier: Frontier, worker: str, lines: Iterable[tuple[str, 
 
 async def read_log(frontier: Frontier, after: str = "-", count: int = 1000) -> list[Event]:
     """The log, oldest first; `after` is the id of the last event one has."""
-    shard = frontier.home
     start = after if after == "-" else f"({after}"
-    entries = await shard.server.command(
-        "XRANGE", shard.keys.key("events"), start, "+", "COUNT", count
-    )
+    entries = await frontier.home.command("XRANGE", "events", start, "+", "COUNT", count)
     return [_event(entry, fields) for entry, fields in entries]
 
 

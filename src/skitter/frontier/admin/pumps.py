@@ -72,7 +72,7 @@ async def renew_permit(frontier: Frontier, permit: str, *, ttl_s: float) -> bool
 
 async def return_permit(frontier: Frontier, permit: str) -> None:
     """Its pump has ended."""
-    await frontier.server.command("ZREM", frontier.home.keys.key("permits"), permit)
+    await frontier.home.command("ZREM", "permits", permit)
 
 
 async def count_permits(server: Server, jobs: Iterable[str]) -> dict[str, int]:
@@ -85,4 +85,4 @@ async def count_permits(server: Server, jobs: Iterable[str]) -> dict[str, int]:
 
 async def void_permits(frontier: Frontier) -> None:
     """All pumps of the job shall stop."""
-    await frontier.server.command("DEL", frontier.home.keys.key("permits"))
+    await frontier.home.command("DEL", "permits")

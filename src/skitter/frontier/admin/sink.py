@@ -46,8 +46,7 @@ async def find_sink(frontier: Frontier) -> str:
 
 async def _find(frontier: Frontier) -> tuple[str, float]:
     """The place, and for how many seconds it was not claimed."""
-    shard = frontier.home
-    place, at = await shard.server.command("HMGET", shard.keys.key("sink"), "place", "at")
+    place, at = await frontier.home.command("HMGET", "sink", "place", "at")
     if not place:
         return "", 0.0
     claimed_at = int(at) / 1000 if at and at.isdigit() else 0.0

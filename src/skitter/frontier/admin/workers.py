@@ -53,8 +53,7 @@ async def beat(frontier: Frontier, heartbeat: Heartbeat) -> None:
 
 
 async def leave(frontier: Frontier, name: str) -> None:
-    shard = frontier.home
-    await shard.server.command("HDEL", shard.keys.key("workers"), name)
+    await frontier.home.command("HDEL", "workers", name)
 
 
 async def ask_for_spare(frontier: Frontier, name: str, wanted: int) -> int:
@@ -64,8 +63,7 @@ async def ask_for_spare(frontier: Frontier, name: str, wanted: int) -> int:
 
 async def heartbeats(frontier: Frontier) -> list[Heartbeat]:
     """The last heartbeat of everybody, the silent ones too."""
-    shard = frontier.home
-    raw = await shard.server.command("HGETALL", shard.keys.key("workers"))
+    raw = await frontier.home.command("HGETALL", "workers")
     beats = []
     for value in raw.values():
         with suppress(ValueError):  # of a release that says it otherwise
@@ -101,8 +99,7 @@ async def set_wanted_workers(frontier: Frontier, number: int) -> None:
 
 async def wanted_workers(frontier: Frontier) -> int | None:
     """How many processes the operator wants; None: not set, or not a number."""
-    shard = frontier.home
-    raw = await shard.server.command("HGET", shard.keys.key("control"), "workers") or b""
+    raw = await frontier.home.command("HGET", "control", "workers") or b""
     return min(int(raw), MOST_WORKERS) if raw.isdigit() and len(raw) < 16 else None
 
 
@@ -118,9 +115,7 @@ async def take_back(frontier: Frontier, client: str) -> int:
 async def _take_back_from(shard: Shard, client: str) -> int:
     taken, cursor, prefix = 0, 0, f"{client}.".encode()
     while True:
-        cursor, holders = await shard.server.command(
-            "HSCAN", shard.keys.key("holder"), cursor, "COUNT", 500
-        )
+        cursor, holders = await shard.command("HSCAN", "holder", cursor, "COUNT", 500)
         theirs = [pair for pair in holders.items() if pair[1].startswith(prefix)]
         if theirs:
             taken += await shard.reclaim(theirs)

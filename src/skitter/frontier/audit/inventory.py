@@ -107,7 +107,7 @@ async def check_families(frontier: Frontier, report: AuditReport, damaged: set[i
 async def _check_queues(shard: Shard, hosts: list[str], report: AuditReport) -> None:
     if not hosts:
         return
-    known = await shard.server.command("HMGET", shard.keys.key("hosts"), *hosts)
+    known = await shard.command("HMGET", "hosts", *hosts)
     for host, record in zip(hosts, known, strict=True):
         key = shard.keys.key("queue", host)
         if record is None and await shard.server.command("EXISTS", key):

@@ -45,12 +45,11 @@ async def find_beyond(frontier: Frontier, fingerprint: str) -> Beyond | None:
 
 
 async def _links_of_the_edge(shard: Shard) -> AsyncIterator[list[Request]]:
-    command, keys = shard.server.command, shard.keys
     async for fps in scan_names(shard, "edge"):
         for first in range(0, len(fps), AT_ONCE):
             some = fps[first : first + AT_ONCE]
-            depths = await command("HMGET", keys.key("depths"), *some)
-            packed = await command("HMGET", keys.key("outlinks"), *some)
+            depths = await shard.command("HMGET", "depths", *some)
+            packed = await shard.command("HMGET", "outlinks", *some)
             for depth, links in zip(depths, packed, strict=True):
                 yield open_outlinks(links or b"", int(depth or 0))
 
