@@ -39,7 +39,7 @@ class ItemSource(Protocol):
         """
 
     async def acknowledge(self, stored: Sequence[Result], others: Sequence[Result]) -> None:
-        """These are stored; the others were left out, or set aside. Safe to repeat."""
+        """These are stored; the others were left out or rejected. Safe to repeat."""
 
     async def keep(self, results: Sequence[Result]) -> None:
         """These are being worked on: nobody else needs them yet."""
@@ -51,7 +51,7 @@ class Hooks:
 
     `transform` may be a coroutine function; a plain one runs in a thread, and may block. A result
     whose transform raises, or that the sink can never store, goes to `on_rejected` as it came, at
-    least once, and is then acknowledged: the hook must have put it aside when it returns.
+    least once, and is then acknowledged: the hook must have kept it when it returns.
     `on_state` hears of changes only.
     """
 
