@@ -129,7 +129,7 @@ def test_down_ends_a_crawl_with_one_sentence_and_it_can_be_resumed(machine, unti
 
     assert crawl.end(timeout_s=40) == 3
     assert crawl.said.count("skitter: ") == 1
-    assert crawl.said.endswith("(`skitter down`): nothing is lost, run it again to continue.")
+    assert crawl.said.endswith("(`skitter down`): nothing is lost; run it again to continue.")
     assert machine.run().returncode == 0
     assert_complete(machine, machine.shop)
 

@@ -107,7 +107,7 @@ def test_a_csv_file_is_written_at_the_end_and_a_later_run_writes_it_anew(machine
     more = machine.call("run", "sw.py", "--workers", "1", "-o", "sw.csv")
     assert more.returncode == 0, more.stderr
     rows = titles_in(machine.folder / "sw.csv")
-    assert f"items  {len(rows)} in sw.csv" in more.stdout
+    assert f"items    {len(rows)} in sw.csv" in more.stdout
     assert len(rows) == len(set(rows)) > 10
     assert set(first) < set(rows)
 
@@ -128,7 +128,7 @@ def test_ctrl_c_writes_the_file_and_another_run_completes_it(machine):
     assert run.returncode == 130, err
     first = titles_in(machine.folder / "sw.csv")
     assert len(first) >= 2
-    assert f"items  {len(first)} in sw.csv" in out
+    assert f"items    {len(first)} in sw.csv" in out
 
     done = machine.call("run", "sw.py", "--workers", "1", "-o", "sw.csv")
     assert done.returncode == 0, done.stderr
@@ -159,7 +159,7 @@ def test_a_file_that_cannot_be_written_at_the_end_is_told_with_the_place_of_the_
     done = machine.call("run", "sw.py", "--workers", "1", "-o", "out/sw.csv")
     assert done.returncode == 2, done.stderr
     assert "skitter export sw --to FILE" in " ".join(done.stderr.split())
-    assert "items  10 in" in done.stdout
+    assert "items    10 in" in done.stdout
     copied = machine.call("export", "sw", "--to", "sw.jsonl")
     assert "10 rows to sw.jsonl" in copied.stdout, copied.stderr
 
@@ -223,7 +223,7 @@ def test_a_package_brings_a_sink_of_its_own(machine):
 
     done = machine.call("run", "sw.py", "--workers", "1", "-o", "items.lines")
     assert done.returncode == 0, done.stderr
-    assert "items  10 in items.lines" in done.stdout
+    assert "items    10 in items.lines" in done.stdout
     assert len(set((machine.folder / "items.lines").read_text().split())) == 10
 
     unknown = machine.call("run", "sw.py", "--workers", "1", "-o", "items.nope")
