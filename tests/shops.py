@@ -13,6 +13,8 @@ import uvloop
 
 from skitter.demo.site import BookShop
 
+_loops: dict[str, asyncio.AbstractEventLoop] = {}
+
 
 @contextmanager
 def open_bookshop(log_file: Path, *, books: int = 80, latency_s: float = 0.0) -> Iterator[BookShop]:
@@ -28,9 +30,21 @@ def open_bookshop(log_file: Path, *, books: int = 80, latency_s: float = 0.0) ->
 
     try:
         run(shop.__aenter__())
+        _loops[shop.url] = loop
         yield shop
         run(shop.__aexit__(None, None, None))
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+@contextmanager
+def silenced(url: str) -> Iterator[None]:
+    """The shop at that URL answers nobody while this lasts."""
+    go_on = threading.Event()
+    _loops[url].call_soon_threadsafe(go_on.wait)
+    try:
+        yield
+    finally:
+        go_on.set()

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from shops import open_bookshop
+from shops import open_bookshop, silenced
 from skitter.app import open_server
 from skitter.demo import SPIDER
 from skitter.demo.site import BookShop, read_log
@@ -43,6 +43,11 @@ class Shop:
 
     def log(self):
         return read_log(self.log_file)
+
+    def silent(self) -> AbstractContextManager[None]:
+        """It answers nobody meanwhile, so that no crawl of it ends, however slow this machine is.
+        Not for minutes: requests time out."""
+        return silenced(self.url)
 
 
 @dataclass

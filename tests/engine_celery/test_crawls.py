@@ -140,7 +140,7 @@ def test_a_broker_that_is_killed_comes_back_and_the_crawl_goes_on(slow_station):
 @pytest.mark.chaos
 def test_scale_pause_resume_and_cancel_work_as_with_our_own_workers(station):
     station.worker("-c", "3")
-    pages = station.pages(500, "long")
+    pages = station.pages(5_000, "long")  # it is cancelled, long before its end
     station.scrape_many(pages, job="long", delay_s=0.1).get(timeout=PATIENCE_S)
     until(lambda: station.stats("long").done > 3)
 
