@@ -473,8 +473,9 @@ class Shard:
         expired = [page for page in self.in_state("leased") if page.expires_at <= self.now]
         expired.sort(key=lambda page: (page.expires_at, page.fp))
         for page in expired[:at_most]:
-            self.hosts[page.host].in_flight -= 1
-            self.hosts[page.host].asked_at = self.now  # it may have left just now
+            host = self.hosts[page.host]
+            host.in_flight -= 1
+            host.asked_at = max(host.asked_at or 0, self.now)  # it may have left just now
             self.touched.append(page.host)
             page.losses += 1
             self.counts["lost"] += 1
