@@ -20,7 +20,7 @@ from skitter.errors import ItemsElsewhere
 from skitter.frontier.admin.items import ItemStream, RejectedItem, reject_items
 from skitter.frontier.admin.sink import check_sink, claim_sink, find_sink
 from skitter.frontier.wire import cut
-from skitter.sinks import Hooks, Loaded, LoadState, Pace, Patience, Sink, Stopped, load
+from skitter.sinks import Loaded, LoadHooks, LoadPace, LoadState, Patience, Sink, Stopped, load
 from skitter.sinks.registry import is_database, is_local
 
 if TYPE_CHECKING:
@@ -80,14 +80,14 @@ class Loader:
     log: Log
     stop: asyncio.Event
     transform: Transform | None = None
-    pace: Pace = field(default_factory=Pace)
+    pace: LoadPace = field(default_factory=LoadPace)
     tell: Callable[[str], None] = lambda _: None  # whoever watches it
     rejected: int = 0
     note: str = ""  # why nothing is stored at the moment
 
     async def run(self, open_sink: OpenSink) -> Loaded:
         """A sink that is away is waited for, now and later; the note says so."""
-        hooks = Hooks(transform=self.transform, on_rejected=self._reject, on_state=self._note)
+        hooks = LoadHooks(transform=self.transform, on_rejected=self._reject, on_state=self._note)
         insist = Patience(self.stop, self.pace, self._note)
         async with AsyncExitStack() as stack:
 

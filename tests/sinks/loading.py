@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sinks.making import JOB, result
-from skitter.sinks import Pace, load, open_sink
+from skitter.sinks import LoadPace, load, open_sink
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ async def main(dsn: str, acks: Path, total: int, seed: int) -> None:
     stop = asyncio.Event()
     source = FileSource(acks, total, seed, stop)
     async with open_sink(dsn, job=JOB) as sink:
-        await load(source, sink, stop=stop, pace=Pace(batch=BATCH, linger_s=0))
+        await load(source, sink, stop=stop, pace=LoadPace(batch=BATCH, linger_s=0))
     source.close()
 
 

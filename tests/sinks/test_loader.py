@@ -13,9 +13,9 @@ from sinks.making import JOB, lines_of, result, results, row_id, rows_of
 from skitter.errors import BadOption, ServerUnreachable
 from skitter.sinks import (
     BadSink,
-    Hooks,
+    LoadHooks,
+    LoadPace,
     LoadState,
-    Pace,
     RowsRefused,
     SinkAway,
     load,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sinks.conftest import PostgresServer
     from skitter.model import Result
 
-QUICK = Pace(batch=3, linger_s=0, retry_base_s=0.001, retry_cap_s=0.01)
+QUICK = LoadPace(batch=3, linger_s=0, retry_base_s=0.001, retry_cap_s=0.01)
 
 
 @dataclass
@@ -119,14 +119,14 @@ async def test_a_batch_is_filled_by_several_reads_within_the_linger(stop: asynci
 
     sink = MemorySink()
     source = Dripping(results(list(range(10))), stop)
-    await load(source, sink, stop=stop, pace=Pace(batch=5, linger_s=60))
+    await load(source, sink, stop=stop, pace=LoadPace(batch=5, linger_s=60))
     assert sink.batches == [5, 5]
 
 
 async def test_a_lone_row_does_not_wait_for_a_full_batch(stop: asyncio.Event):
     source = ListSource(results(["only"]), stop)
     sink = MemorySink()
-    await asyncio.wait_for(load(source, sink, stop=stop, pace=Pace(batch=500, linger_s=0)), 10)
+    await asyncio.wait_for(load(source, sink, stop=stop, pace=LoadPace(batch=500, linger_s=0)), 10)
     assert sink.batches == [1]
 
 
@@ -138,7 +138,7 @@ async def test_a_transform_changes_drops_and_multiplies(stop: asyncio.Event):
 
     source = ListSource(results([0, 1, 2]), stop)
     sink = MemorySink()
-    loaded = await load(source, sink, stop=stop, hooks=Hooks(transform=transform), pace=QUICK)
+    loaded = await load(source, sink, stop=stop, hooks=LoadHooks(transform=transform), pace=QUICK)
     assert sink.rows == {f"{row_id(1)}-0": 1, f"{row_id(1)}-1": -1, row_id(2): {"n": 2}}
     assert len(source.acknowledged) == 3
     assert (loaded.written, loaded.dropped) == (3, 1)
@@ -149,7 +149,7 @@ async def test_rows_that_a_transform_makes_are_not_doubled_by_a_second_delivery(
 ):
     rows = results([{"n": 1}])
     async with open_sink(str(tmp_path / "x.jsonl"), job=JOB) as sink:
-        hooks = Hooks(transform=lambda item: [item, {"n": 2}])
+        hooks = LoadHooks(transform=lambda item: [item, {"n": 2}])
         await load(ListSource(rows + rows, stop), sink, stop=stop, hooks=hooks, pace=QUICK)
     assert [row["n"] for row in lines_of(tmp_path / "x.jsonl")] == [1, 2]
 
@@ -161,15 +161,15 @@ async def test_a_transform_may_be_a_coroutine(stop: asyncio.Event):
 
     sink = MemorySink()
     source = ListSource(results([1]), stop)
-    await load(source, sink, stop=stop, hooks=Hooks(transform=transform), pace=QUICK)
+    await load(source, sink, stop=stop, hooks=LoadHooks(transform=transform), pace=QUICK)
     assert sink.rows == {row_id(0): 2}
 
 
 async def test_slow_transforms_are_written_bit_by_bit_and_the_rest_is_kept(stop: asyncio.Event):
     rows = results([1, 2, 3])
     source, sink = ListSource(list(rows), stop), MemorySink()
-    hurried = Pace(batch=3, linger_s=0, transform_s=0)
-    await load(source, sink, stop=stop, hooks=Hooks(transform=lambda item: item), pace=hurried)
+    hurried = LoadPace(batch=3, linger_s=0, transform_s=0)
+    await load(source, sink, stop=stop, hooks=LoadHooks(transform=lambda item: item), pace=hurried)
     assert sink.batches == [1, 1, 1]
     assert source.acknowledged == rows
     assert source.kept == [rows[1:], rows[2:]]
@@ -185,8 +185,8 @@ async def test_told_to_stop_it_stores_what_it_has_transformed_and_leaves_the_res
         return item
 
     source, sink = ListSource(results([1, 2, 3]), stop), MemorySink()
-    hurried = Pace(batch=3, linger_s=0, transform_s=0)
-    await load(source, sink, stop=stop, hooks=Hooks(transform=transform), pace=hurried)
+    hurried = LoadPace(batch=3, linger_s=0, transform_s=0)
+    await load(source, sink, stop=stop, hooks=LoadHooks(transform=transform), pace=hurried)
     assert len(sink.rows) == len(source.acknowledged) == 1
 
 
@@ -198,13 +198,13 @@ async def test_a_transform_that_blocks_keeps_its_items_and_not_the_loop(stop: as
         assert goes_on.wait(60)  # until the loop has told the source that we are at it
         return item
 
-    await load(source, sink, stop=stop, hooks=Hooks(transform=transform), pace=QUICK)
+    await load(source, sink, stop=stop, hooks=LoadHooks(transform=transform), pace=QUICK)
     assert len(source.kept[0]) == len(sink.rows) == 2
 
 
 async def test_a_row_whose_transform_fails_is_kept_aside_and_the_rest_goes_on(stop: asyncio.Event):
     kept: list[tuple[Any, str]] = []
-    hooks = Hooks(
+    hooks = LoadHooks(
         transform=lambda item: 10 // item,
         on_rejected=lambda row, error: kept.append((row.item, type(error).__name__)),
     )
@@ -227,7 +227,7 @@ async def test_a_row_that_the_sink_can_never_store_is_kept_aside_as_it_came(
         kept.append((row, error))
 
     wide = result(1, "wide")
-    hooks = Hooks(
+    hooks = LoadHooks(
         transform=lambda item: {f"f{n}": n for n in range(2000)} if item == "wide" else item,
         on_rejected=keep,
     )
@@ -249,7 +249,7 @@ async def test_a_row_is_not_acknowledged_while_it_cannot_be_kept_aside(stop: asy
         if troubles:
             raise troubles.pop()
 
-    hooks = Hooks(transform=lambda item: 1 // item, on_rejected=keep)
+    hooks = LoadHooks(transform=lambda item: 1 // item, on_rejected=keep)
     source = ListSource(results([0]), stop)
     await load(source, MemorySink(), stop=stop, hooks=hooks, pace=QUICK)
     assert not troubles
@@ -261,7 +261,7 @@ async def test_a_sink_that_is_away_is_waited_for_and_told_of_once(stop: asyncio.
     source = ListSource(results([1, 2]), stop)
     away = [SinkAway("postgresql is away: refused")] * 5
     sink = MemorySink(errors=[*away, SinkAway("postgresql is away: starting up.")])
-    await load(source, sink, stop=stop, hooks=Hooks(on_state=states.append), pace=QUICK)
+    await load(source, sink, stop=stop, hooks=LoadHooks(on_state=states.append), pace=QUICK)
     assert states == [
         LoadState(ok=False, message="postgresql is away: refused, trying again"),
         LoadState(ok=False, message="postgresql is away: starting up, trying again"),
@@ -285,7 +285,7 @@ async def test_told_to_stop_while_the_sink_is_away_it_acknowledges_nothing(stop:
     def on_state(state: LoadState) -> None:
         stop.set()
 
-    loaded = await load(source, sink, stop=stop, hooks=Hooks(on_state=on_state), pace=QUICK)
+    loaded = await load(source, sink, stop=stop, hooks=LoadHooks(on_state=on_state), pace=QUICK)
     assert source.acknowledged == []
     assert (loaded.read, loaded.written, loaded.acknowledged) == (2, 0, 0)
 
@@ -319,7 +319,7 @@ async def test_a_cancelled_loader_acknowledges_nothing_and_its_sink_closes(
         return item
 
     async with open_sink(str(path), job=JOB) as sink:
-        hooks = Hooks(transform=transform)
+        hooks = LoadHooks(transform=transform)
         task = asyncio.create_task(load(source, sink, stop=stop, hooks=hooks, pace=QUICK))
         await reached.wait()
         task.cancel()
@@ -345,7 +345,7 @@ async def test_postgresql_may_be_away_and_nothing_is_lost(
     source = ListSource(list(rows), stop)
     async with open_sink(postgres, job=JOB) as sink:
         postgres_server.stop()
-        await load(source, sink, stop=stop, hooks=Hooks(on_state=on_state), pace=QUICK)
+        await load(source, sink, stop=stop, hooks=LoadHooks(on_state=on_state), pace=QUICK)
     assert "is away" in states[0].message
     assert states[0].message.endswith(", trying again")
     assert states[-1].ok
@@ -353,11 +353,11 @@ async def test_postgresql_may_be_away_and_nothing_is_lost(
 
 
 def test_waiting_grows_to_a_cap():
-    pace = Pace(retry_base_s=0.1, retry_cap_s=5)
+    pace = LoadPace(retry_base_s=0.1, retry_cap_s=5)
     assert [pace.backoff_s(n, chance=1) for n in (0, 1, 2, 1000)] == [0.1, 0.2, 0.4, 5]
     assert pace.backoff_s(0, chance=0) == 0.05
 
 
 def test_a_batch_of_nothing_is_refused():
     with pytest.raises(BadOption, match="batch"):
-        Pace(batch=0)
+        LoadPace(batch=0)

@@ -14,15 +14,15 @@ from skitter.celery.config import GRACE_S, PUMP_S
 from skitter.celery.registry import cached_spider, read_spec
 from skitter.celery.results import ResultSink, store_failures
 from skitter.celery.scheduling import confirm_slots, read_capacity, reschedule, send_pumps
+from skitter.engine.pulse import cancel_all
 from skitter.errors import JobClosed, JobMissing, SkitterError
 from skitter.frontier.admin.log import log
 from skitter.frontier.admin.pumps import renew_permit, return_permit
 from skitter.loading import Loader, open_destination
-from skitter.sinks import Destination, Pace
+from skitter.sinks import Destination, LoadPace
 from skitter.spider.source_line import describe
 from skitter.spider.transform import chain
 from skitter.worker.loop import WorkerOptions
-from skitter.worker.pulse import cancel_all
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ TURN_S = 5.0
 LINGER_S = 2.0
 #: How long loading may take at the end of a pump. What is left waits for the next one.
 LOAD_S = 10.0
-QUICK = Pace(batch=100, linger_s=0.01, idle_s=0.05)  # a caller waits
+QUICK = LoadPace(batch=100, linger_s=0.01, idle_s=0.05)  # a caller waits
 #: The job was purged, perhaps by a map_reduce that is done.
 PURGED = (JobMissing, JobClosed)
 

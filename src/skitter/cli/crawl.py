@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from typing import Annotated, Any
@@ -26,11 +27,11 @@ from skitter.cli.common import (
 )
 from skitter.cli.flags import CRAWLING, WORKING, Given, with_flags
 from skitter.cli.output import tell
-from skitter.cli.plain import job_name_of, politeness_of
 from skitter.cli.running import output_of, run_plan, supervisor_of
 from skitter.crawl.course import open_plan
 from skitter.crawl.plan import Engine, Plan
-from skitter.errors import JobMissing, SkitterError, UsageError
+from skitter.engine.pulse import is_orphan
+from skitter.errors import BadOption, JobMissing, SkitterError, UsageError
 from skitter.frontier.admin.control import change_options
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.client import MARK, client_name
@@ -40,8 +41,8 @@ from skitter.logs import open_log
 from skitter.report import INTERRUPTED
 from skitter.settings import JOB_OPTIONS, resolve
 from skitter.spider import load_spider
+from skitter.urls import fingerprint, identify
 from skitter.worker.loop import GONE_S, Worker, WorkerOptions
-from skitter.worker.pulse import is_orphan
 
 PANEL = "Crawl"
 #: The spider of `skitter crawl`.
@@ -128,12 +129,34 @@ def crawl(
     if rate is not None:
         if "politeness.delay_s" in given:
             raise UsageError("--rate and --delay both set the pace: choose one.")
-        given = politeness_of(rate) | given
-    arguments = {"name": job or job_name_of(urls), "urls": urls}
+        given = _politeness_of(rate) | given
+    arguments = {"name": job or _job_name_of(urls), "urls": urls}
     plan = _plan(PLAIN, arguments, None, given, as_json=as_json, fresh=fresh)
     if fresh and not yes:
         _confirm_fresh(plan.job)
     raise typer.Exit(uvloop.run(run_plan(plan)))
+
+
+def _job_name_of(urls: list[str]) -> str:
+    """The same URLs again are the same job, so that a crawl resumes."""
+    targets = [identify(url) for url in urls]
+    host = re.sub(r"[^A-Za-z0-9.-]", "-", targets[0].host).strip(".-")[:60] or "crawl"
+    mark = int(fingerprint(" ".join(sorted(one.canonical for one in targets)))) % 36**4
+    return f"{host}-{mark:06x}"
+
+
+def _politeness_of(asked: str) -> Given:
+    """Seconds between requests and how many at a time, as flags would say it."""
+    if asked == "none":
+        return {"politeness.delay_s": 0.0, "politeness.max_in_flight": 64}
+    try:
+        per_second = float(asked)
+    except ValueError:
+        per_second = 0.0
+    if not 1 / 86_400 <= per_second <= 10_000:
+        raise BadOption("--rate", asked, "requests per second, from one a day to 10,000, or none")
+    in_flight = max(1, round(per_second))
+    return {"politeness.delay_s": 1 / per_second, "politeness.max_in_flight": in_flight}
 
 
 @with_flags(WORKING, settable=True)

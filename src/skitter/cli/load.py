@@ -6,6 +6,8 @@ import asyncio
 import shutil
 import signal
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,10 +27,11 @@ from skitter.cli.common import (
     settings,
     told_by,
 )
-from skitter.cli.duty import on_duty
 from skitter.cli.output import complain, emit_json, say, tell
+from skitter.engine.pulse import Pulse, cancel_all
 from skitter.errors import SkitterError, UsageError
 from skitter.frontier.admin.jobs import open_job
+from skitter.frontier.admin.workers import Vitals
 from skitter.frontier.client import client_name
 from skitter.loading import Loader, open_destination
 from skitter.logs import ClusterLog, open_log
@@ -45,6 +48,7 @@ from skitter.spider import load_transform
 #: Where a loader that `run` started puts items. A DSN may hold a password: no argument, as `ps`
 #: shows those to everybody.
 LOAD_TO = "SKITTER_LOAD_TO"
+LAST_WORDS_S = 3.0  # the server may be away
 
 
 CsvSafe = Annotated[
@@ -101,7 +105,7 @@ def load_items(
             loader = Loader(frontier, client_name(), logbook, stop, change)
             if parent is None:
                 loader.tell = tell
-            async with on_duty(loader, logbook, parent=parent):
+            async with _beating(loader, logbook, parent=parent):
                 loaded = await loader.run(partial(open_destination, frontier, destination))
         if parent is None:  # else it is the parent that writes the file, when all is stored
             await destination.finish()
@@ -111,6 +115,32 @@ def load_items(
         loaded = uvloop.run(main())
     if parent is None:
         say(f"{job}: {some(loaded.written, 'row')} to {redact(to)}")
+
+
+@asynccontextmanager
+async def _beating(
+    loader: Loader, logbook: ClusterLog, *, parent: int | None
+) -> AsyncIterator[None]:
+    """Heartbeats and a log while this lasts. Without its parent the loader stops."""
+    pulse = Pulse(
+        frontier=loader.frontier,
+        name=loader.name,
+        kind="loader",
+        logbook=logbook,
+        vitals=lambda: Vitals(errors=loader.rejected, note=loader.note),
+        parent=parent,
+        on_orphaned=loader.stop.set,
+    )
+    logbook("info", "loader started")  # and so the supervisor knows that it could begin
+    beating = asyncio.create_task(pulse.run())
+    try:
+        with logbook.attached():
+            yield
+    finally:
+        await cancel_all([beating])
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LAST_WORDS_S):
+            await pulse.end()
 
 
 async def write_file(to: Destination) -> Written:

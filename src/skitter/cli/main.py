@@ -22,15 +22,16 @@ from skitter.cli import (
     check,
     config,
     crawl,
-    crew,
     dead,
+    demo,
+    fetch,
     jobs,
     load,
-    look,
     new,
     server,
-    show,
     steer,
+    top,
+    workers,
 )
 from skitter.cli.output import complain
 from skitter.errors import NO_ROOM, SkitterError, shorten
@@ -78,16 +79,17 @@ for group in (
     celery,
     load,
     new,
-    look,
+    fetch,
     jobs,
     steer,
-    crew,
+    workers,
+    top,
     dead,
     check,
     adopt,
     config,
     server,
-    show,
+    demo,
 ):
     group.add_to(app)
 

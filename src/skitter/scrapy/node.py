@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from skitter.app import open_server
+from skitter.engine.pulse import Pulse, cancel_all
 from skitter.engine.watchdog import Watchdog
 from skitter.errors import JobMissing, SkitterError
 from skitter.frontier.admin.adopted import is_adopted
@@ -29,7 +30,6 @@ from skitter.scrapy.feed import FeedReader
 from skitter.scrapy.housekeeping import Housekeeping
 from skitter.scrapy.job import KIND, join_run, open_shared, remove_if_last
 from skitter.scrapy.prefetch import IDLE_S, Prefetch
-from skitter.worker.pulse import Pulse, cancel_all
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

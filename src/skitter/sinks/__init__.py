@@ -18,19 +18,19 @@ from skitter.sinks.base import (
     Store,
 )
 from skitter.sinks.destination import Destination, open_sink
-from skitter.sinks.loader import Hooks, ItemSource, Loaded, load
-from skitter.sinks.patience import LoadState, Pace, Patience, Stopped
+from skitter.sinks.loader import ItemSource, Loaded, LoadHooks, load
+from skitter.sinks.patience import LoadPace, LoadState, Patience, Stopped
 
 __all__ = [
     "BadSink",
     "Destination",
     "FileFormat",
-    "Hooks",
     "ItemSource",
+    "LoadHooks",
+    "LoadPace",
     "LoadState",
     "Loaded",
     "MissingExtra",
-    "Pace",
     "Patience",
     "RowsRefused",
     "Sink",

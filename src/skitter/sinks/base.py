@@ -13,16 +13,18 @@ SkitterError
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, BinaryIO, ClassVar, Protocol
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol
 
 from skitter.errors import InfrastructureError, UsageError, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from skitter.model import Result
     from skitter.sinks.kinds import Kind
-    from skitter.sinks.rows import Row
 
 
 class Sink(Protocol):
@@ -60,6 +62,29 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of it; also after an error, and twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One item as every sink stores it."""
+
+    id: str  # fingerprint-index
+    url: str
+    fetched_at: datetime
+    fields: dict[str, Any]
+    line: bytes  # the whole row as JSON, without a line end
+    result: Result
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All columns of a file."""
+        own = {"_id": self.id, "_url": self.url, "_fetched_at": self.fetched_at}
+        return own | self.fields
+
+    @property
+    def digest(self) -> bytes:
+        """Equal for a row that is delivered again unchanged."""
+        return blake2b(self.line, digest_size=8).digest()
 
 
 class FileFormat(ABC):

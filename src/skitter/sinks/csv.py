@@ -15,7 +15,7 @@ from skitter.sinks.kinds import Kind, text_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from skitter.sinks.rows import Row
+    from skitter.sinks.base import Row
 
 # owasp.org/www-community/attacks/CSV_Injection; the wide forms are what a Japanese Excel takes.
 _FORMULA: Final = re.compile("[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")

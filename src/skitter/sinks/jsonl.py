@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from skitter.model import Result
+    from skitter.sinks.base import Row
     from skitter.sinks.kinds import Kind
-    from skitter.sinks.rows import Row
 
 
 class JsonlFile:

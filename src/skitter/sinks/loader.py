@@ -14,7 +14,7 @@ from skitter.errors import SkitterError
 from skitter.logs import PAGE_URL
 from skitter.model import Result
 from skitter.sinks.base import RowsRefused
-from skitter.sinks.patience import LoadState, Pace, Patience, Stopped, ignore
+from skitter.sinks.patience import LoadPace, LoadState, Patience, Stopped, ignore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,7 +46,7 @@ class ItemSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hooks:
+class LoadHooks:
     """What the user and the operator have to say.
 
     `transform` may be a coroutine function; a plain one runs in a thread, and may block. A result
@@ -76,15 +76,15 @@ async def load(
     sink: Sink,
     *,
     stop: asyncio.Event,
-    hooks: Hooks | None = None,
-    pace: Pace | None = None,
+    hooks: LoadHooks | None = None,
+    pace: LoadPace | None = None,
 ) -> Loaded:
     """Load until `stop` is set. Errors that may pass are waited out, for ever; others are raised.
 
     What is written is acknowledged: when `stop` comes while the sink is away, or before slow
     transforms are through, the rest stays with the source.
     """
-    hooks, pace = hooks or Hooks(), pace or Pace()
+    hooks, pace = hooks or LoadHooks(), pace or LoadPace()
     insist = Patience(stop, pace, hooks.on_state, sink.description)
     loader = _Loader(source, sink, insist, hooks, pace)
     while not stop.is_set():
@@ -130,8 +130,8 @@ class _Loader:
     source: ItemSource
     sink: Sink
     insist: Patience
-    hooks: Hooks
-    pace: Pace
+    hooks: LoadHooks
+    pace: LoadPace
     loaded: Loaded = field(default_factory=Loaded)
     rest: list[Result] = field(default_factory=list)  # read, and not yet transformed
 

@@ -10,7 +10,7 @@ from skitter.sinks.kinds import Kind, fit, json_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skitter.sinks.rows import Row
+    from skitter.sinks.base import Row
 
 try:
     import pyarrow as pa  # type: ignore[import-untyped]

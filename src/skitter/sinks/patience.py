@@ -28,7 +28,7 @@ def ignore(*_: object) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class LoadPace:
     """How much is written at once, and how a sink that is away is asked again."""
 
     batch: int = 500
@@ -60,7 +60,7 @@ class Patience:
     """`await patience(call, ...)`: until it succeeds, or until told to stop."""
 
     stop: asyncio.Event
-    pace: Pace = field(default_factory=Pace)
+    pace: LoadPace = field(default_factory=LoadPace)
     on_state: Callable[[LoadState], None] = ignore
     what: str = "the database"
     _state: LoadState | None = None

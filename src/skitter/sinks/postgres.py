@@ -21,7 +21,7 @@ from sqlalchemy.exc import ArgumentError
 
 from skitter.sinks.base import BadSink, MissingExtra
 from skitter.sinks.kinds import Kind
-from skitter.sinks.sql import SqlTable, Trouble, table_of
+from skitter.sinks.sql import FailureKind, SqlTable, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,19 +36,19 @@ _SCHEMA_LOCK = 0x5C177E5  # an advisory lock: whoever has it may change tables o
 _LOCK_TIMEOUT = "30s"  # somebody's open transaction is then told to the operator
 
 # postgresql.org/docs/current/errcodes-appendix.html. The longest prefix decides.
-_TROUBLES = {
-    "42P01": Trouble.MOVED,  # undefined table
-    "42703": Trouble.MOVED,  # undefined column
-    "42804": Trouble.MOVED,  # datatype mismatch
-    "42701": Trouble.MOVED,  # duplicate column
-    "42P07": Trouble.MOVED,  # duplicate table
-    "0A000": Trouble.AWAY,  # a view stands in the way of widening: its owner can drop it
-    "2BP01": Trouble.AWAY,
-    "42501": Trouble.AWAY,  # insufficient privilege: a GRANT mends it
-    "42": Trouble.BUG,
-    "22": Trouble.ROW,  # data exception
-    "23": Trouble.ROW,  # a constraint that the table's owner added
-    "54": Trouble.ROW,  # program limit exceeded: the row is too big
+_FAILURE_KINDS = {
+    "42P01": FailureKind.MOVED,  # undefined table
+    "42703": FailureKind.MOVED,  # undefined column
+    "42804": FailureKind.MOVED,  # datatype mismatch
+    "42701": FailureKind.MOVED,  # duplicate column
+    "42P07": FailureKind.MOVED,  # duplicate table
+    "0A000": FailureKind.AWAY,  # a view stands in the way of widening: its owner can drop it
+    "2BP01": FailureKind.AWAY,
+    "42501": FailureKind.AWAY,  # insufficient privilege: a GRANT mends it
+    "42": FailureKind.BUG,
+    "22": FailureKind.ROW,  # data exception
+    "23": FailureKind.ROW,  # a constraint that the table's owner added
+    "54": FailureKind.ROW,  # program limit exceeded: the row is too big
 }
 
 _TYPES: dict[Kind, TypeEngine[Any]] = {
@@ -163,12 +163,12 @@ class Postgres:
             f" USING {_converted(name, old, column.kind)}"
         )
 
-    def judge(self, error: DBAPIError) -> Trouble:
+    def judge(self, error: DBAPIError) -> FailureKind:
         state = getattr(error.orig, "sqlstate", None) or ""
         for length in (5, 2):
-            if state[:length] in _TROUBLES:
-                return _TROUBLES[state[:length]]
-        return Trouble.AWAY  # no connection, shutting down, disk full, read only, deadlock, ...
+            if state[:length] in _FAILURE_KINDS:
+                return _FAILURE_KINDS[state[:length]]
+        return FailureKind.AWAY  # no connection, shutting down, disk full, read only, deadlock, ...
 
     def explain(self, error: SQLAlchemyError) -> str:
         reason = str(getattr(error, "orig", None) or error).strip()

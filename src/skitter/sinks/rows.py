@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from skitter.model import Result
-from skitter.sinks.base import RowsRefused
+from skitter.sinks.base import Row, RowsRefused
 from skitter.sinks.kinds import text_of, utc
 from skitter.sinks.names import safe_field
 
@@ -23,29 +21,6 @@ VALUE = "value"  # the field of an item that is not a dict
 #: Below what SQLite (2,000) and PostgreSQL (1,600) hold. A row that wide is nearly always a dict
 #: whose keys are data; as the value of one field it becomes JSON, which has no such limit.
 MAX_COLUMNS = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One item as every sink stores it."""
-
-    id: str  # fingerprint-index
-    url: str
-    fetched_at: datetime
-    fields: dict[str, Any]
-    line: bytes  # the whole row as JSON, without a line end
-    result: Result
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """All columns of a file."""
-        own = {"_id": self.id, "_url": self.url, "_fetched_at": self.fetched_at}
-        return own | self.fields
-
-    @property
-    def digest(self) -> bytes:
-        """Equal for a row that is delivered again unchanged."""
-        return blake2b(self.line, digest_size=8).digest()
 
 
 def rows_of(results: Iterable[Result]) -> list[Row]:

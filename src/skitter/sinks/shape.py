@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import Column, MetaData, Table, Text, bindparam, delete, insert, select, text
 
-from skitter.sinks.base import BadSink, RowsRefused
+from skitter.sinks.base import BadSink, Row, RowsRefused
 from skitter.sinks.kinds import Kind, kind_of, widen
 from skitter.sinks.names import MAX_NAME_BYTES, OWN, column_name
-from skitter.sinks.rows import MAX_COLUMNS, Row, too_wide
+from skitter.sinks.rows import MAX_COLUMNS, too_wide
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

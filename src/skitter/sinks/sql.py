@@ -16,10 +16,10 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 from sqlalchemy.sql import quoted_name
 
-from skitter.sinks.base import BadSink, RowsRefused, SinkAway
+from skitter.sinks.base import BadSink, Row, RowsRefused, SinkAway
 from skitter.sinks.kinds import EXACT_IN_FLOAT, Kind, fit
 from skitter.sinks.names import OWN, table_name
-from skitter.sinks.rows import Row, result_of, rows_of
+from skitter.sinks.rows import result_of, rows_of
 from skitter.sinks.shape import (
     CATALOG,
     FieldColumn,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _ATTEMPTS = 10  # at a batch whose table other loaders keep changing
 
 
-class Trouble(Enum):
+class FailureKind(Enum):
     """What an error of the database means for a batch."""
 
     AWAY = auto()  # later, perhaps
@@ -86,7 +86,7 @@ class Dialect(Protocol):
         self, connection: Connection, table: str, column: FieldColumn, old: Kind
     ) -> None: ...
 
-    def judge(self, error: DBAPIError) -> Trouble: ...
+    def judge(self, error: DBAPIError) -> FailureKind: ...
 
     def explain(self, error: SQLAlchemyError) -> str:
         """The reason in one line, without the statement and its values."""
@@ -127,7 +127,7 @@ class SqlTable:
             try:
                 self._store(rows)
             except DBAPIError as error:
-                if self._dialect.judge(error) is not Trouble.ROW:
+                if self._dialect.judge(error) is not FailureKind.ROW:
                     raise
                 refused = self._find_refused(rows)
                 if not refused:
@@ -155,7 +155,7 @@ class SqlTable:
         try:
             return read_shape(connection, self._table)
         except DBAPIError as error:
-            if self._dialect.judge(error) is not Trouble.MOVED:
+            if self._dialect.judge(error) is not FailureKind.MOVED:
                 raise
             raise BadSink(f"there is no table {self._table!r} in {self._dialect.name}.") from error
 
@@ -169,7 +169,7 @@ class SqlTable:
                     return
                 self._change(rows)
             except DBAPIError as error:
-                if self._dialect.judge(error) is not Trouble.MOVED or not left:
+                if self._dialect.judge(error) is not FailureKind.MOVED or not left:
                     raise
                 self._change([])  # the table itself may be gone
         raise SinkAway(f"{self._dialect.name} is busy: other loaders keep changing the table")
@@ -196,7 +196,7 @@ class SqlTable:
                     with connection.begin_nested():
                         connection.execute(statement, [self._values(row, shape)])
                 except DBAPIError as error:
-                    if self._dialect.judge(error) is not Trouble.ROW:
+                    if self._dialect.judge(error) is not FailureKind.ROW:
                         raise
                     refused.append((row.result, self._dialect.explain(error)))
             attempt.rollback()
@@ -275,11 +275,11 @@ class SqlTable:
         except DBAPIError as error:
             self._engine.dispose()
             trouble, reason = self._dialect.judge(error), self._dialect.explain(error)
-            if trouble is Trouble.BUG:
+            if trouble is FailureKind.BUG:
                 raise
-            if trouble is Trouble.ALIEN:
+            if trouble is FailureKind.ALIEN:
                 raise BadSink(f"{self._dialect.name} cannot be used: {reason}.") from error
-            what = self._dialect.away if trouble is Trouble.AWAY else "does not take the rows"
+            what = self._dialect.away if trouble is FailureKind.AWAY else "does not take the rows"
             raise SinkAway(f"{self._dialect.name} {what}: {reason}") from error
 
 

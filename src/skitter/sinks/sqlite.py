@@ -16,7 +16,7 @@ from sqlalchemy.types import UserDefinedType
 from skitter.sinks.base import BadSink
 from skitter.sinks.disk import why_not_written
 from skitter.sinks.kinds import Kind, fit, json_text, text_of
-from skitter.sinks.sql import SqlTable, Trouble, table_of
+from skitter.sinks.sql import FailureKind, SqlTable, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
 _BUSY_TIMEOUT_S = 30.0  # another loader's batch takes milliseconds; a widened table may take longer
 
-_TROUBLES = {
-    sqlite3.SQLITE_ERROR: Trouble.MOVED,  # no such table, no such column
-    sqlite3.SQLITE_SCHEMA: Trouble.MOVED,
-    sqlite3.SQLITE_BUSY: Trouble.AWAY,
-    sqlite3.SQLITE_LOCKED: Trouble.AWAY,
-    sqlite3.SQLITE_FULL: Trouble.AWAY,
-    sqlite3.SQLITE_IOERR: Trouble.AWAY,
-    sqlite3.SQLITE_CANTOPEN: Trouble.AWAY,
-    sqlite3.SQLITE_READONLY: Trouble.AWAY,
-    sqlite3.SQLITE_PERM: Trouble.AWAY,
-    sqlite3.SQLITE_PROTOCOL: Trouble.AWAY,
-    sqlite3.SQLITE_NOMEM: Trouble.AWAY,
-    sqlite3.SQLITE_TOOBIG: Trouble.ROW,
-    sqlite3.SQLITE_CONSTRAINT: Trouble.ROW,
-    sqlite3.SQLITE_MISMATCH: Trouble.ROW,
-    sqlite3.SQLITE_NOTADB: Trouble.ALIEN,
-    sqlite3.SQLITE_CORRUPT: Trouble.ALIEN,
+_FAILURE_KINDS = {
+    sqlite3.SQLITE_ERROR: FailureKind.MOVED,  # no such table, no such column
+    sqlite3.SQLITE_SCHEMA: FailureKind.MOVED,
+    sqlite3.SQLITE_BUSY: FailureKind.AWAY,
+    sqlite3.SQLITE_LOCKED: FailureKind.AWAY,
+    sqlite3.SQLITE_FULL: FailureKind.AWAY,
+    sqlite3.SQLITE_IOERR: FailureKind.AWAY,
+    sqlite3.SQLITE_CANTOPEN: FailureKind.AWAY,
+    sqlite3.SQLITE_READONLY: FailureKind.AWAY,
+    sqlite3.SQLITE_PERM: FailureKind.AWAY,
+    sqlite3.SQLITE_PROTOCOL: FailureKind.AWAY,
+    sqlite3.SQLITE_NOMEM: FailureKind.AWAY,
+    sqlite3.SQLITE_TOOBIG: FailureKind.ROW,
+    sqlite3.SQLITE_CONSTRAINT: FailureKind.ROW,
+    sqlite3.SQLITE_MISMATCH: FailureKind.ROW,
+    sqlite3.SQLITE_NOTADB: FailureKind.ALIEN,
+    sqlite3.SQLITE_CORRUPT: FailureKind.ALIEN,
 }
 
 
@@ -192,11 +192,11 @@ class Sqlite:
         for statement in dependents:
             run(statement)
 
-    def judge(self, error: DBAPIError) -> Trouble:
+    def judge(self, error: DBAPIError) -> FailureKind:
         code = getattr(error.orig, "sqlite_errorcode", None)
         if code is None:  # raised by Python's module before SQLite saw the value
-            return Trouble.ROW if isinstance(error.orig, sqlite3.DataError) else Trouble.BUG
-        return _TROUBLES.get(code & 0xFF, Trouble.BUG)
+            return FailureKind.ROW if isinstance(error.orig, sqlite3.DataError) else FailureKind.BUG
+        return _FAILURE_KINDS.get(code & 0xFF, FailureKind.BUG)
 
     def explain(self, error: SQLAlchemyError) -> str:
         says = str(getattr(error, "orig", None) or error)

@@ -11,6 +11,7 @@ from pathlib import Path  # noqa: TC003 - the options read it
 from typing import TYPE_CHECKING, Any, Self
 
 from skitter.engine.leases import extend, is_suspect
+from skitter.engine.pulse import Pulse, cancel_all, rss_mb
 from skitter.engine.watchdog import watch
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError
 from skitter.frontier.admin.workers import Vitals
@@ -18,7 +19,6 @@ from skitter.frontier.feed import take_feed
 from skitter.model import State
 from skitter.report import some
 from skitter.settings import Workers
-from skitter.worker.pulse import Pulse, cancel_all, rss_mb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 EVENTS_KEPT = 10_000
+LOG_PAGE = 1000  # events that are read at once
 END_OF_TIME_S = 253_402_300_799.0  # the last second of the year 9999: an id may say any number
 
 

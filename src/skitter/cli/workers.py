@@ -1,29 +1,21 @@
-"""The crew: what it says, what it does, how many there should be: logs, top, scale."""
+"""The workers of a job: logs, scale."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import sys
-import termios
-import tty
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable
 from enum import StrEnum
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.live import Live
 
-from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
-from skitter.cli.display import Look, Screen, event_line, loudness, plain_line, top_view
+from skitter.cli.common import Directory, Job, Json, Redis, on_job, settings
+from skitter.cli.display import event_line, loudness
 from skitter.cli.output import emit_json, emit_line, out, say, tell
-from skitter.cli.watcher import LOG_PAGE, Watcher
 from skitter.errors import BadOption, SkitterError
-from skitter.frontier.admin.log import EVENTS_KEPT, Event, read_log
+from skitter.frontier.admin.log import EVENTS_KEPT, LOG_PAGE, Event, read_log
 from skitter.frontier.admin.workers import (
     FETCHING,
     MOST_WORKERS,
@@ -31,18 +23,14 @@ from skitter.frontier.admin.workers import (
     set_wanted_workers,
     wanted_workers,
 )
-from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
-from skitter.worker.pulse import cancel_all
 
-WATCH, STEER = "Feed and watch", "Steer"
 FOLLOW_S = 0.3
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command(rich_help_panel=WATCH)(logs)
-    app.command(rich_help_panel=WATCH)(top)
-    app.command(rich_help_panel=STEER)(scale)
+    app.command(rich_help_panel="Feed and watch")(logs)
+    app.command(rich_help_panel="Steer")(scale)
 
 
 # --- logs -----------------------------------------------------------------------------------------
@@ -133,119 +121,6 @@ async def follow_log(
             yield events
         if len(events) < LOG_PAGE:
             await asyncio.sleep(every_s)
-
-
-# --- top ------------------------------------------------------------------------------------------
-
-REFRESH_S = 1.0
-SLOW_S = 3.0
-PLAIN_WIDTH = 200
-
-
-def top(
-    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Default: all jobs.")] = None,
-    once: Annotated[bool, typer.Option("--once", help="Print once and exit.")] = False,
-    redis: Redis = None,
-    directory: Directory = None,
-    as_json: Json = False,
-) -> None:
-    """Live view of jobs, workers, rates and the log. Press q to leave.
-
-    Without a terminal, print one line per job every second.
-    """
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = max(console.width, PLAIN_WIDTH)
-    screen = console.is_terminal and not console.is_dumb_terminal and not once and not as_json
-
-    async def work(server: Server) -> None:
-        watcher = Watcher(server, job)
-        if screen:
-            await _fill_screen(watcher, console)
-        elif once:
-            _show_once(await watcher.look(), console, as_json=as_json)
-        else:
-            await _print_lines(watcher, as_json=as_json)
-
-    on_server(settings(redis, directory), work)
-
-
-def _show_once(looks: list[Look], console: Console, *, as_json: bool) -> None:
-    if as_json:
-        emit_json(looks)
-    else:
-        console.print(top_view(looks, {}))
-
-
-async def _print_lines(watcher: Watcher, *, as_json: bool) -> None:
-    while True:
-        for look in await watcher.look():
-            if as_json:
-                emit_line(look)
-            else:
-                say(plain_line(look, watcher.before.get(look.job)))
-        sys.stdout.flush()
-        await asyncio.sleep(REFRESH_S)
-
-
-async def _fill_screen(watcher: Watcher, console: Console) -> None:
-    """Until somebody wants to leave, also while the server does not answer."""
-    leave = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, leave.set)
-    with _keys(leave), Live(console=console, screen=True, auto_refresh=False) as live:
-        leaving = asyncio.create_task(leave.wait())
-        painting = asyncio.create_task(_paint(watcher, live))
-        await asyncio.wait({leaving, painting}, return_when=asyncio.FIRST_COMPLETED)
-        await cancel_all([leaving, painting])
-    if not painting.cancelled() and (failure := painting.exception()):
-        raise failure
-
-
-async def _paint(watcher: Watcher, live: Live) -> None:
-    looks: list[Look] = []
-
-    def paint(note: str = "") -> None:
-        screen, title = Screen(*live.console.size), watcher.server.where
-        view = top_view(looks, watcher.before, title=title, note=note, screen=screen)
-        live.update(view, refresh=True)
-
-    while True:
-        looking = asyncio.create_task(watcher.look())
-        try:
-            while not (await asyncio.wait({looking}, timeout=SLOW_S))[0]:
-                paint("The server takes its time to answer.")
-            looks = looking.result()
-            paint()
-        except SkitterError as error:
-            if not error.retryable:
-                raise
-            paint(str(error))
-        finally:
-            looking.cancel()
-        await asyncio.sleep(REFRESH_S)
-
-
-@contextmanager
-def _keys(leave: asyncio.Event) -> Iterator[None]:
-    """q leaves. Keys come one by one, and unseen, while this lasts."""
-    if not sys.stdin.isatty():
-        yield
-        return
-    keyboard, loop = sys.stdin.fileno(), asyncio.get_running_loop()
-
-    def read() -> None:
-        typed = os.read(keyboard, 1024)
-        if not typed or typed[:1] in b"qQ":
-            leave.set()
-
-    before = termios.tcgetattr(keyboard)
-    tty.setcbreak(keyboard)
-    loop.add_reader(keyboard, read)
-    try:
-        yield
-    finally:
-        loop.remove_reader(keyboard)
-        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
 
 
 # --- scale ----------------------------------------------------------------------------------------

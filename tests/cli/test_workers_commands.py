@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from skitter.cli import crew
+from skitter.cli import workers
 from skitter.cli.common import on_job, settings
 from skitter.cli.display import Look, Screen, event_line, plain_line, rate_of, top_view
 from skitter.cli.output import clean
@@ -117,10 +117,10 @@ def test_silence_is_told_on_stderr(skitter, on, job):
 
 async def test_following_brings_what_is_said_later(frontier):
     await log(frontier, "info", "w", "before")
-    events, last = await crew.tail(frontier, 10)
+    events, last = await workers.tail(frontier, 10)
     assert [event.text for event in events] == ["before"]
 
-    following = crew.follow_log(frontier, last, every_s=0.001)
+    following = workers.follow_log(frontier, last, every_s=0.001)
     for text in ("one", "two"):
         await log(frontier, "info", "w", text)
         assert [event.text for event in await anext(following)] == [text]
@@ -128,10 +128,10 @@ async def test_following_brings_what_is_said_later(frontier):
 
 
 async def test_following_an_empty_log_begins_with_its_first_line(frontier):
-    events, last = await crew.tail(frontier, 10)
+    events, last = await workers.tail(frontier, 10)
     assert events == []
 
-    following = crew.follow_log(frontier, last, every_s=0.001)
+    following = workers.follow_log(frontier, last, every_s=0.001)
     await log(frontier, "info", "w", "first")
     assert [event.text for event in await anext(following)] == ["first"]
     await following.aclose()

@@ -19,8 +19,8 @@ import uvloop
 
 from skitter.cli.common import Arguments, Json, pairs_of
 from skitter.cli.flags import FETCHING, Given, with_flags
+from skitter.cli.one_page import Hop, Visit, visit
 from skitter.cli.output import clean, complain, emit_json, pairs, tell
-from skitter.cli.visit import Hop, Visit, visit
 from skitter.errors import SkitterError, UsageError, shorten
 from skitter.page import Page
 from skitter.redact import redact_request
