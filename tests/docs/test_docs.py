@@ -49,3 +49,15 @@ def test_code_runs_and_prints_what_the_page_says(page, count, monkeypatch, short
         exec(compile(code, page, "exec"), {"__name__": "__main__"})
         printed = capsys.readouterr().out
         assert not printed or f"\n{indent(printed, '    ')}\n" in text
+
+
+def test_lines_of_prose_are_short_enough_to_read_beside_code():
+    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
+    long = [
+        f"{page.name}:{number}"
+        for page in pages
+        if "reference" not in page.parts  # made from the code
+        for number, line in enumerate(page.read_text().splitlines(), 1)
+        if len(line) > 120 and not line.startswith("|")
+    ]
+    assert long == []
