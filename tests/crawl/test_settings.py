@@ -147,7 +147,7 @@ def test_a_secret_header_is_neither_in_the_process_list_nor_in_what_is_shown(ski
     assert json.loads(done.stdout)["items"] == 1, done.stdout + done.stderr
     assert site.headers("/one")["authorization"] == "hush"
     shown = skitter("config", "--header", "Authorization: hush")
-    assert "Authorization: (hidden)" in shown.stdout
+    assert '{Authorization = "(hidden)"}' in shown.stdout
     assert "hush" not in shown.stdout
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 import typer
@@ -62,10 +63,9 @@ def _shown(one: Option, config: Config) -> Any:
 
 
 def _text(value: Any) -> str:
-    if value is None:
-        return NO_LIMIT
-    if isinstance(value, bool):
-        return str(value).lower()
+    """As TOML writes it, but for the quotes around a single text."""
     if isinstance(value, dict):
-        return ", ".join(f"{name}: {text}" for name, text in value.items())
-    return ", ".join(value) if isinstance(value, tuple) else str(value)
+        return "{" + ", ".join(f"{name} = {json.dumps(text)}" for name, text in value.items()) + "}"
+    if isinstance(value, str):
+        return value
+    return NO_LIMIT if value is None else json.dumps(value)

@@ -76,11 +76,13 @@ class FetchOptions(Table):
     def __post_init__(self) -> None:
         Table.__post_init__(self)
         for name in ("user_agent", "accept"):
-            _check_header(name, getattr(self, name))
+            if not _is_header(getattr(self, name)):
+                raise BadOption(name, getattr(self, name), "one line of printable ASCII")
         for name, value in self.headers.items():
             if not name or not name.replace("-", "").replace("_", "").isalnum():
                 raise BadOption("headers", name, "names of letters, digits and dashes")
-            _check_header(f"header {name}", value, secret=True)
+            if not _is_header(value):
+                raise BadOption("headers", "(hidden)", f"one line of printable ASCII in {name}")
 
     @property
     def max_body_bytes(self) -> int:
@@ -93,6 +95,5 @@ def check_ca_file(options: FetchOptions) -> None:
         raise BadOption("ca_file", str(options.ca_file), "a PEM file that exists")
 
 
-def _check_header(name: str, value: str, *, secret: bool = False) -> None:
-    if not (value and value.isascii() and value.isprintable()):
-        raise BadOption(name, "(hidden)" if secret else value, "one line of printable ASCII")
+def _is_header(value: str) -> bool:
+    return bool(value) and value.isascii() and value.isprintable()

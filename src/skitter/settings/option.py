@@ -118,11 +118,11 @@ class Option:
             assert low is not None
             assert high is not None
             return is_number(value, low=low, high=high, whole=kind is int)
-        return isinstance(value, kind)
+        return isinstance(value, kind) and value != ""
 
     def parse(self, text: str, name: str = "") -> Any:
         """The value that a flag or a variable spells. Raises BadOption, which calls it `name`."""
-        if self.optional and text.lower() == NO_LIMIT:
+        if self._is_none(text):
             return None
         try:
             value = _PARSERS[get_origin(self.type) or self.type](text)
@@ -133,11 +133,11 @@ class Option:
 
     def accept(self, value: Any, name: str) -> Any:
         """The value that a file spells. Raises BadOption, which calls it `name`."""
-        if self.optional and value == NO_LIMIT:
+        if self._is_none(value):
             return None
         if self.type is Path and isinstance(value, str):
-            value = Path(value)
-        if self.type is str and isinstance(value, int):  # processes = 4
+            value = _path(value)
+        if self.declared.takes and type(value) is int:  # processes = 4
             value = str(value)
         if get_origin(self.type) is tuple and isinstance(value, list):
             value = tuple(value)
@@ -146,6 +146,9 @@ class Option:
         except BadOption:
             raise self.refuse(value, name) from None
         return value
+
+    def _is_none(self, value: object) -> bool:
+        return self.optional and isinstance(value, str) and value.lower() == NO_LIMIT
 
 
 class Table:
@@ -199,6 +202,11 @@ def _parts(value: Any) -> list[object]:
     return [*value, *value.values()] if isinstance(value, dict) else list(value)
 
 
+def _path(text: str) -> Path | str:
+    """Path would take an empty one for the working directory."""
+    return Path(text) if text else text
+
+
 def _pairs(text: str) -> dict[str, str]:
     """As headers are written: `Name: value`, one a line."""
     lines = [line.partition(":") for line in text.splitlines() if line.strip()]
@@ -213,7 +221,7 @@ _PARSERS: dict[Any, Any] = {
     float: float,
     str: str,
     Literal: str,
-    Path: Path,
+    Path: _path,
     tuple: lambda text: tuple(part.strip() for part in text.split(",") if part.strip()),
     dict: _pairs,
 }

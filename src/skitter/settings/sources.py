@@ -140,6 +140,11 @@ class File:
     text: str
     tables: dict[str, Any]
 
+    @property
+    def shown(self) -> str:
+        """As seen from the working directory."""
+        return os.path.relpath(self.path)
+
     def layers(self, job: str) -> tuple[Found, Found]:
         """The tables of the job, and the general ones; those of other jobs are checked, too."""
         jobs = self.tables.get("job", {})
@@ -172,7 +177,7 @@ class File:
         return self.path.parent / made if isinstance(made, Path) else made
 
     def _origin(self, before: str) -> str:
-        return f"{self.path}, [{before.rstrip('.')}]" if before else str(self.path)
+        return f"{self.shown}, [{before.rstrip('.')}]" if before else self.shown
 
     def _refuse(self, key: str, why: str) -> UsageError:
         return UsageError(f"{self._place(key.rpartition('.')[2])}: {key} {why}")
@@ -181,7 +186,7 @@ class File:
         """With the line, where no other line could be meant: tomllib tells none."""
         pattern = re.compile(rf'\s*(?:\[.*\b)?"?{re.escape(name)}"?\s*[=\].]')
         lines = [i for i, line in enumerate(self.text.splitlines(), 1) if pattern.match(line)]
-        return f"{self.path}, line {lines[0]}" if len(lines) == 1 else str(self.path)
+        return f"{self.shown}, line {lines[0]}" if len(lines) == 1 else self.shown
 
 
 def find_file() -> File | None:

@@ -65,6 +65,7 @@ class Destination:
     async def open(self) -> AsyncIterator[Sink]:
         if self.is_whole:
             self._target.check()
+            self._target.check_folder()
             Path(self.store).parent.mkdir(parents=True, exist_ok=True)
         async with open_sink(self.store, job=self.job) as sink:
             yield sink

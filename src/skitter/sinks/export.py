@@ -6,6 +6,7 @@ exports to one file the second waits, so that older rows never replace newer one
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -13,6 +14,7 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 from skitter.sinks.base import BadSink, SinkAway
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 _BATCH = 500
 _LOOK_AGAIN_S = 0.1
+#: Errors that may be mended while we wait.
+_PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,16 @@ class Target:
             raise BadSink(f"{self.path} is a database: name a file ({COPY_FILES}).")
         found: type[FileFormat] = load(whole)
         return found
+
+    def check_folder(self) -> None:
+        """BadSink if no file can be made there: better now than at the end of a crawl."""
+        try:
+            with TemporaryFile(dir=self.path.parent):
+                pass
+        except OSError as error:
+            kind = SinkAway if error.errno in _PASSING else BadSink
+            why = why_not_written(self.path, error.strerror)
+            raise kind(f"cannot write {self.path}: {why}.") from error
 
     def check(self) -> None:
         """BadSink if it cannot be written, or would destroy something."""
@@ -83,6 +97,7 @@ class Target:
 async def export(dsn: str, target: Target, *, job: str, table: str | None = None) -> int:
     """Write the job's rows of this moment. Returns how many there are."""
     target.check()
+    target.check_folder()
     rows = 0
     async with open_on_thread(partial(open_database, dsn, job=job, table=table)) as source:
         steps = _write(source.store, target)

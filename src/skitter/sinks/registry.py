@@ -80,16 +80,14 @@ def find_type(dsn: str) -> SinkType:
     for point in entry_points(group=GROUP):
         if point.name.lower() == name:
             return _type_of(point)
-    # Only the scheme of an address: the rest may hold a password.
-    shown = f"{name}://..." if "://" in dsn else shorten(dsn)
-    raise BadSink(f"{shown!r} is not a known kind of sink. Use one of:\n{_forms()}")
+    raise BadSink(f"{shorten(redact(dsn))!r} is not a known kind of sink. Use one of:\n{_forms()}")
 
 
 def open_store(dsn: str, *, job: str, table: str | None = None) -> Store:
     """The sink for the items of a job, by the form of its name."""
     kind = find_type(dsn)
     if not kind.live:
-        raise BadSink(f"{dsn} cannot be added to: write it from a database.")
+        raise BadSink(f"{redact(dsn)} cannot be added to: write it from a database.")
     if not kind.is_database:
         if table is not None:
             raise BadSink("only a database has tables: leave the table out.")
