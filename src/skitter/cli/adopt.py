@@ -13,12 +13,6 @@ from skitter.errors import UsageError
 if TYPE_CHECKING:
     from skitter.scrapy.adopt import Adopted, Adoption
 
-PANEL = "Feed and watch"
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(rich_help_panel=PANEL)(adopt)
-
 
 def adopt(
     whose: Annotated[str, typer.Argument(metavar="scrapy-redis", help="Whose queue it is.")],

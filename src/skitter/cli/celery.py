@@ -23,12 +23,8 @@ if TYPE_CHECKING:
     from skitter.fleet.pool import WorkerPool
     from skitter.frontier.frontier import Frontier
 
-PANEL = "Crawl"
-
-
-def add_to(app: typer.Typer) -> None:
-    passing = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-    app.command(rich_help_panel=PANEL, context_settings=passing)(celery)
+#: Celery reads its own options, also --help.
+PASSING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
 def celery(

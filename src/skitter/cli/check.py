@@ -31,13 +31,6 @@ from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.redact import redact, redact_text, redact_tree
 
-PANEL = "Check and repair"
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command("audit", rich_help_panel=PANEL)(audit_job)
-    app.command("why", rich_help_panel=PANEL)(explain)
-
 
 def audit_job(
     job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import uvloop
 
 from skitter.app import open_server
 from skitter.cli.output import tell
-from skitter.errors import BadOption, JobMissing, ServerStopped
+from skitter.errors import BadOption, JobMissing, ServerStopped, UsageError
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
@@ -48,6 +49,7 @@ Parent = Annotated[
 ]
 Method = Annotated[str, typer.Option("--method", help="The method of the request.")]
 Body = Annotated[str, typer.Option("--body", help="The body of the request.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -75,6 +77,14 @@ def as_bytes(argument: str) -> bytes:
 
 def settings(redis: str | None, directory: Path | None) -> Settings:
     return find_server(redis, directory)
+
+
+def confirm(question: str, *, what: str) -> None:
+    """Ask before `what` is done. Exits with 1 if the answer is no."""
+    if not sys.stdin.isatty():
+        raise UsageError(f"{what}, and there is no terminal to confirm on: add --yes.")
+    if not typer.confirm(question, err=True):
+        raise typer.Exit(1)
 
 
 def on_server(where: Settings, work: Callable[[Server], Awaitable[T]]) -> T:

@@ -17,12 +17,7 @@ from skitter.settings.option import NO_LIMIT, Option
 from skitter.settings.sources import OPTIONS
 from skitter.spider import load_spider
 
-PANEL = "Look"
 HIDDEN = "(hidden)"
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(rich_help_panel=PANEL)(config)
 
 
 @with_flags(CRAWLING, settable=True)

@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import signal
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +19,8 @@ from skitter.cli.common import (
     Json,
     Parent,
     Redis,
+    Yes,
+    confirm,
     pairs_of,
     received_config,
     settings,
@@ -44,7 +45,6 @@ from skitter.spider import load_spider
 from skitter.urls import fingerprint, identify
 from skitter.worker.loop import GONE_S, Worker, WorkerOptions
 
-PANEL = "Crawl"
 #: The spider of `skitter crawl`.
 PLAIN = "skitter.spider.default:crawl"
 
@@ -53,20 +53,12 @@ Target = Annotated[
 ]
 JobName = Annotated[str | None, typer.Option("--job", help="Job name. Default: the spider's name.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Discard the earlier crawl and start over.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 KeepAlive = Annotated[
     bool,
     typer.Option(
         "--keep-alive", help="Keep running when the crawl is finished, and wait for more URLs."
     ),
 ]
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(rich_help_panel=PANEL)(run)
-    app.command(rich_help_panel=PANEL)(crawl)
-    app.command(rich_help_panel=PANEL)(worker)
-    app.command(hidden=True)(work)
 
 
 @with_flags(CRAWLING, settable=True)
@@ -101,10 +93,7 @@ def run(
             f"--max-memory-per-child={most * 1024} instead, which is the same in KiB."
         )
     how = {"fresh": fresh, "keep_alive": keep_alive, "engine": engine, "max_dead": max_dead}
-    plan = _plan(target, pairs_of(arguments), job, given, as_json=as_json, **how)
-    if fresh and not yes:
-        _confirm_fresh(plan.job)
-    raise typer.Exit(uvloop.run(run_plan(plan)))
+    _run(_plan(target, pairs_of(arguments), job, given, as_json=as_json, **how), yes=yes)
 
 
 @with_flags(CRAWLING, settable=True)
@@ -131,10 +120,7 @@ def crawl(
             raise UsageError("--rate and --delay both set the pace: choose one.")
         given = _politeness_of(rate) | given
     arguments = {"name": job or _job_name_of(urls), "urls": urls}
-    plan = _plan(PLAIN, arguments, None, given, as_json=as_json, fresh=fresh)
-    if fresh and not yes:
-        _confirm_fresh(plan.job)
-    raise typer.Exit(uvloop.run(run_plan(plan)))
+    _run(_plan(PLAIN, arguments, None, given, as_json=as_json, fresh=fresh), yes=yes)
 
 
 def _job_name_of(urls: list[str]) -> str:
@@ -190,6 +176,13 @@ def _plan(
         out=config.output.to or ("crawl.jsonl" if target == PLAIN else f"{name}.db"),
         **how,
     )
+
+
+def _run(plan: Plan, *, yes: bool) -> None:
+    if plan.fresh and not yes:
+        question = f"Forget which pages {plan.job!r} has crawled? (Rows that are stored stay.)"
+        confirm(question, what="--fresh discards the earlier crawl")
+    raise typer.Exit(uvloop.run(run_plan(plan)))
 
 
 async def _join(plan: Plan) -> int:
@@ -261,13 +254,3 @@ async def run_to_the_end(worker: Worker) -> None:
         if not worker.has_begun:
             raise
         raise SkitterError(str(error)) from error
-
-
-def _confirm_fresh(job: str) -> None:
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "--fresh discards the earlier crawl, and there is no terminal to confirm on: add --yes."
-        )
-    question = f"Forget which pages {job!r} has crawled? (Rows that are stored stay.)"
-    if not typer.confirm(question, err=True):
-        raise typer.Exit(1)

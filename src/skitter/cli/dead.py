@@ -15,7 +15,7 @@ import msgspec
 import typer
 
 from skitter.cli.common import Body, Directory, Job, Json, Method, Redis, as_bytes, on_job, settings
-from skitter.cli.output import emit_json, grid, indented, out, pairs, say
+from skitter.cli.output import answer, emit_json, grid, indented, out, pairs, say
 from skitter.errors import UsageError, shorten
 from skitter.frontier.admin.dead import PAGE, Filter, dead_letters, drop, find_dead, revive
 from skitter.frontier.audit.rules import is_fingerprint
@@ -47,20 +47,10 @@ WithSecrets = Annotated[
     ),
 ]
 
-
-def add_to(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, help="Dead letters: what was given up, and why.")
-    for name, command in (
-        ("list", list_letters),
-        ("show", show),
-        ("retry", retry),
-        ("drop", drop_letters),
-        ("export", export),
-    ):
-        group.command(name)(command)
-    app.add_typer(group, name="dead", rich_help_panel="Check and repair")
+group = typer.Typer(no_args_is_help=True, help="Dead letters: what was given up, and why.")
 
 
+@group.command("list")
 def list_letters(
     job: Job,
     match: Match = None,
@@ -112,6 +102,7 @@ def _show_list(rows: list[list[object]]) -> None:
         indented(f"{reason}; {some(int(str(tries)), 'try', 'tries')}, given up {given_up}")
 
 
+@group.command("show")
 def show(
     job: Job,
     url: Annotated[str, typer.Argument(metavar="URL", help="URL or fingerprint.")],
@@ -163,6 +154,7 @@ def _document(letter: DeadLetter, with_secrets: bool) -> dict[str, Any]:
     return {**document, **masked, "request": redact_request(document["request"])}
 
 
+@group.command("retry")
 def retry(
     job: Job,
     urls: Target = None,
@@ -179,6 +171,7 @@ def retry(
     _report(job, "retried", count, as_json=as_json)
 
 
+@group.command("drop")
 def drop_letters(
     job: Job,
     urls: Target = None,
@@ -201,6 +194,7 @@ def drop_letters(
     _report(job, "dropped", count, as_json=as_json)
 
 
+@group.command("export")
 def export(
     job: Job,
     to: Annotated[Path, typer.Option("--to", help="The file to write.")],
@@ -309,10 +303,7 @@ def _name(letter: DeadLetter, with_secrets: bool = False) -> str:
 
 
 def _report(job: str, verb: str, count: int, *, as_json: bool) -> None:
-    if as_json:
-        emit_json({"job": job, verb: count})
-    else:
-        say(f"{job}: {count:,} {verb}.")
+    answer({"job": job, verb: count}, f"{job}: {count:,} {verb}.", as_json=as_json)
 
 
 def _when(at: float) -> str:

@@ -27,12 +27,7 @@ from skitter.frontier.audit.auditor import audit
 from skitter.settings import Config, Settings, Workers
 from skitter.spider import load_spider
 
-PANEL = "See it at work"
 ROWS = "SELECT title, price, currency, stock, rating, category FROM books ORDER BY title LIMIT 5"
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(rich_help_panel=PANEL)(demo)
 
 
 def demo(

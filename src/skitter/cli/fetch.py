@@ -29,7 +29,6 @@ from skitter.spider import HandlerOutput, load_spider
 from skitter.spider.default import title_of, visible_text
 from skitter.spider.source_line import describe, source_line
 
-PANEL = "Crawl"
 #: What is shown of each list; --json has all.
 SHOWN = 20
 TEXT_SHOWN = 400
@@ -44,11 +43,6 @@ SpiderFile = Annotated[
 Handler = Annotated[
     str | None, typer.Option("--handler", help="Handler to run. Default: the spider's default.")
 ]
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(rich_help_panel=PANEL)(fetch)
-    app.command(rich_help_panel=PANEL)(shell)
 
 
 # --- fetch ----------------------------------------------------------------------------------------

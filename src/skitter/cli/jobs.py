@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
-from skitter.cli.output import emit_json, emit_line, grid, pairs, say, tell
+from skitter.cli.output import answer, emit_json, emit_line, grid, pairs, say, tell
 from skitter.errors import (
     BadURL,
     QueueFull,
@@ -34,14 +34,7 @@ from skitter.model import Added, Request, Stats
 from skitter.settings import check_priority
 from skitter.urls import identify
 
-FEED = "Feed and watch"
 BATCH = 2000
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(rich_help_panel=FEED)(push)
-    app.command(rich_help_panel=FEED)(status)
-    app.command(rich_help_panel=FEED)(rejected)
 
 
 def push(
@@ -65,11 +58,9 @@ def push(
         settings(redis, directory),
         lambda server: _push(server, job, lines, priority=priority, wait=wait, skip_bad=skip_bad),
     )
-    if as_json:
-        emit_json({"job": job, **pushed})
-        return
     extra = "".join(f", {pushed[name]:,} {name}" for name in ("deep", "bad") if pushed[name])
-    say(f"{job}: {pushed['new']:,} new, {pushed['seen']:,} already seen{extra}")
+    sentence = f"{job}: {pushed['new']:,} new, {pushed['seen']:,} already seen{extra}"
+    answer({"job": job, **pushed}, sentence, as_json=as_json)
 
 
 def _lines(urls: list[str], file: Path | None) -> Iterator[tuple[str, str]]:
@@ -196,9 +187,7 @@ async def _reports_of(server: Server, job: str | None) -> list[JobReport]:
     for name in await list_jobs(server):
         try:
             found.append(await _report_of(server, name))
-        except (
-            SkitterError
-        ) as error:  # damaged, half purged or gone by now: show the others all the same
+        except SkitterError as error:  # damaged or purged by now: show the others all the same
             if error.retryable:
                 raise
             tell(f"{name}: {error}")

@@ -27,7 +27,7 @@ from skitter.cli.common import (
     settings,
     told_by,
 )
-from skitter.cli.output import complain, emit_json, say, tell
+from skitter.cli.output import answer, complain, say, tell
 from skitter.engine.pulse import Pulse, cancel_all
 from skitter.errors import SkitterError, UsageError
 from skitter.frontier.admin.jobs import open_job
@@ -58,11 +58,6 @@ CsvSafe = Annotated[
         help="In CSV, put ' in front of text that a spreadsheet would run as a formula.",
     ),
 ]
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command("load", rich_help_panel="Crawl")(load_items)
-    app.command("export", rich_help_panel="Crawl")(export_items)
 
 
 def load_items(
@@ -177,10 +172,8 @@ def export_items(
     receipts = Receipts(store) if place_of(database) == str(store) else None
     target = Target(to.resolve(), receipts, csv_safe)
     rows = uvloop.run(export(database, target, job=job))
-    if as_json:
-        emit_json({"job": job, "rows": rows, "to": str(to)})
-    else:
-        say(f"{job}: {some(rows, 'row')} to {to}")
+    sentence = f"{job}: {some(rows, 'row')} to {to}"
+    answer({"job": job, "rows": rows, "to": str(to)}, sentence, as_json=as_json)
 
 
 def _find_database(job: str, store: Path) -> str:

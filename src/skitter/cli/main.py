@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Callable
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -74,24 +75,46 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-for group in (
-    crawl,
-    celery,
-    load,
-    new,
-    fetch,
-    jobs,
-    steer,
-    workers,
-    top,
-    dead,
-    check,
-    adopt,
-    config,
-    server,
-    demo,
-):
-    group.add_to(app)
+#: The menu: what stands in each panel of `skitter --help`, in this order.
+PANELS: dict[str, dict[str, Callable[..., None]]] = {
+    "Crawl": {
+        "run": crawl.run,
+        "crawl": crawl.crawl,
+        "worker": crawl.worker,
+        "celery": celery.celery,
+        "load": load.load_items,
+        "export": load.export_items,
+        "new": new.new,
+        "fetch": fetch.fetch,
+        "shell": fetch.shell,
+    },
+    "Feed and watch": {
+        "push": jobs.push,
+        "status": jobs.status,
+        "rejected": jobs.rejected,
+        "logs": workers.logs,
+        "top": top.top,
+        "adopt": adopt.adopt,
+    },
+    "Steer": {
+        "create": steer.create,
+        **steer.STATE_COMMANDS,
+        "purge": steer.purge,
+        "set": steer.set_options,
+        "host": steer.host,
+        "scale": workers.scale,
+    },
+    "Check and repair": {"audit": check.audit_job, "why": check.explain},
+    "Look": {"config": config.config},
+    "Server": {"up": server.up, "down": server.down, "doctor": server.doctor},
+    "See it at work": {"demo": demo.demo},
+}
+for panel, commands in PANELS.items():
+    for name, command in commands.items():
+        passing = celery.PASSING if name == "celery" else None
+        app.command(name, rich_help_panel=panel, context_settings=passing)(command)
+app.command("work", hidden=True)(crawl.work)
+app.add_typer(dead.group, name="dead", rich_help_panel="Check and repair")
 
 
 def run() -> None:

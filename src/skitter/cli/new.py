@@ -14,10 +14,6 @@ from skitter.errors import UsageError
 from skitter.spider import render_new
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command(rich_help_panel="Crawl")(new)
-
-
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The spider's name, and its job's.")],
     directory: Annotated[

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
 
+from skitter.app import policy_of
 from skitter.engine.memory import RequestMemory
 from skitter.errors import SkitterError
 from skitter.fetch import Fetcher, Guard, HttpFetcher, RobotsRules
 from skitter.model import Lease, Request, Response
 from skitter.page import Page
+from skitter.settings import WorkerConfig
 from skitter.spider import HandlerOutput, Refused, Scope, Spider
 from skitter.urls import identify
 from skitter.worker.attempt import Attempts
 from skitter.worker.outcomes import Buried, Completed, Outcome, Retried
 from skitter.worker.robots import RobotsBook
-from skitter.worker.verdict import Policy
 
 if TYPE_CHECKING:
     from skitter.fetch.client import Leave
@@ -59,22 +60,28 @@ async def visit(
     request = _first_request(identify(url).url, spider, handler)
     seeds = [seed.url for seed in spider.known_seeds] if spider else []
     guard = Guard.for_seeds([request.url, *seeds], also=options.allow_hosts)
+    found = Visit([Hop(request)])
     async with HttpFetcher(options, guard=guard) as fetcher:
         robots = RobotsBook(None, fetcher, guard, options.user_agent)
-        found = Visit([Hop(request)])
-        policy = Policy(
-            max_redirects=options.max_redirects,
-            longest_rest_s=options.max_retry_after_s,
-            blocked_rest_s=options.blocked_rest_s,
-            accept=spider.accept if spider else (),
+        visitor = spider or _looker()
+        attempts = Attempts(
+            spider=visitor,
+            fetcher=_Recorder(fetcher, found.hops),
+            robots=robots if options.obey_robots else None,
+            memory=RequestMemory(),
+            log=lambda level, text: None,
+            policy=policy_of(visitor, WorkerConfig(fetch=options)),
+            limits=lambda: visitor.limits,
         )
-        obeyed = robots if options.obey_robots else None
-        journey = _Journey(found, fetcher, obeyed, policy, spider)
         try:
-            await journey.go()
+            outcome = await _follow(found.hops, attempts)
         except SkitterError as error:
             found.problem = str(error)
-        return found
+        else:
+            if spider is not None and isinstance(outcome, Completed):
+                found.output = _output_of(outcome)
+            found.problem = _problem(outcome, found.hops[-1].request.url)
+    return found
 
 
 def _first_request(url: str, spider: Spider | None, handler: str | None) -> Request:
@@ -103,65 +110,47 @@ class _Recorder:
         return response
 
 
-@dataclass(slots=True)
-class _Journey:
-    """A visit under way. A SkitterError ends it; what was found until then stays."""
+async def _follow(hops: list[Hop], attempts: Attempts) -> Outcome:
+    """Make attempts until one is not a redirect; its outcome. A SkitterError ends it."""
+    await attempts.begin()
+    while True:
+        lease = _lease_of(hops[-1].request)
+        if attempts.robots is not None:
+            await _ask_robots(hops[-1], lease.host, attempts.robots)
+        outcome = await attempts.make(lease)
+        if not _is_redirect(outcome):
+            return outcome
+        hops.append(Hop(outcome.completion.links[0]))
 
-    visit: Visit
-    fetcher: Fetcher
-    robots: RobotsBook | None
-    policy: Policy
-    spider: Spider | None
 
-    async def go(self) -> None:
-        hops, spider = self.visit.hops, self.spider or _looker()
-        attempts = Attempts(
-            spider=spider,
-            fetcher=_Recorder(self.fetcher, hops),
-            robots=self.robots,
-            memory=RequestMemory(),
-            log=lambda level, text: None,
-            policy=self.policy,
-            limits=lambda: spider.limits,
-        )
-        await attempts.begin()
-        while True:
-            lease = _lease_of(hops[-1].request)
-            await self._ask_robots(hops[-1], lease.host)
-            outcome = await attempts.make(lease)
-            if not _is_redirect(outcome):
-                break
-            hops.append(Hop(outcome.completion.links[0]))
-        self._note(outcome)
+async def _ask_robots(hop: Hop, host: str, robots: RobotsBook) -> None:
+    """Before the attempt does, which says less."""
+    rules, agent = await robots.rules(hop.request.url, host), robots.user_agent
+    hop.robots = rules.explain(hop.request.url, agent)
+    if not rules.allows(hop.request.url, agent):
+        raise SkitterError(f"{hop.request.url}: {_why_not(rules, hop.robots)}")
 
-    async def _ask_robots(self, hop: Hop, host: str) -> None:
-        """Before the attempt does, which says less."""
-        if self.robots is None:
-            return
-        rules, agent = await self.robots.rules(hop.request.url, host), self.robots.user_agent
-        hop.robots = rules.explain(hop.request.url, agent)
-        if not rules.allows(hop.request.url, agent):
-            raise SkitterError(f"{hop.request.url}: {_why_not(rules, hop.robots)}")
 
-    def _note(self, outcome: Outcome) -> None:
-        if isinstance(outcome, Completed) and outcome.output and self.spider:
-            self.visit.output = output = outcome.output
-            kept = set(map(id, outcome.completion.links))
-            disallowed = [one for one in output.requests if id(one) not in kept]
-            output.requests = list(outcome.completion.links)
-            output.refused += [(one.url, Refused("robots.txt disallows it")) for one in disallowed]
-        self.visit.problem = _problem(outcome, self.visit.hops[-1].request.url)
+def _output_of(outcome: Completed) -> HandlerOutput | None:
+    """With the links that robots.txt disallows among those that are refused."""
+    if (output := outcome.output) is None:
+        return None
+    kept = set(map(id, outcome.completion.links))
+    disallowed = [one for one in output.requests if id(one) not in kept]
+    output.requests = list(outcome.completion.links)
+    output.refused += [(one.url, Refused("robots.txt disallows it")) for one in disallowed]
+    return output
 
 
 def _looker() -> Spider:
     """Follows redirects wherever they lead, and does nothing with the page."""
     spider = Spider("fetch", scope=Scope(hosts=["*"]))
-    spider.page(_look)
+
+    @spider.page
+    def look(page: Page) -> None:
+        pass
+
     return spider
-
-
-def _look(page: Page) -> None:
-    pass
 
 
 def _lease_of(request: Request) -> Lease:

@@ -86,6 +86,14 @@ def say(text: str) -> None:
     out.print(_safe(text))
 
 
+def answer(value: Any, sentence: str, *, as_json: bool) -> None:
+    """The sentence for people, or the value for programs."""
+    if as_json:
+        emit_json(value)
+    else:
+        say(sentence)
+
+
 def indented(text: str) -> None:
     """A detail of the line above; it stays indented where the terminal wraps it."""
     out.print(Padding(plain(text, "dim"), (0, 0, 0, INDENT)), soft_wrap=False)

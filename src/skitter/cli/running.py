@@ -33,9 +33,6 @@ from skitter.spider.source_line import trace
 from skitter.spider.spider import run_hooks
 
 ETA_EVERY_S = 3.0
-LAST_LOOK_S = 3.0
-#: How long the output is waited for while another process writes it, and how often it is tried.
-LETS_GO_S, LOOK_AGAIN_S = 15.0, 0.2
 ERRORS_SHOWN = 3
 
 

@@ -12,7 +12,7 @@ import typer
 import uvloop
 
 from skitter.cli.common import Directory, Json, Redis, settings
-from skitter.cli.output import emit_json, out, pairs, remark, say, tell
+from skitter.cli.output import answer, emit_json, out, pairs, remark, say, tell
 from skitter.errors import JobMissing, SkitterError, free_space
 from skitter.frontier.admin.jobs import list_jobs, open_job
 from skitter.frontier.admin.warnings import bloom_warnings
@@ -21,15 +21,8 @@ from skitter.redact import redact
 from skitter.settings import Settings
 from skitter.valkey import EmbeddedServer, ServerOptions, check, hold, running, start, stop
 
-PANEL = "Server"
 NOT_WRITTEN = "the last write to disk failed: free some disk space where the server runs."
 LITTLE_BYTES = 8 * 2**20  # starting already writes a configuration, a log and a data file
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(rich_help_panel=PANEL)(up)
-    app.command(rich_help_panel=PANEL)(down)
-    app.command(rich_help_panel=PANEL)(doctor)
 
 
 def up(
@@ -52,12 +45,10 @@ def up(
     )
     server = start(settings(None, directory).directory, options, progress=tell)
     process = running(server.directory)
-    answer = {"url": server.url, "port": port, "pid": process.pid if process else None}
-    if as_json:
-        emit_json(answer)
-        return
-    say(f"Valkey is up at {server.url} (pid {answer['pid']}); `skitter down` stops it.")
-    if port:
+    pid = process.pid if process else None
+    sentence = f"Valkey is up at {server.url} (pid {pid}); `skitter down` stops it."
+    answer({"url": server.url, "port": port, "pid": pid}, sentence, as_json=as_json)
+    if port and not as_json:
         secret = ":PASSWORD@" if options.password else ""
         say(f"Workers elsewhere use --redis redis://{secret}{bind}:{port}")
 
@@ -66,10 +57,8 @@ def down(directory: Directory = None, as_json: Json = False) -> None:
     """Stop the embedded server. Its data stays, and the next command finds it there."""
     where = settings(None, directory).directory
     stopped = stop(where, progress=tell)
-    if as_json:
-        emit_json({"stopped": stopped})
-    else:
-        say("Valkey is down." if stopped else f"No server was running in {where}.")
+    sentence = "Valkey is down." if stopped else f"No server was running in {where}."
+    answer({"stopped": stopped}, sentence, as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)

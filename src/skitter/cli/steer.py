@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
+from skitter.cli.common import (
+    Directory,
+    Job,
+    Json,
+    Redis,
+    Yes,
+    confirm,
+    on_job,
+    on_server,
+    settings,
+)
 from skitter.cli.flags import Given, changes_of, show_options, with_flags
-from skitter.cli.output import emit_json, pairs, say
+from skitter.cli.output import answer, emit_json, pairs
 from skitter.errors import UsageError, shorten
 from skitter.frontier.admin.control import (
     HOST_OPTIONS,
@@ -26,9 +35,9 @@ from skitter.frontier.connection import Server
 from skitter.frontier.facts import HostFacts
 from skitter.frontier.frontier import Frontier
 from skitter.model import State, Stats
+from skitter.report import some
 from skitter.settings import JOB_OPTIONS, Bloom, JobOptions, Layout, check_job_name
 
-PANEL = "Steer"
 #: The options of a job that a host may have of its own.
 OWN = tuple(
     replace(one, name=one.declared.host, default=None, optional=False)
@@ -44,15 +53,6 @@ STATES = {
         "Stop: hand out nothing and accept nothing. The queue stays, for `resume` or `purge`.",
     ),
 }
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(rich_help_panel=PANEL)(create)
-    for name, (state, help_text) in STATES.items():
-        app.command(name, help=help_text, rich_help_panel=PANEL)(_command_for(state))
-    app.command(rich_help_panel=PANEL)(purge)
-    app.command("set", rich_help_panel=PANEL)(set_options)
-    app.command(rich_help_panel=PANEL)(host)
 
 
 # --- create ---------------------------------------------------------------------------------------
@@ -99,11 +99,9 @@ def create(
             await change_options(frontier, changes)
 
     on_server(settings(redis, directory), work)
-    if as_json:
-        emit_json({"job": job, "layout": layout, "options": options})
-        return
     how = f"a Bloom filter for {bloom:,} URLs" if bloom else "an exact set"
-    say(f"{job}: created with {shards:,} {'shard' if shards == 1 else 'shards'} and {how}.")
+    created = {"job": job, "layout": layout, "options": options}
+    answer(created, f"{job}: created with {some(shards, 'shard')} and {how}.", as_json=as_json)
 
 
 def _bloom(capacity: int | None, error_rate: float | None) -> Bloom | None:
@@ -117,7 +115,7 @@ def _bloom(capacity: int | None, error_rate: float | None) -> Bloom | None:
 # --- states ---------------------------------------------------------------------------------------
 
 
-def _command_for(state: State) -> Callable[..., None]:
+def _command_for(state: State, help_text: str) -> Callable[..., None]:
     def command(
         job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
     ) -> None:
@@ -126,17 +124,19 @@ def _command_for(state: State) -> Callable[..., None]:
             return await frontier.stats()
 
         stats = on_job(settings(redis, directory), job, work)
-        if as_json:
-            emit_json(stats)
-        else:
-            say(f"{job}: {state.value} ({stats.pending:,} pending, {stats.leased:,} leased)")
+        counts = f"{stats.pending:,} pending, {stats.leased:,} leased"
+        answer(stats, f"{job}: {state.value} ({counts})", as_json=as_json)
 
+    command.__doc__ = help_text
     return command
+
+
+STATE_COMMANDS = {name: _command_for(*what) for name, what in STATES.items()}
 
 
 def purge(
     job: Job,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
@@ -146,21 +146,11 @@ def purge(
     async def work(server: Server) -> int:
         frontier = await open_job(server, job, as_found=True)
         if not yes:
-            _confirm(f"Remove {job!r} with all its URLs and items?")
+            confirm(f"Remove {job!r} with all its URLs and items?", what="this removes data")
         return await purge_job(frontier)
 
     removed = on_server(settings(redis, directory), work)
-    if as_json:
-        emit_json({"job": job, "removed_keys": removed})
-    else:
-        say(f"{job}: removed.")
-
-
-def _confirm(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise UsageError("this removes data, and there is no terminal to confirm on: add --yes.")
-    if not typer.confirm(question, err=True):
-        raise typer.Exit(1)
+    answer({"job": job, "removed_keys": removed}, f"{job}: removed.", as_json=as_json)
 
 
 # --- limits ---------------------------------------------------------------------------------------

@@ -42,10 +42,6 @@ SLOW_S = 3.0
 PLAIN_WIDTH = 200
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command(rich_help_panel="Feed and watch")(top)
-
-
 def top(
     job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Default: all jobs.")] = None,
     once: Annotated[bool, typer.Option("--once", help="Print once and exit.")] = False,

@@ -13,7 +13,7 @@ import typer
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, settings
 from skitter.cli.display import event_line, loudness
-from skitter.cli.output import emit_json, emit_line, out, say, tell
+from skitter.cli.output import answer, emit_line, out, tell
 from skitter.errors import BadOption, SkitterError
 from skitter.frontier.admin.log import EVENTS_KEPT, LOG_PAGE, Event, read_log
 from skitter.frontier.admin.workers import (
@@ -24,13 +24,9 @@ from skitter.frontier.admin.workers import (
     wanted_workers,
 )
 from skitter.frontier.frontier import Frontier
+from skitter.report import some
 
 FOLLOW_S = 0.3
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command(rich_help_panel="Feed and watch")(logs)
-    app.command(rich_help_panel="Steer")(scale)
 
 
 # --- logs -----------------------------------------------------------------------------------------
@@ -154,22 +150,17 @@ def scale(
         return was, len(workers), len({one.host for one in workers})
 
     was, at_work, machines = on_job(settings(redis, directory), job, work)
-    if as_json:
-        names = {None: None, AUTO: "auto"}
-        emit_json(
-            {
-                "job": job,
-                "was": names.get(was, was),
-                "wanted": names.get(wish, wish),
-                "at_work": at_work,
-                "machines": machines,
-            }
-        )
-        return
-    now = f"{at_work:,} at work now"
-    if machines:
-        now += f" on {machines:,} machine{'s' * (machines > 1)}"
-    say(f"{job}: {_tell_wish(wish)} wanted; before, {_tell_wish(was)}; {now}.")
+    names = {None: None, AUTO: "auto"}
+    scaled = {
+        "job": job,
+        "was": names.get(was, was),
+        "wanted": names.get(wish, wish),
+        "at_work": at_work,
+        "machines": machines,
+    }
+    now = f"{at_work:,} at work now" + f" on {some(machines, 'machine')}" * bool(machines)
+    sentence = f"{job}: {_tell_wish(wish)} wanted; before, {_tell_wish(was)}; {now}."
+    answer(scaled, sentence, as_json=as_json)
 
 
 def _parse_wish(text: str) -> int:
