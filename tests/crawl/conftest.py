@@ -17,10 +17,11 @@ from typing import Any, TypeVar
 
 import pytest
 
+from bookshop import read_log
 from shops import open_bookshop, silenced
 from skitter.app import open_server
 from skitter.demo import SPIDER
-from skitter.demo.site import BookShop, read_log
+from skitter.demo.site import BookShop
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.frontier import Frontier
 from skitter.settings import Settings

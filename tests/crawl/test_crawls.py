@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from bookshop import expected_dead, expected_items, fetched_twice, trespasses
 from skitter.demo import SPIDER
-from skitter.demo.site import fetched_twice, trespasses
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.report import AuditReport
@@ -30,13 +30,13 @@ def in_order(items):
 
 def assert_complete(machine, shop) -> None:
     """Every book once, dead letters as foreseen, every URL accounted for."""
-    assert in_order(machine.rows()) == in_order(shop.expected.expected_items())
+    assert in_order(machine.rows()) == in_order(expected_items(shop.expected))
 
     async def account_for_all(frontier: Frontier) -> tuple[list[str], AuditReport]:
         return [one.url async for one in dead_letters(frontier)], await audit(frontier)
 
     dead, found = machine.ask(account_for_all)
-    assert sorted(dead) == sorted(shop.expected.expected_dead(shop.url))
+    assert sorted(dead) == sorted(expected_dead(shop.expected, shop.url))
     assert (found.problems, found.exact) == (set(), True)
 
 
@@ -93,7 +93,7 @@ def test_kill_9_in_the_middle_and_resume_to_the_same_items(open_shop, make_machi
         os.kill(pid, signal.SIGKILL)
     if victim in ("run", "everything"):
         crawl.communicate()
-        assert len(machine.rows()) < len(shop.expected.expected_items())
+        assert len(machine.rows()) < len(expected_items(shop.expected))
     if crawl.poll() is None:
         crawl.communicate(timeout=100)
 

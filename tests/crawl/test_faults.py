@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 import redis
 
+from bookshop import expected_items, fetched_twice
 from crawl.conftest import Machine
 from crawl.test_crawls import assert_complete, in_order
 from needs import need
 from skitter.demo import SPIDER
-from skitter.demo.site import fetched_twice
 from skitter.valkey import stop
 
 pytestmark = pytest.mark.timeout(600)
@@ -106,7 +106,7 @@ def remount(place: Path, how: str) -> bool:
 def assert_stored(machine: Machine, output: Path) -> None:
     """Every book once, and a clean audit, wherever the rows are."""
     if output.suffix == ".jsonl":
-        expected = in_order(machine.shop.expected.expected_items())
+        expected = in_order(expected_items(machine.shop.expected))
         rows = in_order(json.loads(line) for line in output.read_text().splitlines())
         assert [{name: row[name] for name in expected[0]} for row in rows] == expected
         assert machine.call("audit", "books").returncode == 0

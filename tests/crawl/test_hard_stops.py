@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from bookshop import expected_items
 from crawl.conftest import Machine
 from crawl.test_crawls import assert_complete, in_order
 from skitter.demo import SPIDER
@@ -92,6 +93,6 @@ def test_a_start_waits_for_the_loader_of_a_crawl_that_was_killed(machine, until)
 
     assert again.returncode == 0, rest
     assert "another process writes" in said
-    expected = in_order(machine.shop.expected.expected_items())
+    expected = in_order(expected_items(machine.shop.expected))
     found = in_order(json.loads(line) for line in rows.read_text().splitlines())
     assert [{name: row[name] for name in expected[0]} for row in found] == expected

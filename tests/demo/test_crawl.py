@@ -6,8 +6,16 @@ import asyncio
 
 import pytest
 
+from bookshop import (
+    expected_dead,
+    expected_disallowed,
+    expected_done,
+    expected_items,
+    fetched_twice,
+    trespasses,
+)
 from demo.crawler import canonical, crawl
-from skitter.demo.site import BookShop, behaviour, fetched_twice, trespasses
+from skitter.demo.site import BookShop, behaviour
 
 
 def by_upc(items):
@@ -18,10 +26,10 @@ def by_upc(items):
 async def test_a_plain_crawl_finds_every_book_once(books):
     async with BookShop(books=books) as shop:
         found = await asyncio.to_thread(crawl, shop.url)
-        done, dead = shop.expected_done(), shop.expected_dead()
-        disallowed = set(shop.expected_disallowed())
+        done, dead = expected_done(shop), expected_dead(shop)
+        disallowed = set(expected_disallowed(shop))
 
-    assert by_upc(found.items) == by_upc(shop.expected_items())
+    assert by_upc(found.items) == by_upc(expected_items(shop))
     assert found.dead == {canonical(url) for url in dead}
     assert found.done == {canonical(url) for url in done}
     assert len(found.done) == len(done)

@@ -7,16 +7,9 @@ from typing import Any
 
 import pytest
 
+from bookshop import fetched_twice, read_log, smallest_gap_s, trespasses
 from demo.raw import Wire
-from skitter.demo.site import (
-    BookShop,
-    Entry,
-    behaviour,
-    fetched_twice,
-    read_log,
-    smallest_gap_s,
-    trespasses,
-)
+from skitter.demo.site import BookShop, Entry, behaviour
 
 
 def entry(target: str = "/", **facts: Any) -> Entry:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from bookshop import read_log
 from demo.crawler import fetch
-from skitter.demo.site import read_log
 from waiting import Child, until
 
 COMMAND = [sys.executable, "-m", "skitter.demo.site", "--books", "60"]

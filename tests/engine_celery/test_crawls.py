@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from bookshop import expected_dead, expected_items, fetched_twice, trespasses
 from crawl.conftest import COLUMNS
 from skitter.celery import map_reduce, status
 from skitter.celery.registry import read_specs
 from skitter.celery.runtime import runtime_of
 from skitter.demo import SPIDER
-from skitter.demo.site import fetched_twice, trespasses
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.workers import live_workers
 from skitter.valkey import running
@@ -55,12 +55,14 @@ def assert_complete(station) -> None:
     """Every book once, dead letters as foreseen, every URL accounted for, nobody in spec."""
     expected = station.shop.expected
     order = lambda items: sorted(items, key=lambda item: item["upc"])  # noqa: E731
-    assert order(rows(station)) == order(expected.expected_items())
+    assert order(rows(station)) == order(expected_items(expected))
 
     async def dead(frontier):
         return [letter.url async for letter in dead_letters(frontier)]
 
-    assert sorted(station.on_job("books", dead)) == sorted(expected.expected_dead(station.shop.url))
+    assert sorted(station.on_job("books", dead)) == sorted(
+        expected_dead(expected, station.shop.url)
+    )
     audit = station.audit("books")
     assert not audit.problems
     assert audit.exact

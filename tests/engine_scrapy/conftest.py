@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
+from bookshop import expected_items, read_log
 from shops import open_bookshop
-from skitter.demo.site import BookShop, Entry, read_log
+from skitter.demo.site import BookShop, Entry
 from skitter.frontier.admin.control import set_state
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.jobs import create_job, open_job
@@ -215,7 +216,7 @@ class Cluster:
 
     def assert_complete(self) -> None:
         """Every book once, every URL accounted for."""
-        expected = sorted(self.shop.expected.expected_items(), key=lambda item: item["upc"])
+        expected = sorted(expected_items(self.shop.expected), key=lambda item: item["upc"])
         assert self.items() == expected
         self.assert_accounted_for()
 

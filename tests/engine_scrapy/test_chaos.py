@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from benchmarks.peers import SCRAPY_REDIS, environment
-from skitter.demo.site import fetched_twice
+from bookshop import expected_items, fetched_twice
 from skitter.valkey import start, stop
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(400)]
@@ -100,7 +100,7 @@ def test_a_queue_that_the_real_scrapy_redis_left_is_taken_over(
     assert node.finish() == "finished"
     cluster.assert_accounted_for()
     ours = {one["url"] for one in cluster.items()}
-    assert len(ours | done) >= len(shop.expected.expected_items())
+    assert len(ours | done) >= len(expected_items(shop.expected))
     again = {entry.target for entry in shop.log()[before:]} & {
         url.removeprefix(shop.url.rstrip("/")) for url in done
     }

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from skitter.demo.site import fetched_twice
+from bookshop import fetched_twice
 
 pytestmark = pytest.mark.timeout(120)
 

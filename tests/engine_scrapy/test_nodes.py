@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from skitter.demo.site import fetched_twice, trespasses
+from bookshop import expected_items, fetched_twice, trespasses
 from skitter.errors import JobMissing
 from skitter.frontier.admin.workers import live_workers
 from skitter.model import State
@@ -135,7 +135,7 @@ def test_a_finished_job_that_is_not_to_persist_is_gone_and_the_next_run_begins_a
     assert cluster.start(SCHEDULER_PERSIST=True).finish() == "finished"
 
     assert len(shop.log()) > 1.8 * asked
-    assert len(cluster.items()) == 2 * len(shop.expected.expected_items())
+    assert len(cluster.items()) == 2 * len(expected_items(shop.expected))
 
 
 def test_a_second_run_of_a_job_that_persists_asks_again_only_for_where_it_begins(

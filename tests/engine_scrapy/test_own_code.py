@@ -14,6 +14,7 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.settings import Settings
 from scrapy.spiders import Rule
 
+from bookshop import expected_items
 from skitter.errors import UsageError
 from skitter.scrapy import (
     RedisCrawlSpider,
@@ -117,7 +118,7 @@ def test_two_nodes_of_the_example_project_with_peoples_own_code_on_it(
     assert all("Reading start URLs from redis key" in node.log for node in nodes)
     assert all("my dupefilter closes: finished" in node.log for node in nodes)
     copies = cluster.command("LRANGE", f"{cluster.job}:items:copy", 0, -1)
-    books = len(shop.expected.expected_items())
+    books = len(expected_items(shop.expected))
     assert len({json.loads(one)["upc"] for one in copies}) == books
     monkeypatch.setenv("SKITTER_REDIS_URL", cluster.server_url)
     monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "bookshop.settings")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.demo.site import trespasses
+from bookshop import trespasses
 from skitter.model import Request
 from skitter.scrapy.identities import identities
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from bookshop import expected_items
 from skitter.frontier.admin.items import read_items
 from skitter.frontier.admin.log import read_log
 
@@ -36,7 +37,7 @@ def test_commands_know_a_scrapy_crawl_and_items_come_out_of_the_stream(open_shop
     assert f"{page} is a dead letter: 404 Not Found" in said
 
     upcs = sorted(result.item["upc"] for result in cluster.ask(stored))
-    assert upcs == sorted(one["upc"] for one in shop.expected.expected_items())
+    assert upcs == sorted(one["upc"] for one in expected_items(shop.expected))
 
     stats = cluster.command("HGETALL", f"{cluster.job}:stats")
     assert int(stats[b"item_scraped_count"]) == len(upcs)

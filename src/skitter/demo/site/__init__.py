@@ -6,27 +6,12 @@
     behaviour            which paths misbehave, and how
     wire, answers        HTTP as bytes; the page and the behaviour become one answer
     connection, server   the sockets; `BookShop`
-    log                  who asked for what, and what that proves
+    log                  who asked for what, and when
 
 `python -m skitter.demo.site` opens it at http://localhost:8000/ for a look with a browser.
 """
 
-from skitter.demo.site.log import (
-    AccessLog,
-    Entry,
-    fetched_twice,
-    read_log,
-    smallest_gap_s,
-    trespasses,
-)
+from skitter.demo.site.log import AccessLog, Entry
 from skitter.demo.site.server import BookShop
 
-__all__ = [
-    "AccessLog",
-    "BookShop",
-    "Entry",
-    "fetched_twice",
-    "read_log",
-    "smallest_gap_s",
-    "trespasses",
-]
+__all__ = ["AccessLog", "BookShop", "Entry"]

@@ -1,17 +1,13 @@
-"""The access log: who asked for what, when; and what a crawl's good manners look like in it."""
+"""The access log: who asked for what, when."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from skitter.demo.site.addresses import page_of
-from skitter.demo.site.pages import DISALLOWED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
 
@@ -57,39 +53,3 @@ class AccessLog:
         self.entries.append(entry)
         if self._file is not None:
             self._file.write(json.dumps(entry._asdict()) + "\n")
-
-
-def read_log(file: Path) -> list[Entry]:
-    """The entries of a file, in order. A last line that is still being written is left out."""
-    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-    return [Entry(**json.loads(line)) for line in lines if line.endswith("\n")]
-
-
-# --- what it proves -------------------------------------------------------------------------------
-
-
-def fetched_twice(entries: Iterable[Entry]) -> list[str]:
-    """Pages that were asked for again after a final answer. A polite crawl has none.
-
-    A 5xx and a broken connection are not final: to try those again is what they are for.
-    """
-    final = Counter(
-        entry.page
-        for entry in entries
-        if entry.method == "GET" and entry.complete and entry.status < 500
-    )
-    return [page for page, times in final.items() if times > 1]
-
-
-def trespasses(entries: Iterable[Entry]) -> list[Entry]:
-    """Requests for what robots.txt disallows."""
-    return [entry for entry in entries if entry.page.startswith(DISALLOWED)]
-
-
-def smallest_gap_s(entries: Iterable[Entry]) -> float | None:
-    """The shortest time between two requests to the same host, None if there were no two."""
-    moments: dict[str, list[float]] = {}
-    for entry in entries:
-        moments.setdefault(entry.host.lower(), []).append(entry.monotonic)
-    gaps = [later - earlier for times in moments.values() for earlier, later in pairwise(times)]
-    return min(gaps, default=None)
