@@ -344,7 +344,7 @@ def test_files_in_the_working_directory_are_not_executed(open_shop, make_machine
     assert_complete(machine, machine.shop)
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "db"])
+@pytest.mark.parametrize("kind", ["jsonl", "db", "csv", "parquet"])
 def test_an_output_on_a_read_only_disk_is_refused_at_once(machine, small_disk, kind):
     place = small_disk(machine.folder / "out")
     remount(place, "ro")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ import pytest
 
 from skitter import Page, Politeness, Spider
 from skitter.errors import SpiderError, UsageError
+from skitter.frontier.admin.jobs import open_job
 from waiting import until
 
 pytestmark = pytest.mark.timeout(180)
@@ -99,6 +101,28 @@ async def test_fresh_starts_over_and_another_job_is_another_crawl(site, server_u
             str(tmp_path / "items.jsonl"), job=job, redis=server_url, fresh=fresh, settings=settings
         )
         assert (report.job, report.pages) == (job, 2)
+
+
+async def test_a_task_that_is_cancelled_returns_what_it_holds(
+    site, server_url, server, job, tmp_path
+):
+    spider = make_spider(job, site, delay_s=0.05)
+    begun, forever = asyncio.Event(), asyncio.Event()
+
+    @spider.on_item
+    async def hang(item, page):
+        begun.set()
+        await forever.wait()
+
+    crawl = asyncio.create_task(spider.run(str(tmp_path / "items.db"), redis=server_url))
+    async with asyncio.timeout(60):
+        await begun.wait()
+        crawl.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await crawl
+
+    stats = await (await open_job(server, job)).stats()
+    assert (stats.leased, stats.lost, stats.pending) == (0, 0, 1)
 
 
 async def test_a_setting_that_does_not_exist_is_told(site, server_url, job):

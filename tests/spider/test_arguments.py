@@ -8,12 +8,21 @@ from skitter.errors import SpiderError
 from skitter.spider import load_spider, load_transform
 
 FILE = """
-from typing import Literal
-from skitter import Spider
+from __future__ import annotations
+from enum import Enum
+from typing import TYPE_CHECKING, Literal
+import skitter
+if TYPE_CHECKING:
+    from skitter import Spider
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
 
 def spider(category: str = "all", pages: int = 3, tags: list[str] = (), deep: bool = False,
-           order: Literal["up", "down"] = "up") -> Spider:
-    made = Spider("books", start=[f"https://books.test/{category}"])
+           order: Literal["up", "down"] = "up", colour: Colour = Colour.RED,
+           most: int | None = 9, sizes: list[int] | None = None) -> Spider:
+    made = skitter.Spider("books", start=[f"https://books.test/{category}"])
 
     @made.page
     def listing(page):
@@ -24,6 +33,7 @@ def spider(category: str = "all", pages: int = 3, tags: list[str] = (), deep: bo
         return {**item, "pages": pages}
 
     made.said = (category, pages, list(tags), deep, order)
+    made.rare = (colour.value, most, sizes)
     return made
 """
 
@@ -51,13 +61,33 @@ def test_arguments_have_the_types_of_the_parameters(file, given, said):
 
 
 @pytest.mark.parametrize(
+    ("given", "rare"),
+    [
+        ({}, ("red", 9, None)),
+        ({"colour": "blue", "most": "none", "sizes": "1, 2"}, ("blue", None, [1, 2])),
+        ({"most": "4", "sizes": "None"}, ("red", 4, None)),
+    ],
+)
+def test_enums_none_and_lists_that_may_be_missing(file, given, rare):
+    assert load_spider(file, given).rare == rare  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("word", ["yes", "on", "1", "True"])
+def test_truth_is_spelled_as_in_settings(file, word):
+    assert load_spider(file, {"deep": word}).said[3] is True  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
     ("given", "says"),
     [
         ({"pags": "3"}, "has no argument 'pags': did you mean pages?"),
-        ({"colour": "3"}, "it takes category, pages, tags, deep, order."),
-        ({"pages": "many"}, "argument pages must be int, got 'many'"),
-        ({"deep": "perhaps"}, "argument deep must be bool, got 'perhaps'"),
-        ({"order": "left"}, "argument order must be"),
+        ({"weight": "3"}, "it takes category, pages, tags, deep, order, colour"),
+        ({"pages": "many"}, "argument pages must be a whole number, got 'many'"),
+        ({"deep": "perhaps"}, "argument deep must be true or false, got 'perhaps'"),
+        ({"order": "left"}, "argument order must be up or down, got 'left'"),
+        ({"colour": "green"}, "argument colour must be red or blue, got 'green'"),
+        ({"most": "few"}, "argument most must be a whole number or none, got 'few'"),
+        ({"sizes": "1,x"}, "argument sizes must be list[int] or none, got '1,x'"),
     ],
 )
 def test_a_mistake_is_one_sentence(file, given, says):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skitter.app import open_server, open_worker
 from skitter.crawl.course import begin
 from skitter.crawl.plan import Plan
+from skitter.errors import SkitterError
 from skitter.frontier.client import client_name
 from skitter.loading import Loader, open_destination
 from skitter.redact import redact
@@ -64,7 +65,7 @@ async def _work(crawl: Crawl) -> bool:
         loading.add_done_callback(lambda _: worker.stop())  # if it fails, which is raised below
         try:
             with _stopped_by_signals(worker):
-                await worker.run()
+                await _run(worker)
                 while not worker.is_stopped and (await frontier.stats()).items:  # noqa: ASYNC110
                     await asyncio.sleep(LOOK_S)
             stopped = worker.is_stopped
@@ -72,6 +73,19 @@ async def _work(crawl: Crawl) -> bool:
             loader.stop.set()
             await loading
     return stopped
+
+
+async def _run(worker: Worker) -> None:
+    """Whoever cancels us need not wait for pages under way: they go back to the queue."""
+    running = asyncio.create_task(worker.run())
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        worker.stop()
+        worker.stop()  # the second time: without the grace
+        with suppress(SkitterError):
+            await running
+        raise
 
 
 @contextmanager

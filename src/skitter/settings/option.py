@@ -17,8 +17,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from skitter.errors import BadOption
 
 NO_LIMIT = "none"  # how text spells None
-_TRUTHS = {"true": True, "yes": True, "on": True, "1": True}
-_TRUTHS |= {"false": False, "no": False, "off": False, "0": False}
+TRUTHS = {"true": True, "yes": True, "on": True, "1": True}
+TRUTHS |= {"false": False, "no": False, "off": False, "0": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ class Option:
         if get_origin(self.type) is Literal:
             *first, last = get_args(self.type)
             return f"{', '.join(first)} or {last}"
-        return _KINDS[get_origin(self.type) or self.type]
+        return KINDS[get_origin(self.type) or self.type]
 
     def check(self, value: object) -> None:
         """Raise BadOption for a value of another type, or out of range."""
@@ -187,7 +187,7 @@ def _without_none(hint: Any) -> tuple[Any, bool]:
     return kind, True
 
 
-_KINDS = {
+KINDS = {
     bool: "true or false",
     str: "text",
     Path: "a path",
@@ -216,7 +216,7 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 _PARSERS: dict[Any, Any] = {
-    bool: lambda text: _TRUTHS[text.lower()],
+    bool: lambda text: TRUTHS[text.lower()],
     int: int,
     float: float,
     str: str,

@@ -61,13 +61,14 @@ class Target:
 
     def check_folder(self) -> None:
         """BadSink if no file can be made there: better now than at the end of a crawl."""
-        try:
-            with TemporaryFile(dir=self.path.parent):
-                pass
-        except OSError as error:
-            kind = SinkAway if error.errno in _PASSING else BadSink
-            why = why_not_written(self.path, error.strerror)
-            raise kind(f"cannot write {self.path}: {why}.") from error
+        with _errors(self.path):
+            try:
+                TemporaryFile(dir=self.path.parent).close()
+            except OSError as error:
+                if error.errno in _PASSING:
+                    raise
+                why = why_not_written(self.path, error.strerror)
+                raise BadSink(f"cannot write {self.path}: {why}.") from error
 
     def check(self) -> None:
         """BadSink if it cannot be written, or would destroy something."""

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import inspect
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, get_origin, get_type_hints
+from enum import Enum
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from skitter.errors import SpiderError, shorten
+from skitter.settings.option import KINDS, NO_LIMIT, TRUTHS
 from skitter.spider.spider import Spider
 
 if TYPE_CHECKING:
@@ -40,19 +43,47 @@ def typed_arguments(
     for name, parameter in parameters.items():
         if parameter.default is parameter.empty and name not in given:
             raise SpiderError(f"the spider in {where} needs an argument: add -a {name}=VALUE.")
-    hints = get_type_hints(function)
+    hints = get_type_hints(function, localns={"Spider": Spider})  # may be for type checkers alone
     return {name: _convert(name, value, hints.get(name, str)) for name, value in given.items()}
 
 
 def _convert(name: str, value: Any, hint: Any) -> Any:
-    if isinstance(value, str) and get_origin(hint) in (list, tuple, set, frozenset):
-        value = [part.strip() for part in value.split(",") if part.strip()]
+    spelled = _spelled(value, hint) if isinstance(value, str) else value
     try:
-        return msgspec.convert(value, hint, strict=False, dec_hook=lambda kind, one: kind(one))
+        return msgspec.convert(spelled, hint, strict=False, dec_hook=lambda kind, one: kind(one))
     except (msgspec.ValidationError, ValueError, TypeError):
-        kind = getattr(hint, "__name__", str(hint)) if get_origin(hint) is None else str(hint)
-        shown = shorten(repr(value))
-        raise SpiderError(f"the spider's argument {name} must be {kind}, got {shown}.") from None
+        said = f"must be {_expected(hint)}, got {shorten(repr(value))}."
+        raise SpiderError(f"the spider's argument {name} {said}") from None
+
+
+def _spelled(text: str, hint: Any) -> Any:
+    """As settings are spelled: yes and no, none, lists with commas."""
+    kinds = _kinds(hint)
+    if NoneType in kinds and text.lower() == NO_LIMIT:
+        return None
+    if bool in kinds:
+        return TRUTHS.get(text.lower(), text)
+    if any((get_origin(kind) or kind) in (list, tuple, set, frozenset) for kind in kinds):
+        return [part.strip() for part in text.split(",") if part.strip()]
+    return text
+
+
+def _kinds(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _expected(hint: Any) -> str:
+    return " or ".join(map(_named, _kinds(hint)))
+
+
+def _named(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return " or ".join(map(str, get_args(kind)))
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return " or ".join(str(one.value) for one in kind)
+    if kind is NoneType:
+        return NO_LIMIT
+    return KINDS.get(kind, getattr(kind, "__name__", "")) if not get_origin(kind) else str(kind)
 
 
 def _listed(parameters: Mapping[str, Any]) -> str:

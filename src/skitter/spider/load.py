@@ -158,7 +158,10 @@ def _choose(module: ModuleType, where: str, name: str | None) -> Spider | Callab
     if len(different) == 1:
         return different[0]
     if not different:
-        raise SpiderError(f"there is no spider in {where}: write `spider = Spider(...)` in it")
+        raise SpiderError(
+            f"there is no spider in {where}: write `spider = Spider(...)` in it, or a function "
+            "that returns one, with `-> Spider` behind its arguments"
+        )
     raise SpiderError(
         f"there are {len(different)} spiders in {where}: choose one with "
         f"{' or '.join(f'{where}:{key}' for key in found)}"
