@@ -6,15 +6,17 @@ closed or next opened. Until then the last line of an `_id` is the one that coun
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from skitter.sinks.base import FileFormat
-from skitter.sinks.growing import GrowingFile, Record
+from skitter.sinks.base import BadSink, FileFormat
+from skitter.sinks.disk import sync_directory
+from skitter.sinks.ledger import Ledger, Place
 from skitter.sinks.rows import rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from skitter.model import Result
     from skitter.sinks.base import Row
@@ -22,25 +24,148 @@ if TYPE_CHECKING:
 
 
 class JsonlFile:
-    """A .jsonl file that a loader adds to."""
+    """A .jsonl file that a loader adds to. Which of its lines count is in the ledger, which also
+    says how that survives a kill; where adding will not do, the file is replaced as a whole."""
 
     def __init__(self, path: str, *, job: str) -> None:
-        self._file = GrowingFile(Path(path), job=job)
+        self._path = Path(path)
+        if self._path.is_dir():
+            raise BadSink(f"{path} is a directory: name a file.")
         self.description = f"JSON Lines file {path}"
         self._closed = False
+        self._ledger = Ledger(self._path, job=job)
+        try:
+            with self._ledger.guard():
+                self._recover()
+        except BaseException:
+            self._ledger.close()
+            raise
+
+    def _recover(self) -> None:
+        self._ledger.settle()
+        self._ledger.draft.unlink(missing_ok=True)
+        if not self._path.exists() and self._size:
+            self._ledger.forget()  # its owner moved it away, and wants a new one
+        if self._path.exists():
+            self._cut_back()
+        if self._ledger.fact("stale", 0):
+            self._rewrite()
+
+    @property
+    def _size(self) -> int:
+        # Asked each time: after a failed commit only the ledger knows which state it is in.
+        return int(self._ledger.fact("size", 0))
 
     def write(self, results: Sequence[Result]) -> None:
-        rows = rows_of(results)
-        digests = {row.id: row.digest for row in rows}
-        new, stale = self._file.news(digests)
-        records = [Record(r.id, r.line + b"\n", digests[r.id]) for r in rows if r.id in new]
-        if records:
-            self._file.append(records, stale=stale)
+        rows = {row.id: row for row in rows_of(results)}
+        with self._ledger.guard():
+            known = self._ledger.digests(list(rows))
+        new = [row for row in rows.values() if known.get(row.id) != row.digest]
+        if new:
+            self._append(new, stale=sum(row.id in known for row in new))
+
+    def _append(self, rows: list[Row], *, stale: int) -> None:
+        """Add rows at the end; `stale` of them replace others."""
+        with self._ledger.guard():
+            self._ledger.settle()
+            size = end = self._size
+            places = []
+            for row in rows:
+                places.append(Place(row.id, end, len(row.line) + 1, row.digest))
+                end += len(row.line) + 1
+            self._put(size, b"".join(row.line + b"\n" for row in rows))
+            with self._ledger.transaction():
+                self._ledger.record(places)
+                self._ledger.note("size", end)
+                self._ledger.note("stale", self._ledger.fact("stale", 0) + stale)
+
+    def _put(self, size: int, data: bytes) -> None:
+        fd = self._open(size)
+        try:
+            # What is beyond the size is of an attempt that failed. Writing it anew also matters
+            # after a failed fsync: Linux then takes pages for clean that never reached the disk.
+            os.ftruncate(fd, size)
+            try:
+                _write_all(fd, data, at=size)
+                os.fsync(fd)
+            except OSError:
+                os.ftruncate(fd, size)  # a full disk leaves no half line behind
+                raise
+        finally:
+            os.close(fd)
+        if not size:
+            sync_directory(self._path.parent)
+
+    def _open(self, size: int) -> int:
+        try:
+            fd = os.open(self._path, os.O_RDWR | (0 if size else os.O_CREAT), 0o666)
+        except FileNotFoundError as error:
+            raise BadSink(
+                f"{self._path} was taken away while it was written: start again for a new file."
+            ) from error
+        if os.fstat(fd).st_size < size:
+            os.close(fd)
+            raise self._too_short(size)
+        return fd
+
+    def _cut_back(self) -> None:
+        size = self._size
+        there = self._path.stat().st_size
+        if there < size:
+            raise self._too_short(size)
+        if there > size:
+            os.truncate(self._path, size)
+
+    def _too_short(self, size: int) -> BadSink:
+        return BadSink(
+            f"{self._path} is shorter than the {size:,} bytes that were written: somebody changed "
+            f"it. Move it and {self._path.name}.state away to begin a new one."
+        )
+
+    def _rewrite(self) -> None:
+        """Write the records that count to a new file, which takes the old one's place at once."""
+        with self._ledger.guard():
+            self._ledger.settle()
+            with self._ledger.transaction():
+                self._ledger.note("size", self._write_draft())
+                self._ledger.note("stale", 0)
+                self._ledger.note("moving", True)
+            self._ledger.settle()
+
+    def _write_draft(self) -> int:
+        draft = self._ledger.draft
+        try:
+            with draft.open("wb") as new, self._path.open("rb") as old:
+                self._ledger.replace(self._copy(old, new))
+                new.flush()
+                os.fsync(new.fileno())
+                size = new.tell()
+            sync_directory(self._path.parent)  # the ledger is about to rely on the draft's name
+            return size
+        except BaseException:
+            draft.unlink(missing_ok=True)  # a full disk needs the room
+            raise
+
+    def _copy(self, old: BinaryIO, new: BinaryIO) -> Iterator[Place]:
+        at = 0
+        for place in self._ledger.places():
+            old.seek(place.at)
+            new.write(old.read(place.size))
+            yield place._replace(at=at)
+            at += place.size
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._file.close()
+        """Drop lines that count no more, and let go of the file."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            with self._ledger.guard():
+                stale = self._ledger.fact("stale", 0)
+            if stale:
+                self._rewrite()
+        finally:
+            self._ledger.close()
 
 
 class JsonlFormat(FileFormat):
@@ -53,3 +178,10 @@ class JsonlFormat(FileFormat):
 
     def write(self, rows: Sequence[Row]) -> None:
         self._file.writelines(row.line + b"\n" for row in rows)
+
+
+def _write_all(fd: int, data: bytes, *, at: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(fd, view, at)
+        at, view = at + written, view[written:]

@@ -21,12 +21,12 @@ from sqlalchemy.exc import ArgumentError
 
 from skitter.sinks.base import BadSink, MissingExtra
 from skitter.sinks.kinds import Kind
-from skitter.sinks.sql import FailureKind, SqlTable, table_of
+from skitter.sinks.sql import Dialect, FailureKind, SqlTable, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import Connection, Engine, Insert, Table
+    from sqlalchemy import Connection, Engine
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
     from sqlalchemy.types import TypeEngine
 
@@ -69,10 +69,11 @@ def open_postgres(dsn: str, *, job: str, table: str | None = None) -> SqlTable:
     return table_of(Postgres(dsn), job=job, table=table)
 
 
-class Postgres:
-    """A PostgreSQL database."""
+class Postgres(Dialect):
+    """A PostgreSQL database. Its pool asks the connection before each use."""
 
     away = "is away"
+    types, insert = _TYPES, staticmethod(insert)
 
     def __init__(self, dsn: str) -> None:
         try:
@@ -107,15 +108,6 @@ class Postgres:
         except ModuleNotFoundError as error:
             raise MissingExtra("postgresql", "postgres") from error
 
-    def require(self) -> None:
-        """A server is there or away; it is never made by looking."""
-
-    def refresh(self, engine: Engine) -> None:
-        """The pool asks the connection before each use."""
-
-    def type_of(self, kind: Kind) -> TypeEngine[Any]:
-        return _TYPES[kind]
-
     def clean(self, value: Any) -> Any:
         # PostgreSQL's text has no NUL, in JSON neither.
         if isinstance(value, str):
@@ -125,11 +117,6 @@ class Postgres:
         if isinstance(value, list | tuple):
             return [self.clean(each) for each in value]
         return value
-
-    def upsert(self, table: Table, keys: Sequence[str], values: Sequence[str]) -> Insert:
-        statement = insert(table)
-        changes = {table.c[key]: statement.excluded[key] for key in values}
-        return statement.on_conflict_do_update(index_elements=list(keys), set_=changes)
 
     def begin_write(self, connection: Connection, table: str) -> None:
         # The lock that INSERT takes anyway, but before the shape is read: ALTER TABLE waits.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import closing, contextmanager
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from sqlalchemy import Column, MetaData, Table, Text, inspect, or_, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -31,7 +31,7 @@ from skitter.sinks.shape import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection, Engine, Insert
     from sqlalchemy.types import TypeEngine
@@ -52,31 +52,34 @@ class FailureKind(Enum):
 
 
 class Dialect(Protocol):
-    """What differs between databases."""
+    """What differs between databases; what does not is the default."""
 
     name: str
     away: str  # what it is when it takes nothing now
+    types: ClassVar[dict[Kind, TypeEngine[Any]]]
+    insert: ClassVar[Callable[..., Any]]  # the one of the database, which knows ON CONFLICT
 
     def open(self) -> Engine: ...
 
     def require(self) -> None:
         """BadSink if there is nothing to read from."""
+        return None
 
     def refresh(self, engine: Engine) -> None:
         """Let go of a connection that leads nowhere."""
-
-    def type_of(self, kind: Kind) -> TypeEngine[Any]: ...
+        return None
 
     def clean(self, value: Any) -> Any:
         """The value, or the name of a field, without what the database cannot hold."""
-
-    def upsert(self, table: Table, keys: Sequence[str], values: Sequence[str]) -> Insert: ...
+        return value
 
     def begin_write(self, connection: Connection, table: str) -> None:
         """From here the table keeps its shape until the transaction ends."""
+        return None
 
     def begin_change(self, connection: Connection, table: str) -> None:
         """From here nobody else changes the shape."""
+        return None
 
     def add_columns(
         self, connection: Connection, table: str, columns: Sequence[FieldColumn]
@@ -233,9 +236,9 @@ class SqlTable:
 
     def _as_table(self, shape: Shape) -> Table:
         """SQLAlchemy's view of it. Keys are plain: names of fields may hold anything."""
-        time, kind_type = self._dialect.type_of(Kind.TIME), self._dialect.type_of
+        types = self._dialect.types
         fields = (
-            Column(quoted_name(column.name, quote=True), kind_type(column.kind), key=_key(number))
+            Column(quoted_name(column.name, quote=True), types[column.kind], key=_key(number))
             for number, column in enumerate(shape.columns.values())
         )
         return Table(
@@ -244,7 +247,7 @@ class SqlTable:
             Column("_job", Text, primary_key=True),
             Column("_id", Text, primary_key=True),
             Column("_url", Text, nullable=False),
-            Column("_fetched_at", time, nullable=False),
+            Column("_fetched_at", types[Kind.TIME], nullable=False),
             *fields,
         )
 
@@ -252,8 +255,11 @@ class SqlTable:
         # A row that comes again replaces the one that is there, fields it lost included; columns
         # that the table's owner added stay as they are.
         table = self._as_table(shape)
-        values = [column.key for column in table.c if not column.primary_key]
-        return self._dialect.upsert(table, ("_job", "_id"), values)
+        insert = self._dialect.insert(table)
+        changes = {one: insert.excluded[one.key] for one in table.c if not one.primary_key}
+        keys = ["_job", "_id"]
+        upsert: Insert = insert.on_conflict_do_update(index_elements=keys, set_=changes)
+        return upsert
 
     def _values(self, row: Row, shape: Shape) -> dict[str, Any]:
         own = (self._job, row.id, row.url, row.fetched_at)

@@ -16,12 +16,12 @@ from sqlalchemy.types import UserDefinedType
 from skitter.sinks.base import BadSink
 from skitter.sinks.disk import why_not_written
 from skitter.sinks.kinds import Kind, fit, json_text, text_of
-from skitter.sinks.sql import FailureKind, SqlTable, table_of
+from skitter.sinks.sql import Dialect, FailureKind, SqlTable, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sqlalchemy import Connection, Engine, Insert, Table
+    from sqlalchemy import Connection, Engine
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
     from sqlalchemy.types import TypeEngine
 
@@ -102,10 +102,11 @@ _TYPES: dict[Kind, TypeEngine[Any]] = {
 }
 
 
-class Sqlite:
-    """A SQLite file."""
+class Sqlite(Dialect):
+    """A SQLite file. BEGIN IMMEDIATE has the only write lock there is."""
 
     away = "cannot be written"
+    types, insert = _TYPES, staticmethod(insert)
 
     def __init__(self, path: Path) -> None:
         self.name = f"SQLite file {path}"
@@ -148,23 +149,6 @@ class Sqlite:
         # Rows written to a file that somebody removed would be gone with it.
         if not self._path.exists() or self._path.stat().st_ino != self._inode:
             engine.dispose()
-
-    def type_of(self, kind: Kind) -> TypeEngine[Any]:
-        return _TYPES[kind]
-
-    def clean(self, value: Any) -> Any:
-        return value
-
-    def upsert(self, table: Table, keys: Sequence[str], values: Sequence[str]) -> Insert:
-        statement = insert(table)
-        changes = {table.c[key]: statement.excluded[key] for key in values}
-        return statement.on_conflict_do_update(index_elements=list(keys), set_=changes)
-
-    def begin_write(self, connection: Connection, table: str) -> None:
-        """BEGIN IMMEDIATE has the only write lock there is."""
-
-    def begin_change(self, connection: Connection, table: str) -> None:
-        """The same."""
 
     def add_columns(
         self, connection: Connection, table: str, columns: Sequence[FieldColumn]
