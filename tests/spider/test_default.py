@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
+from skitter.cli.new import render_new
 from skitter.errors import BadJobName
 from skitter.page import Page
 from skitter.settings import Limits
-from skitter.spider import Scope, default_spider, load_spider, render_new, run_handler
+from skitter.spider import Scope, default_spider, load_spider, run_handler
 from skitter.spider.default import visible_text
 
 URL = "https://shop.example/"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -38,6 +36,7 @@ Reason = Annotated[
     str | None, typer.Option("--reason", help="Only those whose reason contains this text.")
 ]
 LONGEST_REASON = 300
+Batches = Callable[[Frontier], AsyncIterator[list[DeadLetter]]]
 All = Annotated[bool, typer.Option("--all", help="All dead letters.")]
 WithSecrets = Annotated[
     bool,
@@ -166,9 +165,12 @@ def retry(
     as_json: Json = False,
 ) -> None:
     """Make dead letters pending again: the named ones, those that match, or --all."""
-    choice = _Choice(urls or [], Filter(url=match, reason=reason), everything)
-    count = on_job(settings(redis, directory), job, choice.apply(revive))
-    _report(job, "retried", count, as_json=as_json)
+    batches = _selection(urls, match, reason, everything=everything)
+
+    async def work(frontier: Frontier) -> int:
+        return sum([await revive(frontier, batch) async for batch in batches(frontier)])
+
+    _report(job, "retried", on_job(settings(redis, directory), job, work), as_json=as_json)
 
 
 @group.command("drop")
@@ -189,9 +191,13 @@ def drop_letters(
     as_json: Json = False,
 ) -> None:
     """Remove dead letters: the named ones, those that match, or --all."""
-    choice = _Choice(urls or [], Filter(url=match, reason=reason), everything)
-    count = on_job(settings(redis, directory), job, choice.apply(partial(drop, forget=forget)))
-    _report(job, "dropped", count, as_json=as_json)
+    batches = _selection(urls, match, reason, everything=everything)
+
+    async def work(frontier: Frontier) -> int:
+        found = batches(frontier)
+        return sum([await drop(frontier, batch, forget=forget) async for batch in found])
+
+    _report(job, "dropped", on_job(settings(redis, directory), job, work), as_json=as_json)
 
 
 @group.command("export")
@@ -207,17 +213,21 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write dead letters to a file that only you can read, one JSON document per line."""
-    choice = _Choice(urls or [], Filter(url=match, reason=reason), everything=True)
+    batches = _selection(urls, match, reason, everything=True)
 
     async def work(frontier: Frontier) -> int:
+        count = 0
         try:
             with _open_private(to) as file:
-                return await choice.apply(partial(_write, file, with_secrets))(frontier)
+                async for batch in batches(frontier):
+                    lines = (msgspec.json.encode(_document(one, with_secrets)) for one in batch)
+                    file.writelines(line + b"\n" for line in lines)
+                    count += len(batch)
         except OSError as error:
             raise UsageError(f"cannot write {to}: {error.strerror}.") from None
+        return count
 
-    count = on_job(settings(redis, directory), job, work)
-    _report(job, "exported", count, as_json=as_json)
+    _report(job, "exported", on_job(settings(redis, directory), job, work), as_json=as_json)
 
 
 def _open_private(path: Path) -> BinaryIO:
@@ -229,50 +239,29 @@ def _open_private(path: Path) -> BinaryIO:
     return file
 
 
-async def _write(
-    file: BinaryIO, with_secrets: bool, _: Frontier, letters: Sequence[DeadLetter]
-) -> int:
-    lines = (msgspec.json.encode(_document(one, with_secrets)) for one in letters)
-    file.writelines(line + b"\n" for line in lines)
-    return len(letters)
+def _selection(
+    urls: list[str] | None, match: str | None, reason: str | None, *, everything: bool
+) -> Batches:
+    """The dead letters that the options of a command mean, in batches."""
+    which = Filter(url=match, reason=reason)
+    if not urls and which == Filter() and not everything:
+        raise UsageError(
+            "no dead letters were selected: name URLs, or use --match, --reason or --all."
+        )
 
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """The dead letters that the options of a command mean."""
-
-    urls: list[str]
-    which: Filter
-    everything: bool
-
-    def apply(
-        self, act: Callable[[Frontier, Sequence[DeadLetter]], Awaitable[int]]
-    ) -> Callable[[Frontier], Awaitable[int]]:
-        """Do something to all of them, in batches. Answers how many there were."""
-        if not self.urls and self.which == Filter() and not self.everything:
-            raise UsageError(
-                "no dead letters were selected: name URLs, or use --match, --reason or --all."
-            )
-
-        async def work(frontier: Frontier) -> int:
-            count = 0
-            async for part in self._batches(frontier):
-                count += await act(frontier, part)
-            return count
-
-        return work
-
-    async def _batches(self, frontier: Frontier) -> AsyncIterator[list[DeadLetter]]:
-        if self.urls:
-            yield [await _find(frontier, url) for url in self.urls]
+    async def batches(frontier: Frontier) -> AsyncIterator[list[DeadLetter]]:
+        if urls:
+            yield [await _find(frontier, url) for url in urls]
             return
         part: list[DeadLetter] = []
-        async for letter in dead_letters(frontier, self.which):
+        async for letter in dead_letters(frontier, which):
             part.append(letter)
             if len(part) >= PAGE:
                 yield part
                 part = []
         yield part
+
+    return batches
 
 
 async def _find(frontier: Frontier, url: str, method: str = "GET", body: str = "") -> DeadLetter:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +13,7 @@ import typer
 from skitter.cli.common import Json
 from skitter.cli.output import emit_json, say
 from skitter.errors import UsageError
-from skitter.spider import render_new
+from skitter.settings import check_job_name
 
 
 def new(
@@ -33,6 +35,21 @@ def new(
     say(f"Wrote {spider} and {test}.")
     say(f"Run it:   {run}")
     say(f"Test it:  {check}")
+
+
+def render_new(name: str) -> dict[str, str]:
+    """The files of a new spider: path -> text. Raises BadJobName."""
+    check_job_name(name)
+    stem = re.sub(r"\W", "_", name)
+    return {
+        f"{stem}.py": _render("spider.py.txt", name, stem),
+        f"test_{stem}.py": _render("test_spider.py.txt", name, stem),
+    }
+
+
+def _render(template: str, name: str, stem: str) -> str:
+    text = package_files("skitter.spider").joinpath("templates", template).read_text("utf-8")
+    return text.replace("%NAME%", name).replace("%STEM%", stem)
 
 
 def _write(files: dict[Path, str]) -> None:

@@ -3,7 +3,6 @@
 from skitter.spider.default import default_spider
 from skitter.spider.items import Rejected
 from skitter.spider.load import load_spider
-from skitter.spider.new import render_new
 from skitter.spider.run import Drop, HandlerError, HandlerOutput, run_handler
 from skitter.spider.scope import Allowed, Fence, Refused, Scope
 from skitter.spider.spider import Spider
@@ -22,6 +21,5 @@ __all__ = [
     "default_spider",
     "load_spider",
     "load_transform",
-    "render_new",
     "run_handler",
 ]

@@ -62,10 +62,6 @@ def _make(function: Callable[..., Spider], where: str, arguments: Mapping[str, A
     return spider
 
 
-def find_in(module: ModuleType, name: str | None) -> object:
-    return None if name is None else getattr(module, name, None)
-
-
 def split_target(target: str) -> tuple[str, str | None]:
     where, colon, name = target.rpartition(":")
     if not colon or "/" in name:

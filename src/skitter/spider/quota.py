@@ -62,13 +62,8 @@ class Quota:
         self._items, self._links = _Room(items, items), _Room(links, links)
         self.outputs_left = PATIENCE * (items + links)  # of its handler
         self.takes_link = self._links.take  # no call more than it takes: pages have many
-
-    def counts_item(self) -> bool:
-        """Whether one more may be taken; how heavy it is, its hooks decide."""
-        return self._items.count()
-
-    def takes_item(self, size_bytes: int) -> bool:
-        return self._items.weigh(size_bytes)
+        self.counts_item = self._items.count  # one more; how heavy it is, its hooks decide
+        self.takes_item = self._items.weigh
 
     @property
     def exceeded(self) -> str:

@@ -143,30 +143,22 @@ class Spider:
 
     def on_start(self, function: F) -> F:
         """Call `function()` before a worker's first page."""
-        _check_hook("on_start", function)
-        self.hooks.start.append(function)
-        return function
+        return _added(function, self.hooks.start, "on_start")
 
     def on_finish(self, function: F) -> F:
         """Call `function(stats)` when the crawl has finished."""
-        _check_hook("on_finish", function, "stats")
-        self.hooks.finish.append(function)
-        return function
+        return _added(function, self.hooks.finish, "on_finish", "stats")
 
     def on_error(self, function: F) -> F:
         """Call `function(request, error)` when a page could not be fetched or handled."""
-        _check_hook("on_error", function, "request", "error")
-        self.hooks.error.append(function)
-        return function
+        return _added(function, self.hooks.error, "on_error", "request", "error")
 
     def on_item(self, function: F) -> F:
         """Call `function(item, page)` for each item, a dict, before it is checked.
 
         What it returns replaces the item; None leaves it; `raise Drop(reason)` rejects it.
         """
-        _check_hook("on_item", function, "item", "page")
-        self.hooks.item.append(function)
-        return function
+        return _added(function, self.hooks.item, "on_item", "item", "page")
 
     def transform(self, function: F) -> F:
         """Call `function(item)` in the loader, on the way of each item to the database.
@@ -174,9 +166,7 @@ class Spider:
         It returns the item to store, None to leave it out, or a list of several; one that raises
         rejects the item with the reason. Unlike `on_item`, it takes no time of the workers.
         """
-        _check_hook("transform", function, "item")
-        self.transforms.append(function)
-        return function
+        return _added(function, self.transforms, "transform", "item")
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -273,21 +263,23 @@ def _check_types(accept: Any) -> tuple[str, ...]:
     return tuple(one.lower() for one in types)
 
 
-def _check_hook(kind: str, function: Callable[..., Any], *arguments: str) -> None:
-    """Now, and not when the first page fails or the crawl is over."""
+def _added(function: F, hooks: list[Callable[..., Any]], kind: str, *arguments: str) -> F:
+    """Checked now, and not when the first page fails or the crawl is over."""
     name = getattr(function, "__name__", repr(function))
     if not callable(function):
         raise SpiderError(f"{name} cannot be an {kind} hook: decorate a function")
     try:
         inspect.signature(function).bind(*arguments)
-    except ValueError:  # written in C, without a signature
-        return
+    except ValueError:
+        pass  # written in C, without a signature
     except TypeError:
         takes = f"{', '.join(arguments)}" or "no argument"
         raise SpiderError(
             f"the {kind} hook {name} takes other arguments than it is called with ({takes}): "
             f"write def {name}({', '.join(arguments)})"
         ) from None
+    hooks.append(function)
+    return function
 
 
 def _check_handler(function: Callable[..., Any]) -> str:

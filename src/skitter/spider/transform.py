@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from skitter.errors import SkitterError, SpiderError
 from skitter.spider.arguments import makes_spiders
 from skitter.spider.items import is_item, to_plain
-from skitter.spider.load import find_in, find_spider, import_target
+from skitter.spider.load import find_spider, import_target
 from skitter.spider.source_line import trace
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class TransformFailed(SkitterError):
 def load_transform(target: str | Path, arguments: Mapping[str, Any] | None = None) -> Transform:
     """The transforms of a spider, by its file; or one function, by `package.module:function`."""
     module, where, name = import_target(target)
-    found = find_in(module, name)
+    found = getattr(module, name, None) if name else None
     if callable(found) and not makes_spiders(found):
         return chain([found])
     if name is not None and found is None:

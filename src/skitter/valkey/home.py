@@ -23,6 +23,16 @@ DEFAULT_DIRECTORY = Path(".skitter")
 LONGEST_SOCKET_PATH_BYTES = 103 if sys.platform == "darwin" else 107
 
 
+class _File:
+    """A file in the server's directory: `server.log` is its path."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, server: EmbeddedServer, _: type[EmbeddedServer]) -> Path:
+        return server.directory / self._name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedServer:
     """The address of an embedded server. A value: it says nothing on whether the server runs."""
@@ -34,48 +44,20 @@ class EmbeddedServer:
         # Links are kept: a short link is the way to use a directory whose own path is too long.
         object.__setattr__(self, "directory", self.directory.absolute())
 
-    @property
-    def socket(self) -> Path:
-        """The unix socket to connect to."""
-        return self.directory / "valkey.sock"
+    socket = _File("valkey.sock")  # the unix socket to connect to
+    log = _File("valkey.log")
+    config = _File("valkey.conf")  # written anew at each start
+    keep = _File("keep")  # a marker: the server stays when its last holder leaves
+    #: A marker: somebody stopped the server, and whoever still uses it must not start it.
+    stopped = _File("stopped")
+    start_lock = _File("start.lock")  # see locks.py, as for the next two
+    users_lock = _File("users.lock")
+    server_lock = _File("server.lock")
 
     @property
     def url(self) -> str:
         """The socket as a URL, without the password."""
         return f"unix://{quote(str(self.socket))}"
-
-    @property
-    def log(self) -> Path:
-        """The server's log."""
-        return self.directory / "valkey.log"
-
-    @property
-    def config(self) -> Path:
-        """Its valkey.conf, written anew at each start."""
-        return self.directory / "valkey.conf"
-
-    @property
-    def keep(self) -> Path:
-        """A marker: the server stays when its last holder leaves."""
-        return self.directory / "keep"
-
-    @property
-    def stopped(self) -> Path:
-        """A marker: somebody stopped the server, and whoever still uses it must not start it."""
-        return self.directory / "stopped"
-
-    @property
-    def start_lock(self) -> Path:
-        """See locks.py, as for the next two."""
-        return self.directory / "start.lock"
-
-    @property
-    def users_lock(self) -> Path:
-        return self.directory / "users.lock"
-
-    @property
-    def server_lock(self) -> Path:
-        return self.directory / "server.lock"
 
 
 def check(server: EmbeddedServer) -> None:
