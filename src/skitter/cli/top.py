@@ -62,19 +62,14 @@ def top(
         watcher = Watcher(server, job)
         if screen:
             await _fill_screen(watcher, console)
+        elif once and as_json:
+            emit_json(await watcher.look())
         elif once:
-            _show_once(await watcher.look(), console, as_json=as_json)
+            console.print(top_view(await watcher.look(), {}))
         else:
             await _print_lines(watcher, as_json=as_json)
 
     on_server(settings(redis, directory), work)
-
-
-def _show_once(looks: list[Look], console: Console, *, as_json: bool) -> None:
-    if as_json:
-        emit_json(looks)
-    else:
-        console.print(top_view(looks, {}))
 
 
 async def _print_lines(watcher: Watcher, *, as_json: bool) -> None:

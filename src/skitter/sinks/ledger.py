@@ -83,7 +83,7 @@ class Ledger:
 
     def _begin_or_resume(self, job: str) -> None:
         if self._db.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
-            if _holds_data(self.output):
+            if self.output.exists() and self.output.stat().st_size:
                 self._db.close()
                 self._path.unlink(missing_ok=True)
                 raise BadSink(
@@ -189,7 +189,3 @@ class Ledger:
 def state_path(output: Path) -> Path:
     """Where the ledger of an output is."""
     return output.with_name(f"{output.name}.state")
-
-
-def _holds_data(output: Path) -> bool:
-    return output.exists() and output.stat().st_size > 0

@@ -24,8 +24,9 @@ async def offer_seeds(frontier: Frontier, spider: Spider) -> set[str]:
     try:
         async for seed in spider.seeds():
             batch.append(frontier.offer(seed))
-            if is_private(seed.url):
-                private.add(authority_of(seed.url).host_port)
+            authority = authority_of(seed.url)
+            if refusal_of_name(authority.name):
+                private.add(authority.host_port)
             if len(batch) >= SEED_BATCH:
                 await feed(frontier, batch, wait=True)
                 batch = []
@@ -35,8 +36,3 @@ async def offer_seeds(frontier: Frontier, spider: Spider) -> set[str]:
         raise SpiderError(f"the seeds of {spider.name!r} failed: {trace(error)}") from error
     await feed(frontier, batch, wait=True)
     return private
-
-
-def is_private(url: str) -> bool:
-    """Whether the name itself says that it is an address of this network."""
-    return bool(refusal_of_name(authority_of(url).name))

@@ -25,7 +25,8 @@ def default_max_memory_mb(said: str | None = None) -> int | None:
         if not said.isdigit() or 0 < int(said) < SMALLEST_MEMORY_MB:
             raise BadOption(MAX_MEMORY, said, f"a number, at least {SMALLEST_MEMORY_MB}; 0: none")
         return int(said) or None
-    limits = [_machine_bytes(), *cgroup_limits(CGROUPS, _own_cgroups())]
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limits = [machine, *cgroup_limits(CGROUPS, _text(OWN_CGROUP).splitlines())]
     return max(SMALLEST_MEMORY_MB, int(min(limits) * SHARE / 2**20))
 
 
@@ -56,11 +57,3 @@ def _text(path: Path) -> str:
         return path.read_text().strip()
     except OSError:
         return ""
-
-
-def _own_cgroups() -> list[str]:
-    return _text(OWN_CGROUP).splitlines()
-
-
-def _machine_bytes() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -54,11 +54,6 @@ def relative(path: str, page: str) -> str:
     return posixpath.relpath(path, posixpath.dirname(page))
 
 
-def _shout(origin: str) -> str:
-    """Scheme and host do not mind their case (RFC 3986 6.2.2.1)."""
-    return origin.upper()
-
-
 def _escape_needlessly(path: str) -> str:
     """The last letter as %xx, or what is one already in lower case: the same path (6.2.2)."""
     return path.lower() if "%" in path else f"{path[:-1]}%{ord(path[-1]):02x}"
@@ -70,7 +65,8 @@ _SPELLINGS: Final[tuple[Callable[[str, str, str], str], ...]] = (
     lambda path, origin, page: f"{origin}{path}",
     lambda path, origin, page: f"{path}?utm_source=shelf&utm_medium=web",
     lambda path, origin, page: f"{path}#reviews",
-    lambda path, origin, page: f"{_shout(origin)}{path}",
+    # Scheme and host do not mind their case (RFC 3986 6.2.2.1).
+    lambda path, origin, page: f"{origin.upper()}{path}",
     lambda path, origin, page: origin.removeprefix("http:") + path,
     lambda path, origin, page: f"{relative(path, page)}?gclid=Cj0KCQ#price",
     lambda path, origin, page: _escape_needlessly(path),

@@ -102,7 +102,8 @@ def make_catalogue(books: int = DEFAULT_BOOKS) -> Catalogue:
     """As many books as asked for; 700 are on about 60 pages of 40 categories."""
     if not FEWEST_BOOKS <= books <= MOST_BOOKS:
         raise BadOption("books", books, f"a number from {FEWEST_BOOKS} to {MOST_BOOKS:,}")
-    categories = _make_categories(max(4, min(40, round(books * 40 / 700))))
+    names = words.CATEGORIES[: max(4, min(40, round(books * 40 / 700)))]
+    categories = tuple(Category(name, slugify(name)) for name in names)
     authors = _make_authors(max(12, books * 10 // 37))
     titles = _titles(_Dice(SEED))
     made = [_make_book(n, next(titles), authors, categories) for n in range(books)]
@@ -120,10 +121,6 @@ class _Dice:
 
     def pick(self, options: Sequence[_Thing]) -> _Thing:
         return options[self.below(len(options))]
-
-
-def _make_categories(number: int) -> tuple[Category, ...]:
-    return tuple(Category(name, slugify(name)) for name in words.CATEGORIES[:number])
 
 
 def _make_authors(number: int) -> tuple[Author, ...]:
