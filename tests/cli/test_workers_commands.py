@@ -227,7 +227,7 @@ def test_the_slowest_host_decides_when_it_will_be_over():
 
     assert plain_line(look) == (
         "00:16:40  books  running  600 pending, 0 delayed, 2 leased, 1,500 done, 0 dead, 2.0/s, "
-        "1 hosts, 1 workers, ETA 1 h 40 min"
+        "1 host, 1 worker, ETA 1 h 40 min"
     )
 
 

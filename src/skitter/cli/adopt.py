@@ -76,7 +76,7 @@ def _show(result: Adopted, adoption: Adoption) -> None:
             ("fingerprints", f"{result.fingerprints:,} found"),
             ("", f"{result.remembered:,} remembered, {result.remembered_before:,} known"),
             *([("", f"{result.forgotten:,} of dead letters")] if result.forgotten else []),
-            *([("", f"{result.unreadable:,} no fingerprints")] if result.unreadable else []),
+            *([("", f"{result.unreadable:,} are not fingerprints")] if result.unreadable else []),
         ]
     )
     say(f"The counts agree. Kept: {adoption.requests_key}:adopted and its dupefilter's.")

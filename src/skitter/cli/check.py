@@ -95,7 +95,7 @@ def show_audit(report: AuditReport) -> None:
     for problem in sorted(report.problems):
         remark("problem", f"{problem.subject} {problem.says}", style="red")
     if report.full:
-        say(f"There may be more; these are the first {len(report.problems):,} are listed.")
+        say(f"There may be more; only the first {len(report.problems):,} are listed.")
     for what in report.unchecked:
         remark("not checked", what, style="yellow")
     if report.clean and report.exact:

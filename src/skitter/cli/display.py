@@ -17,6 +17,7 @@ from skitter.frontier.admin.eta import Bound, eta_s
 from skitter.frontier.admin.log import Event
 from skitter.frontier.admin.workers import FETCHING, Heartbeat
 from skitter.model import State, Stats
+from skitter.report import some
 
 T = TypeVar("T")
 
@@ -116,7 +117,7 @@ def plain_line(look: Look, before: Look | None = None) -> str:
     return (
         f"{when}  {look.job}  {look.state}  {stats.pending:,} pending, {stats.delayed:,} delayed, "
         f"{stats.leased:,} leased, {stats.done:,} done, {stats.dead:,} dead, {speed(rate)}/s, "
-        f"{stats.hosts:,} hosts, {look.workers:,} workers, ETA {eta_of(look, rate)}"
+        f"{some(stats.hosts, 'host')}, {some(look.workers, 'worker')}, ETA {eta_of(look, rate)}"
     )
 
 
@@ -181,8 +182,7 @@ def _share(screen: Screen | None, *, jobs: int, crew: int, other: int) -> _Room:
 
 def _headline(looks: Sequence[Look], crew: int, title: str) -> Text:
     text = Text("skitter top", style="bold", no_wrap=True, overflow="ellipsis")
-    parts = [f"{len(looks):,} {'job' if len(looks) == 1 else 'jobs'}"]
-    parts.append(f"{crew:,} {'process' if crew == 1 else 'processes'} at work")
+    parts = [some(len(looks), "job"), f"{some(crew, 'process', 'processes')} at work"]
     if looks:
         now = datetime.fromtimestamp(max(look.at for look in looks), UTC)
         parts.append(now.strftime("%H:%M:%S UTC"))
