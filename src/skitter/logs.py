@@ -146,6 +146,12 @@ def open_log(options: LogOptions) -> Iterator[None]:
         handler.close()
 
 
+def check_log(options: LogOptions) -> None:
+    """UsageError if the file cannot be written: before anything is done that needs it."""
+    if options.file:
+        _file_handler(options).close()
+
+
 def _file_handler(options: LogOptions) -> logging.Handler:
     assert options.file
     try:

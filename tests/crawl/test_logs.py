@@ -37,8 +37,9 @@ def machine(open_shop, make_machine):
 
 
 def test_what_a_handler_logs_is_in_the_log_of_the_crawl(machine):
-    done = machine.call("run", "talks.py", "--workers", "1")
+    done = machine.call("run", "talks.py", "--workers", "1", "--log-file", "all.log")
     assert done.returncode == 0, done.stderr
+    assert "skitter.loader: loader started" in (machine.folder / "all.log").read_text()
     told = machine.call("logs", "talks", "--json").stdout.splitlines()
     events = {one["text"]: one for one in map(json.loads, told)}
 

@@ -147,6 +147,16 @@ def test_a_csv_file_that_is_there_is_refused_before_anything_is_fetched(machine)
     assert not machine.shop.log()
 
 
+@pytest.mark.parametrize("words", [("-o", "no/sw.csv"), ("-o", "x.nosuch"), ("--log-file", "no/l")])
+def test_what_is_refused_does_not_discard_the_earlier_crawl(machine, words):
+    first = machine.call("run", "sw.py", "--workers", "1", "-o", "sw.csv")
+    assert first.returncode == 0, first.stderr
+    refused = machine.call("run", "sw.py", "--workers", "1", "--fresh", "--yes", *words)
+    assert refused.returncode == 2, refused.stdout + refused.stderr
+    assert refused.stderr.count("skitter: ") == 1
+    assert json.loads(machine.call("status", "sw", "--json").stdout)["done"] == 10
+
+
 def test_a_file_that_cannot_be_written_at_the_end_is_told_with_the_place_of_the_items(machine):
     (machine.folder / "out").mkdir()
     spider = machine.folder / "sw.py"

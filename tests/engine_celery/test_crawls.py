@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from pyarrow import parquet  # type: ignore[import-untyped]
 
 from bookshop import expected_dead, expected_items, fetched_twice, trespasses
 from crawl.conftest import COLUMNS
@@ -231,3 +233,37 @@ def test_a_reducer_that_is_killed_half_way_is_run_by_another_and_ends_once(slow_
     assert result.get(timeout=PATIENCE_S) == 200
     said = [line.split()[0] for line in diary.read_text().splitlines()]
     assert said == ["begin", "begin", "end"]
+
+
+def written(path) -> list[str]:
+    """The UPCs in a CSV or a Parquet file."""
+    if path.suffix == ".csv":
+        with path.open(newline="") as file:
+            return sorted(row["upc"] for row in csv.DictReader(file))
+    return sorted(parquet.read_table(path)["upc"].to_pylist())
+
+
+def upcs(station) -> list[str]:
+    return sorted(item["upc"] for item in station.shop.expected.expected_items())
+
+
+@pytest.mark.parametrize("name", ["books.csv", "books.parquet"])
+def test_a_file_that_is_written_whole_has_every_row_at_the_end(station, name):
+    station.worker("-c", "2", SKITTER_OUTPUT_SHELF=str(station.folder / name))
+    station.crawl.delay(BOOKS, out="shelf", pumps=2).get(timeout=PATIENCE_S)
+
+    finish(station)
+    until(lambda: (station.folder / name).exists())
+
+    assert written(station.folder / name) == upcs(station)
+    assert not list(station.folder.glob(f".{name}*"))
+
+
+def test_run_writes_the_file_of_a_crawl_on_celery_workers(station):
+    station.worker("-c", "2")
+
+    done = station.skitter("run", BOOKS, "--engine", "celery", "-o", "books.csv", "--json")
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["out"] == "books.csv"
+    assert written(station.folder / "books.csv") == upcs(station)

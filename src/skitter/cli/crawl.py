@@ -38,7 +38,7 @@ from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.client import MARK, client_name
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
-from skitter.logs import open_log
+from skitter.logs import check_log, open_log
 from skitter.report import INTERRUPTED
 from skitter.settings import JOB_OPTIONS, resolve
 from skitter.spider import load_spider
@@ -167,6 +167,7 @@ def _plan(
     spider = load_spider(target, arguments)
     name = job or spider.name
     config = resolve(given, job=name, spider=spider.tables)
+    check_log(config.log)
     return Plan(
         target=target,
         arguments=arguments,

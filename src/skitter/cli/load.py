@@ -126,10 +126,10 @@ async def _beating(
         parent=parent,
         on_orphaned=loader.stop.set,
     )
-    logbook("info", "loader started")  # and so the supervisor knows that it could begin
     beating = asyncio.create_task(pulse.run())
     try:
         with logbook.attached():
+            logbook("info", "loader started")  # and so the supervisor knows that it could begin
             yield
     finally:
         await cancel_all([beating])

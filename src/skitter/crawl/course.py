@@ -62,9 +62,11 @@ class Crawl:
 async def begin(server: Server, plan: Plan, tell: Tell) -> Crawl:
     """Open the job and the output, and put the seeds in."""
     began = time.monotonic()
+    out = Destination(plan.out, plan.job, plan.where.directory)
+    if plan.fresh:
+        out.check()  # before the earlier crawl is discarded for nothing
     frontier = await open_plan(server, plan, tell)
     before = await frontier.stats()
-    out = Destination(plan.out, frontier.job, plan.where.directory)
     lost = before.stored if out.is_missing else 0
     await _try_destination(frontier, out, tell)
     if lost:

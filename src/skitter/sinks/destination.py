@@ -61,11 +61,16 @@ class Destination:
         """Its rows are in a file that is not there."""
         return is_local(self.store) and not Path(self.place).exists()
 
-    @asynccontextmanager
-    async def open(self) -> AsyncIterator[Sink]:
+    def check(self) -> None:
+        """BadSink, as far as that can be told without opening it."""
         if self.is_whole:
             self._target.check()
             self._target.check_folder()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Sink]:
+        self.check()
+        if self.is_whole:
             Path(self.store).parent.mkdir(parents=True, exist_ok=True)
         async with open_sink(self.store, job=self.job) as sink:
             yield sink
