@@ -131,9 +131,8 @@ class Bloom:
 
     def __post_init__(self) -> None:
         check_number("capacity", self.capacity, low=1, high=10**11, whole=True)
-        check_number(
-            "error_rate", self.error_rate, low=1e-6, high=0.5
-        )  # below: 64-bit hashes collide
+        # Below 1e-6, 64-bit hashes collide.
+        check_number("error_rate", self.error_rate, low=1e-6, high=0.5)
 
     @property
     def hashes(self) -> int:

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
 REPLY_TIMEOUT_S = 1.0
 KILLED = "it was killed, by somebody or because memory ran out"
-PATIENCE_S = (
-    60.0  # with a server that is alive but silent; one that says it is loading is not silent
-)
+#: With a server that is alive but silent; one that says it is loading is not silent.
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,6 @@ from skitter.errors import BadOption, ServerFailed
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
 DEFAULT_PORT: Final = 8000
 
@@ -84,12 +83,7 @@ class BookShop:
             self._servers.append(server)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for server in self._servers:
             server.close()
         connections = list(self._connections)
