@@ -231,6 +231,23 @@ def test_an_output_whose_disk_is_full_is_told_and_waited_for(machine, until, sma
     assert_stored(machine, output)
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_file_whose_disk_is_full_at_the_end_is_exported_later(machine, small_disk, kind):
+    place = small_disk(machine.folder / "out")
+    filler = fill(place)
+
+    crawl = Crawl(machine, "--out", f"out/rows.{kind}")
+
+    assert crawl.end() == 3
+    assert f"rows.{kind} cannot be written: the disk of {place} is full" in crawl.said
+    assert "`skitter export books --to FILE` writes them" in crawl.said
+    assert list(place.iterdir()) == [filler]
+    filler.unlink()
+    done = machine.call("export", "books", "--to", f"out/rows.{kind}", "--json")
+    assert json.loads(done.stdout)["rows"] == len(expected_items(machine.shop.expected))
+    assert [one.name for one in place.iterdir()] == [f"rows.{kind}"]
+
+
 def status(machine: Machine) -> str:
     return machine.call("status", "books", "--json").stdout
 
