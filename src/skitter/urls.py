@@ -16,6 +16,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
+import msgspec
 from ada_url import join_url, normalize_url
 
 from skitter.errors import BadURL
@@ -55,8 +56,7 @@ class Canonical:
     keep_fragment: bool = False  # for sites whose script shows another page per #fragment
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """A URL, understood."""
 
     url: str  # what is fetched: as found, in WHATWG spelling, fragment dropped unless kept

@@ -65,6 +65,7 @@ class Frontier:
     _options_at: float = field(default_factory=time.monotonic)
     #: shard -> state, born, whether it keeps no depths
     _lives: dict[int, tuple[object, ...]] = field(default_factory=dict)
+    _all_lives: Hashable = ()  # the same, for `epoch`, which is asked for at every page
     #: shard -> pages to be opened again, as the last lease said; None: it keeps no depths
     _to_reopen: dict[int, int | None] = field(default_factory=dict)
 
@@ -96,7 +97,7 @@ class Frontier:
     def epoch(self) -> Hashable:
         """As long as it is the same, what the server has taken in, it has. Another: perhaps not. It
         may have been restarted without its last second, or the job was made anew."""
-        return self.server.links.made, *sorted(self._lives.items())
+        return self.server.links.made, self._all_lives
 
     @property
     def keeps_depths(self) -> bool:
@@ -188,7 +189,9 @@ class Frontier:
         since = time.monotonic()
         answer = await self.shards[shard].lease(limit=limit, ttl_ms=ms(ttl_s))
         state, again_ms, token, is_short, born, pace, to_reopen, *rows = answer
-        self._lives[shard] = state, born, to_reopen < 0
+        if self._lives.get(shard) != (life := (state, born, to_reopen < 0)):
+            self._lives[shard] = life
+            self._all_lives = tuple(sorted(self._lives.items()))
         self._to_reopen[shard] = None if to_reopen < 0 else to_reopen
         width = 3 if to_reopen < 0 else 4
         columns = [rows[i::width] for i in range(width)]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from skitter.model import Request
 
 MAX_RECORD_BYTES = 256 * 1024
+MAX_DEPTH = 2**31
 #: What weighs as much in a batch as one more thing in it.
 WEIGHT_BYTES = 4096
 
@@ -53,11 +54,11 @@ class Offer(msgspec.Struct, frozen=True):
 
 def offer(request: Request, layout: Layout, *, limit_bytes: int = MAX_RECORD_BYTES) -> Offer:
     """Raises BadURL, BadOption or TooBig, naming the value."""
-    priority = check_priority(request.priority)
     _check_fields(request)
     url, fp, host = place_of(request, layout)
     body = _encode_request(request, url)
     check_record(body, request, limit_bytes=limit_bytes)
+    priority = request.priority
     record = b"%d %b %b" % (priority, host.encode(), body)
     return Offer(shard_of(host, layout.shards), (fp, host, priority, request.depth, record))
 
@@ -94,20 +95,23 @@ def _check_slot(slot: str) -> str:
 
 
 def _check_fields(request: Request) -> None:
-    """Structs do not check their values, and a script that meets nonsense stops half way."""
-    check_number("depth", request.depth, low=0, high=2**31, whole=True)
-    if not isinstance(request.method, str) or not request.method.isalpha():
+    """Structs do not check their values, and a script that meets nonsense stops half way.
+    Links of a page pass at a glance: this sees every one of them."""
+    if type(request.priority) is not int or request.priority:
+        check_priority(request.priority)
+    if type(request.depth) is not int or not 0 <= request.depth <= MAX_DEPTH:
+        check_number("depth", request.depth, low=0, high=MAX_DEPTH, whole=True)
+    if request.method != "GET" and not (
+        isinstance(request.method, str) and request.method.isalpha()
+    ):
         raise BadOption("method", request.method, "a word such as GET")
     if not isinstance(request.body, bytes):
         raise BadOption("body", request.body, "bytes")
-    for name, value in (
-        ("unique", request.unique),
-        ("identity", request.identity),
-        ("slot", request.slot),
-        ("parent", "" if request.parent is None else request.parent),
-        ("handler", "" if request.handler is None else request.handler),
-    ):
-        if not isinstance(value, str):
+    for name in ("unique", "identity", "slot"):
+        if not isinstance(value := getattr(request, name), str):
+            raise BadOption(name, value, "text")
+    for name in ("parent", "handler"):
+        if (value := getattr(request, name)) is not None and not isinstance(value, str):
             raise BadOption(name, value, "text")
     if request.headers != NOTHING and not _is_table(request.headers, str):
         raise BadOption("headers", request.headers, "a dict of text to text")
