@@ -19,7 +19,7 @@ from skitter.celery.results import ScrapeFailed
 from skitter.celery.runtime import runtime_of
 from skitter.errors import BadOption, BadURL, SpiderError, UsageError
 from skitter.frontier.admin.jobs import purge_job
-from skitter.frontier.keys import ROOMS
+from skitter.frontier.keys import PUMP_SLOTS
 from waiting import until
 
 pytestmark = pytest.mark.timeout(120)
@@ -306,12 +306,12 @@ def test_status_of_a_page_that_waits_says_where(busy):
 
 def test_a_worker_of_other_queues_has_no_slots_for_pumps(busy):
     server = busy.run(runtime_of(busy.app).server())
-    before = busy.run(server.command("HKEYS", ROOMS))
+    before = busy.run(server.command("HKEYS", PUMP_SLOTS))
 
     emails = busy.worker("-c", "1", "-Q", "emails")
     busy.scrape.delay(busy.page("/about?emails")).get(timeout=WAIT_S)
 
-    assert busy.run(server.command("HKEYS", ROOMS)) == before
+    assert busy.run(server.command("HKEYS", PUMP_SLOTS)) == before
     busy.end(emails)
 
 

@@ -24,7 +24,7 @@ from skitter.demo import SPIDER
 from skitter.errors import NotAllowed, UsageError
 from skitter.frontier.admin.log import read_log
 from skitter.frontier.admin.sink import claim_sink
-from skitter.frontier.keys import PUMPED, ROOMS
+from skitter.frontier.keys import PUMP_SLOTS, PUMPED
 from skitter.model import Request
 from skitter.settings import FetchOptions, Settings, WorkerConfig
 from skitter.valkey import EmbeddedServer
@@ -164,7 +164,7 @@ def test_nonsense_on_the_server_stops_nobody(busy):
     for job, raw in (("bad", b"\xff\xfe"), ("huge", b'{"job":"huge","pumps":10000000}')):
         busy.run(server.command("HSET", PUMPED, job, raw))
     for machine, raw in (("m1", b"x"), ("m2", b"9" * 400 + b" 1"), ("m3", b"-5 1 2")):
-        busy.run(server.command("HSET", ROOMS, machine, raw))
+        busy.run(server.command("HSET", PUMP_SLOTS, machine, raw))
 
     record = busy.scrape.delay(busy.page("/about?nonsense")).get(timeout=WAIT_S)
 

@@ -163,7 +163,7 @@ DAMAGE: dict[str, tuple[list[Any], str]] = {
     "host unreadable": (["HSET", "hosts", "a.test", "\xc1"], "has a record that cannot be read"),
     "host of noise": (["HSET", "hosts", "a.test", host() + b"\x90"], "that cannot be read"),
     "host of words": (["HSET", "hosts", "a.test", host(own={"a": "x"})], "that cannot be read"),
-    "host nowhere": (["HSET", "hosts", "a.test", host(place=7)], "that cannot be read"),
+    "host nowhere": (["HSET", "hosts", "a.test", host(listed_in=7)], "that cannot be read"),
     "host with pages below zero": (["HSET", "hosts", "a.test", host(pages=-1)], "cannot be read"),
     "host lost": (["HDEL", "hosts", "a.test"], "is a queue of an unknown host"),
     "all hosts lost": (["DEL", "hosts"], "is a queue of an unknown host"),

@@ -16,7 +16,7 @@ async def test_what_is_done_leaves_only_its_fingerprint_and_its_count(raw):
     assert dump["seen", "0"] == {"1"}
     assert dump["stats", None] == {"pending": 0, "seen": 1, "done": 1, "ticket": 2}
     known = await raw.known()
-    assert (known.in_flight, known.pages, known.place) == (0, 1, 0)
+    assert (known.in_flight, known.pages, known.listed_in) == (0, 1, 0)
 
 
 async def test_trouble_of_the_past_is_forgotten(raw, clock):

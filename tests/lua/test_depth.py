@@ -31,7 +31,7 @@ async def test_a_job_without_a_limit_keeps_nothing(make_raw):
     await raw.complete((*grant.claims[0], [raw.link("2", depth=3)], []))
 
     assert (grant.to_reopen, grant.depths) == (-1, {})
-    assert not {name for name, _ in await raw.dump()} & {"depths", "outlinks", "edge"}
+    assert not {name for name, _ in await raw.dump()} & {"depths", "outlinks", "reopenable"}
 
 
 async def test_a_pending_page_is_handed_out_at_its_least_depth(raw):
@@ -72,7 +72,7 @@ async def test_a_page_that_is_done_is_opened_again_by_a_shorter_way(raw):
 
     await raw.add("1", depth=1)
 
-    assert await raw.read("edge") == {"1": 1}
+    assert await raw.read("reopenable") == {"1": 1}
     assert (await raw.stats())["reopened"] == 1
     assert (await raw.lease()).to_reopen == 1
     assert await raw.shard.call("reopen", most=5, most_bytes=999, ttl_ms=5000) == [
@@ -93,11 +93,11 @@ async def test_a_shorter_way_that_was_found_while_it_was_worked_on(raw):
     await raw.add("1", depth=2)
     [claim] = (await raw.lease()).claims
     await raw.add("1", depth=1)
-    assert await raw.read("edge") == {}
+    assert await raw.read("reopenable") == {}
 
     await finish(raw, claim, depth=2)
 
-    assert await raw.read("edge") == {"1": 1}
+    assert await raw.read("reopenable") == {"1": 1}
 
 
 async def test_a_late_completion_leaves_no_links_behind(raw):
@@ -106,12 +106,12 @@ async def test_a_late_completion_leaves_no_links_behind(raw):
 
     assert await finish(raw, (fp, "nonsense"), depth=2) == [Code.LOST]
 
-    assert (await raw.read("outlinks"), await raw.read("edge")) == ({}, {})
+    assert (await raw.read("outlinks"), await raw.read("reopenable")) == ({}, {})
 
 
 async def test_a_page_at_the_limit_waits_for_a_higher_one(raw):
     await finish_a_page(raw, depth=3, links=[raw.link("2", depth=4)])
-    assert await raw.read("edge") == {"1": 3}
+    assert await raw.read("reopenable") == {"1": 3}
     assert await raw.idle()
 
     await raw.control(max_depth=4)
@@ -135,7 +135,7 @@ async def test_without_a_limit_all_that_waits_is_opened_again(raw):
 async def test_a_redirect_at_the_limit_waits_for_nothing(raw):
     await finish_a_page(raw, depth=3, reach=0, links=[raw.link("2", depth=3)])
 
-    assert await raw.read("edge") == {}
+    assert await raw.read("reopenable") == {}
 
 
 async def test_a_seed_within_the_limit_keeps_no_links(raw):
@@ -153,7 +153,7 @@ async def test_a_page_that_is_older_than_the_limit_gets_its_depth_when_it_is_don
     await finish(raw, claim, depth=2)
     await raw.add("1", depth=1)
 
-    assert await raw.read("edge") == {"1": 1}
+    assert await raw.read("reopenable") == {"1": 1}
 
 
 async def test_one_client_at_a_time_opens_pages_again(raw, make_raw):
@@ -183,7 +183,7 @@ async def test_a_page_leaves_the_edge_when_its_links_went_in(raw):
 
     await raw.shard.call("reopened", ["1", "1", ""])
 
-    assert await raw.read("edge") == {}
+    assert await raw.read("reopenable") == {}
     assert await raw.idle()
 
 
@@ -194,7 +194,7 @@ async def test_a_page_that_was_lowered_again_meanwhile_stays_on_the_edge(raw):
 
     await raw.shard.call("reopened", ["1", "2", ""])
 
-    assert await raw.read("edge") == {"1": 1}
+    assert await raw.read("reopenable") == {"1": 1}
 
 
 async def test_a_page_with_links_that_are_still_too_deep_waits_behind_them(raw):
@@ -203,7 +203,7 @@ async def test_a_page_with_links_that_are_still_too_deep_waits_behind_them(raw):
 
     await raw.shard.call("reopened", ["1", "2", 5])
 
-    assert await raw.read("edge") == {"1": 5}
+    assert await raw.read("reopenable") == {"1": 5}
 
 
 @pytest.mark.parametrize(("state", "left"), [("pause", 1), ("drain", 0), ("cancel", 0)])
@@ -260,7 +260,7 @@ async def test_a_bloom_filter_keeps_depths_too(make_raw):
     await finish_a_page(raw, depth=2)
     await raw.add("1", depth=1)
 
-    assert await raw.read("edge") == {"1": 1}
+    assert await raw.read("reopenable") == {"1": 1}
 
 
 async def test_a_limit_that_an_older_release_set_keeps_depths_too(make_raw):
@@ -270,7 +270,7 @@ async def test_a_limit_that_an_older_release_set_keeps_depths_too(make_raw):
     await finish_a_page(raw, depth=2)
     await raw.add("1", depth=1)
 
-    assert await raw.read("edge") == {"1": 1}
+    assert await raw.read("reopenable") == {"1": 1}
     assert (await raw.lease()).to_reopen == 1
 
 

@@ -7,7 +7,7 @@ async def test_values_of_its_own_are_kept_with_the_host(raw):
 
     known = await raw.known()
     assert known.own == {"delay_ms": 2500, "max_in_flight": 3, "max_pages": 9}
-    assert known.place == 0
+    assert known.listed_in == 0
 
 
 async def test_an_empty_value_gives_the_jobs_value_back(make_raw):

@@ -144,7 +144,7 @@ async def test_no_host_has_more_in_flight_than_allowed(make_raw):
     grant = await raw.lease()
     assert grant.fps == ["1", "2"]
     assert await raw.read("due") == await raw.read("wait") == {}
-    assert ((await raw.known()).in_flight, (await raw.known()).place) == (2, 0)
+    assert ((await raw.known()).in_flight, (await raw.known()).listed_in) == (2, 0)
 
     await raw.complete(grant.claims[0])
     assert (await raw.lease()).fps == ["3"]

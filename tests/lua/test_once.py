@@ -89,7 +89,7 @@ async def put_on_the_edge(raw, *fps):
     for fp in fps:
         await command("HSET", keys.key("depths"), fp, 1)
         await command("HSET", keys.key("outlinks"), fp, "packed")
-        await command("ZADD", keys.key("edge"), 1, fp)
+        await command("ZADD", keys.key("reopenable"), 1, fp)
 
 
 async def send(raw, seq, verb, each, values):

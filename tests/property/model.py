@@ -113,7 +113,7 @@ class Shard:
         self.outlinks: dict[
             str, tuple[int, list[Offer]]
         ] = {}  # of done pages, and their depth then
-        self.edge: dict[str, int] = {}  # above which limit a page offers its links again
+        self.reopenable: dict[str, int] = {}  # above which limit a page offers its links again
 
     # --- the verbs --------------------------------------------------------------------------------
 
@@ -387,7 +387,7 @@ class Shard:
         if self.keeps_depths and offer.depth < self.depths.get(offer.fp, 0):
             self.depths[offer.fp] = offer.depth
             if offer.fp in self.outlinks:
-                self.edge[offer.fp] = offer.depth
+                self.reopenable[offer.fp] = offer.depth
 
     def keep_outlinks(self, claim: Claim) -> None:
         deepest = max(link.depth for link in claim.outlinks)
@@ -399,12 +399,14 @@ class Shard:
         self.outlinks[claim.fp] = claim.depth, claim.outlinks
         least = self.depths.get(claim.fp, 0)
         if is_cut or least < claim.depth:
-            self.edge[claim.fp] = least
+            self.reopenable[claim.fp] = least
 
     def to_reopen(self) -> list[str]:
         """Pages whose links are to be offered again, the least deep first."""
-        due = [fp for fp, score in self.edge.items() if self.is_open and score < self.max_depth]
-        return sorted(due, key=lambda fp: (self.edge[fp], fp))
+        due = [
+            fp for fp, score in self.reopenable.items() if self.is_open and score < self.max_depth
+        ]
+        return sorted(due, key=lambda fp: (self.reopenable[fp], fp))
 
     def edge_in_reply(self) -> int:
         """What a lease tells of them."""
@@ -633,9 +635,9 @@ class Model:
             said = [(link.depth, next(answers)) for link in links]
             refused = [depth - 1 for depth, answer in said if answer is Added.DEEP]
             if shard.depths.get(fp, 0) == depths[fp]:
-                del shard.edge[fp]
+                del shard.reopenable[fp]
                 if refused:
-                    shard.edge[fp] = min(refused)
+                    shard.reopenable[fp] = min(refused)
 
     def has_edge(self) -> bool:
         return any(shard.to_reopen() for shard in self.shards)

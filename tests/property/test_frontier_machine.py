@@ -597,7 +597,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 shard.pages
             )
             assert picture.items == shard.items
-            assert (picture.depths, picture.edge) == (shard.depths, shard.edge)
+            assert (picture.depths, picture.reopenable) == (shard.depths, shard.reopenable)
             assert {fp: (depth, len(links)) for fp, (depth, links) in picture.outlinks.items()} == {
                 fp: (depth, len(links)) for fp, (depth, links) in shard.outlinks.items()
             }
@@ -808,7 +808,7 @@ class FrontierMachine(RuleBasedStateMachine):
         places = ("nowhere", "due", "wait")
         return {
             name: (
-                places[known.place],
+                places[known.listed_in],
                 known.in_flight,
                 known.pages,
                 known.asked_at or None,

@@ -31,7 +31,7 @@ from skitter.errors import JobClosed, JobMissing
 from skitter.fleet.plan import REQUESTS_PER_WORKER
 from skitter.fleet.supervisor import STOP_S, TICK_S
 from skitter.frontier.admin.log import log, read_log
-from skitter.frontier.admin.pumps import issue_permits, pump_rooms, void_permits
+from skitter.frontier.admin.pumps import issue_permits, pump_slots, void_permits
 from skitter.frontier.admin.workers import heartbeats, live_workers, wanted_workers
 from skitter.model import State
 
@@ -171,12 +171,12 @@ async def read_capacity(server: Server, job: str) -> Capacity:
 async def report_slots(server: Server, machine: str, slots: int) -> None:
     """A Celery worker reports how many tasks it runs at a time."""
     seconds, _ = await server.command("TIME")
-    await pump_rooms(server).put(machine, b"%d %d" % (slots, int(seconds)))
+    await pump_slots(server).put(machine, b"%d %d" % (slots, int(seconds)))
 
 
 async def confirm_slots(server: Server, machine: str) -> None:
     """On behalf of a worker whose slots are all taken: it cannot run its watch."""
-    slots, _ = _parse_slots(await pump_rooms(server).get(machine) or b"")
+    slots, _ = _parse_slots(await pump_slots(server).get(machine) or b"")
     if slots:
         await report_slots(server, machine, slots)
 
@@ -184,12 +184,12 @@ async def confirm_slots(server: Server, machine: str) -> None:
 async def count_slots(server: Server) -> int:
     """How many tasks all workers run at a time, as far as they reported lately."""
     now, total = int((await server.command("TIME"))[0]), 0
-    for machine, reported in (await pump_rooms(server).all()).items():
+    for machine, reported in (await pump_slots(server).all()).items():
         slots, at = _parse_slots(reported)
         if now - at < SLOTS_TTL_S:
             total += slots
         elif now - at > 20 * SLOTS_TTL_S:
-            await pump_rooms(server).remove(machine)
+            await pump_slots(server).remove(machine)
     return min(total, MAX_SLOTS)
 
 

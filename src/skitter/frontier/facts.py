@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from skitter.frontier.host import NEVER, PLACES, HostRecord, open_host
+from skitter.frontier.host import LISTS, NEVER, HostRecord, open_host
 from skitter.frontier.wire import decode, open_record
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class RequestFacts:
     seen: bool
     depth: str  # links from a seed; empty: unknown
     has_outlinks: bool
-    edge: float | None  # the limit above which its links are offered again
+    reopenable: float | None  # the limit above which its links are offered again
 
     @property
     def delayed(self) -> bool:
@@ -80,7 +80,7 @@ async def request_facts(shard: Shard, batch: list[tuple[str, str]]) -> list[Requ
 
 
 def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
-    queued, strayed, delayed, leased, token, dead, trouble, seen, depth, outlinks, edge = scores
+    queued, strayed, delayed, leased, token, dead, trouble, seen, depth, outlinks, above = scores
     priority, host, request = open_body(record) if record else (0, "", None)
     return RequestFacts(
         fingerprint=fp,
@@ -100,7 +100,7 @@ def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
         seen=bool(seen),
         depth=depth.decode("utf-8", "replace"),
         has_outlinks=bool(outlinks),
-        edge=float(edge) if edge != b"" else None,
+        reopenable=float(above) if above != b"" else None,
     )
 
 
@@ -131,7 +131,7 @@ class HostFacts:
     in_flight: int
     shelved: int  # pending that its budget will never reach
     pages: int
-    place: str
+    listed_in: str
     best: int | None  # priority it is ranked by; None: to be looked up
     turn: float  # ticket of its last turn
     head_priority: int | None
@@ -184,7 +184,7 @@ def _host_facts(
         shelved=known.shelved,
         in_flight=known.in_flight,
         pages=known.pages,
-        place=PLACES[known.place],
+        listed_in=LISTS[known.listed_in],
         best=None if known.tied == 0 or known.best == NEVER else known.best,
         turn=known.turn,
         head_priority=priority_of(float(head)) if head else None,

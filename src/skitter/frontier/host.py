@@ -1,4 +1,4 @@
-"""What `hosts` holds for a host, as lua/lib/host.lua packs it."""
+"""What `hosts` holds for a host, as lua/lib/host_record.lua packs it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import msgspec
 
 from skitter.frontier.wire import decode, encode
 
-PLACES = ("nowhere", "due", "wait")  # as lua/lib/host.lua numbers them
+LISTS = ("nowhere", "due", "wait")  # as lua/lib/host_record.lua numbers them
 NEVER = -32768
 _FORMAT = struct.Struct("<iiiihBddd")
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Each field is explained in lua/lib/host.lua; a new host is nowhere and has no work."""
+    """Each field is explained in lua/lib/host_record.lua; a new host is nowhere and has no work."""
 
     in_flight: int = 0
     pages: _Count = 0
     shelved: _Count = 0
     tied: _Count = 1
     best: int = NEVER
-    place: Annotated[int, msgspec.Meta(ge=0, lt=len(PLACES))] = 0
+    listed_in: Annotated[int, msgspec.Meta(ge=0, lt=len(LISTS))] = 0
     turn: Annotated[float, msgspec.Meta(ge=0)] = 0
     asked_at: float = 0
     blocked_until: float = 0

@@ -15,8 +15,8 @@ JOBS = "skitter:jobs"
 
 #: hash: job -> JSON of what pumps of an outside engine have to know about it
 PUMPED = "skitter:pumped"
-#: hash: a machine of such an engine -> how many pumps it has room for, and when it said so
-ROOMS = "skitter:pumped:rooms"
+#: hash: a machine of such an engine -> how many pumps it can run at a time, and when it said so
+PUMP_SLOTS = "skitter:pumped:rooms"
 
 
 def feed_key(job: str) -> str:
@@ -44,7 +44,7 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "stats": KeySpec("hash", "counters: pending, done, seen, ticket, buckets, late, granted, ..."),
     "budget": KeySpec("hash", "of shard 0: the share of max_pages of each shard", stored="pot"),
     "hosts": KeySpec(
-        "hash", "host -> packed: in_flight, asked_at, turn, pages, place, its own limits"
+        "hash", "host -> packed: in_flight, asked_at, turn, pages, listed_in, its own limits"
     ),
     "due": KeySpec("zset", "host -> rank: hosts that may be asked now, best first"),
     "wait": KeySpec("zset", "host -> ms: hosts with work that may not be asked before then"),
@@ -61,8 +61,10 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "dead": KeySpec("zset", "fingerprint -> ms at which it was given up"),
     "depths": KeySpec("hash", "fingerprint -> links from a seed; if the job has or had max_depth"),
     "outlinks": KeySpec("hash", "fingerprint of a page that is done -> zlib of msgpack: its links"),
-    "edge": KeySpec("zset", "fingerprint of such a page -> depth: its links go in above this"),
-    "reopening": KeySpec("string", "which client offers links of the edge again; expires"),
+    "reopenable": KeySpec(
+        "zset", "fingerprint of such a page -> depth: its links go in above this", stored="edge"
+    ),
+    "reopening": KeySpec("string", "which client offers links of those again; expires"),
     "items": KeySpec("stream", "what handlers yielded, until a reader acknowledges it"),
     "sink": KeySpec("hash", "of shard 0: the place that items go to, and when it was claimed"),
     "rejected": KeySpec("stream", "items that could not be stored, with the reason; capped"),
@@ -73,7 +75,9 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "callback": KeySpec(
         "hash", "what runs once when the job is finished: who runs it, its result", stored="finale"
     ),
-    "telling": KeySpec("string", "which pump tells callers of pages that are dead; expires"),
+    "reporter": KeySpec(
+        "string", "which pump tells callers that their pages are dead; expires", stored="telling"
+    ),
     "events": KeySpec("stream", "the log of all workers, capped"),
     "recent": KeySpec("hash", "verb -> number and answer of a client's last call", family="client"),
 }

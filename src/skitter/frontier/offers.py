@@ -54,11 +54,13 @@ class Offer(msgspec.Struct, frozen=True):
 
 def offer(request: Request, layout: Layout, *, limit_bytes: int = MAX_RECORD_BYTES) -> Offer:
     """Raises BadURL, BadOption or TooBig, naming the value."""
+    priority = request.priority
+    if type(priority) is not int or priority:  # this sees every link: most have none
+        check_priority(priority)
     _check_fields(request)
-    url, fp, host = place_of(request, layout)
+    url, fp, host = identify_request(request, layout)
     body = _encode_request(request, url)
     check_record(body, request, limit_bytes=limit_bytes)
-    priority = request.priority
     record = b"%d %b %b" % (priority, host.encode(), body)
     return Offer(shard_of(host, layout.shards), (fp, host, priority, request.depth, record))
 
@@ -72,7 +74,7 @@ def check_record(body: bytes, request: Request, *, limit_bytes: int = MAX_RECORD
     return body
 
 
-def place_of(request: Request, layout: Layout) -> tuple[str, str, str]:
+def identify_request(request: Request, layout: Layout) -> tuple[str, str, str]:
     """What is fetched, its fingerprint, and whom to be polite to."""
     if request.identity and request.slot:  # an engine that knows best, of schemes of its own too
         fp = fingerprint_of(request.identity, unique=request.unique)
@@ -95,10 +97,7 @@ def _check_slot(slot: str) -> str:
 
 
 def _check_fields(request: Request) -> None:
-    """Structs do not check their values, and a script that meets nonsense stops half way.
-    Links of a page pass at a glance: this sees every one of them."""
-    if type(request.priority) is not int or request.priority:
-        check_priority(request.priority)
+    """Structs do not check their values, and a script that meets nonsense stops half way."""
     if type(request.depth) is not int or not 0 <= request.depth <= MAX_DEPTH:
         check_number("depth", request.depth, low=0, high=MAX_DEPTH, whole=True)
     if request.method != "GET" and not (

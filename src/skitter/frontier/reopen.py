@@ -1,6 +1,6 @@
 """Pages that are done and offer their links again, less deep than before.
 
-Bounded, and safe at any point: links are offered before their page is taken off the edge, and to
+Bounded, and safe at any point: links are offered before their page is taken off the list, and to
 offer one twice changes nothing. If a client is killed between the two, another continues.
 """
 
@@ -49,7 +49,7 @@ async def reopen(
     try:
         answers = await add([one for page in pages for one in page.offers])
     except ServerFull:
-        return 0  # they stay on the edge until there is room
+        return 0  # they stay reopenable until there is room
     done = []
     for page in pages:
         mine, answers = answers[: len(page.offers)], answers[len(page.offers) :]

@@ -129,10 +129,10 @@ async def _check_keys(server: Server, adoption: Adoption) -> None:
 
 async def _rename(server: Server, key: str) -> list[str]:
     """The key under its new name; with another that nodes of scrapy-redis made since."""
-    aside = f"{key}:adopted"
-    if await server.command("EXISTS", key) and not await server.command("EXISTS", aside):
-        await server.command("RENAME", key, aside)
-    return [one for one in (aside, key) if await server.command("EXISTS", one)]
+    adopted = f"{key}:adopted"
+    if await server.command("EXISTS", key) and not await server.command("EXISTS", adopted):
+        await server.command("RENAME", key, adopted)
+    return [one for one in (adopted, key) if await server.command("EXISTS", one)]
 
 
 async def _entries(server: Server, key: str) -> AsyncIterator[list[tuple[bytes, int]]]:

@@ -80,11 +80,11 @@ async def drop(frontier: Frontier, letters: Sequence[DeadLetter], *, forget: boo
 async def lock_dead(frontier: Frontier, *, ttl_s: float) -> bool:
     """For readers of which one at a time is enough. Only a hint to the others: it expires."""
     words = (frontier.client, "NX", "PX", ms(ttl_s))
-    return bool(await frontier.home.command("SET", "telling", *words))
+    return bool(await frontier.home.command("SET", "reporter", *words))
 
 
 async def unlock_dead(frontier: Frontier) -> None:
-    await frontier.home.command("DEL", "telling")
+    await frontier.home.command("DEL", "reporter")
 
 
 async def _send(

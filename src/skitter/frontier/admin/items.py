@@ -93,7 +93,8 @@ async def read_rejected(frontier: Frontier, count: int) -> list[RejectedItem]:
     entries = await frontier.home.command("XREVRANGE", "rejected", "+", "-", "COUNT", count)
     return [
         msgspec.structs.replace(
-            msgspec.convert(decode(fields[b"aside"]), RejectedItem),
+            # Those that an older release stored are under `aside`.
+            msgspec.convert(decode(fields.get(b"item") or fields[b"aside"]), RejectedItem),
             at=int(entry.partition(b"-")[0]) / 1000,
         )
         for entry, fields in entries

@@ -11,7 +11,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skitter.frontier.keys import PUMPED, ROOMS, ShardKeys
+from skitter.frontier.keys import PUMP_SLOTS, PUMPED, ShardKeys
 from skitter.frontier.wire import ms
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ def pumped_jobs(server: Server) -> Registry:
     return Registry(server, PUMPED)
 
 
-def pump_rooms(server: Server) -> Registry:
-    """The machines that run pumps: how many each has room for."""
-    return Registry(server, ROOMS)
+def pump_slots(server: Server) -> Registry:
+    """The machines that run pumps: how many each can run at a time."""
+    return Registry(server, PUMP_SLOTS)
 
 
 async def issue_permits(frontier: Frontier, wanted: int, *, ttl_s: float) -> list[str]:

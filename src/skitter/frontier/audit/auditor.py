@@ -42,7 +42,7 @@ TRIES = 3
 #: Hosts, leases and buckets that one script may add up: a few milliseconds.
 AT_ONCE = 1000
 #: What a job with max_depth has besides.
-DEPTH_KEYS = ("depths", "outlinks", "edge")
+DEPTH_KEYS = ("depths", "outlinks", "reopenable")
 
 
 async def audit(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skitter.errors import UsageError
 from skitter.frontier.facts import TICKETS, priority_of
-from skitter.frontier.offers import place_of
+from skitter.frontier.offers import identify_request
 from skitter.frontier.seen import is_seen_set_of
 from skitter.frontier.states import PURGE, is_state
 from skitter.model import MESSAGES
@@ -49,7 +49,7 @@ def _depth_problems(facts: RequestFacts) -> Iterator[str]:
         yield "has a depth and is not in the seen-set"
     if facts.has_outlinks and (facts.host or not facts.seen):
         yield "has links to be offered again and is not done"
-    if facts.edge is not None and not facts.has_outlinks:
+    if facts.reopenable is not None and not facts.has_outlinks:
         yield "is to offer its links again and has none"
 
 
@@ -62,7 +62,7 @@ def _body_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterator[
     if facts.request.url.startswith(MESSAGES):  # not a URL: feed.py
         return
     try:
-        url, own, host = place_of(facts.request, layout)
+        url, own, host = identify_request(facts.request, layout)
     except UsageError as error:
         yield f"has a body that is not a request: {error}"
         return
@@ -108,8 +108,8 @@ def host_problems(facts: HostFacts, options: JobOptions) -> Iterator[str]:
         yield "is both due and waiting"
     if (facts.due or facts.waiting) and not facts.queued:
         yield "is in line without work"
-    if facts.place != ("due" if facts.due else "wait" if facts.waiting else "nowhere"):
-        yield f"claims to be {facts.place}, but is not"
+    if facts.listed_in != ("due" if facts.due else "wait" if facts.waiting else "nowhere"):
+        yield f"claims to be {facts.listed_in}, but is not"
     if facts.best is not None and facts.best != facts.head_priority:
         yield f"ranks by priority {facts.best}, its first request has another"
     elif facts.due and facts.best is not None and facts.rank != _rank_of(facts):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from skitter.errors import UsageError
-from skitter.frontier.offers import place_of
+from skitter.frontier.offers import identify_request
 from skitter.frontier.outlinks import open_outlinks
 from skitter.frontier.scan import scan_names
 
@@ -45,7 +45,7 @@ async def find_beyond(frontier: Frontier, fingerprint: str) -> Beyond | None:
 
 
 async def _links_of_the_edge(shard: Shard) -> AsyncIterator[list[Request]]:
-    async for fps in scan_names(shard, "edge"):
+    async for fps in scan_names(shard, "reopenable"):
         for first in range(0, len(fps), AT_ONCE):
             some = fps[first : first + AT_ONCE]
             depths = await shard.command("HMGET", "depths", *some)
@@ -56,6 +56,6 @@ async def _links_of_the_edge(shard: Shard) -> AsyncIterator[list[Request]]:
 
 def _fingerprint(request: Request, frontier: Frontier) -> str:
     try:
-        return place_of(request, frontier.layout)[1]
+        return identify_request(request, frontier.layout)[1]
     except UsageError:
         return ""

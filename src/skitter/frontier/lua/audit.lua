@@ -11,12 +11,12 @@ KEYS   task     hash   fingerprint -> record
        trouble  hash   fingerprint -> msgpack
        depths   hash   fingerprint -> links from a seed
        outlinks hash   fingerprint -> where the page leads
-       edge     zset   fingerprint -> depth
+       reopenable zset   fingerprint -> depth
 EACH   fp       text
        found    text   the host in whose queue it was met, or empty
 REPLY  list   per fingerprint a list, empty where it is not: record, score in its host's queue,
        score in the queue it was met in if that is another, delayed ms, lease ms, token, dead ms,
-       trouble, seen (1 or 0), depth, has outlinks (1 or 0), score on the edge
+       trouble, seen (1 or 0), depth, has outlinks (1 or 0), score in reopenable
 COST   O(fingerprints * log N)
 ]]
 --@include seen record
@@ -37,7 +37,7 @@ local function facts_of(fp, found)
     has_seen(fp) and 1 or 0,
     redis.call('HGET', depths, fp) or '',
     redis.call('HEXISTS', outlinks, fp),
-    redis.call('ZSCORE', edge, fp) or '',
+    redis.call('ZSCORE', reopenable, fp) or '',
   }
 end
 

@@ -1,5 +1,5 @@
 --[[
-feed: take messages that somebody pushed to a key of their own, and keep them aside until they are
+feed: take messages that somebody pushed to a key of their own, and keep them until they are
 in the frontier. What a node took and did not finish in time is taken over, under its old name.
 
 FLAGS  allow-oom

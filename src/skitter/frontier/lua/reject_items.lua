@@ -13,7 +13,7 @@ local answer = answered()
 if answer then return answer end
 
 for at = EACH.start, #ARGV, EACH.stride do
-  redis.call('XADD', rejected, 'MAXLEN', '~', keep, '*', 'aside', ARGV[at + 1])
+  redis.call('XADD', rejected, 'MAXLEN', '~', keep, '*', 'item', ARGV[at + 1])
   count('rejected', 1)
   count('rejected by ' .. ARGV[at], 1)
 end

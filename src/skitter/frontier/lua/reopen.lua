@@ -17,7 +17,7 @@ local is_first = redis.call('SET', reopening, token, 'NX', 'PX', ttl_ms)
 if not is_first and redis.call('GET', reopening) ~= token then return {} end
 
 local below = '(' .. limits.max_depth
-local fps = redis.call('ZRANGE', edge, '-inf', below, 'BYSCORE', 'LIMIT', 0, most)
+local fps = redis.call('ZRANGE', reopenable, '-inf', below, 'BYSCORE', 'LIMIT', 0, most)
 local reply, size_bytes = {}, 0
 for i, fp in ipairs(fps) do
   size_bytes = size_bytes + redis.call('HSTRLEN', outlinks, fp)

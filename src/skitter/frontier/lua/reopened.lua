@@ -1,6 +1,6 @@
 --[[
 reopened: the links of pages were offered again. A page to which a still shorter way was found
-meanwhile stays on the edge.
+meanwhile stays reopenable.
 
 FLAGS  allow-oom
 KEYS   reopening string another client may go on
@@ -14,7 +14,7 @@ COST   O(pages * log N)
 for at = EACH.start, #ARGV, EACH.stride do
   local fp, depth, rest = ARGV[at], ARGV[at + 1], ARGV[at + 2]
   if (redis.call('HGET', depths, fp) or '0') == depth then
-    if rest == '' then redis.call('ZREM', edge, fp) else redis.call('ZADD', edge, rest, fp) end
+    if rest == '' then redis.call('ZREM', reopenable, fp) else redis.call('ZADD', reopenable, rest, fp) end
   end
 end
 redis.call('DEL', reopening)

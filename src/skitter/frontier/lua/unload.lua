@@ -4,7 +4,7 @@ unload: items that a loader is done with leave the stream; those that it stored 
 FLAGS  allow-oom
 KEYS   items    stream what handlers yielded
 ARGV   name     text   group
-       stored   int    1: they are stored; 0: left out, or set aside
+       stored   int    1: they are stored; 0: left out, or rejected
 EACH   entry    text   id in the stream
 REPLY  int    how many there were: one that was done twice counts once
 COST   O(items)

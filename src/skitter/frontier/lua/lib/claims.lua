@@ -40,7 +40,7 @@ local function end_leases(claims)
     local known = touch(name)
     if known.in_flight > 0 then known.in_flight = known.in_flight - 1 end -- or it was begun anew
     -- Room for one more: that moves a host which stood nowhere. One in line keeps its place.
-    if known.place == NOWHERE then host(name) end
+    if known.listed_in == NOWHERE then host(name) end
   end
   bulk('HDEL', holder, fps)
   bulk('ZREM', lease, fps)

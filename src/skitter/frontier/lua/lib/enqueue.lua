@@ -12,7 +12,7 @@ end
 local function enqueue(fp, name, priority)
   local known, ticket = peek(name), draw_ticket()
   -- One more behind others in a line that stands changes nothing about the host.
-  if known.place == NOWHERE or known.tied == 0 or priority > known.best then
+  if known.listed_in == NOWHERE or known.tied == 0 or priority > known.best then
     rank_anew(host(name), priority, ticket)
   end
   local list = arrivals[name] or {}

@@ -11,11 +11,11 @@ KEYS   hosts    hash   host -> numbers, as in host_record.lua
 --@include bulk counters host_record
 local loaded = {} -- name -> table
 local touched = {} -- name -> true: to be written
-local unsettled = {} -- name -> true: to be put in its place
+local unsettled = {} -- name -> true: to be put in its list
 
 local function begin_anew(name)
   local known = unpack_host(NEW_HOST)
-  known.tied, known.place = 0, UNKNOWN
+  known.tied, known.listed_in = 0, UNKNOWN
   touched[name], unsettled[name] = true, true
   count('damaged', 1)
   return known
@@ -45,14 +45,14 @@ end
 
 local function host(name)
   local known = touch(name)
-  known.next_place, unsettled[name] = nil, true
+  known.next_list, unsettled[name] = nil, true
   return known
 end
 
 -- The same for one that stands in a line, so that it has work, whatever its record says.
-local function host_in_line(name, place)
+local function host_in_line(name, list)
   local known = host(name)
   if known.best == NEVER then known.tied = 0 end
-  if known.place ~= UNKNOWN then known.place = place end
+  if known.listed_in ~= UNKNOWN then known.listed_in = list end
   return known
 end

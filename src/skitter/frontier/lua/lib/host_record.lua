@@ -6,7 +6,7 @@ host_record: the numbers that are known about a host, packed as frontier/host.py
   pages       pages done              shelved        pending that its budget will never reach
   best        priority of the first request in its queue; NEVER: there is none
   tied        at least so many at the head of the queue have that priority; 0: look there
-  place       DUE, WAIT or NOWHERE: where the host stands, so that moving it costs one command
+  listed_in   DUE, WAIT or NOWHERE: the list that has the host, so that moving it costs one command
   own         delay_ms, max_in_flight, max_pages: its own values, in place of the job's
 ]]
 local FORMAT = '<i4i4i4i4i2Bddd' -- a third of the time of msgpack; `own` follows as msgpack, if any
@@ -27,25 +27,25 @@ end
 -- Nil: it makes no sense.
 local function unpack_host(packed)
   if #packed < LENGTH then return nil end
-  local in_flight, pages, shelved, tied, best, place, turn, asked_at, blocked_until, rest =
+  local in_flight, pages, shelved, tied, best, listed_in, turn, asked_at, blocked_until, rest =
     struct.unpack(FORMAT, packed)
   local own = NONE
   if rest <= #packed then own = unpack_own(string.sub(packed, rest)) end
   -- A sum that is no number is not even equal to itself.
-  if not own or place > WAIT or tied < 0 or not (turn + asked_at + blocked_until >= 0) then
+  if not own or listed_in > WAIT or tied < 0 or not (turn + asked_at + blocked_until >= 0) then
     return nil
   end
   return {
     in_flight = in_flight, pages = pages, shelved = shelved, tied = tied, best = best,
-    place = place, turn = turn, asked_at = asked_at, blocked_until = blocked_until,
-    next_place = nil, next_rank = nil, -- settle.lua
+    listed_in = listed_in, turn = turn, asked_at = asked_at, blocked_until = blocked_until,
+    next_list = nil, next_rank = nil, -- settle.lua
     own = own,
   }
 end
 
 local function pack_host(known)
   local packed = struct.pack(FORMAT, known.in_flight, known.pages, known.shelved, known.tied,
-    known.best, known.place, known.turn, known.asked_at, known.blocked_until)
+    known.best, known.listed_in, known.turn, known.asked_at, known.blocked_until)
   return next(known.own) and packed .. cmsgpack.pack(known.own) or packed
 end
 

@@ -10,7 +10,7 @@ KEYS   due      zset   host -> rank
        queue    zset   one per host: fingerprint -> score
 ]]
 --@include clock limits score host
-local PLACES = { [DUE] = due, [WAIT] = wait }
+local LISTS = { [DUE] = due, [WAIT] = wait }
 
 local function best_of(name, known)
   if known.tied == 0 then
@@ -27,8 +27,8 @@ local function shelve(name, known, budget)
   known.shelved = shelved
 end
 
--- Where a host belongs, and its rank there.
-local function place_of(name, known)
+-- The list that a host belongs in, and its rank there.
+local function list_for(name, known)
   local budget = known.own.max_pages or limits.max_pages_per_host
   if budget < math.huge or known.shelved > 0 then shelve(name, known, budget) end
   local delay_ms = known.own.delay_ms or limits.delay_ms
@@ -43,9 +43,9 @@ local function place_of(name, known)
 end
 
 -- The same, remembered until somebody asks for the host again.
-local function decide_place(name, known)
-  known.next_place, known.next_rank = place_of(name, known)
-  return known.next_place, known.next_rank
+local function decide_list(name, known)
+  known.next_list, known.next_rank = list_for(name, known)
+  return known.next_list, known.next_rank
 end
 
 -- Twice as fast as table.insert, and this is where hosts pass.
@@ -56,19 +56,19 @@ end
 
 local function settle_hosts()
   local coming, going = { [DUE] = {}, [WAIT] = {} }, {}
-  for place = NOWHERE, UNKNOWN do going[place] = {} end
+  for list = NOWHERE, UNKNOWN do going[list] = {} end
   for name in pairs(unsettled) do
     local known = loaded[name]
-    local place, rank = known.next_place, known.next_rank
-    if not place then place, rank = place_of(name, known) end
-    if place ~= known.place then push(going[known.place], name) end
-    if place ~= NOWHERE then push(coming[place], rank, name) end
-    known.place = place
+    local list, rank = known.next_list, known.next_rank
+    if not list then list, rank = list_for(name, known) end
+    if list ~= known.listed_in then push(going[known.listed_in], name) end
+    if list ~= NOWHERE then push(coming[list], rank, name) end
+    known.listed_in = list
   end
   unsettled = {}
-  for place, key in pairs(PLACES) do
-    bulk('ZREM', key, going[place])
+  for list, key in pairs(LISTS) do
+    bulk('ZREM', key, going[list])
     bulk('ZREM', key, going[UNKNOWN])
-    bulk('ZADD', key, coming[place])
+    bulk('ZADD', key, coming[list])
   end
 end

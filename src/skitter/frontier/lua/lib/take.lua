@@ -33,13 +33,13 @@ local function take_from(name)
   if not fp then -- its queue is gone, or is none
     count('damaged', 1)
     known.tied = 0
-    return nil, decide_place(name, known)
+    return nil, decide_list(name, known)
   end
   known.tied = known.tied - 1
   known.in_flight = known.in_flight + 1
   known.asked_at = now_ms
   known.turn = draw_ticket()
-  return fp, decide_place(name, known)
+  return fp, decide_list(name, known)
 end
 
 -- The best hosts, off `due` until they are settled again.
@@ -50,7 +50,7 @@ local function form_line(most)
   for i, name in ipairs(names) do
     local known = host_in_line(name, NOWHERE)
     -- A limit may have been lowered since the host was put there.
-    if decide_place(name, known) == DUE then
+    if decide_list(name, known) == DUE then
       local length = #line.names + 1
       line.names[length], line.ranks[length] = name, tonumber(best[2 * i])
     end
@@ -66,10 +66,10 @@ local function take(most)
     local suspect = wary and is_suspect(name)
     if suspect and #fps > 0 then break end -- it will be the first of the next call
     line.first = line.first + 1
-    local fp, place, rank = take_from(name)
+    local fp, list, rank = take_from(name)
     if fp then fps[#fps + 1], from[#from + 1] = fp, name end
     if suspect then break end
-    if place == DUE then line_up(name, rank, most - #fps) end
+    if list == DUE then line_up(name, rank, most - #fps) end
   end
   count('pending', -#fps)
   return fps, from
