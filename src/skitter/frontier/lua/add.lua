@@ -12,9 +12,6 @@ REPLY  ints   a code per request: NEW, SEEN, FULL, DEEP or CLOSED
 COST   O(requests); one split of at most 512 fingerprints per 200 new ones
 ]]
 --@include once accept commit
-local answer = answered()
-if answer then return answer end
-
 -- As in complete.lua: a page that was under way when the job was cancelled brings its links home.
 if links == 1 and limits.state == 'cancel' then limits.open = true end
 

@@ -6,9 +6,6 @@ REPLY  ints   a code per fingerprint: NEW, or SEEN if it was known
 COST   O(fingerprints); one split of at most 512 fingerprints per 200 new ones
 ]]
 --@include once accept commit
-local answer = answered()
-if answer then return answer end
-
 local codes, new = {}, 0
 for at = EACH.start, #ARGV do
   local is_new = admit(ARGV[at])

@@ -9,10 +9,7 @@ EACH   fp       text
 REPLY  ints   a code per lease: BURIED or LOST
 COST   O(leases * log N)
 ]]
---@include once claims trouble block commit
-local answer = answered()
-if answer then return answer end
-
+--@include end_each trouble block
 local function give_up(claim)
   local entry = trouble_of(claim.fp)
   entry.failures = entry.failures + 1
@@ -21,9 +18,4 @@ local function give_up(claim)
   return BURIED
 end
 
-local claims = read_claims((#ARGV - EACH.start + 1) / EACH.stride)
-end_leases(claims)
-local codes = {}
-for i, claim in ipairs(claims) do codes[i] = claim.record and give_up(claim) or LOST end
-commit()
-return remember(codes)
+return end_each(give_up)

@@ -11,9 +11,6 @@ REPLY  ints   a code per message: BURIED, or SEEN if the same was rejected befor
 COST   O(messages * log N)
 ]]
 --@include once accept trouble commit
-local answer = answered()
-if answer then return answer end
-
 local codes = {}
 for at = EACH.start, #ARGV, EACH.stride do
   local fp, code = ARGV[at], SEEN

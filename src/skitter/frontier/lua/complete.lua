@@ -21,8 +21,6 @@ COST   O(leases + links + items), each log N
 --@include once accept claims block commit
 local LINK = 5
 local BRINGS = '^(%d+) (%d+) (%d+) ?(%d*) ?(%d*)$'
-local answer = answered()
-if answer then return answer end
 
 -- A page that was under way when the job was cancelled is done for good: were its links refused,
 -- nobody would find them again after a resume.

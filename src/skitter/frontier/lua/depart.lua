@@ -13,9 +13,6 @@ REPLY  ints   per group: how long to wait (-1: not within most_ms, or the host h
 COST   O(groups * log N)
 ]]
 --@include once commit
-local answer = answered()
-if answer then return answer end
-
 local function put_off(name, moment_ms)
   local known = peek(name)
   if moment_ms > known.asked_at then host(name).asked_at = moment_ms end

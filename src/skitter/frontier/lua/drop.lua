@@ -11,9 +11,6 @@ REPLY  int    how many were removed
 COST   O(requests * log N)
 ]]
 --@include once exhume seen
-local answer = answered()
-if answer then return answer end
-
 local fps = exhume()
 bulk('HDEL', task, fps)
 for _, fp in ipairs(fps) do

@@ -10,10 +10,7 @@ REPLY  ints   a code per lease: EXTENDED or LOST
 COST   O(leases * log N)
 ]]
 --@include once clock claims
-local answer = answered()
-if answer then return answer end
-
-local claims = read_claims((#ARGV - EACH.start + 1) / EACH.stride)
+local claims = read_claims()
 local codes, expiries = {}, {}
 for i, claim in ipairs(claims) do
   codes[i] = claim.record and EXTENDED or LOST

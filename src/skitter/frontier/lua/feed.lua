@@ -13,9 +13,6 @@ REPLY  list   the name of the batch and its messages; nothing if there are none;
 COST   O(limit * log N), and the batches that nodes hold now
 ]]
 --@include once clock
-local answer = answered()
-if answer then return answer end
-
 local function keep(batch, messages)
   redis.call('HSET', feeding, batch, cmsgpack.pack({ now_ms + ttl_ms, messages }))
   table.insert(messages, 1, batch)

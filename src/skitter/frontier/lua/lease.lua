@@ -16,7 +16,7 @@ REPLY  list   state, ms until something may change (-1: nothing will), token, sh
        request: fingerprint, record, trouble or empty and, if depths are kept, its own
 COST   O(limit * log N), whatever the number of hosts and URLs
 ]]
---@include once handing_out steady reap wake take sift commit budget pace depth
+--@include answers handing_out steady reap wake take sift commit budget pace depth
 local proof = token .. string.format('.%d', wall_ms / 1000)
 
 local function hand_out(fps)

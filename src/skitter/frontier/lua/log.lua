@@ -11,9 +11,6 @@ REPLY  int    how many lines were written
 COST   O(lines)
 ]]
 --@include once
-local answer = answered()
-if answer then return answer end
-
 for at = EACH.start, #ARGV, EACH.stride do
   redis.call('XADD', events, 'MAXLEN', '~', keep, '*',
     'level', ARGV[at], 'worker', ARGV[at + 1], 'text', ARGV[at + 2],

@@ -8,9 +8,6 @@ REPLY  int    how many were taken back
 COST   O(at_most * log N)
 ]]
 --@include once reap commit
-local answer = answered()
-if answer then return answer end
-
 local taken = reap(at_most)
 commit()
 return remember(taken)

@@ -9,9 +9,6 @@ REPLY  int    how many were kept
 COST   O(items)
 ]]
 --@include once counters
-local answer = answered()
-if answer then return answer end
-
 for at = EACH.start, #ARGV, EACH.stride do
   redis.call('XADD', rejected, 'MAXLEN', '~', keep, '*', 'item', ARGV[at + 1])
   count('rejected', 1)

@@ -10,10 +10,7 @@ EACH   fp       text
 REPLY  ints   a code per lease: RELEASED or LOST
 COST   O(leases * log N)
 ]]
---@include once claims commit
-local answer = answered()
-if answer then return answer end
-
+--@include end_each
 local function give_back(claim)
   local after_ms = tonumber(ARGV[claim.at + 2])
   if after_ms > 0 then
@@ -25,9 +22,4 @@ local function give_back(claim)
   return RELEASED
 end
 
-local claims = read_claims((#ARGV - EACH.start + 1) / EACH.stride)
-end_leases(claims)
-local codes = {}
-for i, claim in ipairs(claims) do codes[i] = claim.record and give_back(claim) or LOST end
-commit()
-return remember(codes)
+return end_each(give_back)

@@ -12,10 +12,8 @@ EACH   fp       text
 REPLY  ints   a code per lease: RETRIED, BURIED or LOST
 COST   O(leases * log N)
 ]]
---@include once claims trouble block commit
+--@include end_each trouble block
 local LOWEST = -1000
-local answer = answered()
-if answer then return answer end
 
 local function fail(claim)
   local entry, reason = trouble_of(claim.fp), ARGV[claim.at + 4]
@@ -34,9 +32,4 @@ local function fail(claim)
   return RETRIED
 end
 
-local claims = read_claims((#ARGV - EACH.start + 1) / EACH.stride)
-end_leases(claims)
-local codes = {}
-for i, claim in ipairs(claims) do codes[i] = claim.record and fail(claim) or LOST end
-commit()
-return remember(codes)
+return end_each(fail)

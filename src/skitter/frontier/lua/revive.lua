@@ -7,9 +7,6 @@ REPLY  int    how many came back
 COST   O(requests * log N)
 ]]
 --@include once exhume record trouble commit
-local answer = answered()
-if answer then return answer end
-
 local fps, troubles = exhume()
 for i, record in ipairs(bulk_read('HMGET', task, fps)) do
   local priority, name, body = unpack_record(record)

@@ -13,9 +13,6 @@ REPLY  any    ask: `known`, `asked` (somebody else fetches it) or `yours`, the l
 COST   O(1)
 ]]
 --@include once clock
-local answer = answered()
-if answer then return answer end
-
 local function keep(believed_until, fetched_until, value)
   local expires_at = math.max(value ~= '' and believed_until + keep_ms or 0, fetched_until)
   if expires_at <= now_ms then return redis.call('DEL', robots .. name) end

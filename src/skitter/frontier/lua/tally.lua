@@ -8,9 +8,6 @@ REPLY  int    how many counters were given
 COST   O(counters)
 ]]
 --@include once counters
-local answer = answered()
-if answer then return answer end
-
 for at = EACH.start, #ARGV, EACH.stride do count(ARGV[at], tonumber(ARGV[at + 1])) end
 write_counters()
 return remember((#ARGV - EACH.start + 1) / EACH.stride)

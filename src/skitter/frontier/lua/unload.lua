@@ -10,9 +10,6 @@ REPLY  int    how many there were: one that was done twice counts once
 COST   O(items)
 ]]
 --@include once counters
-local answer = answered()
-if answer then return answer end
-
 local gone = 0
 for at = EACH.start, #ARGV, EACH.stride do
   redis.call('XACK', items, name, ARGV[at])

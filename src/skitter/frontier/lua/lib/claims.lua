@@ -8,9 +8,10 @@ KEYS   holder   hash   fingerprint -> token
 ]]
 --@include bulk counters host record
 -- One claim per group of ARGV, its token the second value; `record` is false if it is not held.
+-- Without a number all groups are claims.
 local function read_claims(how_many)
   local claims, fps = {}, {}
-  for i = 0, how_many - 1 do
+  for i = 0, (how_many or (#ARGV - EACH.start + 1) / EACH.stride) - 1 do
     local at = EACH.start + i * EACH.stride
     claims[i + 1], fps[i + 1] = { at = at, fp = ARGV[at], record = false, host = false }, ARGV[at]
   end

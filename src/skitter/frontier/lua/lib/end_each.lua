@@ -1,0 +1,11 @@
+--[[
+end_each: end all leases in ARGV, each in the verb's own way, and answer with a code for each.
+]]
+--@include once claims commit
+local function end_each(finish)
+  local claims, codes = read_claims(), {}
+  end_leases(claims)
+  for i, claim in ipairs(claims) do codes[i] = claim.record and finish(claim) or LOST end
+  commit()
+  return remember(codes)
+end
