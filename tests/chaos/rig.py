@@ -259,7 +259,7 @@ OPENERS: dict[str, Callable[[bytes], Any]] = {"hosts": open_host, "trouble": dec
 async def snapshot(shard: Shard) -> dict[str, Any]:
     """All keys of a shard and what they hold; not who asked last, nor when things came to be."""
     found = {}
-    async for key in scan_keys(shard):
+    for key in [one async for keys in scan_keys(shard) for one in keys]:
         name, member = shard.keys.name_of(key) or ("", key)
         if name != "recent":
             command, *more = READERS[shard.keys.spec(name).type]

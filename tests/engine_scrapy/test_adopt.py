@@ -27,8 +27,9 @@ from skitter.frontier.admin.jobs import list_jobs, open_job
 from skitter.frontier.audit.auditor import audit
 from skitter.model import Added
 from skitter.model import Request as FrontierRequest
-from skitter.scrapy.adopt import Adopted, Adoption, adopt, scrapy_redis_fingerprint
+from skitter.scrapy.adopt import Adopted, Adoption, adopt
 from skitter.scrapy.codec import Codec
+from skitter.scrapy.fingerprinter import scrapy_redis_fingerprint
 
 
 class Books(Spider):

@@ -9,7 +9,7 @@ import pytest
 from skitter.frontier.admin.items import read_items, read_rejected
 from skitter.model import Lease, State
 from skitter.model import Request as FrontierRequest
-from skitter.scrapy.identities import identities
+from skitter.scrapy.fingerprinter import identities
 from skitter.scrapy.mailbox import AT_THE_END, Entry
 
 pytestmark = pytest.mark.timeout(120)

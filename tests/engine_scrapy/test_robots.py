@@ -6,7 +6,7 @@ import pytest
 
 from bookshop import trespasses
 from skitter.model import Request
-from skitter.scrapy.identities import identities
+from skitter.scrapy.fingerprinter import identities
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -16,7 +16,7 @@ from skitter.frontier.audit import auditor as audit_module
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.report import AuditReport
 from skitter.frontier.frontier import Frontier
-from skitter.frontier.host import HostRecord, open_host, pack_host
+from skitter.frontier.host import _FORMAT, HostRecord, open_host
 from skitter.frontier.keys import SHARD_KEYS, ShardKeys, feed_key
 from skitter.frontier.offers import offer
 from skitter.model import Completion, Failure, Request
@@ -55,6 +55,11 @@ async def test_a_job_in_order_is_clean_and_every_number_was_compared(busy):
 
 def pack(**values: Any) -> bytes:
     return msgspec.msgpack.encode(values)
+
+
+def pack_host(record: HostRecord) -> bytes:
+    *values, own = msgspec.structs.astuple(record)
+    return _FORMAT.pack(*values) + (msgspec.msgpack.encode(own) if own else b"")
 
 
 def host(**values: Any) -> bytes:

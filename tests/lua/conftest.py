@@ -164,7 +164,9 @@ class Raw:
 
     async def dump(self) -> dict[Any, Any]:
         """Every key of the shard and what it holds."""
-        found: Any = {self.shard.keys.name_of(key) async for key in scan_keys(self.shard)}
+        found: Any = {
+            self.shard.keys.name_of(key) async for keys in scan_keys(self.shard) for key in keys
+        }
         return {name: await self.read(*name) for name in sorted(found, key=str)}
 
     async def dump_without_traces(self) -> dict[Any, Any]:

@@ -24,7 +24,7 @@ async def add_all(raw, fps, batch=BATCH):
 
 
 async def read_buckets(raw):
-    names = [raw.shard.keys.name_of(key) async for key in scan_keys(raw.shard)]
+    names = [raw.shard.keys.name_of(key) async for keys in scan_keys(raw.shard) for key in keys]
     return {int(n): await raw.read("seen", n) for name, n in set(names) if name == "seen"}
 
 
@@ -140,7 +140,7 @@ async def test_a_bloom_filter_is_blocks_of_64_kib_that_are_used_evenly(make_raw)
     raw = await make_raw(layout=Layout(bloom=promise))
     await add_all(raw, fingerprints(20_000))
 
-    names = {raw.shard.keys.name_of(key) async for key in scan_keys(raw.shard)}
+    names = {raw.shard.keys.name_of(key) async for keys in scan_keys(raw.shard) for key in keys}
     blocks = [await raw.read("bloom", n) for name, n in names if name == "bloom"]
 
     assert len(blocks) == promise.blocks == 6

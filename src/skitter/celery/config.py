@@ -12,7 +12,7 @@ from kombu import Exchange, Queue
 
 from skitter.errors import BadOption, UsageError
 from skitter.redact import redact
-from skitter.settings import FetchOptions, Politeness, Settings, check_number, find_server, resolve
+from skitter.settings import FetchOptions, Politeness, Settings, find_server, resolve
 from skitter.valkey import EmbeddedServer
 from skitter.valkey.config import read as read_config
 
@@ -26,9 +26,8 @@ SOFT_LIMIT_S, HARD_LIMIT_S = PUMP_S + GRACE_S + 60, PUMP_S + GRACE_S + 120
 BROKER_DB, RESULTS_DB = 1, 2
 BROKER, RESULTS = "SKITTER_BROKER_URL", "SKITTER_RESULT_BACKEND"
 PREFIX = "skitter.celery."
-STUCK, STUCK_S = "SKITTER_STUCK_S", 30.0  # half a lease, as in our own workers
 SECRET, MIN_SECRET_CHARS = "SKITTER_SECRET", 16
-SPIDERS, ALLOW_HOSTS, OUTPUT = "SKITTER_SPIDERS", "SKITTER_ALLOW_HOSTS", "SKITTER_OUTPUT_"
+SPIDERS, OUTPUT = "SKITTER_SPIDERS", "SKITTER_OUTPUT_"
 #: As kombu spells them, and as the Redis client does.
 CERT_CHECKS = {"CERT_REQUIRED": "required", "CERT_OPTIONAL": "optional", "CERT_NONE": "none"}
 
@@ -60,21 +59,9 @@ def _outputs_in_environment() -> dict[str, str]:
     return {output_name(name.removeprefix(OUTPUT)): dsn for name, dsn in found.items()}
 
 
-def _stuck_s_in_environment() -> float | None:
-    text = os.environ.get(STUCK)
-    if text == "none":
-        return None
-    try:
-        seconds = float(text or STUCK_S)
-    except ValueError:
-        raise BadOption(STUCK, text, "a number of seconds, or none") from None
-    check_number(STUCK, seconds, low=1, high=3600)
-    return seconds
-
-
-def _listed(variable: str) -> list[str]:
-    words = (word.strip() for word in os.environ.get(variable, "").split(","))
-    return [word for word in words if word]
+def _spiders_in_environment() -> tuple[str, ...]:
+    words = (word.strip() for word in os.environ.get(SPIDERS, "").split(","))
+    return tuple(word for word in words if word)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,18 +78,20 @@ class CelerySettings:
     queues: Queues = field(default_factory=Queues)
     politeness: Politeness = field(default_factory=Politeness)  # of scrape and scrape_many
     #: Private addresses that may be fetched.
-    allow_hosts: frozenset[str] = field(default_factory=lambda: frozenset(_listed(ALLOW_HOSTS)))
+    allow_hosts: frozenset[str] = field(
+        default_factory=lambda: frozenset(resolve().fetch.allow_hosts)
+    )
     obey_robots: bool = True
     #: How workers fetch: from the environment and skitter.toml.
     fetch: FetchOptions = field(default_factory=lambda: resolve().fetch)
     #: Callers and workers that share it may name any spider; None: see security.py.
     secret: str | None = field(default_factory=secret_in_environment, repr=False)
     #: The spiders a worker runs for callers without it: files, modules, or patterns of those.
-    spiders: tuple[str, ...] = field(default_factory=lambda: tuple(_listed(SPIDERS)))
+    spiders: tuple[str, ...] = field(default_factory=_spiders_in_environment)
     #: Name -> DSN of the outputs that items may go to.
     outputs: Mapping[str, str] = field(default_factory=_outputs_in_environment, repr=False)
     #: A page that blocks a process for this long ends it; None: never.
-    stuck_s: float | None = field(default_factory=_stuck_s_in_environment)
+    stuck_s: float | None = field(default_factory=lambda: resolve().workers.stuck_s)
 
     def __post_init__(self) -> None:
         named = {output_name(name): dsn for name, dsn in self.outputs.items()}

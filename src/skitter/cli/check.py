@@ -79,7 +79,7 @@ def _identities(url: str) -> list[str]:
     """Scrapy's fingerprint of it, if Scrapy is installed: Scrapy computes its own."""
     if find_spec("scrapy") is None:
         return []
-    from skitter.scrapy.identities import identities
+    from skitter.scrapy.fingerprinter import identities
 
     return identities(url)
 

@@ -70,4 +70,4 @@ class Watchdog:
 async def watch(stuck_s: float, file: Path | None = None) -> None:
     """Watch the event loop that this runs in, for ever."""
     with Watchdog(stuck_s, file) as watchdog:
-        await watchdog.run(lambda wind_up: wind_up())
+        await watchdog.run()

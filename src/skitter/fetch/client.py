@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 import wreq
 
@@ -18,9 +18,6 @@ from skitter.fetch.resolver import Resolver
 from skitter.model import Request, Response
 from skitter.settings.fetch import FetchOptions, check_ca_file
 from skitter.urls import identify
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _METHODS: Final = {
     name: getattr(wreq.Method, name)
@@ -66,12 +63,7 @@ class HttpFetcher:
         self._clients.open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         self._clients.close()
         await self._resolver.close()
 
@@ -100,9 +92,7 @@ class HttpFetcher:
     ) -> Response:
         try:
             address = _ip(answer.remote_addr)
-            if (
-                not allowed
-            ):  # checked again: the address that answered must be one of those we allowed
+            if not allowed:  # again: the address that answered must be one of those we allowed
                 self._guard.check_address(url, address)
             headers = self._read_headers(url, answer.headers)
         except FetchError:

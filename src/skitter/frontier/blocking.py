@@ -7,9 +7,7 @@ from typing import Any
 import redis
 from redis.sentinel import Sentinel
 
-from skitter.errors import BadOption
-from skitter.frontier.connection import SCHEMES, sentinel_client
-from skitter.redact import parse_problem, redact
+from skitter.frontier.connection import SCHEMES, bad_address, sentinel_client
 
 #: Whatever such a client raises.
 RedisProblem = redis.RedisError
@@ -32,7 +30,5 @@ def blocking_client(url: str | None = None, **options: Any) -> Any:
         if scheme in SCHEMES:
             return redis.Redis.from_url(url, **options)
     except ValueError as error:
-        raise BadOption(
-            "url", redact(url), f"a server's URL ({parse_problem(error, url)})"
-        ) from None
-    raise BadOption("url", redact(url), "a URL that begins with " + ", ".join(SCHEMES))
+        raise bad_address("url", url, error) from None
+    raise bad_address("url", url)

@@ -60,8 +60,4 @@ async def _allow(shards: Sequence[Shard], granted: Sequence[int], *, keep: int) 
 
 async def read_budget(shards: Sequence[Shard]) -> dict[str, str]:
     """How max_pages is shared out, as grant.lua wrote it; for the audit."""
-    raw = await shards[0].command("HGETALL", "budget")
-    return {
-        name.decode("utf-8", "replace"): text.decode("utf-8", "replace")
-        for name, text in raw.items()
-    }
+    return await shards[0].read_hash("budget")

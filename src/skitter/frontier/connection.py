@@ -345,10 +345,16 @@ def _client(url: str, password: str | None, links: Links) -> Redis | RedisCluste
             pool.connection_class = _ours(pool.connection_class, links)
             return client
     except ValueError as error:
-        raise BadOption(
-            GIVEN, redact(url), f"a server's URL ({parse_problem(error, url)})"
-        ) from None
-    raise BadOption(GIVEN, redact(url), "a URL that begins with " + ", ".join(SCHEMES))
+        raise bad_address(GIVEN, url, error) from None
+    raise bad_address(GIVEN, url)
+
+
+def bad_address(option: str, url: str, error: ValueError | None = None) -> BadOption:
+    """What is wrong with the URL of a server, without its password."""
+    expected = "a URL that begins with " + ", ".join(SCHEMES)
+    if error:
+        expected = f"a server's URL ({parse_problem(error, url)})"
+    return BadOption(option, redact(url), expected)
 
 
 def _ours(connection: type[Any], links: Links) -> type[Any]:

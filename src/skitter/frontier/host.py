@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from skitter.frontier.wire import decode, encode
+from skitter.frontier.wire import decode
 
 LISTS = ("nowhere", "due", "wait")  # as lua/lib/host_record.lua numbers them
 NEVER = -32768
@@ -39,9 +39,3 @@ def open_host(packed: bytes) -> HostRecord:
     own = decode(packed[_FORMAT.size :]) if len(packed) > _FORMAT.size else {}
     fields = zip(HostRecord.__struct_fields__, (*values, own), strict=True)
     return msgspec.convert(dict(fields), HostRecord)
-
-
-def pack_host(record: HostRecord) -> bytes:
-    """The other way round: for tests, and for whoever repairs by hand."""
-    *values, own = msgspec.structs.astuple(record)
-    return _FORMAT.pack(*values) + (encode(own) if own else b"")

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 async def read_control(shard: Shard) -> dict[str, str]:
     """The state and every limit of a shard, as the server has them."""
-    raw = await shard.command("HGETALL", "control")
-    return {name.decode(): value.decode("utf-8", "replace") for name, value in raw.items()}
+    return await shard.read_hash("control")
 
 
 async def read_options(shard: Shard, *, lenient: bool = False) -> JobOptions:

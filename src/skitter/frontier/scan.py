@@ -33,17 +33,14 @@ async def scan_names(
             return
 
 
-async def scan_keys(shard: Shard) -> AsyncIterator[str]:
-    """All keys of the shard. A key may come twice."""
-    async for keys in _scan(shard.server, shard.keys.prefix):
-        for key in keys:
-            yield key
+def scan_keys(shard: Shard) -> AsyncIterator[list[str]]:
+    """All keys of the shard, in batches. A key may come twice."""
+    return _scan(shard.server, shard.keys.prefix)
 
 
-async def scan_job(shard: Shard) -> AsyncIterator[list[str]]:
-    """All keys of all shards of its job, also of shards that should not be, in batches."""
-    async for keys in _scan(shard.server, job_prefix(shard.keys.job)):
-        yield keys
+def scan_job(shard: Shard) -> AsyncIterator[list[str]]:
+    """The same of all shards of its job, also of shards that should not be."""
+    return _scan(shard.server, job_prefix(shard.keys.job))
 
 
 async def _scan(server: Server, prefix: str) -> AsyncIterator[list[str]]:

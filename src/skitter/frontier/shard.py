@@ -74,6 +74,14 @@ class Shard(Verbs):
         """One plain command on a key of the shard. Only for those that may be run twice."""
         return await self.server.command(word, self.keys.key(name), *words)
 
+    async def read_hash(self, name: str) -> dict[str, str]:
+        """All of a hash, as text: anybody may have written it."""
+        raw = await self.command("HGETALL", name)
+        return {
+            field.decode("utf-8", "replace"): value.decode("utf-8", "replace")
+            for field, value in raw.items()
+        }
+
     async def counts(self) -> tuple[str, dict[str, int]]:
         """The state and every number of the shard, at one moment."""
         state, *pairs = await self.stats()

@@ -72,6 +72,13 @@ def open_lease(
     )
 
 
+def with_scores(reply: list[Any]) -> list[tuple[bytes, Any]]:
+    """The client answers WITHSCORES as pairs, or as one flat list, by protocol version."""
+    if reply and isinstance(reply[0], list | tuple):
+        return [(pair[0], pair[1]) for pair in reply]
+    return list(zip(reply[::2], reply[1::2], strict=True))
+
+
 def ms(seconds: float) -> int:
     return max(0, round(seconds * 1000))
 

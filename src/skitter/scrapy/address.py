@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from skitter.errors import BadOption, UsageError
-from skitter.frontier.connection import SCHEMES
-from skitter.redact import parse_problem, redact
+from skitter.errors import UsageError
+from skitter.frontier.connection import SCHEMES, bad_address
 from skitter.settings import Settings
 
 if TYPE_CHECKING:
@@ -48,13 +47,12 @@ def _at(setting: str, url: str) -> Settings:
     """Raises BadOption, naming the setting that the address came from."""
     scheme = url.partition("://")[0]
     if scheme not in SCHEMES:
-        raise BadOption(setting, redact(url), "a URL that begins with " + ", ".join(SCHEMES))
+        raise bad_address(setting, url)
     try:
         if scheme in ("redis", "rediss"):
             _ = urlsplit(url).port
     except ValueError as error:
-        expected = f"a server's URL ({parse_problem(error, url)})"
-        raise BadOption(setting, redact(url), expected) from None
+        raise bad_address(setting, url, error) from None
     return Settings(redis_url=url)
 
 

@@ -7,7 +7,6 @@ simply run again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
-from w3lib.url import canonicalize_url
 
 from skitter.errors import FrontierError, UsageError
 from skitter.frontier.admin.adopted import adopt_seen, set_adopted
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.feed import bury_messages
 from skitter.frontier.offers import offer
+from skitter.frontier.wire import with_scores
 from skitter.model import Added, Request
 from skitter.scrapy.codec import MAX_REQUEST_BYTES, clamp, spell_slot
+from skitter.scrapy.fingerprinter import scrapy_redis_fingerprint
 from skitter.scrapy.message import checked
 from skitter.scrapy.pickled import read_pickle
 from skitter.scrapy.values import pack
@@ -31,7 +31,7 @@ from skitter.settings import MAX_PRIORITY, Layout
 from skitter.urls import fingerprint_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator
 
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
@@ -98,12 +98,6 @@ async def adopt(server: Server, adoption: Adoption) -> Adopted:
     return result
 
 
-def scrapy_redis_fingerprint(method: str, url: str, body: bytes) -> str:
-    """As scrapy-redis 0.9 computes it: Scrapy's own, without headers."""
-    known = {"method": method, "url": canonicalize_url(url), "body": body.hex()}
-    return hashlib.sha1(json.dumps(known, sort_keys=True).encode()).hexdigest()
-
-
 # --- the keys of scrapy-redis ---------------------------------------------------------------------
 
 
@@ -142,7 +136,7 @@ async def _entries(server: Server, key: str) -> AsyncIterator[list[tuple[bytes, 
     while True:
         if kind == "zset":
             rows = await server.command("ZRANGE", key, at, at + STEP - 1, "WITHSCORES")
-            page = [(data, _priority(score)) for data, score in _pairs(rows)]
+            page = [(data, _priority(score)) for data, score in with_scores(rows)]
         else:
             page = [(data, 0) for data in await server.command("LRANGE", key, -at - STEP, -at - 1)]
             page.reverse()  # LPUSH: the oldest is the last
@@ -164,13 +158,6 @@ async def _members(server: Server, key: str) -> AsyncIterator[list[bytes]]:
         yield page
         if int(cursor) == 0:
             return
-
-
-def _pairs(reply: list[Any]) -> Iterable[tuple[bytes, Any]]:
-    """The client answers WITHSCORES as pairs, or as one flat list, by protocol version."""
-    if reply and isinstance(reply[0], list | tuple):
-        return [(pair[0], pair[1]) for pair in reply]
-    return list(zip(reply[::2], reply[1::2], strict=True))
 
 
 async def _check_readable(server: Server, key: str, adoption: Adoption) -> None:

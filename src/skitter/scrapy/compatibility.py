@@ -1,4 +1,4 @@
-"""Every setting of scrapy-redis, and what becomes of it. docs/reference/scrapy.md is made of it.
+"""Every setting and method of scrapy-redis, and what becomes of it: docs/reference/scrapy.md.
 
 Nothing is ignored in silence: a setting is honoured, not needed (and the table says so), or
 refused with what to use instead.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from skitter.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from scrapy.settings import BaseSettings
 
@@ -184,3 +184,47 @@ METHODS = (
         "refused if overridden, in any of these classes: Scrapy calls from_crawler",
     ),
 )
+
+
+# --- overrides that nothing would call: refused when the spider opens, with what to do instead ----
+
+_SEEN = (
+    "what was seen is decided in the frontier, in one step with taking it in; override "
+    "request_fingerprint, set REQUEST_FINGERPRINTER_CLASS, or yield requests with dont_filter"
+)
+_MADE = "components are made by from_crawler; override that"
+_FEED = "the scheduler reads the feed, all the time; override make_request_from_data"
+
+DUPEFILTER = {
+    "request_seen": _SEEN,
+    "clear": "the job is removed as a whole, by SCHEDULER_PERSIST = False or `skitter purge`",
+    "from_settings": _MADE,
+    "from_spider": _MADE,
+}
+SCHEDULER = {
+    "from_settings": _MADE,
+    "flush": "set SCHEDULER_FLUSH_ON_START, or run `skitter purge`",
+}
+PIPELINE = {"from_settings": _MADE}
+SPIDER = {
+    "next_requests": _FEED,
+    "fetch_data": _FEED,
+    "count_size": "ask `skitter status`, or spider.server",
+    "pop_list_queue": _FEED,
+    "pop_priority_queue": _FEED,
+}
+
+
+def refuse_overrides(kind: type, base: type, refused: Mapping[str, str]) -> None:
+    """Raises UsageError for the first of these names that `kind` defines otherwise than `base`."""
+    for name, instead in refused.items():
+        if _plain(kind, name) is not _plain(base, name):
+            raise UsageError(
+                f"{kind.__name__}.{name} cannot be honoured, nothing would call it: {instead}."
+            )
+
+
+def _plain(kind: type, name: str) -> object:
+    """The function itself: a bound class method is another object each time."""
+    found = getattr(kind, name, None)
+    return getattr(found, "__func__", found)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy.dupefilters import BaseDupeFilter
 
 from skitter.errors import UsageError
-from skitter.scrapy.adopt import scrapy_redis_fingerprint
-from skitter.scrapy.compatibility import DUPEFILTERS
-from skitter.scrapy.overrides import DUPEFILTER, refuse_overrides
+from skitter.scrapy.compatibility import DUPEFILTER, DUPEFILTERS, refuse_overrides
+from skitter.scrapy.fingerprinter import scrapy_redis_fingerprint
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider

@@ -3,16 +3,20 @@ the same page. Tracking parameters do not count, nor does the spelling of an add
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary
 
+from scrapy import Request
 from scrapy.utils.request import RequestFingerprinter as ScrapyFingerprinter
+from scrapy.utils.request import fingerprint as scrapy_fingerprint
+from w3lib.url import canonicalize_url
 
 from skitter.errors import BadURL
 from skitter.urls import fingerprint, identify
 
 if TYPE_CHECKING:
-    from scrapy import Request
     from scrapy.crawler import Crawler
 
 
@@ -39,3 +43,20 @@ class RequestFingerprinter:
             return self._fallback.fingerprint(request)
         number = fingerprint(canonical, method=request.method, body=request.body)
         return int(number).to_bytes(8, "big")
+
+
+def scrapy_redis_fingerprint(method: str, url: str, body: bytes) -> str:
+    """As scrapy-redis 0.9 computes it: Scrapy's own, without headers."""
+    known = {"method": method, "url": canonicalize_url(url), "body": body.hex()}
+    return hashlib.sha1(json.dumps(known, sort_keys=True).encode()).hexdigest()
+
+
+def identities(url: str) -> list[str]:
+    """Under which identities a URL may be known to a Scrapy crawl: by Scrapy's fingerprinter, by
+    ours and by scrapy-redis's; one of the user's is not known."""
+    request = Request(url)
+    return [
+        scrapy_fingerprint(request).hex(),
+        RequestFingerprinter().fingerprint(request).hex(),
+        scrapy_redis_fingerprint("GET", request.url, b""),
+    ]

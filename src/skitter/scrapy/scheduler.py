@@ -21,6 +21,7 @@ from skitter.errors import SkitterError, UsageError
 from skitter.frontier.offers import Offer, offer
 from skitter.frontier.wire import NOT_PLAIN
 from skitter.scrapy.codec import MAX_REQUEST_BYTES, Codec
+from skitter.scrapy.compatibility import SCHEDULER, refuse_overrides
 from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.dupefilter import NoDupeFilter, make_dupefilter
 from skitter.scrapy.feed import FeedOptions
@@ -41,7 +42,6 @@ from skitter.scrapy.mailbox import (
 )
 from skitter.scrapy.node import Node
 from skitter.scrapy.options import read_options
-from skitter.scrapy.overrides import SCHEDULER, refuse_overrides
 from skitter.scrapy.refusals import has_errback, refused_status
 from skitter.scrapy.rejected import rejected_item
 from skitter.scrapy.stats import RedisStatsCollector

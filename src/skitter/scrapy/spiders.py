@@ -13,10 +13,10 @@ from scrapy.spiders import CrawlSpider, Rule
 
 from skitter.errors import UsageError, shorten
 from skitter.scrapy.callbacks import find_public_callback
+from skitter.scrapy.compatibility import SPIDER, refuse_overrides
 from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.feed import FeedOptions
 from skitter.scrapy.message import request_fields
-from skitter.scrapy.overrides import SPIDER, refuse_overrides
 from skitter.scrapy.parsing import encoding, fill, whole, whole_setting
 from skitter.scrapy.scheduler import Scheduler, scheduler_of
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -145,11 +146,9 @@ class Delivery:
         """Send for ever: when there are many, or when the first has waited a little."""
         while True:
             await self._some.wait()
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(LINGER_S):
                     await self._many.wait()
-            except TimeoutError:
-                pass
             await self.flush()
 
     async def flush(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path  # noqa: TC003 - the options read it
@@ -242,11 +243,9 @@ class Worker:
     async def _rest(self, seconds: float) -> None:
         """Wait, but wake up when an attempt ends, results went in, or when told to stop."""
         self._free.clear()
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._free.wait()
-        except TimeoutError:
-            pass
 
     # --- stopping ---------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from skitter.errors import BadOption
 from skitter.frontier.facts import Trouble, open_body, open_trouble
 from skitter.frontier.seen import seen_set
 from skitter.frontier.shard import Shard
-from skitter.frontier.wire import ms, scatter
+from skitter.frontier.wire import ms, scatter, with_scores
 from skitter.model import DeadLetter, Request
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ async def _pages(shard: Shard) -> AsyncIterator[list[DeadLetter]]:
             "ZRANGE", "dead", after, "+inf", "BYSCORE",
             "LIMIT", 0, PAGE + len(at_after), "WITHSCORES",
         )  # fmt: skip
-        fresh = [(fp, float(score)) for fp, score in _pairs(page) if fp not in at_after]
+        fresh = [(fp, float(score)) for fp, score in with_scores(page) if fp not in at_after]
         if not fresh:
             return
         yield await _read(shard, fresh)
@@ -152,13 +152,6 @@ def _letter(shard: int, fingerprint: str, at: float, record: bytes, trouble: byt
         priority=priority if known.priority is None else known.priority,
         request=request or Request(url=""),
     )
-
-
-def _pairs(reply: list[object]) -> list[tuple[bytes, float]]:
-    """The client answers WITHSCORES as pairs, or as one flat list, by protocol version."""
-    if reply and isinstance(reply[0], list | tuple):
-        return [(pair[0], pair[1]) for pair in reply]  # type: ignore[index]
-    return list(zip(reply[::2], reply[1::2], strict=True))  # type: ignore[arg-type]
 
 
 def _number(score: float) -> str:

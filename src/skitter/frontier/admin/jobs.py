@@ -13,7 +13,7 @@ from skitter.frontier.client import client_name
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.keys import JOBS, ShardKeys, feed_key
 from skitter.frontier.options import has_options, options_of
-from skitter.frontier.scan import STEP, scan_keys
+from skitter.frontier.scan import scan_keys
 from skitter.frontier.shard import Shard
 from skitter.frontier.states import PURGE, open_state
 from skitter.settings import JobOptions, Layout, check_job_name
@@ -93,15 +93,10 @@ async def purge_job(frontier: Frontier) -> int:
     removed: int = await server.command("UNLINK", feed_key(frontier.job))
     removed += await server.command("UNLINK", feed_key(frontier.job) + ":lock")
     for shard in frontier.shards:
-        batch: list[str] = []
-        async for key in scan_keys(shard):
-            if key != shard.keys.key("control"):
-                batch.append(key)
-            if len(batch) >= STEP:
+        control = shard.keys.key("control")
+        async for keys in scan_keys(shard):
+            if batch := [key for key in keys if key != control]:
                 removed += await server.command("UNLINK", *batch)
-                batch = []
-        if batch:
-            removed += await server.command("UNLINK", *batch)
     await server.command("HDEL", JOBS, frontier.job)
     for shard in frontier.shards:
         removed += await server.command("UNLINK", shard.keys.key("control"))

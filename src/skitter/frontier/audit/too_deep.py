@@ -33,7 +33,7 @@ async def find_beyond(frontier: Frontier, fingerprint: str) -> Beyond | None:
     """A page that has a link to this request, among those whose links did not all go in."""
     passed: set[str] = set()  # pages of a site share most of their links
     for shard in frontier.shards:
-        async for links in _links_of_the_edge(shard):
+        async for links in _reopenable_links(shard):
             for one in links:
                 if one.is_plain and one.url in passed:
                     continue
@@ -44,7 +44,7 @@ async def find_beyond(frontier: Frontier, fingerprint: str) -> Beyond | None:
     return None
 
 
-async def _links_of_the_edge(shard: Shard) -> AsyncIterator[list[Request]]:
+async def _reopenable_links(shard: Shard) -> AsyncIterator[list[Request]]:
     async for fps in scan_names(shard, "reopenable"):
         for first in range(0, len(fps), AT_ONCE):
             some = fps[first : first + AT_ONCE]
