@@ -6,7 +6,7 @@ ITEM_PIPELINES = {"skitter.scrapy.RedisPipeline": 300}
 
 scheduler, dupefilter   what Scrapy calls; answers at once
 spiders, pipelines      RedisSpider, RedisCrawlSpider, RedisPipeline, ItemPipeline
-fingerprinter           Skitter's rules of what is the same page, for those who want them
+fingerprinter           what is the same page: by our rules, Scrapy's and scrapy-redis's
 mailbox                 what the engine's thread and the frontier's pass to each other
 node                    the frontier's thread, with
 prefetch, delivery      what it leases ahead, and what it sends
@@ -17,9 +17,9 @@ refusals                answers that Scrapy drops without a word
 guard                   no private addresses
 codec, values           requests as plain data, no pickle
 options, address        settings of a node
-compatibility           every setting of scrapy-redis: honoured, or refused with a sentence
+compatibility           every setting and method of scrapy-redis: honoured, or refused with a sentence
 parsing                 settings as numbers, keys and encodings
-overrides, callbacks    methods: used, or refused by name
+callbacks               methods that a message may name
 message                 what may stand in a message of the feed
 connection              clients for people's own code
 local                   commands that look at a page and do not crawl
