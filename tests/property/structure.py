@@ -19,7 +19,7 @@ from skitter.frontier.host import NEVER, HostRecord, open_host
 PLAIN = {
     **dict.fromkeys(("control", "stats", "pot", "hosts", "task", "holder", "trouble"), "hash"),
     **dict.fromkeys(("depths", "outlinks"), "hash"),
-    **dict.fromkeys(("due", "wait", "delayed", "lease", "dead", "reopenable"), "zset"),
+    **dict.fromkeys(("due", "wait", "delayed", "lease", "dead", "edge"), "zset"),
     "items": "stream",
 }
 FAMILIES = {"queue": "zset", "seen": "set", "recent": "hash"}
@@ -63,7 +63,7 @@ class Picture:
     dead: dict[str, float] = field(default_factory=dict)
     depths: dict[str, int] = field(default_factory=dict)
     outlinks: dict[str, tuple[int, list[Any]]] = field(default_factory=dict)
-    reopenable: dict[str, float] = field(default_factory=dict)
+    edge: dict[str, float] = field(default_factory=dict)
     queues: dict[str, dict[str, Queued]] = field(default_factory=dict)
     seen: dict[int, list[str]] = field(default_factory=dict)
     encodings: dict[int, str] = field(default_factory=dict)
@@ -233,7 +233,7 @@ def _about_pages(picture: Picture) -> list[str]:
         *[f"{fp} has a depth and is not seen" for fp in picture.depths if fp not in remembered],
         *[f"{fp} keeps links and is not done" for fp in picture.outlinks if fp in picture.task],
         *[f"{fp} keeps links and is not seen" for fp in picture.outlinks if fp not in remembered],
-        *[f"{fp} is to offer no links" for fp in picture.reopenable if fp not in picture.outlinks],
+        *[f"{fp} is to offer no links" for fp in picture.edge if fp not in picture.outlinks],
         *[f"{fp} is dead for no reason" for fp in picture.dead if fp not in picture.trouble],
         *[
             f"{fp} is of the unknown host {body.host}"

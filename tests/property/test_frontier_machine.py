@@ -597,7 +597,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 shard.pages
             )
             assert picture.items == shard.items
-            assert (picture.depths, picture.reopenable) == (shard.depths, shard.reopenable)
+            assert (picture.depths, picture.edge) == (shard.depths, shard.reopenable)
             assert {fp: (depth, len(links)) for fp, (depth, links) in picture.outlinks.items()} == {
                 fp: (depth, len(links)) for fp, (depth, links) in shard.outlinks.items()
             }
