@@ -17,7 +17,7 @@ refusals                answers that Scrapy drops without a word
 guard                   no private addresses
 codec, values           requests as plain data, no pickle
 options, address        settings of a node
-compatibility           every setting and method of scrapy-redis: honoured, or refused with a sentence
+compatibility           settings and methods of scrapy-redis: honoured, or refused with a sentence
 parsing                 settings as numbers, keys and encodings
 callbacks               methods that a message may name
 message                 what may stand in a message of the feed
