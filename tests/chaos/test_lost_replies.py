@@ -82,10 +82,9 @@ async def story(frontier: Frontier, clock: ManualClock) -> list[Any]:
     claims = [part for one in third[:2] for part in (one.fingerprint, one.token)]
     await tell(await frontier.shards[0].call("reclaim", claims))
     await _tell_of_engines(frontier, tell)
-    if "reject" in VERBS:
-        fp, host, *_, record = frontier.offer(Request(url="https://reject.test/")).arguments
-        body = record.split(b" ", 2)[2]
-        await tell(await frontier.shards[0].call("bury_messages", [fp, host, body, "not a URL"]))
+    fp, host, *_, record = frontier.offer(Request(url="https://reject.test/")).arguments
+    body = record.split(b" ", 2)[2]
+    await tell(await frontier.shards[0].call("bury_messages", [fp, host, body, "not a URL"]))
     await _tell_of_depths(frontier, tell)
     await configure(frontier, replace(frontier.options, limits=Limits(max_pages=17)))
     await tell(await frontier.shards[0].call("grant", [3, 1, 2, 8, 0, 0, 0, 9]))
