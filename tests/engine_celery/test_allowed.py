@@ -112,6 +112,20 @@ def test_settings_for_an_app_of_a_team_take_the_rest_from_the_environment(monkey
     assert own.broker == "amqp://rabbit"
 
 
+@pytest.mark.parametrize(("text", "stuck_s"), [("none", None), ("5", 5.0)])
+def test_how_long_a_page_may_block_comes_from_the_environment(monkeypatch, text, stuck_s):
+    monkeypatch.setenv("SKITTER_STUCK_S", text)
+
+    assert CelerySettings().stuck_s == stuck_s
+
+
+def test_how_long_a_page_may_block_comes_from_the_configuration_too(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "skitter.toml").write_text("[workers]\nstuck_s = 7\n")
+
+    assert CelerySettings().stuck_s == 7
+
+
 def test_hosts_and_robots_txt_count_only_with_a_signature():
     asked = FetchOptions(allow_hosts=("10.0.0.1",), obey_robots=False)
     spec = JobSpec(job="j", config=WorkerConfig(fetch=asked))

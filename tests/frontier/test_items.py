@@ -10,6 +10,7 @@ from skitter.frontier.admin.items import (
     reject_items,
     remove_items,
 )
+from skitter.frontier.wire import encode
 from skitter.model import Completion, Request
 from skitter.settings import Layout
 
@@ -106,3 +107,11 @@ async def test_items_that_are_set_aside_are_counted_by_field(frontier):
     assert (counts["rejected"], counts["rejected by price"]) == (3, 2)
     assert [one.field for one in await read_rejected(frontier, 2)] == ["", "price"]
     assert (await frontier.stats()).rejected == 3
+
+
+async def test_a_rejected_item_that_an_older_release_stored_is_read(frontier):
+    old = RejectedItem(url="https://a.test/", field="price", reason="no", item={"price": "?"})
+    await frontier.home.command("XADD", "rejected", "*", "aside", encode(old))
+
+    [found] = await read_rejected(frontier, 2)
+    assert (found.url, found.item) == ("https://a.test/", {"price": "?"})
