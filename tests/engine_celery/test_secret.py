@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import replace
 
 import msgspec
 import pytest
 
+from skitter import Spider
 from skitter.celery.config import secret_in_environment
 from skitter.celery.registry import MAX_SPEC_BYTES, JobSpec, decode_spec, read_spec, register_job
+from skitter.celery.scheduling import CeleryPool
 from skitter.celery.security import Secret, find_secret, is_signed, signed
+from skitter.cli.celery import celery_pool
+from skitter.crawl.plan import Plan
 from skitter.errors import BadOption, DirectoryUnusable, TooBig
-from skitter.settings import FetchOptions, Settings, WorkerConfig
+from skitter.settings import FetchOptions, Settings, WorkerConfig, resolve
 
 OURS, THEIRS = Secret(b"ours" * 8), Secret(b"theirs" * 8)
 
@@ -159,3 +164,20 @@ async def test_a_spec_that_is_too_big_is_not_written(server):
         await register_job(server, spec)
 
     assert await read_spec(server, "huge") is None
+
+
+@pytest.mark.parametrize(("words", "sent"), [({}, {}), ({"X-Flag": "1"}, {"X-Flag": "1"})])
+def test_headers_of_the_environment_are_not_stored_with_the_job(busy, monkeypatch, words, sent):
+    monkeypatch.setenv("SKITTER_FETCH_HEADERS", "Authorization: hunter2")
+    where = busy.settings.where
+    given = {"fetch.headers": words} if words else {}
+    config = replace(resolve(given), server=where)
+    plan = Plan(spider=Spider("secretive"), job="scrape", config=config, out="", target="x.y:z")
+
+    async def spec_of(frontier):
+        pool = celery_pool(frontier, plan)
+        assert isinstance(pool, CeleryPool)
+        return pool.spec
+
+    assert plan.config.fetch.headers
+    assert busy.on_job("scrape", spec_of).config.fetch.headers == sent

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,12 +17,14 @@ from skitter.cli.common import Directory, Redis, settings
 from skitter.cli.output import tell
 from skitter.errors import BadOption, UsageError
 from skitter.redact import redact
+from skitter.settings.sources import OPTIONS
 from skitter.valkey import hold
 
 if TYPE_CHECKING:
     from skitter.crawl.plan import Plan
     from skitter.fleet.pool import WorkerPool
     from skitter.frontier.frontier import Frontier
+    from skitter.settings import WorkerConfig
 
 #: Celery reads its own options, also --help.
 PASSING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -100,9 +103,18 @@ def celery_pool(frontier: Frontier, plan: Plan) -> WorkerPool:
         )
     if runtime.secret is None:
         tell(UNSIGNED)
-    target, config = _absolute(plan.target), plan.worker
+    target, config = _absolute(plan.target), _sent(plan)
     spec = JobSpec(job=frontier.job, target=target, pumps=plan.processes, config=config)
     return CeleryPool(runtime=runtime, frontier=frontier, spec=runtime.sign(spec), tell=tell)
+
+
+def _sent(plan: Plan) -> WorkerConfig:
+    """Whoever reads the server can read it: the headers of our environment stay here, and those of
+    the workers' environment count there."""
+    config, headers = plan.worker, OPTIONS["fetch.headers"]
+    if plan.config.origins[headers.key] != headers.variable:
+        return config
+    return replace(config, fetch=replace(config.fetch, headers={}))
 
 
 def _absolute(target: str) -> str:
