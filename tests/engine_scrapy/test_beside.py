@@ -60,7 +60,7 @@ async def test_leases_are_kept_while_a_step_beside_them_fails_and_that_is_said_o
     await server.command("SET", f"{job}:stats", "no hash")
     node.calls.statistics = lambda: [("HSET", f"{job}:stats", "a", 1)]
 
-    with caplog.at_level(logging.ERROR):
+    with node.logbook.attached(), caplog.at_level(logging.ERROR):
         for _ in range(6):  # each a part of the lease: together more than it lasts
             clock.now_ms += 100
             assert await node.housekeeping.attempt(node.housekeeping.extend_leases)

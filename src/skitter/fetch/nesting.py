@@ -8,7 +8,8 @@ a page is *plain* if it is certain to be cheap, which nearly all are; any other 
 
 Certain means: what is counted as open here is at least what is open in the parser. A start tag
 counts, also where the parser would ignore it or close others by itself; an end tag takes away only
-what the parser certainly closes. HTML 13.2.6 calls the elements and their rules by these names.
+what the parser certainly closes: the last element, or what is inside a block that no tag since may
+have closed. HTML 13.2.6 calls the elements and their rules by these names.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 #: Below both of these any page is cheap, whatever is in it.
 FEW_TAGS, FEW_CHARS = 1_000, 100_000
@@ -40,7 +41,8 @@ _VOID: Final = _names("area base br col embed hr img input link meta source trac
 _FORMATTING: Final = _names("a b big code em font i nobr s small strike strong tt u")
 _ROOTS: Final = _names("html head body")
 _CELLS: Final = _names("td th caption")
-_TABLE: Final = _CELLS | _names("table tr tbody thead tfoot colgroup")
+_PARTS: Final = _CELLS | _names("tr tbody thead tfoot colgroup col")
+_TABLE: Final = _PARTS - {"col"} | {"table"}
 #: Their end tags close whatever is inside ("has an element in scope").
 _BLOCKS: Final = _TABLE | _names(
     "address article aside blockquote center details dialog dir div dl dd dt fieldset figcaption "
@@ -55,6 +57,26 @@ _MIXED: Final = (_BLOCKS | _FORMATTING | _ROOTS) - {"a"} | _names(
     "br embed hr img meta ruby span sub sup var foreignobject desc mi mo mn ms mtext annotation-xml"
 )
 _STRANGE: Final = _names("plaintext frameset")
+#: Inside these the parser has rules of its own.
+_WILFUL: Final = _names("select template")
+_HEADINGS: Final = _names("h1 h2 h3 h4 h5 h6")
+#: Elements that end without a tag of their own ("generate implied end tags").
+_IMPLIED: Final = _names("dd dt li optgroup option p rb rp rt rtc")
+#: What the start of an element may close. A <p> ends where a block begins.
+_CLOSED_BY: Final = (
+    dict.fromkeys(_BLOCKS | _names("form hr listing search xmp"), _names("p"))
+    | dict.fromkeys(_HEADINGS, _HEADINGS | {"p"})
+    | dict.fromkeys(("dd", "dt"), _names("dd dt p"))
+    | dict.fromkeys(("optgroup", "option", "rb", "rp", "rt", "rtc"), _IMPLIED)
+    | dict.fromkeys(("input", "keygen", "textarea"), _names("select"))
+    | {name: frozenset({name}) for name in ("a", "button", "nobr")}
+    | {
+        "hr": _IMPLIED | {"select"},
+        "li": _names("li p"),
+        "select": _names("select"),
+        "table": _names("p table"),
+    }
+)
 #: Most elements of a page begin and end around a few words; they are read as one token.
 _LEAVES: Final = "a|b|code|dd|dt|em|h[1-6]|i|label|li|option|p|span|strong|td|th|tt"
 _RAW: Final = "script|style|textarea|title|xmp|iframe|noembed|noframes"
@@ -110,6 +132,7 @@ class _Count:
 
     def __init__(self) -> None:
         self.open: list[str] = []
+        self.doubtful: list[bool] = []  # of each that is open: the parser may have closed it
         self.formatting = 0  # of those that are open
         self.dangling = 0  # formatting that was never closed, and is opened again in what follows
         self.elements = self.roots = self.foreign = 0
@@ -128,6 +151,7 @@ class _Count:
         if leaf:
             self.elements += 1 + self.formatting + self.dangling
             is_mixed = self.foreign and leaf in _MIXED
+            self._doubt_before(leaf)
             return not is_mixed and not _has_many(given) and self.elements <= MOST_ELEMENTS
         if raw:
             return self._take_raw(inside)
@@ -150,11 +174,15 @@ class _Count:
         self.elements += 1 + self.formatting + self.dangling
         if name in _STRANGE or (self.foreign and name in _MIXED) or _has_many(rest):
             return False
+        if name == "form" and ("form" in self.open or "table" in self.open):
+            return False  # its end tag may then be ignored
+        self._doubt_before(name)
         if name in _ROOTS:
             self.roots += 1
         elif not (
             (name in _VOID and not self.foreign) or (self.foreign and _ENDS_ITSELF.search(rest))
         ):
+            self.doubtful.append(self._may_be_ignored(name))
             self.open.append(name)
             self.formatting += name in _FORMATTING
             self.foreign += name in _FOREIGN
@@ -170,6 +198,10 @@ class _Count:
         elif name in _BLOCKS and (inside := self._inside(name)) is not None:
             for _ in range(inside + 1):
                 self._close_last()
+        else:  # it may have closed one of those, and all in it
+            if name in _PARTS:
+                self._doubt_table()
+            self._doubt(_HEADINGS if name in _HEADINGS else frozenset({name}))
 
     def _inside(self, name: str) -> int | None:
         """How many are closed with it; None: not certain."""
@@ -177,6 +209,8 @@ class _Count:
         lost = 0
         for inside, one in enumerate(reversed(self.open[-REACH:])):
             if one == name:
+                if self.doubtful[-1 - inside]:
+                    return None
                 self.dangling += 0 if name in _CELLS else lost
                 return inside
             if one in walls:
@@ -185,8 +219,45 @@ class _Count:
             lost = 0 if one in _CELLS else lost + (one in _FORMATTING)
         return None
 
+    def _may_be_ignored(self, name: str) -> bool:
+        """<tr> is, outside of a table; in <select>, most are."""
+        return (name in _PARTS and self._last_certain({"table"}) < 0) or not _WILFUL.isdisjoint(
+            self.open
+        )
+
+    def _doubt_before(self, name: str) -> None:
+        """What the start of an element may close."""
+        if name in _PARTS:
+            self._doubt_table()
+        elif name in _CLOSED_BY and not (name == "table" and self._is_in_cell()):
+            self._doubt(_CLOSED_BY[name])
+
+    def _doubt(self, names: frozenset[str]) -> None:
+        """The first with one of these names, and all in it, may be closed."""
+        if not names.isdisjoint(self.open):
+            self._doubt_from(next(i for i, one in enumerate(self.open) if one in names))
+
+    def _doubt_table(self) -> None:
+        """All in the last table may be closed: the parser adds rows that nobody wrote."""
+        self._doubt_from(self._last_certain({"table"}) + 1)
+
+    def _doubt_from(self, place: int) -> None:
+        self.doubtful[place:] = [True] * (len(self.open) - place)
+
+    def _is_in_cell(self) -> bool:
+        """There, a table is certainly a table of its own."""
+        return self._last_certain(_CELLS) > self._last_certain({"table"})
+
+    def _last_certain(self, names: Collection[str]) -> int:
+        """The last that is certainly open; -1: none is."""
+        for place in range(len(self.open) - 1, -1, -1):
+            if self.open[place] in names and not self.doubtful[place]:
+                return place
+        return -1
+
     def _close_last(self) -> None:
         name = self.open.pop()
+        self.doubtful.pop()
         self.formatting -= name in _FORMATTING
         self.foreign -= name in _FOREIGN
 
