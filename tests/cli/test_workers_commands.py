@@ -193,7 +193,7 @@ def a_look(job: str = "books", *, at: float = 1000.0, crew: int = 1, **counts: i
         for i in range(50)
     ]
     stats = replace(Stats(job=job, state=State.RUNNING), **numbers)
-    return Look(at=at, stats=stats, crew=beats, events=events)
+    return Look(at=at, stats=stats, processes=beats, events=events)
 
 
 def test_the_view_tells_all_about_a_job_and_its_crew():
@@ -326,7 +326,7 @@ def test_one_look_shows_the_job_its_crew_and_its_log(skitter, job):
 def test_one_look_at_all_jobs(skitter, job):
     assert job in skitter("top", "--once").out
     [look] = [one for one in skitter("top", "--once", "--json").json if one["stats"]["job"] == job]
-    assert look["crew"][0]["pid"] == 4711
+    assert look["processes"][0]["pid"] == 4711
     assert look["stats"]["pending"] == 3
     assert look["events"][-1]["text"] == "something odd"
 

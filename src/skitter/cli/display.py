@@ -37,7 +37,7 @@ GAP: Final = 2
 SHORTEST_NAME: Final = 12
 #: Which counts are dropped first on a narrow terminal; done and dead stay.
 _JOB_COUNTS: Final = {"pending": 4, "delayed": 6, "leased": 7, "done": 0, "dead": 0, "items": 5}
-#: Lines of the screen that are neither a job, nor one of the crew, nor a line of the log.
+#: Lines of the screen that are neither a job, nor a process, nor a line of the log.
 _FRAME: Final = 7
 #: With fewer columns the log has no room for whole names.
 _NARROW: Final = 72
@@ -74,7 +74,7 @@ class Look:
 
     at: float
     stats: Stats
-    crew: Sequence[Heartbeat] = ()
+    processes: Sequence[Heartbeat] = ()
     events: Sequence[Event] = field(default=(), repr=False)  # the last ones, oldest first
     bound: Bound | None = None  # the host that will be the last
 
@@ -88,7 +88,7 @@ class Look:
 
     @property
     def workers(self) -> int:
-        return sum(one.kind in FETCHING for one in self.crew)
+        return sum(one.kind in FETCHING for one in self.processes)
 
 
 def rate_of(look: Look, before: Look | None) -> float:
@@ -97,7 +97,7 @@ def rate_of(look: Look, before: Look | None) -> float:
         return max(0.0, (look.stats.done - before.stats.done) / (look.at - before.at))
     if look.stats.finished:
         return 0.0
-    workers = (one for one in look.crew if one.kind in FETCHING)
+    workers = (one for one in look.processes if one.kind in FETCHING)
     return sum(one.pages / max(1.0, one.at - one.started_at) for one in workers)
 
 
@@ -145,16 +145,16 @@ def top_view(
     looks = sorted(looks, key=lambda look: (look.stats.finished, look.job))
     several = len(looks) != 1
     width = screen.width if screen else None
-    crew = [(look, one) for look in looks for one in look.crew]
-    in_trouble = sum(bool(one.note) for _, one in crew)
-    room = _share(screen, jobs=len(looks), crew=len(crew), other=in_trouble)
-    parts: list[RenderableType] = [_headline(looks, len(crew), title), ""]
+    processes = [(look, one) for look in looks for one in look.processes]
+    in_trouble = sum(bool(one.note) for _, one in processes)
+    room = _share(screen, jobs=len(looks), processes=len(processes), other=in_trouble)
+    parts: list[RenderableType] = [_headline(looks, len(processes), title), ""]
     if looks:
         parts.append(_jobs_table(looks, before, room.jobs, width=width))
     else:
         parts.append(Text("There are no jobs yet: `skitter push JOB URL` creates one."))
-    parts += ["", _crew_table(crew, room.crew, several=several, width=width), ""]
-    parts += [_trouble(look, one) for look, one in crew if one.note]
+    parts += ["", _process_table(processes, room.processes, several=several, width=width), ""]
+    parts += [_trouble(look, one) for look, one in processes if one.note]
     lines = _log_lines(looks, room.log, several=several, width=width)
     parts += lines
     if screen is not None:
@@ -166,23 +166,23 @@ def top_view(
 @dataclass(frozen=True, slots=True)
 class _Room:
     jobs: int
-    crew: int
+    processes: int
     log: int
 
 
-def _share(screen: Screen | None, *, jobs: int, crew: int, other: int) -> _Room:
+def _share(screen: Screen | None, *, jobs: int, processes: int, other: int) -> _Room:
     """Lines for each part. The log gets what is left, and a quarter at the least."""
     if screen is None:
-        return _Room(jobs, crew, 10)
+        return _Room(jobs, processes, 10)
     lines = max(6, screen.height - _FRAME - other)
-    for_crew = min(max(1, crew), max(2, lines // 2 - min(jobs, lines // 4)))
-    for_jobs = min(max(1, jobs), max(2, lines * 3 // 4 - for_crew))
-    return _Room(for_jobs, for_crew, max(1, lines - for_jobs - for_crew))
+    for_processes = min(max(1, processes), max(2, lines // 2 - min(jobs, lines // 4)))
+    for_jobs = min(max(1, jobs), max(2, lines * 3 // 4 - for_processes))
+    return _Room(for_jobs, for_processes, max(1, lines - for_jobs - for_processes))
 
 
-def _headline(looks: Sequence[Look], crew: int, title: str) -> Text:
+def _headline(looks: Sequence[Look], processes: int, title: str) -> Text:
     text = Text("skitter top", style="bold", no_wrap=True, overflow="ellipsis")
-    parts = [some(len(looks), "job"), f"{some(crew, 'process', 'processes')} at work"]
+    parts = [some(len(looks), "job"), f"{some(processes, 'process', 'processes')} at work"]
     if looks:
         now = datetime.fromtimestamp(max(look.at for look in looks), UTC)
         parts.append(now.strftime("%H:%M:%S UTC"))
@@ -223,14 +223,14 @@ def _count(stats: Stats, name: str) -> Text:
     return Text(f"{value:,}", style="red" if name == "dead" and value else "")
 
 
-def _crew_table(
-    crew: Sequence[tuple[Look, Heartbeat]], rows: int, *, several: bool, width: int | None
+def _process_table(
+    processes: Sequence[tuple[Look, Heartbeat]], rows: int, *, several: bool, width: int | None
 ) -> RenderableType:
-    if not crew:
+    if not processes:
         return Text(
             "No workers: start some with `skitter run SPIDER` or `skitter worker SPIDER`.", "dim"
         )
-    shown = _first(crew, rows)
+    shown = _first(processes, rows)
     beats = [one for _, one in shown]
     columns = [
         *([_Column("job", [_name(look.job, "bold") for look, _ in shown])] if several else []),
@@ -245,8 +245,8 @@ def _crew_table(
         _Column("heard of", [_heard(look, one) for look, one in shown], drop=2),
     ]
     table = _table(_fitting(columns, width))
-    if len(shown) < len(crew):
-        table.add_row(_name(f"... {len(crew) - len(shown):,} more", "dim"))
+    if len(shown) < len(processes):
+        table.add_row(_name(f"... {len(processes) - len(shown):,} more", "dim"))
     return table
 
 

@@ -173,11 +173,11 @@ class JobReport:
 
     stats: Stats
     notes: list[str]
-    crew: dict[str, int]  # how many of each kind
+    processes: dict[str, int]  # how many of each kind
 
     def as_json(self) -> dict[str, Any]:
         stats = {**asdict(self.stats), "state": self.stats.status, "wanted": self.stats.state}
-        return {**stats, "notes": self.notes, "crew": self.crew}
+        return {**stats, "notes": self.notes, "processes": self.processes}
 
 
 async def _reports_of(server: Server, job: str | None) -> list[JobReport]:
@@ -237,8 +237,8 @@ def _status_rows(report: JobReport) -> Iterator[tuple[str, object]]:
     for name in ("pending", "delayed", "leased", "done", "dead", "seen"):
         yield name, f"{getattr(stats, name):,}"
     yield "hosts", f"{stats.hosts:,}"
-    kinds = (f"{number} {kind}" for kind, number in sorted(report.crew.items()))
-    yield "crew", ", ".join(kinds) or "none"
+    kinds = (f"{number} {kind}" for kind, number in sorted(report.processes.items()))
+    yield "at work", ", ".join(kinds) or "none"
     if stats.fed:
         yield "fed", f"{stats.fed:,} messages waiting for a worker"
     yield "items", f"{stats.items:,} waiting for a loader, {stats.stored:,} stored"

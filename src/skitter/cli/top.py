@@ -186,7 +186,7 @@ class Watcher:
         return Look(
             at=now,
             stats=stats,
-            crew=await live_workers(frontier),
+            processes=await live_workers(frontier),
             events=await self._read_events(frontier, now),
             bound=None if stats.finished else await self._bound(frontier, now),
         )

@@ -1,4 +1,4 @@
-"""The pulse of a process: its heartbeats and its log, for everybody who watches the crew."""
+"""The pulse of a process: its heartbeats and its log, for everybody who watches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The crew of a job: who works on it, what they say, how many there should be."""
+"""The processes of a job: who works on it, what they say, how many there should be."""
 
 from __future__ import annotations
 
