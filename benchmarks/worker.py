@@ -7,11 +7,9 @@ when the crawl is over or on SIGTERM, and says what it did.
 from __future__ import annotations
 
 import asyncio
-import resource
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,7 +17,7 @@ import uvloop
 
 from benchmarks.processes import say
 from skitter.app import open_worker
-from skitter.engine.pulse import memory_mb
+from skitter.engine.pulse import memory_mb, rss_mb
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
 from skitter.settings import WorkerConfig
@@ -121,15 +119,6 @@ class CpuTime:
     @classmethod
     def now(cls) -> CpuTime:
         return cls(time.process_time(), time.thread_time())
-
-
-def rss_mb() -> float:
-    """Resident memory now; the peak, where the system does not say."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        return memory_mb()
-    return pages * resource.getpagesize() / 2**20
 
 
 if __name__ == "__main__":

@@ -69,3 +69,10 @@ async def test_what_the_dead_held_is_handed_out_again_at_once(frontier, dead_pid
     assert await heartbeats(frontier) == []
     stats = await frontier.stats()
     assert (stats.leased, stats.pending + stats.delayed) == (0, 1)
+
+
+def test_the_memory_of_a_process_is_not_that_of_the_one_that_started_it():
+    big = b"x" * 2**28  # 256 MB
+    script = "from skitter.engine.pulse import memory_mb; print(memory_mb())"
+    said = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True).stdout
+    assert 5 < float(said) < len(big) / 2**20

@@ -194,7 +194,7 @@ def test_a_handler_that_blocks_is_blamed_in_the_log(quiet, monkeypatch):
 @pytest.mark.filterwarnings("ignore:Call to deprecated setex")  # by Celery's backend
 def test_pages_that_are_submitted_one_by_one_are_one_client_to_the_server(quiet):
     async def clients(frontier: Frontier) -> int:
-        keys = {key async for key in scan_keys(frontier.shards[0])}
+        keys = {key async for keys in scan_keys(frontier.shards[0]) for key in keys}
         return sum(":recent" in key for key in keys)
 
     for number in range(5):
