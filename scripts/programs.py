@@ -29,6 +29,7 @@ class Program:
 
 PROGRAMS: Final = {
     "bash": Program("bash"),
+    "chromium": Program("chromium"),
     # Not a program: the documents of html5lib-tests, and what each is to a browser.
     "html5lib-tests": Program(
         "golang-golang-x-net-dev",
