@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+
+from skitter.errors import BadOption
 
 #: Where a dead letter came from that never was a request: it was fed, adopted from another system,
 #: or yielded by a spider and could not be sent. Its URL begins with this word.
@@ -40,6 +42,49 @@ class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
     identity: str = ""
     #: Whom to be polite to, if it is not the URL's host.
     slot: str = ""
+    #: Seconds for the whole request, in place of fetch.total_timeout_s and first_byte_timeout_s.
+    timeout_s: float | None = None
+    #: Below fetch.max_body_mb; above it, that one counts.
+    max_body_mb: float | None = None
+    #: Given to `Request(json=...)`, it becomes the body, with its content type; None afterwards.
+    json: Any = None
+
+    if TYPE_CHECKING:
+
+        def __init__(  # noqa: PLR0913 - the fields, of which two take more than they hold
+            self,
+            url: str,
+            *,
+            method: str = "GET",
+            headers: dict[str, str] = ...,
+            body: bytes | str = b"",
+            depth: int = 0,
+            parent: str | None = None,
+            handler: str | None = None,
+            meta: dict[str, Any] = ...,
+            priority: int = 0,
+            unique: str = "",
+            identity: str = "",
+            slot: str = "",
+            timeout_s: float | None = None,
+            max_body_mb: float | None = None,
+            json: Any = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        if isinstance(self.body, str):
+            msgspec.structs.force_setattr(self, "body", self.body.encode())
+        if self.json is not None:
+            self._take_json()
+
+    def _take_json(self) -> None:
+        if self.body:
+            raise BadOption("json", "(given with a body)", "one of body and json")
+        headers = {"content-type": "application/json"}
+        headers |= {name.lower(): value for name, value in self.headers.items()}
+        fields = {"body": msgspec.json.encode(self.json), "headers": headers, "json": None}
+        for name, value in fields.items():
+            msgspec.structs.force_setattr(self, name, value)
 
     @property
     def is_plain(self) -> bool:

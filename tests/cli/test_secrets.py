@@ -11,7 +11,7 @@ from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.log import log, read_log
 from skitter.frontier.connection import connect
 from skitter.model import Failure, Request
-from skitter.settings import JobOptions, Retries
+from skitter.settings import JobOptions, Retries, resolve
 
 PAGE = "https://shop.test/cart?api_key=hunter2&page=2"
 LOGIN = "https://me:hunter2@shop.test/cart"
@@ -136,3 +136,14 @@ def test_a_failed_fetch_names_its_url_without_the_password():
     error = ConnectFailed("https://me:hunter2@shop.test/", "refused by http://me:hunter2@proxy:1")
 
     assert str(error) == "https://***@shop.test/: refused by http://***@proxy:1"
+
+
+async def test_credentials_of_hosts_are_shown_nowhere(skitter_here, monkeypatch):
+    monkeypatch.setenv("SKITTER_FETCH_BASIC_AUTH", "a.test: me:hunter2")
+    monkeypatch.setenv("SKITTER_FETCH_BEARER_AUTH", "b.test: hunter2")
+
+    plain, as_json = await skitter_here("config"), await skitter_here("config", "--json")
+
+    assert "hunter2" not in plain.out + as_json.out + repr(resolve().fetch)
+    shown = json.loads(as_json.out)["fetch.basic_auth"]
+    assert shown == {"value": {"a.test": "(hidden)"}, "from": "SKITTER_FETCH_BASIC_AUTH"}

@@ -167,8 +167,9 @@ async def test_a_spec_that_is_too_big_is_not_written(server):
 
 
 @pytest.mark.parametrize(("words", "sent"), [({}, {}), ({"X-Flag": "1"}, {"X-Flag": "1"})])
-def test_headers_of_the_environment_are_not_stored_with_the_job(busy, monkeypatch, words, sent):
+def test_secrets_of_the_environment_are_not_stored_with_the_job(busy, monkeypatch, words, sent):
     monkeypatch.setenv("SKITTER_FETCH_HEADERS", "Authorization: hunter2")
+    monkeypatch.setenv("SKITTER_FETCH_BASIC_AUTH", "a.test: me:hunter2")
     where = busy.settings.where
     given = {"fetch.headers": words} if words else {}
     config = replace(resolve(given), server=where)
@@ -180,4 +181,5 @@ def test_headers_of_the_environment_are_not_stored_with_the_job(busy, monkeypatc
         return pool.spec
 
     assert plan.config.fetch.headers
-    assert busy.on_job("scrape", spec_of).config.fetch.headers == sent
+    fetch = busy.on_job("scrape", spec_of).config.fetch
+    assert (fetch.headers, fetch.basic_auth) == (sent, {})

@@ -109,12 +109,16 @@ def celery_pool(frontier: Frontier, plan: Plan) -> WorkerPool:
 
 
 def _sent(plan: Plan) -> WorkerConfig:
-    """Whoever reads the server can read it: the headers of our environment stay here, and those of
+    """Whoever reads the server can read it: the secrets of our environment stay here, and those of
     the workers' environment count there."""
-    config, headers = plan.worker, OPTIONS["fetch.headers"]
-    if plan.config.origins[headers.key] != headers.variable:
-        return config
-    return replace(config, fetch=replace(config.fetch, headers={}))
+    origins = plan.config.origins
+    ours = [
+        one
+        for one in OPTIONS.values()
+        if one.table == "fetch" and one.declared.secret and origins[one.key] == one.variable
+    ]
+    hidden = {one.name: one.default for one in ours}
+    return replace(plan.worker, fetch=replace(plan.worker.fetch, **hidden))
 
 
 def _absolute(target: str) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
 from time import perf_counter
 from typing import Any, Final, Protocol, Self
 
 import wreq
 
 from skitter.errors import ConnectFailed, FetchError, FetchTimeout, ResponseTooLarge
+from skitter.fetch.auth import Credentials
 from skitter.fetch.clients import Clients
 from skitter.fetch.failures import WREQ_ERRORS, explain
 from skitter.fetch.guard import Authority, Guard, authority_of, is_address
@@ -58,6 +61,7 @@ class HttpFetcher:
         self._guard = guard or Guard()
         self._resolver = resolver or Resolver()
         self._clients = Clients(self._options)
+        self._credentials = Credentials(self._options)
 
     async def __aenter__(self) -> Self:
         self._clients.open()
@@ -68,7 +72,7 @@ class HttpFetcher:
         await self._resolver.close()
 
     async def fetch(self, request: Request, *, leave: Leave | None = None) -> Response:
-        url = request.url
+        url, options = request.url, self._options_for(request)
         if not _PLAIN.fullmatch(url):
             url = identify(url).url
         whom = authority_of(url)
@@ -79,42 +83,58 @@ class HttpFetcher:
         started = perf_counter()  # nothing is awaited between here and the request
         dialer = self._clients.dialer(whom.dialled, addresses)
         try:
-            answer = await self._send(dialer.client, request, url)
-            return await self._read(request, url, answer, allowed=allowed, started=started)
+            answer = await self._send(dialer.client, request, url, whom)
+            address, headers = await self._read_head(url, answer, allowed=allowed)
+            return Response(
+                url=request.url,
+                status=answer.status.as_int(),
+                headers=headers,
+                body=await _read_body(url, answer, most_bytes=options.max_body_bytes),
+                remote_address=address,
+                elapsed_s=perf_counter() - started,
+            )
         except WREQ_ERRORS as error:
             elapsed_s = perf_counter() - started
-            raise explain(error, url, elapsed_s=elapsed_s, options=self._options) from error
+            raise explain(error, url, elapsed_s=elapsed_s, options=options) from error
         finally:
             dialer.busy -= 1
 
-    async def _read(
-        self, request: Request, url: str, answer: wreq.Response, *, allowed: bool, started: float
-    ) -> Response:
+    def _options_for(self, request: Request) -> FetchOptions:
+        """With what the request wants otherwise. It may take longer, and not bring more: memory is
+        the operator's to give. Raises BadOption."""
+        options = self._options
+        if (time_s := request.timeout_s) is not None:
+            options = replace(options, total_timeout_s=time_s, first_byte_timeout_s=time_s)
+        if request.max_body_mb is not None:
+            options = replace(options, max_body_mb=min(request.max_body_mb, options.max_body_mb))
+        return options
+
+    async def _read_head(
+        self, url: str, answer: wreq.Response, *, allowed: bool
+    ) -> tuple[str | None, tuple[tuple[str, str], ...]]:
+        """Who answered, and with which headers."""
         try:
             address = _ip(answer.remote_addr)
             if not allowed:  # again: the address that answered must be one of those we allowed
                 self._guard.check_address(url, address)
-            headers = self._read_headers(url, answer.headers)
+            return address, self._read_headers(url, answer.headers)
         except FetchError:
             await answer.close()
             raise
-        body = await self._read_body(url, answer)
-        return Response(
-            url=request.url,
-            status=answer.status.as_int(),
-            headers=headers,
-            body=body,
-            remote_address=address,
-            elapsed_s=perf_counter() - started,
-        )
 
-    async def _send(self, client: wreq.Client, request: Request, url: str) -> wreq.Response:
+    async def _send(
+        self, client: wreq.Client, request: Request, url: str, whom: Authority
+    ) -> wreq.Response:
         """Everything that differs from request to request; a proxy would be one more keyword."""
         extra: dict[str, Any] = {}
         if request.headers:
             extra["headers"] = request.headers
+        if self._credentials and (header := self._credentials.header_for(url, whom)):
+            extra["headers"] = {"authorization": header, **_lower(request.headers)}
         if request.body:
             extra["body"] = request.body
+        if request.timeout_s is not None:
+            extra["timeout"] = extra["read_timeout"] = timedelta(seconds=request.timeout_s)
         method = _METHODS.get(request.method)
         if method is None:
             raise FetchError(url, f"{request.method} is not a method that can be sent")
@@ -136,27 +156,6 @@ class HttpFetcher:
             return tuple([(name.decode(), value.decode()) for name, value in raw])
         except UnicodeDecodeError:
             return tuple([(name.decode(), _text(value)) for name, value in raw])
-
-    async def _read_body(self, url: str, answer: wreq.Response) -> bytes:
-        # Known only where nothing is chunked or packed: it is not what the server claims.
-        length = answer.content_length
-        if length is not None and length <= self._options.max_body_bytes:
-            return bytes(await answer.bytes())
-        async with answer.stream() as stream:  # leaving it lets go of the connection
-            return await self._count_body(url, stream)
-
-    async def _count_body(self, url: str, stream: wreq.Streamer) -> bytes:
-        """Count while it comes: a small gzip can be a huge page. Not kept in pieces: a server may
-        send each byte in a chunk of its own, and ten million of those are gigabytes."""
-        body = bytearray()
-        async for chunk in stream:
-            if isinstance(chunk, memoryview):  # else trailers
-                if len(body) + len(chunk) > self._options.max_body_bytes:
-                    raise ResponseTooLarge(
-                        url, f"the body is over {self._options.max_body_bytes:,} bytes"
-                    )
-                body += chunk
-        return bytes(body)
 
     async def _addresses(self, url: str, whom: Authority, *, allowed: bool) -> tuple[str, ...]:
         """What may be dialled: each address of the name, all of them checked. Empty: the URL
@@ -180,6 +179,31 @@ class HttpFetcher:
             raise FetchTimeout(url, slow) from None
         except (OSError, UnicodeError) as error:  # UnicodeError: a label over 63 characters
             raise ConnectFailed(url, "the name does not resolve") from error
+
+
+async def _read_body(url: str, answer: wreq.Response, *, most_bytes: int) -> bytes:
+    # Known only where nothing is chunked or packed: it is not what the server claims.
+    length = answer.content_length
+    if length is not None and length <= most_bytes:
+        return bytes(await answer.bytes())
+    async with answer.stream() as stream:  # leaving it lets go of the connection
+        return await _count_body(url, stream, most_bytes=most_bytes)
+
+
+async def _count_body(url: str, stream: wreq.Streamer, *, most_bytes: int) -> bytes:
+    """Count while it comes: a small gzip can be a huge page. Not kept in pieces: a server may
+    send each byte in a chunk of its own, and ten million of those are gigabytes."""
+    body = bytearray()
+    async for chunk in stream:
+        if isinstance(chunk, memoryview):  # else trailers
+            if len(body) + len(chunk) > most_bytes:
+                raise ResponseTooLarge(url, f"the body is over {most_bytes:,} bytes")
+            body += chunk
+    return bytes(body)
+
+
+def _lower(headers: dict[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
 
 
 def _ip(address: wreq.SocketAddr | None) -> str | None:

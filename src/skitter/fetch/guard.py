@@ -64,7 +64,7 @@ _CARRIERS: Final = (
 # RFC 5214 6.1: ISATAP marks an address by the middle of its lower half, under any prefix.
 _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
 _AUTHORITY: Final = re.compile(r"[A-Za-z]+://[^/?#\\]*")
-_DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
+DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 
 
 class Authority(NamedTuple):
@@ -141,7 +141,7 @@ def is_address(name: str) -> bool:
 def _refused(url: str, reason: str) -> AddressRefused:
     """The error, with what to type."""
     _, host, host_port, _ = authority_of(url)
-    usual = host_port.endswith(tuple(f":{port}" for port in _DEFAULT_PORTS.values()))
+    usual = host_port.endswith(tuple(f":{port}" for port in DEFAULT_PORTS.values()))
     word = host if usual else host_port
     return AddressRefused(url, f"{reason}: to fetch it anyway, use --allow-host {word}")
 
@@ -156,7 +156,7 @@ def authority_of(url: str) -> Authority:
 def _understand(beginning: str) -> Authority:
     target = identify(beginning)
     host, port = _split_port(target.host)
-    port = port or _DEFAULT_PORTS[target.url.partition(":")[0]]
+    port = port or DEFAULT_PORTS[target.url.partition(":")[0]]
     dialled, host = host, host.removesuffix(".")  # the same name in another spelling
     return Authority(host.strip("[]"), host, f"{host}:{port}", dialled)
 

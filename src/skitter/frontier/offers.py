@@ -9,7 +9,7 @@ import msgspec
 
 from skitter.errors import BadOption, TooBig
 from skitter.frontier.wire import NOT_PLAIN, encode
-from skitter.settings import Layout, check_number, check_priority
+from skitter.settings import FetchOptions, Layout, check_number, check_priority, options_of
 from skitter.urls import fingerprint, fingerprint_of, identify, shard_of
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ def offer(request: Request, layout: Layout, *, limit_bytes: int = MAX_RECORD_BYT
     if type(priority) is not int or priority:  # this sees every link: most have none
         check_priority(priority)
     _check_fields(request)
+    if request.timeout_s is not None or request.max_body_mb is not None:
+        _check_limits(request)
     url, fp, host = identify_request(request, layout)
     body = _encode_request(request, url)
     check_record(body, request, limit_bytes=limit_bytes)
@@ -116,6 +118,14 @@ def _check_fields(request: Request) -> None:
         raise BadOption("headers", request.headers, "a dict of text to text")
     if request.meta != NOTHING and not _is_table(request.meta, object):
         raise BadOption("meta", request.meta, "a dict whose keys are text")
+
+
+def _check_limits(request: Request) -> None:
+    """Within the ranges of the settings that they stand for."""
+    for name, setting in (("timeout_s", "total_timeout_s"), ("max_body_mb", "max_body_mb")):
+        option = next(one for one in options_of(FetchOptions) if one.name == setting)
+        if (value := getattr(request, name)) is not None and not option.takes(value):
+            raise option.refuse(value, name)
 
 
 def _is_table(value: object, kind: type) -> bool:

@@ -292,18 +292,24 @@ class Page:
         method: str = "GET",
         headers: dict[str, str] | None = None,
         body: bytes | str = b"",
+        json: Any = None,
+        timeout_s: float | None = None,
+        max_body_mb: float | None = None,
         dont_filter: bool = False,
     ) -> Request:
         """A request for a URL or a node's href, one step deeper than this page.
 
         No handler: the spider's default. `dont_filter` fetches it although the page is known.
-        A body that is text is sent as UTF-8.
+        A body that is text is sent as UTF-8; `json` is one, too. Neither changes the method.
         """
         return Request(
             url=self.absolute(link),
             method=method,
             headers=headers or {},
-            body=body.encode() if isinstance(body, str) else body,
+            body=body,
+            json=json,
+            timeout_s=timeout_s,
+            max_body_mb=max_body_mb,
             depth=self.request.depth + 1,
             parent=self.url,
             handler=_handler_name(handler),

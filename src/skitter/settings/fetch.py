@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +13,7 @@ from skitter.settings.option import Table, option
 
 PROJECT_URL: Final = "https://github.com/skitter/skitter"
 
+_HOST: Final = re.compile(r"(?:[^\s/@?#:\[\]]+|\[[0-9A-Fa-f:.]+\])(?::\d+)?")
 _HTML_FIRST: Final = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 
@@ -32,6 +34,14 @@ class FetchOptions(Table):
     )
     headers: dict[str, str] = option(
         dict, "Headers of every request, as 'Name: value'.", flag="--header", secret=True
+    )
+    basic_auth: dict[str, str] = option(
+        dict,
+        "User and password of hosts, as 'host: user:password'; a host may have a port.",
+        secret=True,
+    )
+    bearer_auth: dict[str, str] = option(
+        dict, "Bearer tokens of hosts, as 'host: token'.", secret=True
     )
     accept: str = option(_HTML_FIRST, "The Accept header.")
     total_timeout_s: float = option(
@@ -83,6 +93,7 @@ class FetchOptions(Table):
                 raise BadOption("headers", name, "names of letters, digits and dashes")
             if not _is_header(value):
                 raise BadOption("headers", "(hidden)", f"one line of printable ASCII in {name}")
+        _check_auth(self)
 
     @property
     def max_body_bytes(self) -> int:
@@ -93,6 +104,19 @@ def check_ca_file(options: FetchOptions) -> None:
     """On the machine that fetches; raises BadOption."""
     if options.ca_file is not None and not options.ca_file.is_file():
         raise BadOption("ca_file", str(options.ca_file), "a PEM file that exists")
+
+
+def _check_auth(options: FetchOptions) -> None:
+    for name in ("basic_auth", "bearer_auth"):
+        for host in getattr(options, name):
+            if not _HOST.fullmatch(host):
+                raise BadOption(name, host, "hosts, such as api.example or localhost:8080")
+    for host, value in options.basic_auth.items():
+        if ":" not in value or not value.isprintable():
+            raise BadOption("basic_auth", "(hidden)", f"user:password for {host}")
+    for host, value in options.bearer_auth.items():
+        if not _is_header(value) or host in options.basic_auth:
+            raise BadOption("bearer_auth", "(hidden)", f"one token, and no basic_auth, for {host}")
 
 
 def _is_header(value: str) -> bool:

@@ -8,6 +8,7 @@ server, messages and the reference page are derived from the declarations.
 
 from __future__ import annotations
 
+import re
 import types
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache
@@ -100,14 +101,14 @@ class Option:
 
     def check(self, value: object) -> None:
         """Raise BadOption for a value of another type, or out of range."""
-        if not (self.optional and value is None) and not self._takes(value):
+        if not (self.optional and value is None) and not self.takes(value):
             raise self.refuse(value)
 
     def refuse(self, value: object, name: str = "") -> BadOption:
         shown = "(hidden)" if self.declared.secret else value
         return BadOption(name or self.name, shown, self.expected)
 
-    def _takes(self, value: Any) -> bool:
+    def takes(self, value: Any) -> bool:
         kind = get_origin(self.type) or self.type
         if kind is Literal:
             return value in get_args(self.type)
@@ -207,12 +208,16 @@ def _path(text: str) -> Path | str:
     return Path(text) if text else text
 
 
+#: A name, or a host with its port: what follows that has a space in front of it.
+_PAIR = re.compile(r"\s*((?:[^:]+|\[[^\]]+\]):\d+(?=:\s)|[^:]*?)\s*:(.*)")
+
+
 def _pairs(text: str) -> dict[str, str]:
     """As headers are written: `Name: value`, one a line."""
-    lines = [line.partition(":") for line in text.splitlines() if line.strip()]
-    if not all(colon for _, colon, _ in lines):
+    found = [_PAIR.fullmatch(line) for line in text.splitlines() if line.strip()]
+    if not all(found):
         raise ValueError(text)
-    return {name.strip(): value.strip() for name, _, value in lines}
+    return {pair[1]: pair[2].strip() for pair in found if pair}
 
 
 _PARSERS: dict[Any, Any] = {

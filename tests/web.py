@@ -1,0 +1,152 @@
+"""A web on loopback: every host name on one port, and a function that answers for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from skitter.app import open_worker
+from skitter.fetch import FetchOptions, Guard, HttpFetcher
+from skitter.fetch.resolver import Resolver
+from skitter.frontier.frontier import Frontier
+from skitter.settings import WorkerConfig, Workers
+from skitter.spider import Spider
+from skitter.worker.loop import WorkerOptions
+
+
+@dataclass
+class Asked:
+    """One request as it arrived."""
+
+    method: str
+    host: str  # without the port
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def path(self) -> str:
+        return urlsplit(self.target).path
+
+    @property
+    def form(self) -> dict[str, str]:
+        return dict(parse_qsl(self.body.decode(), keep_blank_values=True))
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        pairs = (one.partition("=") for one in self.headers.get("cookie", "").split("; "))
+        return {name: value for name, _, value in pairs if name}
+
+
+@dataclass
+class Answer:
+    body: str | bytes = ""
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def wire(self) -> bytes:
+        body = self.body.encode() if isinstance(self.body, str) else self.body
+        named = {name.lower() for name, _ in self.headers}
+        lines = [f"{name}: {value}\r\n" for name, value in self.headers]
+        if "content-type" not in named:
+            lines.append("content-type: text/html; charset=utf-8\r\n")
+        lines.append(f"content-length: {len(body)}\r\n")
+        return f"HTTP/1.1 {self.status} Whatever\r\n{''.join(lines)}\r\n".encode() + body
+
+
+Site = Callable[[Asked], Answer | Awaitable[Answer]]
+
+
+@dataclass
+class Web:
+    """What was asked, in order, and how to crawl it."""
+
+    site: Site
+    port: int = 0
+    asked: list[Asked] = field(default_factory=list)
+
+    def url(self, path: str = "/", *, host: str = "shop.test") -> str:
+        return f"http://{host}:{self.port}{path}"
+
+    def paths(self, method: str = "") -> list[str]:
+        return [one.target for one in self.asked if not method or one.method == method]
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                await self._answer(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        first, *lines = head.strip().split("\r\n")
+        method, target, _ = first.split(" ")
+        pairs = [line.split(": ", 1) for line in lines]
+        headers = {name.lower(): value for name, value in pairs}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        asked = Asked(method, headers["host"].rpartition(":")[0], target, headers, body)
+        if target == "/robots.txt":
+            answer: Any = Answer(status=404)
+        else:
+            self.asked.append(asked)
+            answer = self.site(asked)
+            if not isinstance(answer, Answer):
+                answer = await answer
+        wire = answer.wire
+        writer.write(wire if method != "HEAD" else wire.partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
+        await writer.drain()
+
+    @asynccontextmanager
+    async def fetcher(self, **options: Any) -> AsyncIterator[HttpFetcher]:
+        """A client for which every name is here."""
+
+        async def lookup(name: str) -> tuple[str, ...]:
+            return ("127.0.0.1",)
+
+        class Everywhere(Guard):
+            def permits(self, whom: object) -> bool:
+                return True
+
+        fetch = FetchOptions(**options)
+        resolver = Resolver(lookup=lookup)
+        async with HttpFetcher(fetch, guard=Everywhere(), resolver=resolver) as fetcher:
+            yield fetcher
+
+    async def crawl(
+        self,
+        frontier: Frontier,
+        spider: Spider,
+        *,
+        fetch: dict[str, Any] | None = None,
+        **workers: Any,
+    ) -> None:
+        """With one worker, until there is nothing left."""
+        config = WorkerConfig(
+            fetch=FetchOptions(obey_robots=False, **(fetch or {})), workers=Workers(**workers)
+        )
+        options = WorkerOptions.of(config, watch_signals=False)
+        async with (
+            self.fetcher(**(fetch or {})) as fetcher,
+            open_worker(frontier, spider, config, fetcher=fetcher, options=options) as worker,
+        ):
+            await frontier.add([seed async for seed in spider.seeds()])
+            await worker.run()
+
+
+@asynccontextmanager
+async def serve_web(site: Site) -> AsyncIterator[Web]:
+    web = Web(site)
+    server = await asyncio.start_server(web.serve, "127.0.0.1", 0, limit=2**22)
+    web.port = server.sockets[0].getsockname()[1]
+    try:
+        yield web
+    finally:
+        server.close()
