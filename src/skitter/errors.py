@@ -21,6 +21,7 @@
     │   ├── FetchTimeout           too slow: to connect, to begin or to end
     │   ├── ResponseTooLarge       over the limit of size, after decompression
     │   ├── BadResponse            not HTTP, or cut off in the middle
+    │   ├── ProxyFault             the proxy does not work; nothing is known about the page
     │   └── AddressRefused         a private address, which the operator did not allow
     └── InfrastructureError        a server, a disk or a network does not work
         ├── ServerUnreachable      nothing answers there
@@ -223,6 +224,12 @@ class ResponseTooLarge(FetchError):
 
 class BadResponse(FetchError):
     """Not HTTP, or cut off in the middle."""
+
+    retryable = True
+
+
+class ProxyFault(FetchError):
+    """The proxy does not work: no connection to it, bad credentials, no tunnel. The page may."""
 
     retryable = True
 

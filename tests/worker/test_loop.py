@@ -41,11 +41,11 @@ class SlowFetcher(StaticFetcher):
         super().__init__({QUICK: b"quick"})
         self.begun = asyncio.Event()
 
-    async def fetch(self, request, *, leave=None):
+    async def fetch(self, request, *, leave=None, proxy=None):
         if request.url == SLOW:
             self.begun.set()
             await asyncio.Event().wait()
-        return await super().fetch(request, leave=leave)
+        return await super().fetch(request, leave=leave, proxy=proxy)
 
 
 def make_worker(frontier, fetcher, **options) -> Worker:
@@ -230,10 +230,10 @@ async def test_a_worker_that_cannot_begin_says_so_by_its_exit_code(frontier):
 
 async def test_a_bug_that_a_page_finds_is_the_end_of_that_page(frontier):
     class Broken(StaticFetcher):
-        async def fetch(self, request, *, leave=None):
+        async def fetch(self, request, *, leave=None, proxy=None):
             if request.url == SLOW:
                 raise RecursionError("a page that nobody thought of")
-            return await super().fetch(request, leave=leave)
+            return await super().fetch(request, leave=leave, proxy=proxy)
 
     await frontier.add([Request(url=SLOW), Request(url=QUICK)])
     worker = make_worker(frontier, Broken({QUICK: b"quick"}))

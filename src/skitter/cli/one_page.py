@@ -103,10 +103,13 @@ class _Recorder:
     fetcher: Fetcher
     hops: list[Hop]
 
-    async def fetch(self, request: Request, *, leave: Leave | None = None) -> Response:
+    async def fetch(
+        self, request: Request, *, leave: Leave | None = None, proxy: str | None = None
+    ) -> Response:
         if self.hops[-1].response is not None:  # a redirect to the page itself
             self.hops.append(Hop(request, self.hops[-1].robots))
-        self.hops[-1].response = response = await self.fetcher.fetch(request, leave=leave)
+        response = await self.fetcher.fetch(request, leave=leave, proxy=proxy)
+        self.hops[-1].response = response
         return response
 
 

@@ -14,9 +14,16 @@ import wreq
 
 from skitter.errors import ConnectFailed, FetchError, FetchTimeout, ResponseTooLarge
 from skitter.fetch.auth import Credentials
-from skitter.fetch.clients import Clients
+from skitter.fetch.clients import Clients, Dialer
 from skitter.fetch.failures import WREQ_ERRORS, explain
 from skitter.fetch.guard import Authority, Guard, authority_of, is_address
+from skitter.fetch.proxies import (
+    PROXY_AUTHENTICATION_REQUIRED,
+    check_target,
+    explain_proxy,
+    rejected,
+    spell,
+)
 from skitter.fetch.resolver import Resolver
 from skitter.model import Request, Response
 from skitter.settings.fetch import FetchOptions, check_ca_file
@@ -38,8 +45,13 @@ Leave = Callable[[], Awaitable[None]]
 class Fetcher(Protocol):
     """Anything that can fetch a page. A redirect is a response: it is not followed here."""
 
-    async def fetch(self, request: Request, *, leave: Leave | None = None) -> Response:
-        """The response, whatever its status, or a FetchError."""
+    async def fetch(
+        self, request: Request, *, leave: Leave | None = None, proxy: str | None = None
+    ) -> Response:
+        """The response, whatever its status, or a FetchError.
+
+        `proxy`: http://, https:// or socks5://, with credentials or without; None: direct.
+        """
         ...
 
 
@@ -71,20 +83,28 @@ class HttpFetcher:
         self._clients.close()
         await self._resolver.close()
 
-    async def fetch(self, request: Request, *, leave: Leave | None = None) -> Response:
+    async def fetch(
+        self, request: Request, *, leave: Leave | None = None, proxy: str | None = None
+    ) -> Response:
+        proxy = spell(proxy) if proxy else ""
         url, options = request.url, self._options_for(request)
         if not _PLAIN.fullmatch(url):
             url = identify(url).url
         whom = authority_of(url)
         allowed = self._guard.permits(whom)
-        addresses = await self._addresses(url, whom, allowed=allowed)
+        if proxy:
+            addresses = await self._check_target(url, whom, allowed=allowed)
+        else:
+            addresses = await self._addresses(url, whom, allowed=allowed)
         if leave is not None:
             await leave()
         started = perf_counter()  # nothing is awaited between here and the request
-        dialer = self._clients.dialer(whom.dialled, addresses)
+        dialer = self._clients.dialer(whom.dialled, addresses, proxy=proxy)
         try:
-            answer = await self._send(dialer.client, request, url, whom)
-            address, headers = await self._read_head(url, answer, allowed=allowed)
+            answer = await self._send(dialer, request, url, whom)
+            if proxy and answer.status.as_int() == PROXY_AUTHENTICATION_REQUIRED:
+                raise rejected(url, proxy)
+            address, headers = await self._read_head(url, answer, allowed=allowed or bool(proxy))
             return Response(
                 url=request.url,
                 status=answer.status.as_int(),
@@ -94,6 +114,8 @@ class HttpFetcher:
                 elapsed_s=perf_counter() - started,
             )
         except WREQ_ERRORS as error:
+            if proxy and (fault := explain_proxy(error, url, proxy)):
+                raise fault from error
             elapsed_s = perf_counter() - started
             raise explain(error, url, elapsed_s=elapsed_s, options=options) from error
         finally:
@@ -123,10 +145,10 @@ class HttpFetcher:
             raise
 
     async def _send(
-        self, client: wreq.Client, request: Request, url: str, whom: Authority
+        self, dialer: Dialer, request: Request, url: str, whom: Authority
     ) -> wreq.Response:
-        """Everything that differs from request to request; a proxy would be one more keyword."""
-        extra: dict[str, Any] = {}
+        """Everything that differs from request to request."""
+        extra: dict[str, Any] = {"proxy": dialer.proxy} if dialer.proxy else {}
         if request.headers:
             extra["headers"] = request.headers
         if self._credentials and (header := self._credentials.header_for(url, whom)):
@@ -139,7 +161,7 @@ class HttpFetcher:
         if method is None:
             raise FetchError(url, f"{request.method} is not a method that can be sent")
         try:
-            return await client.request(method, url, **extra)
+            return await dialer.client.request(method, url, **extra)
         except RuntimeError as error:
             if "Invalid header" not in str(error):
                 raise
@@ -169,6 +191,14 @@ class HttpFetcher:
             for address in addresses:
                 self._guard.check_address(url, address)
         return addresses
+
+    async def _check_target(self, url: str, whom: Authority, *, allowed: bool) -> tuple[str, ...]:
+        """What may be dialled is the proxy's business, except for what we know to be private."""
+        if not allowed:
+            self._guard.check_url(url)
+            if not is_address(whom.name):
+                await check_target(self._guard, self._resolver, url, whom)
+        return ()
 
     async def _resolve(self, url: str, name: str) -> tuple[str, ...]:
         try:

@@ -28,6 +28,7 @@ class Dialer:
 
     client: wreq.Client
     addresses: tuple[str, ...]
+    proxy: wreq.Proxy | None = None
     busy: int = 0  # requests under way
     most: int = 0  # at a time: it has no more idle connections than that
 
@@ -50,19 +51,21 @@ class Clients:
         self._dialers.clear()
         self._is_open = False
 
-    def dialer(self, host: str, addresses: tuple[str, ...] = ()) -> Dialer:
-        """The client for a host as its URL spells it; without addresses, it is one itself.
+    def dialer(self, host: str, addresses: tuple[str, ...] = (), *, proxy: str = "") -> Dialer:
+        """The client for a host as its URL spells it; without addresses, it is one itself. A proxy
+        has one for all hosts: its credentials may stand for a session, which nobody else joins.
 
         It is busy from here on: whoever asked for it takes that back.
         """
         if not self._is_open:  # wreq would raise CancelledError, as if the task were cancelled
             raise RuntimeError("the fetcher is not open: use it in `async with`.")
         # Literal addresses need no name server, so that they share a client.
-        name = host if addresses else ""
+        name = proxy or (host if addresses else "")
         dialer = self._dialers.get(name)
         if dialer is None or not _are_the_same(dialer.addresses, addresses):
             self._forget(name)
-            dialer = Dialer(_open_client(self.options, name, addresses), addresses)
+            through = wreq.Proxy.all(proxy) if proxy else None
+            dialer = Dialer(_open_client(self.options, name, addresses), addresses, through)
             self._dialers[name] = dialer
         self._dialers.move_to_end(name)
         dialer.busy += 1

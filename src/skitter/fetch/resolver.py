@@ -17,6 +17,7 @@ Lookup = Callable[[str], Awaitable[tuple[str, ...]]]
 
 KEEP_S: Final = 60.0
 MAX_NAMES: Final = 10_000
+ATTEMPT_S: Final = 2.0
 THREADS: Final = 64  # getaddrinfo blocks, for 10 s and more on a dead name server
 
 
@@ -48,6 +49,17 @@ class Resolver:
         # Shielded: a caller that gives up must not take the answer from the others.
         return await asyncio.shield(task)
 
+    async def attempt(self, name: str) -> tuple[str, ...]:
+        """The addresses, or none if it does not resolve soon, which is remembered, too."""
+        entry = self._known.get(name)
+        if entry and entry[0] > self._clock():
+            return entry[1]
+        try:
+            async with asyncio.timeout(ATTEMPT_S):
+                return await self.resolve(name)
+        except (TimeoutError, OSError, UnicodeError):
+            return self._keep(name, ())
+
     async def close(self) -> None:
         tasks = list(self._asking.values())
         for task in tasks:
@@ -60,6 +72,9 @@ class Resolver:
             addresses = await self._lookup(name)
         finally:
             del self._asking[name]
+        return self._keep(name, addresses)
+
+    def _keep(self, name: str, addresses: tuple[str, ...]) -> tuple[str, ...]:
         if len(self._known) >= MAX_NAMES:
             del self._known[next(iter(self._known))]  # the oldest
         self._known[name] = (self._clock() + KEEP_S, addresses)

@@ -24,15 +24,19 @@ class StaticFetcher:
     def __init__(self, pages: Mapping[str, bytes | Response | Exception] | None = None) -> None:
         self.pages = dict(pages or {})
         self.asked: list[Request] = []
+        self.proxies: list[str | None] = []  # of each request
 
     @property
     def asked_urls(self) -> list[str]:
         return [request.url for request in self.asked]
 
-    async def fetch(self, request: Request, *, leave: Leave | None = None) -> Response:
+    async def fetch(
+        self, request: Request, *, leave: Leave | None = None, proxy: str | None = None
+    ) -> Response:
         if leave is not None:
             await leave()
         self.asked.append(request)
+        self.proxies.append(proxy)
         page = self.pages.get(request.url)
         if isinstance(page, Exception):
             raise page
