@@ -213,12 +213,13 @@ def make_raw(make_frontier):
     """A job with limits of the test's choice; without any, a second client of the same job."""
 
     async def make(layout=None, **given) -> Raw:
-        options = {"delay_s": 0, "max_in_flight": 1000, "max_retries": 3, "max_losses": 3} | given
+        options = {"delay_s": 0, "max_in_flight": 1000, "max_retries": 3, "max_losses": 3}
+        options |= {"latency_factor": 2.0, "max_delay_s": 300.0} | given
 
         def pick(*names):
             return {name: options.pop(name) for name in names}
 
-        politeness = Politeness(**pick("delay_s", "max_in_flight"))
+        politeness = Politeness(**pick("delay_s", "max_in_flight", "latency_factor", "max_delay_s"))
         retries = Retries(**pick("max_retries", "max_losses"))
         chosen = JobOptions(politeness=politeness, retries=retries, limits=Limits(**options))
         return Raw((await make_frontier(chosen if given or layout else None, layout)).shards[0])

@@ -177,12 +177,12 @@ async def test_silence_is_asked_about_soon_and_then_more_rarely(frontier, open_b
         assert (await ask_robots(frontier, host)).left_s == TROUBLE_S
 
 
-async def test_a_crawl_delay_becomes_the_hosts_own(frontier, open_book):
+async def test_a_crawl_delay_becomes_the_delay_of_the_host(frontier, open_book):
     body = b"User-agent: skitter\nCrawl-delay: 7\nDisallow: /secret\n"
     async with serve({"/robots.txt": reply(body)}) as site:
         await ask(open_book(), site)
         facts = await look_at_host(frontier, identify(site.url()).host)
-    assert facts.own["delay_ms"] == 7000
+    assert facts.delay(frontier.options) == (7, "robots.txt asks for it")
 
 
 async def test_a_page_that_is_disallowed_is_dead_and_no_line_is_looked_for(open_book):

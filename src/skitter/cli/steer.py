@@ -23,7 +23,7 @@ from skitter.cli.flags import Given, changes_of, show_options, with_flags
 from skitter.cli.output import answer, emit_json, pairs
 from skitter.errors import UsageError, shorten
 from skitter.frontier.admin.control import (
-    HOST_OPTIONS,
+    RESET,
     change_options,
     replaced,
     set_host,
@@ -214,7 +214,7 @@ def host(
     async def work(frontier: Frontier) -> tuple[HostFacts, JobOptions, float]:
         if not changes:
             _check_known(await look_at_host(frontier, name), job)
-        await set_host(frontier, name, **(dict.fromkeys(HOST_OPTIONS) if reset else changes))
+        await set_host(frontier, name, **(dict.fromkeys(RESET) if reset else changes))
         now = await frontier.server_time()
         return await look_at_host(frontier, name), frontier.options, now
 
@@ -242,7 +242,7 @@ def _host_rows(facts: HostFacts, options: JobOptions, now: float) -> Iterator[tu
     yield "host", facts.name
     yield "requests", f"{facts.queued:,} pending, {facts.in_flight:,} in flight"
     yield "pages", f"{facts.pages:,}"
-    yield "delay", f"{facts.delay_s(options):g} s{own('delay_ms')}"
+    yield "delay", f"{facts.delay(options).seconds:g} s ({facts.delay(options).why})"
     in_flight = int(facts.own.get("max_in_flight", options.politeness.max_in_flight))
     yield "in flight", f"{in_flight:,}{own('max_in_flight')}"
     budget = facts.own.get("max_pages", options.limits.max_pages_per_host)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from skitter.frontier.delay import Delay, delay_of
 from skitter.frontier.host import LISTS, NEVER, HostRecord, open_host
 from skitter.frontier.wire import decode, open_record
 
@@ -150,12 +151,12 @@ class HostFacts:
     def waiting(self) -> bool:
         return self.opens_ms is not None
 
-    def delay_s(self, options: JobOptions) -> float:
-        return self.own.get("delay_ms", options.politeness.delay_s * 1000) / 1000
+    def delay(self, options: JobOptions) -> Delay:
+        return delay_of(self.own, options.politeness)
 
     def opens_at(self, options: JobOptions) -> float:
         """Seconds: before that it is not asked again."""
-        return max(self.asked_at + self.delay_s(options), self.blocked_until)
+        return max(self.asked_at + self.delay(options).seconds, self.blocked_until)
 
     def may_be_asked(self, options: JobOptions) -> bool:
         """Whether a slot and budget are left; the moment may still have to come."""

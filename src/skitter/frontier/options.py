@@ -68,7 +68,7 @@ def _from_fields(stored: Mapping[str, float]) -> JobOptions:
     values: dict[str, dict[str, Any]] = {"politeness": {}, "retries": {}, "limits": {}}
     for one in JOB_OPTIONS:
         if (value := stored.get(one.field)) is not None:
-            values[one.table][one.name] = value / 1000 if one.in_ms else int(value)
+            values[one.table][one.name] = value / 1000 if one.in_ms else one.type(value)
     return JobOptions(
         politeness=Politeness(**values["politeness"]),
         retries=Retries(**values["retries"]),

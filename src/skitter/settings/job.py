@@ -46,6 +46,19 @@ class Politeness(Table):
         flag="--in-flight",
         host="max_in_flight",
     )
+    latency_factor: float = option(
+        2.0,
+        "Keep a delay at least this many times as long as a host takes to answer; 0 switches it "
+        "off. A delay of 0 stays 0.",
+        low=0,
+        high=1000,
+    )
+    max_delay_s: float = option(
+        300.0,
+        "Longest delay that slow or refused answers can lead to.",
+        low=0,
+        high=86_400,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

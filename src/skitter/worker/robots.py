@@ -125,7 +125,7 @@ class RobotsBook:
 
     async def _share(self, frontier: Frontier, host: str, rules: RobotsRules) -> None:
         if delay_s := await asyncio.to_thread(self.delay_s, rules):
-            await set_host(frontier, host, delay_s=delay_s)
+            await set_host(frontier, host, crawl_delay_s=delay_s)
         keep_s = 0.0 if rules.unreachable_since is None else KEEP_S
         with suppress(ServerFull):  # we know it, and others ask for themselves
             await store_robots(frontier, host, rules.to_bytes(), ttl_s=_ttl_s(rules), keep_s=keep_s)

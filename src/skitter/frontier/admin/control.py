@@ -118,8 +118,9 @@ async def settle_hosts(frontier: Frontier) -> None:
     await side_by_side(settle(shard) for shard in frontier.shards)
 
 
-#: What one host may have of its own.
-HOST_OPTIONS = (*filter(None, (one.declared.host for one in JOB_OPTIONS)), "blocked_for_s")
+#: What one host may have of its own, and goes back to: its values, a rest, a delay that was raised.
+RESET = (*filter(None, (one.declared.host for one in JOB_OPTIONS)), "blocked_for_s", "raised_s")
+HOST_OPTIONS = (*RESET, "crawl_delay_s")
 
 
 def host_name(text: str) -> str:

@@ -43,7 +43,7 @@ async def slowest_host(frontier: Frontier) -> Bound | None:
 
 def bound_of(facts: HostFacts, options: JobOptions) -> Bound:
     """How long one host needs for what is queued, if nothing but its delay holds it back."""
-    delay_s = facts.delay_s(options)
+    delay_s = facts.delay(options).seconds
     return Bound(facts.name, facts.queued, delay_s, facts.queued * delay_s)
 
 

@@ -207,6 +207,7 @@ def _waiting(host: HostFacts, options: JobOptions, state: State, now_s: float) -
     opens_at = host.opens_at(options)
     if opens_at > now_s:
         reasons.append(f"its host may be asked again {_when(opens_at, now_s)}")
+        reasons += _slowed(host, options)
     limit = int(host.own.get("max_in_flight", options.politeness.max_in_flight))
     if host.in_flight >= limit:
         reasons.append(f"its host has {host.in_flight} of {limit} requests in flight")
@@ -215,6 +216,13 @@ def _waiting(host: HostFacts, options: JobOptions, state: State, now_s: float) -
     if host.queued > 1:
         reasons.append(f"its host has {host.queued:,} requests waiting")
     return reasons or ["it may be handed out now: is a worker running?"]
+
+
+def _slowed(host: HostFacts, options: JobOptions) -> list[str]:
+    """The reason for the delay, if it is not the job's."""
+    delay = host.delay(options)
+    usual = delay.why == "configured"
+    return [] if usual else [f"its host is asked every {delay.seconds:g} s: {delay.why}"]
 
 
 def _budget(options: JobOptions, done: int, facts: RequestFacts) -> list[str]:

@@ -21,8 +21,7 @@ end
 local function grant(name, moment_ms, most_ms)
   local known, opens_at = peek(name), now_ms
   if known.asked_at ~= moment_ms then
-    local delay_ms = known.own.delay_ms or limits.delay_ms
-    opens_at = math.max(now_ms, known.asked_at + delay_ms)
+    opens_at = math.max(now_ms, known.asked_at + delay_of(known))
   end
   local has_rest = known.blocked_until > now_ms -- e.g. Retry-After, heard since we had our turn
   if has_rest or opens_at - now_ms > most_ms then return -1, 0 end

@@ -3,7 +3,8 @@ host: give hosts values of their own, or a rest, and put them where they then be
 field it only settles the hosts, as after a change of the job's limits.
 
 FLAGS  allow-oom
-ARGV   field    text   delay_ms, max_in_flight, max_pages, blocked_for_ms, or empty
+ARGV   field    text   delay_ms, max_in_flight, max_pages, crawl_delay_ms, raised_ms, blocked_for_ms,
+                       or empty
        value    any    a number; empty: the job's value again
 EACH   name     text   host
 REPLY  int    how many hosts were settled

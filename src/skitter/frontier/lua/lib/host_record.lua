@@ -7,7 +7,8 @@ host_record: the numbers that are known about a host, packed as frontier/host.py
   best        priority of the first request in its queue; NEVER: there is none
   tied        at least so many at the head of the queue have that priority; 0: look there
   listed_in   DUE, WAIT or NOWHERE: the list that has the host, so that moving it costs one command
-  own         delay_ms, max_in_flight, max_pages: its own values, in place of the job's
+  own         what few hosts have: delay_ms, max_in_flight, max_pages in place of the job's,
+              crawl_delay_ms of robots.txt, and what adapt.lua learned
 ]]
 local FORMAT = '<i4i4i4i4i2Bddd' -- a third of the time of msgpack; `own` follows as msgpack, if any
 local LENGTH = struct.size(FORMAT)

@@ -19,7 +19,9 @@ local function read_limits()
   for _, name in ipairs({ 'max_pending', 'max_items' }) do
     limits[name] = math.ceil(limits[name] / (tonumber(values[5]) or 1))
   end
-  if limits.delay_ms == math.huge then limits.delay_ms = 0 end
+  for _, name in ipairs({ 'delay_ms', 'latency_factor' }) do
+    if limits[name] == math.huge then limits[name] = 0 end
+  end
   limits.running = limits.state == 'run' or limits.state == 'drain'
   limits.open = limits.state == 'run' or limits.state == 'pause'
   return limits

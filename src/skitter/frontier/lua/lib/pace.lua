@@ -3,11 +3,11 @@ pace: how the hosts of what is handed out want to be asked: empty if nobody want
 per request `moment_ms delay_ms shared`: when its turn was, and whether there may be others. In the
 answer to a repeated call the turn may be another's where it is shared: then it has none (0).
 ]]
---@include host limits record
+--@include host limits record delay
 local function wants_delay()
   if limits.delay_ms > 0 then return true end
   for _, known in pairs(loaded) do
-    if known.own.delay_ms then return true end
+    if delay_of(known) > 0 then return true end
   end
   return false
 end
@@ -22,8 +22,7 @@ local function pace(records, is_repeated)
     local known = loaded[name]
     local shared = (known.own.max_in_flight or limits.max_in_flight) > 1
     local moment_ms = is_repeated and shared and 0 or known.asked_at
-    words[i] = string.format('%d %d %d', moment_ms, known.own.delay_ms or limits.delay_ms,
-      shared and 1 or 0)
+    words[i] = string.format('%d %d %d', moment_ms, delay_of(known), shared and 1 or 0)
   end
   return table.concat(words, ' ')
 end

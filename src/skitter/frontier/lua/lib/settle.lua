@@ -9,7 +9,7 @@ KEYS   due      zset   host -> rank
        wait     zset   host -> ms
        queue    zset   one per host: fingerprint -> score
 ]]
---@include clock limits score host
+--@include clock limits score host delay
 local LISTS = { [DUE] = due, [WAIT] = wait }
 
 local function best_of(name, known)
@@ -31,7 +31,7 @@ end
 local function list_for(name, known)
   local budget = known.own.max_pages or limits.max_pages_per_host
   if budget < math.huge or known.shelved > 0 then shelve(name, known, budget) end
-  local delay_ms = known.own.delay_ms or limits.delay_ms
+  local delay_ms = delay_of(known)
   local spare = delay_ms == 0 and limits.spare or 0 -- spare.lua tells whose
   if known.in_flight >= (known.own.max_in_flight or limits.max_in_flight + spare)
     or known.pages + known.in_flight >= budget
