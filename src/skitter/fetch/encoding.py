@@ -97,6 +97,11 @@ def _readable(label: str) -> str | None:
     return "windows-1252" if name == "x-user-defined" else name
 
 
+def sent_as(labels: str) -> str | None:
+    """The first that is known of an `accept-charset`, by the standard's name."""
+    return next((name for label in labels.split() if (name := _name(label))), None)
+
+
 def _name(label: str) -> str | None:
     encoding = webencodings.lookup(label)
     return encoding.name if encoding else None

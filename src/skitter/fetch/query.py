@@ -1,4 +1,4 @@
-"""The query of a link, in the bytes that a browser would send from that page.
+"""The query of a link, and the text of a form, in the bytes that a browser would send.
 
 URL 4.4 (query state) and 1.3 (percent-encode after encoding): the path of a link is always UTF-8,
 its query has the encoding of the page; what that cannot express becomes `&#number;`.
@@ -48,7 +48,18 @@ def encode_query(link: str, encoding: str) -> str:
     return f"{path}{mark}{_percent_encoded(query, encoding)}{hash_sign}{fragment}"
 
 
+def encode_text(text: str, encoding: str) -> bytes:
+    """What a form sends: what the encoding cannot express becomes `&#number;`."""
+    if encoding in _AS_UTF8:
+        return text.encode(errors="replace")
+    return _encode(text, encoding, "&#{};")
+
+
 def _percent_encoded(query: str, name: str) -> str:
+    return "".join(map(_ESCAPED.__getitem__, _encode(query, name, _NUMBER)))
+
+
+def _encode(text: str, name: str, number: str) -> bytes:
     known = _BYTES.get(name, {})
 
     def express(error: UnicodeError) -> tuple[bytes, int]:
@@ -56,11 +67,10 @@ def _percent_encoded(query: str, name: str) -> str:
         return known[error.object[error.start]], error.start + 1
 
     codecs.register_error("skitter.query", express)
-    spelled = query.translate(_SPELLINGS.get(name, {}))
+    spelled = text.translate(_SPELLINGS.get(name, {}))
     # Each sign is tried once: Python's codecs take the square of how many they do not know.
-    unknown = {ord(one): _NUMBER.format(ord(one)) for one in set(spelled) if not _has(name, one)}
-    data, _ = _codec(name).encode(spelled.translate(unknown), "skitter.query")
-    return "".join(map(_ESCAPED.__getitem__, data))
+    unknown = {ord(one): number.format(ord(one)) for one in set(spelled) if not _has(name, one)}
+    return _codec(name).encode(spelled.translate(unknown), "skitter.query")[0]
 
 
 @lru_cache(maxsize=10_000)

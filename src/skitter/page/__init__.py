@@ -2,10 +2,14 @@
 
 page      Page: its text, elements and links
 links     the links of a document
+form      Form: fill it in, and submit it
+controls  the fields of a form, and what they hold
 errors    what goes wrong
 """
 
+from skitter.page.controls import File
 from skitter.page.errors import (
+    BadForm,
     BadSelector,
     LibraryMissing,
     NoLink,
@@ -14,10 +18,14 @@ from skitter.page.errors import (
     PageError,
     TooComplex,
 )
+from skitter.page.form import Form
 from skitter.page.page import Handler, Link, Page
 
 __all__ = [
+    "BadForm",
     "BadSelector",
+    "File",
+    "Form",
     "Handler",
     "LibraryMissing",
     "Link",

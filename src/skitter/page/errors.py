@@ -3,6 +3,7 @@
 PageError (SkitterError)
 ├── NoMatch          css_first found nothing, and no default was given
 ├── NoLink           a node without href, or nothing that could be a link
+├── BadForm          a form without that field, option or button
 ├── TooComplex       HTML that takes the parser too much time or memory
 └── NotJSON          the body is not JSON
 BadSelector (UsageError)
@@ -54,6 +55,10 @@ class NoMatch(PageError):
 
 class NoLink(PageError):
     """A node without href, or a value that cannot be a link."""
+
+
+class BadForm(PageError):
+    """A form without the field, option or button that was asked for."""
 
 
 class TooComplex(PageError):

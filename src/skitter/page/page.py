@@ -25,6 +25,7 @@ from skitter.fetch.nesting import is_plain, is_small
 from skitter.fetch.query import encode_query
 from skitter.model import Request, Response
 from skitter.page.errors import BadSelector, LibraryMissing, NoLink, NoMatch, NotJSON, TooComplex
+from skitter.page.form import Form
 from skitter.page.links import find_hrefs, href_of
 from skitter.urls import fingerprint, join, join_all
 
@@ -317,6 +318,10 @@ class Page:
             priority=priority,
             unique=self._next_copy() if dont_filter else "",
         )
+
+    def form(self, selector: str = "form") -> Form:
+        """The form that matches: `page.form("#login").fill(user="x").submit(handler)`."""
+        return Form(self, self.css_first(selector))
 
     def follow_all(
         self,

@@ -1,0 +1,166 @@
+"""The fields of a form, and what they hold before anybody fills them in (HTML 4.10)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+_CONTROLS: Final = ("input", "select", "textarea", "button")
+_ALL: Final = ",".join(_CONTROLS)
+_FORMS_IN_TABLES: Final = ("table", "tbody", "thead", "tfoot", "tr")
+_CHOICES: Final = frozenset({"checkbox", "radio"})
+_SUBMITS: Final = frozenset({"submit", "image"})
+_BUTTONS: Final = _SUBMITS | {"button", "reset"}
+#: HTML 4.10.5.1: their values have no line breaks.
+_ONE_LINE: Final = frozenset({"text", "search", "tel", "url", "email", "password"})
+_LINE_BREAKS: Final = str.maketrans("", "", "\r\n")
+
+
+class File(NamedTuple):
+    """What a file field sends."""
+
+    content: bytes
+    name: str = "file"
+    type: str = "application/octet-stream"
+
+
+#: What a browser sends for a file field without a file.
+NO_FILE: Final = File(b"", "")
+Value = str | File
+
+
+class Control:
+    """One field, or one button."""
+
+    __slots__ = ("is_disabled", "kind", "name", "node", "values")
+
+    def __init__(self, node: LexborNode, *, is_disabled: bool = False) -> None:
+        self.node, self.is_disabled = node, is_disabled
+        self.kind = _kind_of(node)
+        self.name = attribute(node, "name")
+        self.values: list[Value] = self._default()
+
+    @property
+    def is_choice(self) -> bool:
+        return self.kind in _CHOICES
+
+    @property
+    def is_button(self) -> bool:
+        return self.kind in _BUTTONS
+
+    @property
+    def submits(self) -> bool:
+        return self.kind in _SUBMITS and not self.is_disabled
+
+    @property
+    def value(self) -> str:
+        """What a choice stands for, or what a button sends."""
+        return attribute(self.node, "value", "on" if self.is_choice else "")
+
+    @property
+    def options(self) -> list[tuple[str, str]]:
+        """Of a select, those that can be chosen: value and label."""
+        return [(_option_value(one), _label(one)) for one in self._enabled_options()]
+
+    def _enabled_options(self) -> list[LexborNode]:
+        return [one for one in self.node.css("option") if not _is_disabled_option(one)]
+
+    def _default(self) -> list[Value]:
+        if self.is_choice:
+            return [self.value] if "checked" in self.node.attributes else []
+        if self.kind == "select":
+            return list(self._selected())
+        if self.kind == "file":
+            return [NO_FILE]
+        if self.kind == "textarea":
+            return [self.node.text()]
+        return [self.value.translate(_LINE_BREAKS) if self.kind in _ONE_LINE else self.value]
+
+    def _selected(self) -> list[str]:
+        """HTML 4.10.7: of a list that shows one, the last that is selected, or else the first."""
+        every = self.node.css("option")
+        chosen = [one for one in every if "selected" in one.attributes]
+        if "multiple" not in self.node.attributes:
+            shows_one = attribute(self.node, "size", "1") in ("", "0", "1")
+            chosen = chosen[-1:] or (self._enabled_options()[:1] if shows_one else [])
+        return [_option_value(one) for one in chosen if not _is_disabled_option(one)]
+
+
+def controls_of(tree: LexborHTMLParser, form: LexborNode) -> list[Control]:
+    """Those that the form owns, in the order of the document."""
+    inside = {node.mem_id for node in _inside(form)}
+    disabled, outside = _disabled(tree), _ids(tree.css(_within("datalist")))
+    name = form.attributes.get("id")
+    return [
+        Control(node, is_disabled="disabled" in node.attributes or node.mem_id in disabled)
+        for node in tree.css(_ALL)
+        if node.mem_id not in outside
+        and (
+            node.attributes["form"] == name if "form" in node.attributes else node.mem_id in inside
+        )
+    ]
+
+
+def _inside(form: LexborNode) -> Iterable[LexborNode]:
+    """Its descendants. The parser leaves a form that begins in a table empty, and gives it what
+    follows up to its end tag (HTML 13.2.6.4.9): not seen from here, we take up to the next form."""
+    parent = form.parent
+    if form.first_child is not None or parent is None or parent.tag not in _FORMS_IN_TABLES:
+        return form.css(_ALL)
+    while parent.tag != "table" and parent.parent is not None:
+        parent = parent.parent
+    every = parent.css(f"form,{_ALL}")
+    first = next(i for i, node in enumerate(every) if node.mem_id == form.mem_id) + 1
+    ends = (i for i, node in enumerate(every) if i >= first and node.tag == "form")
+    return every[first : next(ends, len(every))]
+
+
+def _disabled(tree: LexborHTMLParser) -> set[int]:
+    """By a fieldset, but for what is in its first legend (HTML 4.10.15)."""
+    found: set[int] = set()
+    for fieldset in tree.css("fieldset[disabled]"):
+        legend = fieldset.css_first("legend")
+        spared = legend.css(_ALL) if legend and legend.parent == fieldset else []
+        found |= _ids(fieldset.css(_ALL)) - _ids(spared)
+    return found
+
+
+def _within(tag: str) -> str:
+    return ",".join(f"{tag} {one}" for one in _CONTROLS)
+
+
+def _ids(nodes: Iterable[LexborNode]) -> set[int]:
+    return {node.mem_id for node in nodes}
+
+
+def attribute(node: LexborNode, name: str, default: str = "") -> str:
+    """An empty one is None to selectolax."""
+    return (node.attributes[name] or "") if name in node.attributes else default
+
+
+def _kind_of(node: LexborNode) -> str:
+    tag = node.tag or ""
+    if tag not in ("input", "button"):
+        return tag
+    kind = attribute(node, "type").lower()
+    if tag == "button":
+        return kind if kind in ("button", "reset") else "submit"
+    return kind or "text"
+
+
+def _option_value(option: LexborNode) -> str:
+    return attribute(option, "value", _label(option))
+
+
+def _label(option: LexborNode) -> str:
+    return " ".join(option.text().split())
+
+
+def _is_disabled_option(option: LexborNode) -> bool:
+    group = option.parent
+    in_group = group is not None and group.tag == "optgroup" and "disabled" in group.attributes
+    return in_group or "disabled" in option.attributes
