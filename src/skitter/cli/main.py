@@ -28,6 +28,7 @@ from skitter.cli import (
     fetch,
     jobs,
     load,
+    map,
     new,
     server,
     steer,
@@ -87,6 +88,7 @@ PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "new": new.new,
         "fetch": fetch.fetch,
         "shell": fetch.shell,
+        "map": map.map_site,
     },
     "Feed and watch": {
         "push": jobs.push,

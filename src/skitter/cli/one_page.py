@@ -117,7 +117,7 @@ async def _follow(hops: list[Hop], attempts: Attempts) -> Outcome:
     """Make attempts until one is not a redirect; its outcome. A SkitterError ends it."""
     await attempts.begin()
     while True:
-        lease = _lease_of(hops[-1].request)
+        lease = lease_of(hops[-1].request)
         if attempts.robots is not None:
             await _ask_robots(hops[-1], lease.host, attempts.robots)
         outcome = await attempts.make(lease)
@@ -156,7 +156,7 @@ def _looker() -> Spider:
     return spider
 
 
-def _lease_of(request: Request) -> Lease:
+def lease_of(request: Request) -> Lease:
     """As if the frontier had handed it out, for the first time."""
     return Lease(
         request=request,

@@ -101,7 +101,7 @@ class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         if self._may_fetch_nothing:
             return False
         token = product_token(user_agent)
-        return not self.body or self._rules(token).can_fetch(url, token)
+        return not self.body or self._rules(token).can_fetch(url, token) or _is_itself(url)
 
     def crawl_delay_s(self, user_agent: str) -> float | None:
         token = product_token(user_agent)
@@ -251,6 +251,11 @@ async def _follow(fetcher: Fetcher, guard: Guard, url: str, leave: Leave | None)
         if target is None or hops == MAX_REDIRECTS:
             return response
         url, hops = target, hops + 1
+
+
+def _is_itself(url: str) -> bool:
+    """2.2.2: /robots.txt is implicitly allowed."""
+    return url.split("/", 3)[3:] == ["robots.txt"]
 
 
 def _is_trouble(status: int) -> bool:

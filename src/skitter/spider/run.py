@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from skitter.spider.items import (
 )
 from skitter.spider.quota import Quota
 from skitter.spider.scope import Refused
+from skitter.spider.sitemap import MOST_LINKS, SITEMAP
 from skitter.spider.source_line import SourceLine, describe, line_of, source_line
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ async def run_handler(
     """
     PAGE_URL.set(page.url)
     name, handler = spider.handler_of(page.request)
-    run = _Run(spider, page, name, Quota(limits or spider.limits))
+    run = _Run(spider, page, name, _quota(name, limits or spider.limits))
     try:
         await page.prepare()
         await run.sort(handler, known)
@@ -172,7 +173,7 @@ class _Run:
             request, size_bytes = self._storable(request)
         if request.handler is not None and request.handler not in self._spider.handlers:
             self._refuse_handler(request)
-        verdict = self._spider.fence.allows(request.url, depth=request.depth, parent=page.url)
+        verdict = self._spider.allows(request, parent=page.url)
         if isinstance(verdict, Refused):
             self.output.refused.append((request.url, verdict))
         elif self.quota.takes_link(size_bytes or len(request.url) + len(page.url)):
@@ -240,6 +241,10 @@ class _Run:
     def _error(self, reason: str) -> HandlerError:
         """With the line that a plain generator has reached: there it yielded the bad value."""
         return HandlerError(self._name, self._page, reason, line_of(self._outputs))
+
+
+def _quota(handler: str, limits: Limits) -> Quota:
+    return Quota(replace(limits, max_links_per_page=MOST_LINKS) if handler == SITEMAP else limits)
 
 
 def _place(error: BaseException, handler: Callable[..., Any]) -> SourceLine | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, overload
@@ -30,14 +30,23 @@ from skitter.settings import (
     check_job_name,
 )
 from skitter.spider.items import check_item_type
-from skitter.spider.scope import Fence, Scope
-from skitter.urls import Canonical, identify
+from skitter.spider.scope import ALLOWED, Fence, Scope, Verdict
+from skitter.spider.sitemap import (
+    SITEMAP,
+    check_sitemap,
+    discovery_request,
+    list_pages,
+    sitemap_request,
+)
+from skitter.urls import Canonical, identify, origin_of
 
 if TYPE_CHECKING:
     from skitter.page import Handler
     from skitter.report import Report
 
 Seeds = Iterable[str | Request] | AsyncIterable[str | Request]
+#: Hosts whose sitemaps were asked for, as far as we remember.
+MOST_ORIGINS = 100_000
 Start = str | Seeds | Callable[[], Seeds]
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,6 +83,8 @@ class Spider:
     retries: Retries = field(default_factory=Retries)
     canonical: Canonical = field(default_factory=Canonical)
     fetch: FetchOptions = field(default_factory=FetchOptions)
+    #: Start from sitemaps or feeds, too: True for those of the start URLs' hosts, or their URLs.
+    sitemap: bool | str | Sequence[str] = False
     #: Content types that handlers get, as text/html or text/*; none: whatever comes.
     accept: tuple[str, ...] = ()
     #: Items are checked against it: a msgspec struct, dataclass, TypedDict or pydantic model.
@@ -92,6 +103,7 @@ class Spider:
             self.start = [self.start]
         if not (callable(self.start) or isinstance(self.start, Iterable | AsyncIterable)):
             raise BadOption("start", self.start, "URLs or a function that yields them")
+        check_sitemap(self.sitemap)
         for seed in self.known_seeds:
             identify(seed.url)
         for name, table in self.tables.items():
@@ -129,6 +141,8 @@ class Spider:
     def handler_of(self, request: Request) -> tuple[str, Handler]:
         """The handler that a request names, or the default. Raises SpiderError."""
         name = request.handler or self.default
+        if name == SITEMAP:
+            return name, list_pages
         if name is None:
             raise SpiderError(f"spider {self.name!r} has no handler: write one with @spider.page")
         if name not in self.handlers:
@@ -213,9 +227,10 @@ class Spider:
     @property
     def known_seeds(self) -> list[Request]:
         """The seeds that can be known without running anything of the user's."""
+        sitemaps = [sitemap_request(url) for url in check_sitemap(self.sitemap)]
         if not isinstance(self.start, list | tuple | set | frozenset):
-            return []
-        return [_seed(seed) for seed in self.start]
+            return sitemaps
+        return [*(_seed(seed) for seed in self.start), *sitemaps]
 
     @cached_property
     def fence(self) -> Fence:
@@ -223,8 +238,26 @@ class Spider:
         seeds = [seed.url for seed in self.known_seeds]
         return self.scope.fence(seeds, seeds_only=self.limits.max_depth == 0)
 
+    def allows(self, request: Request, *, parent: str) -> Verdict:
+        """Whether a link of `parent` may be followed. A sitemap is read wherever it is."""
+        if request.handler == SITEMAP:
+            return ALLOWED
+        return self.fence.allows(request.url, depth=request.depth, parent=parent)
+
     async def seeds(self) -> AsyncIterator[Request]:
-        """Where the crawl begins, as it is generated. Raises BadURL."""
+        """Where the crawl begins, as it is generated, and its sitemaps. Raises BadURL."""
+        origins: set[str | None] = set()
+        async for seed in self._starts():
+            yield seed
+            if self.sitemap is True and (origin := origin_of(seed.url)) not in origins:
+                if len(origins) >= MOST_ORIGINS:
+                    origins.clear()  # the frontier knows those that come again
+                origins.add(origin)
+                yield discovery_request(seed.url)
+        for url in check_sitemap(self.sitemap):
+            yield sitemap_request(url)
+
+    async def _starts(self) -> AsyncIterator[Request]:
         seeds: Any = self.start() if callable(self.start) else self.start
         if inspect.isawaitable(seeds):
             seeds = await seeds

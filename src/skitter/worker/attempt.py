@@ -153,7 +153,7 @@ class Attempts:
 
 def out_of_scope(spider: Spider, link: Request, *, parent: str) -> str | None:
     """Why a redirect is not followed, if it leads where the spider may not go."""
-    verdict = spider.fence.allows(link.url, depth=link.depth, parent=parent)
+    verdict = spider.allows(link, parent=parent)
     if isinstance(verdict, Refused):
         return f"it redirects out of scope, to {link.url}: {verdict.reason}"
     return None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from skitter.errors import shorten
 from skitter.fetch.retry_after import retry_after_s
 from skitter.spider.run import HandlerError
+from skitter.spider.sitemap import SITEMAP, may_be_missing
 from skitter.urls import join
 from skitter.worker.blocks import blocker_of
 from skitter.worker.redirects import way_to, why_not_sent
@@ -81,10 +82,10 @@ def judge_response(
         return _judge_redirect(request, response, policy)
     blocker = blocker_of(response)
     if status < 400 and not blocker:
-        return _judge_type(response, policy)
+        return Handle() if request.handler == SITEMAP else _judge_type(response, policy)
     reason = f"{status} {_phrase(status)}".strip()
     if status not in PASSING and not blocker:
-        return Bury(reason)
+        return Handle() if may_be_missing(request) else Bury(reason)
     rest_s = retry_after_s(response.header("retry-after"), now=now, longest_s=policy.longest_rest_s)
     if blocker:
         rest_s = max(policy.blocked_rest_s, rest_s or 0.0)

@@ -1,0 +1,169 @@
+"""Sitemaps as requests of the crawl, with a handler of our own: any worker reads them, and they are
+polite, retried and resumed like pages.
+
+    robots.txt ── Sitemap: ──> index ──> sitemap ──> pages
+         └───── none named ──> /sitemap.xml, if there is one
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from skitter.domains import registrable_domain
+from skitter.errors import BadOption, UsageError
+from skitter.fetch.robots import RobotsRules, robots_url
+from skitter.fetch.sitemap import (
+    MOST_SITEMAPS,
+    MOST_URLS,
+    PIECE_BYTES,
+    Entry,
+    Listing,
+    NotASitemap,
+    read_sitemap,
+)
+from skitter.model import Request
+from skitter.urls import identify, join
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from skitter.page import Page
+
+#: The handler's name. No function can be called so.
+SITEMAP: Final = "skitter.sitemap"
+#: Links that one sitemap may bring, whatever `max_links_per_page` is: the protocol's limit.
+MOST_LINKS: Final = MOST_URLS + MOST_SITEMAPS
+#: An index names sitemaps, which may be indexes: so many in a row.
+DEEPEST: Final = 3
+#: robots.txt and the first sitemaps come before the pages.
+FIRST: Final = 500
+#: While so many entries are taken, other pages wait.
+AT_ONCE: Final = 500
+
+_KEY: Final = "_sitemap"  # of `Request.meta`
+
+
+class Errand(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a request of ours is about; it travels in `Request.meta`."""
+
+    site: str  # whose pages they are: a registrable domain
+    level: int = 1  # 0: robots.txt
+    is_guess: bool = False  # nobody said that there is one
+
+
+def errand_of(request: Request) -> Errand:
+    """A request that somebody else made with our handler is about its own site."""
+    try:
+        return msgspec.convert(request.meta.get(_KEY), Errand)
+    except msgspec.ValidationError:
+        return Errand(_site_of(request.url))
+
+
+def may_be_missing(request: Request) -> bool:
+    """Whether 404 is an answer like another to it."""
+    return request.handler == SITEMAP and errand_of(request).is_guess
+
+
+def sitemap_request(url: str, *, found_on: str | None = None) -> Request:
+    """A request for a sitemap or a feed. Raises BadURL."""
+    return _request(identify(url).url, Errand(_site_of(url)), parent=found_on)
+
+
+def discovery_request(url: str) -> Request:
+    """A request for the robots.txt of a URL's host, to find its sitemaps. Raises BadURL."""
+    return _request(robots_url(url), Errand(_site_of(url), level=0, is_guess=True))
+
+
+def check_sitemap(sitemap: object) -> tuple[str, ...]:
+    """The addresses that `Spider(sitemap=...)` names. Raises BadOption."""
+    if isinstance(sitemap, bool):
+        return ()
+    urls = (sitemap,) if isinstance(sitemap, str) else sitemap
+    expected = "True, or the URL of a sitemap or a feed, or a list of them"
+    if not isinstance(urls, list | tuple) or not all(isinstance(url, str) for url in urls):
+        raise BadOption("sitemap", sitemap, expected)
+    for url in urls:
+        try:
+            identify(url)
+        except UsageError:
+            raise BadOption("sitemap", url, expected) from None
+    return tuple(urls)
+
+
+async def list_pages(page: Page) -> AsyncIterator[Request]:
+    """The handler. The pages count as start URLs, so they are as deep as the sitemap: 0."""
+    errand = errand_of(page.request)
+    if errand.level == 0:
+        for request in _named_by_robots(page, errand):
+            yield request
+    elif page.status < 400:  # else: a guess that was wrong
+        async for request in _listed(page, errand):
+            yield request
+
+
+def _named_by_robots(page: Page, errand: Errand) -> Iterator[Request]:
+    """Wherever they are: robots.txt proves that the site wants them read."""
+    rules = RobotsRules.from_response(page.status, page.body, at=0)
+    named = [url for link in rules.sitemaps[:MOST_SITEMAPS] if (url := join(page.url, link))]
+    for url in dict.fromkeys(named):
+        yield _request(url, Errand(errand.site), parent=page.url)
+    if not named and (guess := join(page.url, "/sitemap.xml")):
+        yield _request(guess, Errand(errand.site, is_guess=True), parent=page.url)
+
+
+async def _listed(page: Page, errand: Errand) -> AsyncIterator[Request]:
+    try:
+        found = await _read(page)
+    except NotASitemap as error:
+        if errand.is_guess:
+            return
+        raise UsageError(f"it is not a sitemap: {error}") from None
+    if found.cut:
+        page.log.warning("the sitemap was not read to its end: %s", found.cut)
+    now = time.time()
+    for request in _children(page, errand, found.sitemaps, now=now):
+        yield request
+    for number, entry in enumerate(found.pages, start=1):
+        yield Request(
+            url=entry.url, depth=page.depth, parent=page.url, priority=entry.priority(now=now)
+        )
+        if number % AT_ONCE == 0:
+            await asyncio.sleep(0)
+
+
+async def _read(page: Page) -> Listing:
+    """A large one in a thread: 50,000 URLs take most of a second."""
+    if len(page.body) <= PIECE_BYTES:
+        return read_sitemap(page.body, url=page.url)
+    return await asyncio.to_thread(read_sitemap, page.body, url=page.url)
+
+
+def _children(
+    page: Page, errand: Errand, sitemaps: list[Entry], *, now: float
+) -> Iterator[Request]:
+    if errand.level >= DEEPEST and sitemaps:
+        page.log.warning("its %d sitemaps are left out: %d levels are enough",
+                         len(sitemaps), DEEPEST)  # fmt: skip
+        return
+    at_home = {errand.site, _site_of(page.url)}
+    ours = [one for one in sitemaps if _site_of(one.url) in at_home]
+    if len(ours) < len(sitemaps):
+        page.log.warning("%d sitemaps on other sites are left out", len(sitemaps) - len(ours))
+    below = Errand(errand.site, level=errand.level + 1)
+    for one in ours:
+        yield _request(one.url, below, parent=page.url, priority=one.priority(now=now))
+
+
+def _request(
+    url: str, errand: Errand, *, parent: str | None = None, priority: int = FIRST
+) -> Request:
+    meta = {_KEY: msgspec.to_builtins(errand)}
+    return Request(url=url, handler=SITEMAP, meta=meta, parent=parent, priority=priority)
+
+
+def _site_of(url: str) -> str:
+    return registrable_domain(identify(url).host)

@@ -1,0 +1,94 @@
+"""Crawls that begin with a sitemap, and maps of a site, on a real site and a real server."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from cli.conftest import skitter, skitter_here  # noqa: F401
+from fetch.site import redirect, reply, serve
+from skitter.frontier.admin.jobs import open_job
+from skitter.spider import Spider
+
+RUDE = {"politeness.delay_s": 0, "workers.processes": "1"}
+
+
+def urlset(*paths: str, port: int) -> bytes:
+    listed = "".join(f"<url><loc>http://127.0.0.1:{port}{path}</loc></url>" for path in paths)
+    return f"<urlset>{listed}</urlset>".encode()
+
+
+def lay_out(site) -> dict[str, bytes]:
+    """robots.txt names an index, which has a packed sitemap, and one that is not there."""
+    index = "".join(f"<sitemap><loc>{site.url(path)}</loc></sitemap>" for path in ("/a.gz", "/no"))
+    pages = {
+        "/robots.txt": reply(f"Sitemap: {site.url('/old.xml')}\n".encode()),
+        "/old.xml": redirect("/index.xml"),
+        "/index.xml": reply(f"<sitemapindex>{index}</sitemapindex>".encode()),
+        "/a.gz": reply(gzip.compress(urlset("/1", "/2", port=site.port))),
+        "/": reply(b"<a href=/3>", "content-type: text/html"),
+        **{f"/{i}": reply(b"<p>page</p>", "content-type: text/html") for i in (1, 2, 3)},
+    }
+    site.pages = pages
+    return pages
+
+
+async def test_a_crawl_fetches_what_the_sitemaps_list(server, server_url, job, tmp_path):
+    async with serve({}) as site:
+        lay_out(site)
+        spider = Spider(job, site.url(), sitemap=True, accept=("text/html",))
+        spider.page(follow)
+        report = await spider.run(str(tmp_path / "x.db"), redis=server_url, settings=RUDE)
+    assert sorted(set(site.paths)) == [
+        "/", "/1", "/2", "/3", "/a.gz", "/index.xml", "/no", "/old.xml", "/robots.txt",
+    ]  # fmt: skip
+    assert report.items == 4
+    stats = await (await open_job(server, job)).stats()
+    assert stats.dead == 1  # the sitemap that is not there
+
+
+def follow(page):
+    yield {"url": page.url}
+    yield from page.follow_all()
+
+
+async def test_a_map_lists_the_urls_of_the_sitemaps(skitter_here):  # noqa: F811
+    async with serve({}) as site:
+        lay_out(site)
+        answer = await skitter_here("map", site.url("/1"), "--delay", "0")
+    assert answer.exit_code == 0
+    assert answer.out.splitlines() == [site.url("/1"), site.url("/2")]
+    assert "2 URLs from 1 sitemap. A crawl takes about" in answer.err
+    assert f"{site.url('/no')}: 404" in answer.err
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+async def test_a_map_in_json_has_the_estimate_and_keeps_the_limit(skitter_here, limit):  # noqa: F811
+    async with serve({}) as site:
+        lay_out(site)["/robots.txt"] = reply(
+            f"Sitemap: {site.url('/index.xml')}\nUser-agent: *\nCrawl-delay: 0.01\n".encode()
+        )
+        answer = await skitter_here(
+            "map", site.url(), "--delay", "0", "--json", "--limit", str(limit)
+        )
+    found = json.loads(answer.out)
+    assert [one["url"] for one in found["urls"]] == [site.url("/1"), site.url("/2")][:limit]
+    assert found["hosts"] == [{"host": f"127.0.0.1:{site.port}", "urls": limit, "delay_s": 0.01}]
+
+
+async def test_a_map_falls_back_to_feeds_and_then_to_links(skitter_here):  # noqa: F811
+    feed = b"<rss><channel><item><link>/news</link></item></channel></rss>"
+    home = b'<link rel=alternate type=application/rss+xml href=/feed><a href=/1><a href="//x.y/">'
+    pages = {"/": reply(home, "content-type: text/html"), "/feed": reply(feed)}
+    async with serve(pages) as site:
+        answer = await skitter_here("map", site.url(), "--delay", "0")
+        assert answer.out.splitlines() == [site.url("/news")]
+        pages.pop("/feed")
+        answer = await skitter_here("map", site.url(), "--delay", "0")
+        assert answer.out.splitlines() == [site.url("/1")]
+        assert "from the links of the page" in answer.err
+        pages["/"] = reply(b"nothing", "content-type: text/html")
+        answer = await skitter_here("map", site.url(), "--delay", "0")
+        assert (answer.exit_code, answer.out) == (1, "")
