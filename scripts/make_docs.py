@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -11,7 +12,8 @@ from textwrap import fill
 import typer.main
 
 from skitter import errors, settings
-from skitter.cli.main import app
+from skitter.cli.group import group_of
+from skitter.cli.main import PANELS
 from skitter.frontier.keys import JOBS, PUMP_SLOTS, PUMPED, SHARD_KEYS
 from skitter.frontier.scripts import COMMON, script, verbs
 from skitter.scrapy.compatibility import ATTRIBUTES, METHODS, SETTINGS, Row
@@ -161,7 +163,7 @@ def cli_page() -> str:
         "`--dir` (or `SKITTER_DIR`); those that answer take `--json`. Data goes to stdout, the "
         "rest to stderr.\n",
     ]
-    for path, command in _commands(typer.main.get_command(app), "skitter"):
+    for path, command in _commands(typer.main.get_command(group_of(PANELS)), "skitter"):
         parts.append(f"\n## {path}\n\n{(command.help or '').strip()}\n\n")
         for one in command.params:
             if one.name in ("redis", "directory", "as_json", "help"):
@@ -182,6 +184,24 @@ def _commands(command: object, path: str) -> Iterator[tuple[str, object]]:
         return
     for name, child in children.items():
         yield from _commands(child, f"{path} {name}")
+
+
+def menu_lines() -> str:
+    """The first paragraph of each command's help, so that the menu imports none of them."""
+    group = typer.main.get_command(group_of(PANELS))
+    rows = "".join(
+        f'    "{name}": {json.dumps(_first(child.help), ensure_ascii=False)},\n'
+        for name, child in group.commands.items()  # type: ignore[attr-defined]
+    )
+    return (
+        '"""Made by `make docs` from the commands; edit those."""\n\n'
+        "# ruff: noqa: E501\n"
+        f"LINES = {{\n{rows}}}\n"
+    )
+
+
+def _first(text: str | None) -> str:
+    return " ".join((text or "").split("\n\n")[0].split())
 
 
 def scrapy_page() -> str:
@@ -232,6 +252,7 @@ def verbs_stub() -> str:
 
 PAGES = {
     "../../src/skitter/frontier/verbs.pyi": verbs_stub,
+    "../../src/skitter/cli/lines.py": menu_lines,
     "scrapy.md": scrapy_page,
     "keys.md": keys_page,
     "scripts.md": scripts_page,

@@ -1,48 +1,72 @@
-"""Skitter: a distributed web-scraping system in which every URL is accounted for."""
+"""Skitter: a distributed web-scraping system in which every URL is accounted for.
 
-from skitter.app import open_frontier
-from skitter.crawl.script import run_spider as _run_spider
-from skitter.errors import LeaseLost, QueueFull, SkitterError
-from skitter.frontier.frontier import Frontier
-from skitter.model import Added, Completion, Ended, Failure, Lease, Request, Response, State, Stats
-from skitter.page import Page
-from skitter.queue import URLQueue
-from skitter.report import Report
-from skitter.settings import Bloom, FetchOptions, JobOptions, Layout, Limits, Politeness, Retries
-from skitter.spider import Drop, Scope, Spider, load_spider, run_handler
-from skitter.urls import Canonical
+Each name is imported when it is first used: `skitter --help` needs none of them.
+"""
 
-__all__ = [
-    "Added",
-    "Bloom",
-    "Canonical",
-    "Completion",
-    "Drop",
-    "Ended",
-    "Failure",
-    "FetchOptions",
-    "Frontier",
-    "JobOptions",
-    "Layout",
-    "Lease",
-    "LeaseLost",
-    "Limits",
-    "Page",
-    "Politeness",
-    "QueueFull",
-    "Report",
-    "Request",
-    "Response",
-    "Retries",
-    "Scope",
-    "SkitterError",
-    "Spider",
-    "State",
-    "Stats",
-    "URLQueue",
-    "load_spider",
-    "open_frontier",
-    "run_handler",
-]
+from __future__ import annotations
 
-Spider.runner = staticmethod(_run_spider)  # spiders are below what runs them
+TYPE_CHECKING = False  # typing itself would be an import, too
+if TYPE_CHECKING:
+    from skitter.app import open_frontier as open_frontier
+    from skitter.errors import LeaseLost as LeaseLost
+    from skitter.errors import QueueFull as QueueFull
+    from skitter.errors import SkitterError as SkitterError
+    from skitter.frontier.frontier import Frontier as Frontier
+    from skitter.model import Added as Added
+    from skitter.model import Completion as Completion
+    from skitter.model import Ended as Ended
+    from skitter.model import Failure as Failure
+    from skitter.model import Lease as Lease
+    from skitter.model import Request as Request
+    from skitter.model import Response as Response
+    from skitter.model import State as State
+    from skitter.model import Stats as Stats
+    from skitter.page import Page as Page
+    from skitter.queue import URLQueue as URLQueue
+    from skitter.report import Report as Report
+    from skitter.settings import Bloom as Bloom
+    from skitter.settings import FetchOptions as FetchOptions
+    from skitter.settings import JobOptions as JobOptions
+    from skitter.settings import Layout as Layout
+    from skitter.settings import Limits as Limits
+    from skitter.settings import Politeness as Politeness
+    from skitter.settings import Retries as Retries
+    from skitter.spider import Drop as Drop
+    from skitter.spider import Scope as Scope
+    from skitter.spider import Spider as Spider
+    from skitter.spider import load_spider as load_spider
+    from skitter.spider import run_handler as run_handler
+    from skitter.urls import Canonical as Canonical
+
+#: Where each public name lives.
+_HOMES = {
+    name: module
+    for module, names in {
+        "skitter.app": "open_frontier",
+        "skitter.errors": "LeaseLost QueueFull SkitterError",
+        "skitter.frontier.frontier": "Frontier",
+        "skitter.model": "Added Completion Ended Failure Lease Request Response State Stats",
+        "skitter.page": "Page",
+        "skitter.queue": "URLQueue",
+        "skitter.report": "Report",
+        "skitter.settings": "Bloom FetchOptions JobOptions Layout Limits Politeness Retries",
+        "skitter.spider": "Drop Scope Spider load_spider run_handler",
+        "skitter.urls": "Canonical",
+    }.items()
+    for name in names.split()
+}
+__all__ = sorted(_HOMES)
+
+
+if not TYPE_CHECKING:  # or a checker would believe that every name exists
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return [*globals(), *__all__]

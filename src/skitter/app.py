@@ -9,22 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from skitter.engine.memory import RequestMemory
 from skitter.errors import BadOption, JobMissing, ServerStopped, ServerUnreachable
-from skitter.fetch.client import HttpFetcher
-from skitter.fetch.guard import Guard
 from skitter.frontier.admin.control import operator_options, release_options, replaced
 from skitter.frontier.admin.jobs import create_job, open_job
 from skitter.frontier.connection import Server, connect
-from skitter.logs import ClusterLog
 from skitter.settings import JOB_OPTIONS, JobOptions, Layout, Option, check_job_name, find_server
 from skitter.valkey import Progress, hold, revive
-from skitter.worker.attempt import Attempts
-from skitter.worker.delivery import Delivery
-from skitter.worker.departures import Departures
-from skitter.worker.loop import Worker, WorkerOptions
-from skitter.worker.robots import RobotsBook
-from skitter.worker.verdict import Policy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -35,6 +25,8 @@ if TYPE_CHECKING:
     from skitter.settings import Config, Settings, WorkerConfig
     from skitter.spider.spider import Spider
     from skitter.valkey import EmbeddedServer
+    from skitter.worker.loop import Worker, WorkerOptions
+    from skitter.worker.verdict import Policy
 
 #: Results that may wait for a loader, unless it is configured: the server is not filled up.
 MAX_ITEMS = 50_000
@@ -167,6 +159,17 @@ async def open_worker(
     `fetcher`: what brings pages home in place of the HTTP client, opened by the caller. `options`:
     how this process works, if it is not just as the configuration says.
     """
+    # Here, as most of those who open a server fetch nothing from it.
+    from skitter.engine.memory import RequestMemory
+    from skitter.fetch.client import HttpFetcher
+    from skitter.fetch.guard import Guard
+    from skitter.logs import ClusterLog
+    from skitter.worker.attempt import Attempts
+    from skitter.worker.delivery import Delivery
+    from skitter.worker.departures import Departures
+    from skitter.worker.loop import Worker, WorkerOptions
+    from skitter.worker.robots import RobotsBook
+
     seeds = [seed.url for seed in spider.known_seeds]
     guard = Guard.for_seeds(seeds, also=config.fetch.allow_hosts)
     async with AsyncExitStack() as stack:
@@ -194,6 +197,8 @@ async def open_worker(
 
 def policy_of(spider: Spider, config: WorkerConfig) -> Policy:
     """When to give a page up, and how long to leave a host alone."""
+    from skitter.worker.verdict import Policy
+
     return Policy(
         max_redirects=config.fetch.max_redirects,
         longest_rest_s=config.fetch.max_retry_after_s,

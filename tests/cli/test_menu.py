@@ -28,13 +28,16 @@ def test_the_module_runs_as_a_program():
 
 
 def test_what_we_promise_is_what_we_export():
+    promised = {name: getattr(package, name) for name in package.__all__}
     exported = {
         name
         for name, value in vars(package).items()
-        if not name.startswith("_") and not isinstance(value, types.ModuleType)
-    }
+        if not (name.startswith("_") or isinstance(value, types.ModuleType))
+    } - {"TYPE_CHECKING", "annotations"}
 
-    assert sorted(exported) == list(package.__all__)
+    assert exported == promised.keys()
+    with pytest.raises(AttributeError, match="has no attribute 'Spidre'"):
+        _ = package.Spidre  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("closed", [">&-", "<&-", "2>&-", "<&- >&- 2>&-"])

@@ -12,7 +12,7 @@ import pytest
 
 from chaos.rig import until
 from conftest import rude
-from skitter.cli.crawl import run_to_the_end
+from skitter.cli.child import run_to_the_end
 from skitter.engine.memory import RequestMemory
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
 from skitter.fetch.static import StaticFetcher

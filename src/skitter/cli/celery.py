@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.settings import WorkerConfig
 
-#: Celery reads its own options, also --help.
-PASSING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-
 
 def celery(
     words: Annotated[

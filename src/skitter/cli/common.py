@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -14,11 +12,11 @@ import uvloop
 
 from skitter.app import open_server
 from skitter.cli.output import tell
-from skitter.errors import BadOption, JobMissing, ServerStopped, UsageError
+from skitter.errors import BadOption, UsageError
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
-from skitter.settings import Settings, WorkerConfig, find_server
+from skitter.settings import Settings, find_server
 
 T = TypeVar("T")
 
@@ -44,23 +42,10 @@ Arguments = Annotated[
     list[str] | None,
     typer.Option("-a", metavar="NAME=VALUE", help="An argument of the spider; may be repeated."),
 ]
-Parent = Annotated[
-    int | None, typer.Option("--parent", hidden=True, help="Stop when this process exits.")
-]
 Method = Annotated[str, typer.Option("--method", help="The method of the request.")]
 Body = Annotated[str, typer.Option("--body", help="The body of the request.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-#: What a process of ours has to know: JSON of a WorkerConfig, in its environment.
-WORKER = "SKITTER_WORKER"
-
-
-def received_config() -> WorkerConfig:
-    """What our parent gave us; nobody whom we start gets it."""
-    text = os.environ.pop(WORKER, "")
-    return WorkerConfig.from_json(text) if text else WorkerConfig()
 
 
 def pairs_of(arguments: list[str] | None) -> dict[str, str]:
@@ -104,14 +89,3 @@ def on_job(where: Settings, job: str, work: Callable[[Frontier], Awaitable[T]]) 
         return await work(await open_job(server, job))
 
     return on_server(where, with_frontier)
-
-
-@contextmanager
-def told_by(parent: int | None) -> Iterator[None]:
-    """What every process of a crawl notices is told once, by the one that looks after them."""
-    try:
-        yield
-    except (JobMissing, ServerStopped) as error:
-        if parent is None:
-            raise
-        raise typer.Exit(error.exit_code) from error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
 import signal
 from typing import Annotated, Any
@@ -11,39 +9,31 @@ from typing import Annotated, Any
 import typer
 import uvloop
 
-from skitter.app import open_server, open_worker
+from skitter.app import open_server
 from skitter.cli.common import (
     Arguments,
     Directory,
-    Job,
     Json,
-    Parent,
     Redis,
     Yes,
     confirm,
     pairs_of,
-    received_config,
-    settings,
-    told_by,
 )
 from skitter.cli.flags import CRAWLING, WORKING, Given, with_flags
 from skitter.cli.output import tell
-from skitter.cli.running import output_of, run_plan, supervisor_of
+from skitter.cli.running import run_plan, supervisor_of
 from skitter.crawl.course import open_plan
 from skitter.crawl.plan import Engine, Plan
-from skitter.engine.pulse import is_orphan
-from skitter.errors import BadOption, JobMissing, SkitterError, UsageError
+from skitter.errors import BadOption, JobMissing, UsageError
 from skitter.frontier.admin.control import change_options
 from skitter.frontier.admin.jobs import open_job
-from skitter.frontier.client import MARK, client_name
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
-from skitter.logs import check_log, open_log
+from skitter.logs import check_log
 from skitter.report import INTERRUPTED
 from skitter.settings import JOB_OPTIONS, resolve
 from skitter.spider import load_spider
 from skitter.urls import fingerprint, identify
-from skitter.worker.loop import GONE_S, Worker, WorkerOptions
 
 #: The spider of `skitter crawl`.
 PLAIN = "skitter.spider.default:crawl"
@@ -211,47 +201,3 @@ async def _open(server: Server, plan: Plan) -> Frontier:
         changes = {name: getattr(getattr(options, one.table), name) for name, one in said.items()}
         await change_options(frontier, changes)
     return frontier
-
-
-def work(job: Job, parent: Parent = None, redis: Redis = None, directory: Directory = None) -> None:
-    """One worker, in this process; its configuration is in the environment."""
-    config, where = received_config(), settings(redis, directory)
-    spider = load_spider(config.spider, config.arguments)
-    options = WorkerOptions.of(config, parent=parent, stuck_log=output_of(where, job).stuck)
-
-    async def main() -> None:
-        async with open_server(where, progress=tell) as server:
-            name = client_name(mark=os.environ.get(MARK))
-            wait = config.keep_alive
-            while (frontier := await _find(server, job, client=name, wait=wait)) is None:
-                if is_orphan(parent):
-                    return
-                await asyncio.sleep(GONE_S)
-            async with open_worker(frontier, spider, config, options=options) as one:
-                await run_to_the_end(one)
-
-    with open_log(config.log), told_by(parent):
-        uvloop.run(main())
-
-
-async def _find(server: Server, job: str, *, client: str, wait: bool) -> Frontier | None:
-    """The job. None: it was removed a moment ago, and the caller waits until it is made again."""
-    try:
-        return await open_job(server, job, client=client)
-    except JobMissing:
-        if wait:
-            return None
-        raise
-
-
-async def run_to_the_end(worker: Worker) -> None:
-    """The exit code of a usage error says that a repeat gives the same answer, and ends the whole
-    fleet. That is true only of a worker that could not begin."""
-    try:
-        await worker.run()
-    except JobMissing:
-        raise  # the supervisor sees that for itself, and tells it
-    except UsageError as error:
-        if not worker.has_begun:
-            raise
-        raise SkitterError(str(error)) from error

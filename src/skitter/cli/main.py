@@ -9,35 +9,49 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable
 from io import TextIOWrapper
-from pathlib import Path
-from typing import Any
 
-import typer
-from typer.core import TyperGroup
-
-from skitter.cli import (
-    adopt,
-    celery,
-    check,
-    config,
-    crawl,
-    dead,
-    demo,
-    fetch,
-    jobs,
-    load,
-    map,
-    new,
-    server,
-    steer,
-    top,
-    workers,
-)
-from skitter.cli.output import complain
 from skitter.errors import NO_ROOM, SkitterError, shorten
 
+#: The menu: what stands in each panel of `skitter --help`, in this order, and where it is in
+#: skitter.cli. A command's module is imported when it is called.
+PANELS = {
+    "Crawl": {
+        "run": "crawl:run",
+        "crawl": "crawl:crawl",
+        "worker": "crawl:worker",
+        "celery": "celery:celery",
+        "load": "load:load_items",
+        "export": "load:export_items",
+        "new": "new:new",
+        "fetch": "fetch:fetch",
+        "shell": "fetch:shell",
+        "map": "map:map_site",
+    },
+    "Feed and watch": {
+        "push": "jobs:push",
+        "status": "jobs:status",
+        "rejected": "jobs:rejected",
+        "logs": "workers:logs",
+        "top": "top:top",
+        "adopt": "adopt:adopt",
+    },
+    "Steer": {
+        "create": "steer:create",
+        "pause": "steer:pause",
+        "resume": "steer:resume",
+        "drain": "steer:drain",
+        "cancel": "steer:cancel",
+        "purge": "steer:purge",
+        "set": "steer:set_options",
+        "host": "steer:host",
+        "scale": "workers:scale",
+    },
+    "Check and repair": {"audit": "check:audit_job", "why": "check:explain", "dead": "dead:group"},
+    "Look": {"config": "config:config"},
+    "Server": {"up": "server:up", "down": "server:down", "doctor": "server:doctor"},
+    "See it at work": {"demo": "demo:demo"},
+}
 #: What the system says about a path that a user should not have named.
 NOT_A_PATH = (
     errno.EACCES,
@@ -50,75 +64,6 @@ NOT_A_PATH = (
 )
 
 
-class ReaderGone(BaseException):
-    """Whoever read what we print (head, less) has what it wanted. No error, but the end."""
-
-
-class Menu(TyperGroup):
-    """Typer itself would exit with 1 when a pipe breaks."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            raise ReaderGone from None
-
-
-app = typer.Typer(
-    name="skitter",
-    cls=Menu,
-    help="A distributed web-scraping system in which every URL is accounted for.",
-    epilog="Commands that answer take --json; those that need a server take --redis URL, or "
-    "SKITTER_REDIS_URL. Without it, an embedded server in .skitter/ starts by itself.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-)
-
-#: The menu: what stands in each panel of `skitter --help`, in this order.
-PANELS: dict[str, dict[str, Callable[..., None]]] = {
-    "Crawl": {
-        "run": crawl.run,
-        "crawl": crawl.crawl,
-        "worker": crawl.worker,
-        "celery": celery.celery,
-        "load": load.load_items,
-        "export": load.export_items,
-        "new": new.new,
-        "fetch": fetch.fetch,
-        "shell": fetch.shell,
-        "map": map.map_site,
-    },
-    "Feed and watch": {
-        "push": jobs.push,
-        "status": jobs.status,
-        "rejected": jobs.rejected,
-        "logs": workers.logs,
-        "top": top.top,
-        "adopt": adopt.adopt,
-    },
-    "Steer": {
-        "create": steer.create,
-        **steer.STATE_COMMANDS,
-        "purge": steer.purge,
-        "set": steer.set_options,
-        "host": steer.host,
-        "scale": workers.scale,
-    },
-    "Check and repair": {"audit": check.audit_job, "why": check.explain},
-    "Look": {"config": config.config},
-    "Server": {"up": server.up, "down": server.down, "doctor": server.doctor},
-    "See it at work": {"demo": demo.demo},
-}
-for panel, commands in PANELS.items():
-    for name, command in commands.items():
-        passing = celery.PASSING if name == "celery" else None
-        app.command(name, rich_help_panel=panel, context_settings=passing)(command)
-app.command("work", hidden=True)(crawl.work)
-app.add_typer(dead.group, name="dead", rich_help_panel="Check and repair")
-
-
 def run() -> None:
     """The entry point."""
     _open_what_is_closed()
@@ -126,44 +71,69 @@ def run() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
-            app()
+            _call(sys.argv[1:])
         finally:
             sys.stdout.flush()  # here, and not where Python ends, a broken pipe can be told
     except SkitterError as error:
-        complain(str(error))
+        _complain(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
-    except (ReaderGone, BrokenPipeError) as gone:
+    except BrokenPipeError as gone:  # whoever read what we print has what it wanted
         _drop_output()
         ended = gone.__context__
         sys.exit(ended.code if isinstance(ended, SystemExit) else 0)
     except SystemExit as ended:
-        # Rich's consoles, as that of --help, exit with 1 when a pipe breaks.
+        # Rich's console, as that for stderr, exits with 1 when a pipe breaks.
         sys.exit(0 if isinstance(ended.__context__, BrokenPipeError) else ended.code)
     except OSError as error:
         sys.exit(_explain(error))
+
+
+def _call(words: list[str]) -> None:
+    """Children of `run` need no menu, and the menu itself needs no command."""
+    if words[2:3] == ["--parent"]:
+        from skitter.cli.child import main
+
+        main(words)
+    elif words in ([], ["--help"]):
+        from skitter.cli.menu import show_menu
+
+        show_menu(PANELS)
+        sys.exit(0 if words else 2)
+    else:
+        from skitter.cli.group import call
+
+        call(PANELS, words[0])
+
+
+def _complain(text: str) -> None:
+    from skitter.cli.output import complain
+
+    complain(text)
 
 
 def _explain(error: OSError) -> int:
     """One sentence about a disk or a path; the exit code. What is neither is a bug, and raised."""
     if error.errno in NO_ROOM:
         _drop_output()
-        complain(f"cannot write all of the answer: {error.strerror}. Make room, and ask again.")
+        _complain(f"cannot write all of the answer: {error.strerror}. Make room, and ask again.")
         return 3
     if error.errno == errno.ENOENT and error.filename is None and _is_nowhere():
-        complain("the current directory was removed: change to one that exists.")
+        _complain("the current directory was removed: change to one that exists.")
         return 2
     if error.errno in NOT_A_PATH and isinstance(error.filename, str):
         reason = str(error.strerror).lower()
-        complain(f"cannot use {shorten(error.filename)}: {reason}. Name another file or directory.")
+        _complain(
+            f"cannot use {shorten(error.filename)}: {reason}. Name another file or directory."
+        )
         return 2
     raise error
 
 
 def _is_nowhere() -> bool:
     try:
-        return not Path.cwd()
+        return not os.getcwd()  # noqa: PTH109
     except FileNotFoundError:
         return True
 

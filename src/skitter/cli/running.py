@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from skitter.app import open_server
 from skitter.cli.celery import celery_pool
-from skitter.cli.common import WORKER
-from skitter.cli.load import LOAD_TO, write_file
+from skitter.cli.child import LOAD_TO, WORKER
+from skitter.cli.load import write_file
 from skitter.cli.output import complain, emit_json, err, tell
 from skitter.cli.progress import CrawlDisplay, Moment, Rate
 from skitter.cli.report import show_report
@@ -27,7 +27,6 @@ from skitter.frontier.admin.warnings import find_warnings
 from skitter.frontier.frontier import Frontier
 from skitter.model import Stats
 from skitter.report import report_of
-from skitter.settings import Settings
 from skitter.spider import Spider
 from skitter.spider.source_line import trace
 from skitter.spider.spider import run_hooks
@@ -75,7 +74,7 @@ def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
     if plan.where.redis_url is not None:
         environment["SKITTER_REDIS_URL"] = plan.where.redis_url
     environment["SKITTER_DIR"] = str(plan.where.directory.absolute())
-    output = output_of(plan.where, frontier.job)
+    output = Output.of(plan.where.directory, frontier.job)
     children = Children(frontier, environment, output, on_output=tell)
     return Supervisor(
         frontier,
@@ -87,11 +86,6 @@ def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
         workers=plan.processes,
         keep_alive=plan.keep_alive,
     )
-
-
-def output_of(where: Settings, job: str) -> Output:
-    """What the processes of a job print on this machine."""
-    return Output(where.directory / "logs" / f"{job}.log")
 
 
 @dataclass(slots=True)

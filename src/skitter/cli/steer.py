@@ -44,15 +44,15 @@ OWN = tuple(
     for one in JOB_OPTIONS
     if one.declared.host
 )
-STATES = {
-    "pause": (State.PAUSED, "Stop handing out URLs; new ones are still accepted."),
-    "resume": (State.RUNNING, "Continue after pause, drain or cancel."),
-    "drain": (State.DRAINING, "Finish the queue; accept no new URLs."),
-    "cancel": (
+STATES = (
+    (State.PAUSED, "Stop handing out URLs; new ones are still accepted."),
+    (State.RUNNING, "Continue after pause, drain or cancel."),
+    (State.DRAINING, "Finish the queue; accept no new URLs."),
+    (
         State.CANCELLED,
         "Stop: hand out nothing and accept nothing. The queue stays, for `resume` or `purge`.",
     ),
-}
+)
 
 
 # --- create ---------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def _command_for(state: State, help_text: str) -> Callable[..., None]:
     return command
 
 
-STATE_COMMANDS = {name: _command_for(*what) for name, what in STATES.items()}
+pause, resume, drain, cancel = (_command_for(*what) for what in STATES)
 
 
 def purge(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 from skitter.errors import DirectoryUnusable
 from skitter.valkey.trust import open_append
@@ -29,6 +29,10 @@ class Output:
     _at: int = 0
     _stuck_bytes: int = 0  # of what watchdogs wrote
     _partial: bytes = b""
+
+    @classmethod
+    def of(cls, directory: Path, job: str) -> Self:
+        return cls(directory / "logs" / f"{job}.log")
 
     def __post_init__(self) -> None:
         home = self.path.parent

@@ -16,7 +16,8 @@ import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, overload
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from skitter.errors import BadOption, SpiderError
 from skitter.model import Request
@@ -49,6 +50,8 @@ Seeds = Iterable[str | Request] | AsyncIterable[str | Request]
 MOST_ORIGINS = 100_000
 Start = str | Seeds | Callable[[], Seeds]
 F = TypeVar("F", bound=Callable[..., Any])
+#: What runs a crawl stands above spiders: they know it by name, and load it when it is used.
+RUNNER = "skitter.crawl.script"
 
 
 class Runner(Protocol):
@@ -89,8 +92,6 @@ class Spider:
     accept: tuple[str, ...] = ()
     #: Items are checked against it: a msgspec struct, dataclass, TypedDict or pydantic model.
     item: Any = None
-    #: Runs a crawl. Set by skitter.crawl, which is above us.
-    runner: ClassVar[Runner | None] = None
     handlers: dict[str, Handler] = field(default_factory=dict, init=False, repr=False)
     default: str | None = field(default=None, init=False, repr=False)
     hooks: Hooks = field(default_factory=Hooks, init=False, repr=False)
@@ -199,10 +200,10 @@ class Spider:
         `settings`: any setting by its key, such as {"limits.max_pages": 100}; they win over the
         environment and skitter.toml. Ctrl-C stops it in order, and it returns.
         """
-        assert self.runner is not None, "import skitter first"
         said = {"output.to": out, "server.redis_url": redis}
         given = {key: value for key, value in said.items() if value is not None}
-        return await self.runner(self, job=job, fresh=fresh, settings={**(settings or {}), **given})
+        run: Runner = import_module(RUNNER).run_spider
+        return await run(self, job=job, fresh=fresh, settings={**(settings or {}), **given})
 
     def run_sync(self, out: str | None = None, **options: Any) -> Report:
         """The same for a script without an event loop; takes what `run` takes."""

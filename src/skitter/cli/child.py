@@ -1,0 +1,114 @@
+"""A worker or a loader that `run` started; without what only a person at a terminal needs.
+
+What it has to know beside its job is in its environment, as it may hold passwords, which everybody
+could read in `ps`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import uvloop
+
+from skitter.app import open_server
+from skitter.errors import JobMissing, ServerStopped, SkitterError, UsageError
+from skitter.fleet.output import Output
+from skitter.frontier.admin.jobs import open_job
+from skitter.frontier.client import MARK, client_name
+from skitter.logs import open_log
+from skitter.settings import WorkerConfig, find_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from skitter.frontier.connection import Server
+    from skitter.frontier.frontier import Frontier
+    from skitter.worker.loop import Worker
+
+    Work = Callable[[], Coroutine[None, None, object]]
+
+#: JSON of a WorkerConfig; where a loader puts items.
+WORKER, LOAD_TO = "SKITTER_WORKER", "SKITTER_LOAD_TO"
+
+
+def main(words: list[str]) -> None:
+    """`work JOB --parent PID`, or `load JOB --parent PID [--transform SPIDER]`."""
+    kind, job, _, parent, *rest = words
+    text = os.environ.pop(WORKER, "")  # nobody whom we start gets it
+    config = WorkerConfig.from_json(text) if text else WorkerConfig()
+    if kind == "work":
+        work = _worker(job, int(parent), config)
+    else:
+        work = _loader(job, int(parent), config, transform=rest[1] if rest else "")
+    with open_log(config.log):
+        try:
+            uvloop.run(work())
+        except (JobMissing, ServerStopped) as error:
+            # Every process of a crawl notices it; the one that looks after them says it once.
+            sys.exit(error.exit_code)
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr)  # into a file, which the parent reads
+
+
+def _worker(job: str, parent: int, config: WorkerConfig) -> Work:
+    from skitter.app import open_worker
+    from skitter.engine.pulse import is_orphan
+    from skitter.spider import load_spider
+    from skitter.worker.loop import GONE_S, WorkerOptions
+
+    where = find_server()
+    spider = load_spider(config.spider, config.arguments)
+    stuck_log = Output.of(where.directory, job).stuck
+    options = WorkerOptions.of(config, parent=parent, stuck_log=stuck_log)
+
+    async def work() -> None:
+        async with open_server(where, progress=_tell) as server:
+            name = client_name(mark=os.environ.get(MARK))
+            wait = config.keep_alive
+            while (frontier := await _find(server, job, client=name, wait=wait)) is None:
+                if is_orphan(parent):
+                    return
+                await asyncio.sleep(GONE_S)
+            async with open_worker(frontier, spider, config, options=options) as one:
+                await run_to_the_end(one)
+
+    return work
+
+
+async def _find(server: Server, job: str, *, client: str, wait: bool) -> Frontier | None:
+    """The job. None: it was removed a moment ago, and the caller waits until it is made again."""
+    try:
+        return await open_job(server, job, client=client)
+    except JobMissing:
+        if wait:
+            return None
+        raise
+
+
+async def run_to_the_end(worker: Worker) -> None:
+    """The exit code of a usage error says that a repeat gives the same answer, and ends the whole
+    fleet. That is true only of a worker that could not begin."""
+    try:
+        await worker.run()
+    except JobMissing:
+        raise  # the supervisor sees that for itself, and tells it
+    except UsageError as error:
+        if not worker.has_begun:
+            raise
+        raise SkitterError(str(error)) from error
+
+
+def _loader(job: str, parent: int, config: WorkerConfig, *, transform: str) -> Work:
+    from skitter.cli.loader import LoaderProcess
+    from skitter.sinks import Destination
+    from skitter.spider import load_transform
+
+    where = find_server()
+    change = load_transform(transform, config.arguments) if transform else None
+    destination = Destination(os.environ[LOAD_TO], job, where.directory)
+    return LoaderProcess(where, destination, change, parent=parent, tell=_tell).run

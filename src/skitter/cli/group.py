@@ -1,0 +1,69 @@
+"""The menu as a program: typer's application of one command, or of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from skitter.cli.menu import ABOUT
+
+Panels = Mapping[str, Mapping[str, str]]
+#: Celery reads its own options, also --help.
+PASSING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+
+class ReaderGone(BaseException):
+    """Whoever read what we print (head, less) has what it wanted. No error, but the end."""
+
+
+class Group(TyperGroup):
+    """Typer itself would exit with 1 when a pipe breaks."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise ReaderGone from None
+
+
+def call(panels: Panels, name: str) -> None:
+    """Run the command of that name, with the arguments of this process."""
+    try:
+        group_of(panels, only=name)()
+    except ReaderGone:
+        raise BrokenPipeError from None
+
+
+def group_of(panels: Panels, *, only: str = "") -> typer.Typer:
+    """Loads one command; all of them if there is none of that name, so that it can be answered with
+    a similar one."""
+    homes = {name: home for commands in panels.values() for name, home in commands.items()}
+    group = typer.Typer(
+        name="skitter",
+        cls=Group,
+        help=ABOUT,
+        callback=lambda: None,  # or a menu of one command would be that command
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # the same plain text as that of the menu, and no Rich to import
+    )
+    for name in [only] if only in homes else homes:
+        _add(group, name, _load(homes[name]))
+    return group
+
+
+def _load(home: str) -> typer.Typer | Callable[..., None]:
+    module, _, name = home.partition(":")
+    found: typer.Typer | Callable[..., None] = getattr(import_module(f"skitter.cli.{module}"), name)
+    return found
+
+
+def _add(group: typer.Typer, name: str, command: typer.Typer | Callable[..., None]) -> None:
+    if isinstance(command, typer.Typer):
+        group.add_typer(command, name=name)
+    else:
+        group.command(name, context_settings=PASSING if name == "celery" else None)(command)

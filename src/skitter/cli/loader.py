@@ -1,0 +1,77 @@
+"""One loader, in this process: what `load` runs, and what `run` starts."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from skitter.app import open_server
+from skitter.engine.pulse import Pulse, cancel_all
+from skitter.frontier.admin.jobs import open_job
+from skitter.frontier.admin.workers import Vitals
+from skitter.frontier.client import client_name
+from skitter.loading import Loader, open_destination
+from skitter.logs import ClusterLog
+
+if TYPE_CHECKING:
+    from skitter.settings import Settings
+    from skitter.sinks import Destination, Loaded
+    from skitter.sinks.loader import Transform
+
+LAST_WORDS_S = 3.0  # the server may be away
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderProcess:
+    """Loads until it is stopped by a signal, or by the end of its parent."""
+
+    where: Settings
+    destination: Destination
+    transform: Transform | None
+    tell: Callable[[str], None]
+    parent: int | None = None  # which writes the file, when all is stored
+
+    async def run(self) -> Loaded:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        async with open_server(self.where, progress=self.tell) as server:
+            frontier = await open_job(server, self.destination.job)
+            logbook = ClusterLog("skitter.loader")
+            loader = Loader(frontier, client_name(), logbook, stop, self.transform)
+            if self.parent is None:
+                loader.tell = self.tell
+            async with self._beating(loader, logbook):
+                loaded = await loader.run(partial(open_destination, frontier, self.destination))
+        if self.parent is None:
+            await self.destination.finish()
+        return loaded
+
+    @asynccontextmanager
+    async def _beating(self, loader: Loader, logbook: ClusterLog) -> AsyncIterator[None]:
+        """Heartbeats and a log while this lasts. Without its parent the loader stops."""
+        pulse = Pulse(
+            frontier=loader.frontier,
+            name=loader.name,
+            kind="loader",
+            logbook=logbook,
+            vitals=lambda: Vitals(errors=loader.rejected, note=loader.note),
+            parent=self.parent,
+            on_orphaned=loader.stop.set,
+        )
+        beating = asyncio.create_task(pulse.run())
+        try:
+            with logbook.attached():
+                logbook("info", "loader started")  # so the supervisor knows that it could begin
+                yield
+        finally:
+            await cancel_all([beating])
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS_S):
+                await pulse.end()

@@ -1,0 +1,48 @@
+"""`skitter --help`, without what the commands import."""
+
+from __future__ import annotations
+
+import os
+import sys
+from textwrap import fill, wrap
+
+from skitter.cli.lines import LINES
+
+ABOUT = "A distributed web-scraping system in which every URL is accounted for."
+NOTE = (
+    "`skitter COMMAND --help` shows what a command takes. Commands that answer take --json; those "
+    "that need a server take --redis URL, or SKITTER_REDIS_URL. Without it, an embedded server in "
+    ".skitter/ starts by itself."
+)
+WIDEST = 100
+
+
+def show_menu(panels: dict[str, dict[str, str]]) -> None:
+    sys.stdout.write(menu(panels, width=_width(), bold=_is_colourful()))
+
+
+def menu(panels: dict[str, dict[str, str]], *, width: int, bold: bool) -> str:
+    indent = max(map(len, LINES)) + 4
+    parts = ["Usage: skitter COMMAND [OPTIONS] [ARGS]...\n", fill(ABOUT, width) + "\n"]
+    for title, names in panels.items():
+        parts.append(f"\x1b[1m{title}\x1b[0m" if bold else title)
+        parts += [_entry(name, LINES.get(name, ""), indent, width) for name in names]
+        parts.append("")
+    return "\n".join([*parts, fill(NOTE, width), ""])
+
+
+def _entry(name: str, says: str, indent: int, width: int) -> str:
+    lines = wrap(says, max(20, width - indent))
+    return f"  {name}".ljust(indent) + f"\n{' ' * indent}".join(lines)
+
+
+def _width() -> int:
+    try:
+        found = int(os.environ.get("COLUMNS", 0)) or os.get_terminal_size().columns
+    except (OSError, ValueError):
+        found = 80
+    return min(found, WIDEST)
+
+
+def _is_colourful() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")

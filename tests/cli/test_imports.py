@@ -1,0 +1,116 @@
+"""What a command does not import, it need not wait for."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import skitter as package
+from skitter.cli.child import WORKER
+from skitter.cli.main import PANELS
+from skitter.settings import WorkerConfig
+
+PROGRAM = """
+import atexit, sys
+atexit.register(lambda: print(*sys.modules, file=sys.stderr))
+from skitter.cli.main import run
+run()
+"""
+SPIDER = """
+import os, sys
+from skitter import Page, Spider
+
+spider = Spider("imports", "https://a.test/")
+
+@spider.page
+def nothing(page: Page):
+    pass
+
+@spider.on_start
+def show():
+    print(*sys.modules, flush=True)
+    os._exit(0)
+"""
+
+
+def modules_of(*words: str, **environment: str) -> set[str]:
+    """What `skitter WORDS` imports."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **environment},
+    )
+    return set(done.stderr.split())
+
+
+def test_the_menu_imports_no_command_and_no_library():
+    found = modules_of("--help")
+
+    ours = {name for name in found if name.startswith("skitter.")}
+    names = {"cli", "cli.main", "cli.menu", "cli.lines", "errors", "redact"}
+    assert ours == {f"skitter.{name}" for name in names}
+    assert not found & {"typer", "rich", "msgspec", "asyncio", "redis", "dataclasses", "pathlib"}
+
+
+def test_a_look_at_a_job_imports_nothing_that_fetches_parses_or_stores(server_url):
+    found = modules_of("status", "--json", SKITTER_REDIS_URL=server_url)
+
+    assert "skitter.cli.jobs" in found
+    assert not found & {"wreq", "selectolax", "protego", "sqlalchemy", "pydantic", "celery"}
+    assert not found & {"skitter.cli.crawl", "skitter.worker.loop", "skitter.sinks", "skitter.page"}
+    assert not found & {"publicsuffixlist", "playwright"}
+
+
+def test_a_worker_imports_nothing_that_only_people_or_databases_need(
+    skitter, server_url, job, tmp_path
+):
+    file = tmp_path / "imports.py"
+    file.write_text(SPIDER)
+    skitter("create", job)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "skitter", "work", job, "--parent", str(os.getpid())],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            **os.environ,
+            WORKER: WorkerConfig(spider=str(file)).to_json(),
+            "SKITTER_REDIS_URL": server_url,
+            "SKITTER_DIR": str(tmp_path),
+        },
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    found = set(done.stdout.split())
+    assert "skitter.worker.loop" in found
+    assert not found & {"typer", "rich", "sqlalchemy", "pydantic", "celery", "playwright"}
+    assert {name for name in found if name.startswith("skitter.cli")} == {
+        "skitter.cli",
+        "skitter.cli.main",
+        "skitter.cli.child",
+    }
+    assert not found & {"skitter.sinks", "skitter.queue", "skitter.crawl"}
+
+
+def test_every_command_of_the_menu_is_there():
+    for commands in PANELS.values():
+        for home in commands.values():
+            module, _, name = home.partition(":")
+            assert hasattr(import_module(f"skitter.cli.{module}"), name), home
+
+
+def test_what_a_type_checker_sees_of_the_package_is_what_there_is():
+    source = Path(package.__file__).read_text()
+    seen = {
+        (one.module, one.names[0].name, one.names[0].asname)
+        for one in ast.walk(ast.parse(source))
+        if isinstance(one, ast.ImportFrom) and (one.module or "").startswith("skitter.")
+    }
+
+    assert seen == {(module, name, name) for name, module in package._HOMES.items()}
