@@ -183,6 +183,13 @@ class Leased(msgspec.Struct, frozen=True):
     again_in_s: float | None  # None: nothing is waiting for a moment to come
 
 
+class Feedback(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What an attempt learned besides its result. It counts in the step that ends the lease, and
+    only if the lease is still ours: lua/lib/feedback.lua."""
+
+    rest_ms: int = 0  # leave the host alone for so long, e.g. Retry-After
+
+
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """How a lease ended well: what was found, in one step with the end itself."""
 
@@ -191,7 +198,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     links: Sequence[Request] = ()
     #: Links that the frontier has, as deep or less: offered again if a shorter way is found.
     again: Sequence[Request] = ()
-    block_s: float = 0.0  # give the host a rest, e.g. Retry-After
+    feedback: Feedback | None = None
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,7 +207,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     lease: Lease
     error: str
     after_s: float | None = None  # None: exponential backoff with full jitter
-    block_s: float = 0.0
+    feedback: Feedback | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

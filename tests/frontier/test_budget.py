@@ -14,7 +14,7 @@ from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.why import why
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.shard import Shard
-from skitter.model import Completion, Failure, Request
+from skitter.model import Completion, Failure, Feedback, Request
 from skitter.settings import Layout
 from skitter.urls import shard_of
 
@@ -89,7 +89,10 @@ async def test_a_share_of_a_shard_whose_hosts_must_wait_goes_to_the_others(make,
     frontier = await make(max_pages=10)
     await frontier.add(site(50, 0, 0))
     await frontier.complete(
-        [Completion(lease=lease, block_s=60) for lease in (await frontier.lease(3)).leases]
+        [
+            Completion(lease=lease, feedback=Feedback(rest_ms=60_000))
+            for lease in (await frontier.lease(3)).leases
+        ]
     )
     await frontier.add(site(0, 50, 0))
 

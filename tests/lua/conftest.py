@@ -12,13 +12,18 @@ from skitter.frontier.host import open_host
 from skitter.frontier.scan import scan_keys
 from skitter.frontier.scripts import Code
 from skitter.frontier.totals import read_totals
-from skitter.frontier.wire import decode
+from skitter.frontier.wire import decode, pack_feedback
+from skitter.model import Feedback
 from skitter.settings import JobOptions, Limits, Politeness, Retries
 
 if TYPE_CHECKING:
     from skitter.frontier.shard import Shard
 
 HOST = "a.test"
+
+
+def resting(rest_ms: int) -> bytes:
+    return pack_feedback(Feedback(rest_ms=rest_ms))
 
 
 @dataclass
@@ -79,7 +84,9 @@ class Raw:
     async def complete(self, *ends, block_ms=0, into=""):
         """Each end is a claim, or a claim with links and items: (fp, token, links, items)."""
         full = [(*end, [], [])[:4] for end in ends]
-        heads = [(fp, token, f"{len(ls)} {len(its)} {block_ms}") for fp, token, ls, its in full]
+        heads = [
+            (fp, token, f"{len(ls)} {len(its)}", resting(block_ms)) for fp, token, ls, its in full
+        ]
         links = [link for _, _, ls, _ in full for link in ls]
         items = [(item,) for *_, its in full for item in its]
         return await self.call(
@@ -95,10 +102,11 @@ class Raw:
         return await self.call("extend", claims, ttl_ms=ttl_ms)
 
     async def retry(self, *claims, after_ms=1000, block_ms=0, error="timeout"):
-        return await self.call("retry", [(*claim, after_ms, block_ms, error) for claim in claims])
+        ends = [(*claim, after_ms, error, resting(block_ms)) for claim in claims]
+        return await self.call("retry", ends)
 
     async def bury(self, *claims, block_ms=0, reason="gone"):
-        return await self.call("bury", [(*claim, block_ms, reason) for claim in claims])
+        return await self.call("bury", [(*claim, reason, resting(block_ms)) for claim in claims])
 
     async def release(self, *claims, after_ms=0):
         return await self.call("release", [(*claim, after_ms) for claim in claims])

@@ -13,8 +13,8 @@ async def raw(make_raw):
 
 async def finish(raw, claim, *, depth, reach=1, links=(), items=()):
     """Complete a page whose links were offered as those of `depth`."""
-    brings = f"{len(links)} {len(items)} 0 {depth} {reach}"
-    each = [(*claim, brings), *links, (b"packed",), *((item,) for item in items)]
+    brings = f"{len(links)} {len(items)} {depth} {reach}"
+    each = [(*claim, brings, ""), *links, (b"packed",), *((item,) for item in items)]
     return await raw.call("complete", each, leases=1, links=len(links), list="", tell=0)
 
 

@@ -47,6 +47,7 @@ from skitter.model import (
     DeadLetter,
     Ended,
     Failure,
+    Feedback,
     Lease,
     Leased,
     Request,
@@ -130,6 +131,10 @@ class Ending:
     block_s: float = 0.0
     links: list[Request] = field(default_factory=list)
     items: list[int] = field(default_factory=list)
+
+    @property
+    def feedback(self) -> Feedback:
+        return Feedback(rest_ms=milliseconds(self.block_s))
 
 
 completions = st.lists(
@@ -701,7 +706,10 @@ class FrontierMachine(RuleBasedStateMachine):
         expected = self.model.end("complete", claims)
         sent = [
             Completion(
-                lease=held.lease, items=ending.items, links=ending.links, block_s=ending.block_s
+                lease=held.lease,
+                items=ending.items,
+                links=ending.links,
+                feedback=ending.feedback,
             )
             for held, ending in chosen
         ]
@@ -726,7 +734,10 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def failure(self, held: Held, ending: Ending) -> Failure:
         return Failure(
-            lease=held.lease, error="it broke", after_s=ending.after_s, block_s=ending.block_s
+            lease=held.lease,
+            error="it broke",
+            after_s=ending.after_s,
+            feedback=ending.feedback,
         )
 
     def backoff_s(self, held: Held, ending: Ending, chances: Any) -> float:

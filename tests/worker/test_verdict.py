@@ -54,9 +54,9 @@ POLICY = Policy(max_redirects=3, longest_rest_s=100, handler_tries=2)
         (499, {}, Bury("499")),
         (408, {}, Retry("408 Request Timeout")),
         (429, {}, Retry("429 Too Many Requests")),
-        (429, {"retry-after": "7"}, Retry("429 Too Many Requests", after_s=7, block_s=7)),
-        (503, {"retry-after": "7"}, Retry("503 Service Unavailable", after_s=7, block_s=7)),
-        (503, {"retry-after": "9999"}, Retry("503 Service Unavailable", after_s=100, block_s=100)),
+        (429, {"retry-after": "7"}, Retry("429 Too Many Requests", after_s=7, rest_s=7)),
+        (503, {"retry-after": "7"}, Retry("503 Service Unavailable", after_s=7, rest_s=7)),
+        (503, {"retry-after": "9999"}, Retry("503 Service Unavailable", after_s=100, rest_s=100)),
         (503, {"retry-after": "soon"}, Retry("503 Service Unavailable")),
         (500, {"retry-after": "7"}, Retry("500 Internal Server Error", after_s=7)),
         (502, {}, Retry("502 Bad Gateway")),
@@ -123,7 +123,7 @@ def test_a_block_page_is_tried_again_after_a_rest_for_its_host(status, headers, 
     if blocker:
         assert isinstance(verdict, Retry)
         assert verdict.reason.startswith(f"blocked by {blocker}: {status}")
-        assert verdict.after_s == verdict.block_s == POLICY.blocked_rest_s
+        assert verdict.after_s == verdict.rest_s == POLICY.blocked_rest_s
 
 
 def test_a_guard_that_asks_for_a_longer_rest_gets_it():
@@ -133,7 +133,7 @@ def test_a_guard_that_asks_for_a_longer_rest_gets_it():
     )
 
     assert isinstance(verdict, Retry)
-    assert (verdict.after_s, verdict.block_s) == (90, 90)
+    assert (verdict.after_s, verdict.rest_s) == (90, 90)
 
 
 @pytest.mark.parametrize(

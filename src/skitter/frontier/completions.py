@@ -9,7 +9,7 @@ import msgspec
 from skitter.errors import BadOption, TooBig
 from skitter.frontier.offers import WEIGHT_BYTES, Offer, offer
 from skitter.frontier.outlinks import Outlinks, pack_outlinks
-from skitter.frontier.wire import NOT_PLAIN, encode, ms
+from skitter.frontier.wire import NOT_PLAIN, encode, pack_feedback
 from skitter.model import Completion, Lease, Request
 from skitter.urls import shard_of
 
@@ -29,7 +29,7 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
 
     shard: int
     lease: Lease
-    block_ms: int
+    feedback: bytes
     links: list[Offer]  # of the lease's own shard: they go into the completion
     ahead: list[Offer]  # of other shards, or too many: they go first
     items: list[bytes]
@@ -44,11 +44,16 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def brings(self) -> str:
         """As in complete.lua; empty is by far the quickest to read."""
-        if not (self.links or self.items or self.block_ms or self.outlinks):
+        if not (self.links or self.items or self.outlinks):
             return ""
-        brings = f"{len(self.links)} {len(self.items)} {self.block_ms}"
+        brings = f"{len(self.links)} {len(self.items)}"
         kept = self.outlinks
         return f"{brings} {kept.depth} {kept.reach}" if kept else brings
+
+    @property
+    def arguments(self) -> tuple[str, str, str, bytes]:
+        """As EACH in complete.lua."""
+        return self.lease.fingerprint, self.lease.token, self.brings, self.feedback
 
     @property
     def size_bytes(self) -> int:
@@ -78,7 +83,7 @@ def seal_offers(
     return Sealed(
         shard=shard,
         lease=lease,
-        block_ms=ms(completion.block_s),
+        feedback=pack_feedback(completion.feedback),
         links=here[surplus:],
         ahead=here[:surplus] + [one for one in offers if one.shard != shard],
         items=[_check_item(item, lease, raw=raw) for item in completion.items],

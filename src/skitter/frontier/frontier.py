@@ -25,7 +25,15 @@ from skitter.frontier.scripts import Code
 from skitter.frontier.shard import Shard
 from skitter.frontier.states import open_state
 from skitter.frontier.totals import read_totals
-from skitter.frontier.wire import cut, ms, open_lease, open_paces, scatter, side_by_side
+from skitter.frontier.wire import (
+    cut,
+    ms,
+    open_lease,
+    open_paces,
+    pack_feedback,
+    scatter,
+    side_by_side,
+)
 from skitter.model import Added, Ended, Failure, Leased, State, Stats
 from skitter.settings import check_number
 from skitter.urls import shard_of
@@ -248,7 +256,7 @@ class Frontier:
             group = [sealed[i] for i in part]
             # What makes the server grow is refused when it is full; what only drains is not.
             codes = await self.shards[shard].complete(
-                [(one.lease.fingerprint, one.lease.token, one.brings) for one in group],
+                [one.arguments for one in group],
                 rest=completion_rest(group),
                 strict=any(one.grows for one in group),
                 leases=len(group),
@@ -281,12 +289,14 @@ class Frontier:
         """Try again later, at a lower priority; dead after max_retries."""
         if any(failure.after_s is None for failure in failures):
             await self.fresh_options()
-        details = [(ms(self._after_s(f)), ms(f.block_s), cut(f.error)) for f in failures]
+        details = [
+            (ms(self._after_s(f)), cut(f.error), pack_feedback(f.feedback)) for f in failures
+        ]
         return await self._end(Shard.retry, [failure.lease for failure in failures], details)
 
     async def bury(self, failures: Sequence[Failure]) -> list[Ended]:
         """Give up at once, for a reason."""
-        details = [(ms(f.block_s), cut(f.error)) for f in failures]
+        details = [(cut(f.error), pack_feedback(f.feedback)) for f in failures]
         return await self._end(Shard.bury, [failure.lease for failure in failures], details)
 
     async def release(self, leases: Sequence[Lease], *, after_s: float = 0.0) -> list[Ended]:

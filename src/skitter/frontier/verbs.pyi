@@ -21,7 +21,7 @@ class Verbs:
     async def beat(self, *, name: Text, message: bytes, strict: bool = ...) -> int: ...
     async def bury(
         self,
-        each: Sequence[tuple[Text, Text, int, Text]],
+        each: Sequence[tuple[Text, Text, Text, bytes]],
         *,
         strict: bool = ...,
     ) -> list[int]: ...
@@ -40,7 +40,7 @@ class Verbs:
     ) -> list[Any]: ...
     async def complete(
         self,
-        each: Sequence[tuple[Text, Text, Text]],
+        each: Sequence[tuple[Text, Text, Text, bytes]],
         *,
         leases: int,
         links: int,
@@ -136,7 +136,7 @@ class Verbs:
     ) -> int: ...
     async def retry(
         self,
-        each: Sequence[tuple[Text, Text, int, int, Text]],
+        each: Sequence[tuple[Text, Text, int, Text, bytes]],
         *,
         strict: bool = ...,
     ) -> list[int]: ...

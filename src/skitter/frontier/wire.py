@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from skitter.model import Lease, Pace, Request
+from skitter.model import Feedback, Lease, Pace, Request
 from skitter.redact import redact_text
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ NOT_PLAIN = (TypeError, ValueError, OverflowError, RecursionError)
 T = TypeVar("T")
 
 encode = msgspec.msgpack.Encoder().encode
+NO_FEEDBACK = encode(Feedback())
 decode = msgspec.msgpack.Decoder().decode
 decode_request = msgspec.msgpack.Decoder(Request).decode
 
@@ -70,6 +71,12 @@ def open_lease(
         token=token,
         pace=pace,
     )
+
+
+def pack_feedback(feedback: Feedback | None) -> bytes:
+    """As lua/lib/feedback.lua takes it."""
+    packed = encode(feedback) if feedback is not None else NO_FEEDBACK
+    return b"" if packed == NO_FEEDBACK else packed
 
 
 def with_scores(reply: list[Any]) -> list[tuple[bytes, Any]]:

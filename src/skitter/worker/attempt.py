@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from skitter.errors import SkitterError, SpiderError
-from skitter.model import Completion, Lease, Request
 from skitter.page import Page
 from skitter.settings import Limits
 from skitter.spider.run import run_handler
@@ -22,7 +21,7 @@ from skitter.worker.departures import (
     PATIENCE_AFTER_ROBOTS_S,
     TooEarly,
 )
-from skitter.worker.outcomes import Completed, Outcome, Returned, outcome_of
+from skitter.worker.outcomes import Outcome, Returned
 from skitter.worker.redirects import redirected
 from skitter.worker.verdict import (
     Bury,
@@ -34,12 +33,14 @@ from skitter.worker.verdict import (
     judge_error,
     judge_response,
 )
+from skitter.worker.visit import Visit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skitter.engine.memory import RequestMemory
-    from skitter.fetch.client import Fetcher, Leave
+    from skitter.fetch.client import Fetcher
+    from skitter.model import Lease, Request
     from skitter.spider.spider import Spider
     from skitter.worker.departures import Departures
     from skitter.worker.robots import RobotsBook
@@ -67,16 +68,17 @@ class Attempts:
 
     async def make(self, lease: Lease) -> Outcome:
         """Fetch and handle one request. Raises nothing but cancellation."""
+        visit = Visit(lease, self.departures.gate(lease) if self.departures else None)
         try:
-            return await self._make(lease)
+            return await self._make(visit)
         except TooEarly:
             return Returned(lease)
         except SkitterError as error:
             await self._tell_hooks(lease.request, error)
-            return outcome_of(lease, judge_error(error, attempt=lease.attempt, policy=self.policy))
+            return visit.ended(judge_error(error, attempt=lease.attempt, policy=self.policy))
         except Exception as error:  # a bug of ours, which a strange page found: it is that page's
             self.log("error", f"internal error on {lease.url}: {error!r}")
-            return outcome_of(lease, Retry(f"internal error: {error!r}"))
+            return visit.ended(Retry(f"internal error: {error!r}"))
 
     async def _tell_hooks(self, request: Request, error: SkitterError) -> None:
         """A hook of the user's must not cost the page its verdict."""
@@ -85,34 +87,33 @@ class Attempts:
         except Exception as failure:
             self.log("error", f"an on_error hook failed: {trace(failure)}")
 
-    async def _make(self, lease: Lease) -> Outcome:
-        request = lease.request
-        gate = self.departures.gate(lease) if self.departures else None
-        leave = gate.leave if gate else None
-        if problem := await self._ask_robots(lease, leave):
-            return outcome_of(lease, problem)
+    async def _make(self, visit: Visit) -> Outcome:
+        request, gate = visit.lease.request, visit.gate
+        if problem := await self._ask_robots(visit):
+            return visit.ended(problem)
         if gate and gate.was_used:
             gate.patience_s = PATIENCE_AFTER_ROBOTS_S
         while True:
-            response = await self.fetcher.fetch(request, leave=leave)
+            response = await self.fetcher.fetch(request, leave=visit.leave)
             verdict = judge_response(request, response, self.policy, now=time.time())
             if isinstance(verdict, Handle):
-                return await self._handle(lease, Page(request, response))
+                return await self._handle(visit, Page(request, response))
             if isinstance(verdict, Skip):
-                return Completed(Completion(lease=lease), skipped=verdict.reason)
+                return visit.completed(skipped=verdict.reason)
             if not isinstance(verdict, Follow):
-                return outcome_of(lease, verdict)
+                return visit.ended(verdict)
             link = redirected(request, verdict.url, status=response.status)
             if not self._is_same_page(request, link):
-                return self._follow(lease, link)
+                return self._follow(visit, link)
             request = link  # it counts as the page itself, which nobody else will fetch
             if gate:
                 gate.patience_s = PATIENCE_AFTER_REDIRECT_S
 
-    async def _ask_robots(self, lease: Lease, leave: Leave | None) -> Retry | Bury | None:
+    async def _ask_robots(self, visit: Visit) -> Retry | Bury | None:
         """Why it may not be fetched, if it may not."""
         if self.robots is None:
             return None
+        lease, leave = visit.lease, visit.leave
         was_known = self.robots.known(lease.host)
         rules = await self.robots.rules(lease.url, lease.host, leave=leave)
         if not await self.robots.may_fetch(rules, lease.url):
@@ -122,12 +123,10 @@ class Attempts:
             raise TooEarly
         return None
 
-    async def _handle(self, lease: Lease, page: Page) -> Outcome:
+    async def _handle(self, visit: Visit, page: Page) -> Outcome:
         output = await run_handler(self.spider, page, known=self.memory.known, limits=self.limits())
         links, again = self.memory.split(self._without_disallowed(output.requests))
-        return Completed(
-            Completion(lease=lease, items=output.items, links=links, again=again), output
-        )
+        return visit.completed(output, items=output.items, links=links, again=again)
 
     def _is_same_page(self, request: Request, link: Request) -> bool:
         rules = self.spider.canonical
@@ -136,12 +135,11 @@ class Attempts:
             and identify(link.url, rules).canonical == identify(request.url, rules).canonical
         )
 
-    def _follow(self, lease: Lease, link: Request) -> Outcome:
+    def _follow(self, visit: Visit, link: Request) -> Outcome:
         """A redirect is a link: it waits its turn at its host, and is fetched once."""
-        if problem := out_of_scope(self.spider, link, parent=lease.url):
-            return outcome_of(lease, Bury(problem))
-        link = msgspec.structs.replace(link, priority=lease.priority)
-        return Completed(Completion(lease=lease, links=[link]))
+        if problem := out_of_scope(self.spider, link, parent=visit.lease.url):
+            return visit.ended(Bury(problem))
+        return visit.completed(links=[msgspec.structs.replace(link, priority=visit.lease.priority)])
 
     def _without_disallowed(self, links: list[Request]) -> list[Request]:
         """Not those that robots.txt is known to disallow. An unknown one is asked before the fetch,

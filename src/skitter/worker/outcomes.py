@@ -6,7 +6,6 @@ import msgspec
 
 from skitter.model import Completion, Failure, Lease
 from skitter.spider.run import HandlerOutput
-from skitter.worker.verdict import Bury, Retry
 
 
 class Completed(msgspec.Struct, frozen=True):
@@ -38,15 +37,3 @@ class Returned(msgspec.Struct, frozen=True):
 
 
 Outcome = Completed | Retried | Buried | Returned
-
-
-def outcome_of(lease: Lease, verdict: Retry | Bury) -> Retried | Buried:
-    """What becomes of a request that was not handled."""
-    if isinstance(verdict, Bury):
-        return Buried(Failure(lease=lease, error=verdict.reason))
-    return Retried(
-        Failure(
-            lease=lease, error=verdict.reason, after_s=verdict.after_s, block_s=verdict.block_s
-        ),
-        blocked=verdict.blocked,
-    )

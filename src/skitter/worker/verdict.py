@@ -58,11 +58,11 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Try again later; `block_s` is a rest for the whole host."""
+    """Try again later; `rest_s` is a rest for the whole host."""
 
     reason: str
     after_s: float | None = None
-    block_s: float = 0.0
+    rest_s: float = 0.0
     blocked: bool = False  # by a guard: nobody saw the page
 
 
@@ -90,10 +90,10 @@ def judge_response(
     if blocker:
         rest_s = max(policy.blocked_rest_s, rest_s or 0.0)
         why = f"blocked by {blocker}: {reason}"
-        return Retry(why, after_s=rest_s, block_s=rest_s, blocked=True)
+        return Retry(why, after_s=rest_s, rest_s=rest_s, blocked=True)
     if rest_s is None:
         return Retry(reason)
-    return Retry(reason, after_s=rest_s, block_s=rest_s if status in OVERLOAD else 0.0)
+    return Retry(reason, after_s=rest_s, rest_s=rest_s if status in OVERLOAD else 0.0)
 
 
 def _judge_type(response: Response, policy: Policy) -> Handle | Skip:

@@ -4,17 +4,17 @@ bury: give up leased requests for good, with the reason. They can be read and br
 FLAGS  allow-oom
 EACH   fp       text
        token    text
-       block_ms int    give the host a rest; 0: no
        reason   text
+       feedback bytes  feedback.lua
 REPLY  ints   a code per lease: BURIED or LOST
 COST   O(leases * log N)
 ]]
---@include end_each trouble block
+--@include end_each trouble feedback
 local function give_up(claim)
   local entry = trouble_of(claim.fp)
   entry.failures = entry.failures + 1
-  block(claim.host, tonumber(ARGV[claim.at + 2]))
-  bury(claim.fp, entry, ARGV[claim.at + 3])
+  learn(claim, ARGV[claim.at + 3])
+  bury(claim.fp, entry, ARGV[claim.at + 2])
   return BURIED
 end
 

@@ -10,17 +10,18 @@ ARGV   leases   int    how many groups of EACH follow
        tell     int    1: tell which links were known
 EACH   fp       text
        token    text
-       brings   text   `links items block_ms`: how many of the links and of the items are its own,
-                       and how long a rest its host shall have; empty: nothing of all that. With
-                       ` depth reach` behind it, its outlinks come before its items: depth.lua
+       brings   text   `links items`: how many of the links and of the items are its own; empty:
+                       none. With ` depth reach` behind it, its outlinks come before its items:
+                       depth.lua
+       feedback bytes  feedback.lua
 REST   links (fp, host, priority, depth, record), then items (bytes)
 REPLY  ints   a code per lease: DONE, or LOST without any effect; then the numbers of links that
        were known
 COST   O(leases + links + items), each log N
 ]]
---@include once accept claims block commit
+--@include once accept claims feedback commit
 local LINK = 5
-local BRINGS = '^(%d+) (%d+) (%d+) ?(%d*) ?(%d*)$'
+local BRINGS = '^(%d+) (%d+) ?(%d*) ?(%d*)$'
 
 -- A page that was under way when the job was cancelled is done for good: were its links refused,
 -- nobody would find them again after a resume.
@@ -28,9 +29,9 @@ if limits.state == 'cancel' then limits.open = true end
 
 local function brought_by(claim)
   local brings = ARGV[claim.at + 2]
-  if brings == '' then return 0, 0, 0 end
-  local links, items, block_ms, depth, reach = string.match(brings, BRINGS)
-  return tonumber(links), tonumber(items), tonumber(block_ms), tonumber(depth), tonumber(reach)
+  if brings == '' then return 0, 0 end
+  local links, items, depth, reach = string.match(brings, BRINGS)
+  return tonumber(links), tonumber(items), tonumber(depth), tonumber(reach)
 end
 
 local claims = read_claims(leases)
@@ -41,7 +42,7 @@ local first_link = EACH.start + leases * EACH.stride
 local link_at = first_link
 local item_at = link_at + LINK * links
 for i, claim in ipairs(claims) do
-  local more_links, more_items, block_ms, depth, reach = brought_by(claim)
+  local more_links, more_items, depth, reach = brought_by(claim)
   local packed_at, first_item = item_at, item_at + (depth and 1 or 0)
   local next_link, next_item = link_at + LINK * more_links, first_item + more_items
   codes[i] = claim.record and DONE or LOST
@@ -49,7 +50,7 @@ for i, claim in ipairs(claims) do
     finished[#finished + 1] = claim.fp
     local at_host = touch(claim.host)
     at_host.pages = at_host.pages + 1
-    block(claim.host, block_ms)
+    learn(claim, ARGV[claim.at + 3])
     for at = link_at, next_link - 1, LINK do
       if accept(at, true) == SEEN and tell == 1 then known[#known + 1] = (at - first_link) / LINK end
     end

@@ -7,20 +7,20 @@ KEYS   delayed  zset   fingerprint -> ms
 EACH   fp       text
        token    text
        after_ms int    when to try again
-       block_ms int    give the host a rest; 0: no
        error    text   what went wrong
+       feedback bytes  feedback.lua
 REPLY  ints   a code per lease: RETRIED, BURIED or LOST
 COST   O(leases * log N)
 ]]
---@include end_each trouble block
+--@include end_each trouble feedback
 local LOWEST = -1000
 
 local function fail(claim)
-  local entry, reason = trouble_of(claim.fp), ARGV[claim.at + 4]
+  local entry, reason = trouble_of(claim.fp), ARGV[claim.at + 3]
   local priority, name, body = unpack_record(claim.record)
   entry.failures = entry.failures + 1
   entry.priority = entry.priority or priority -- what it came with: revive.lua
-  block(claim.host, tonumber(ARGV[claim.at + 3]))
+  learn(claim, ARGV[claim.at + 4])
   if entry.failures > limits.max_retries then
     bury(claim.fp, entry, reason)
     return BURIED

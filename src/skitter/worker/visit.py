@@ -1,0 +1,50 @@
+"""Visit: one attempt on its way. Its steps share what it holds and what it learns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from skitter.frontier.wire import ms
+from skitter.model import Completion, Failure, Feedback
+from skitter.worker.outcomes import Buried, Completed, Retried
+from skitter.worker.verdict import Bury, Retry
+
+if TYPE_CHECKING:
+    from skitter.fetch.client import Leave
+    from skitter.model import Lease
+    from skitter.spider.run import HandlerOutput
+    from skitter.worker.departures import Gate
+
+
+@dataclass(slots=True)
+class Visit:
+    """One lease, where its requests leave, and what is sent with its end."""
+
+    lease: Lease
+    gate: Gate | None = None  # None: requests leave as they like
+    feedback: Feedback = field(default_factory=Feedback)
+
+    @property
+    def leave(self) -> Leave | None:
+        return self.gate.leave if self.gate else None
+
+    def completed(
+        self, output: HandlerOutput | None = None, *, skipped: str = "", **found: Any
+    ) -> Completed:
+        """The page is done; `found`: links, again and items."""
+        completion = Completion(lease=self.lease, feedback=self.feedback, **found)
+        return Completed(completion, output, skipped)
+
+    def ended(self, verdict: Retry | Bury) -> Retried | Buried:
+        """What becomes of a request that was not handled."""
+        failure = Failure(
+            lease=self.lease,
+            error=verdict.reason,
+            after_s=verdict.after_s if isinstance(verdict, Retry) else None,
+            feedback=self.feedback,
+        )
+        if isinstance(verdict, Bury):
+            return Buried(failure)
+        self.feedback.rest_ms = ms(verdict.rest_s)
+        return Retried(failure, blocked=verdict.blocked)
