@@ -13,6 +13,17 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 
 
+#: Why links are not followed, for people.
+KINDS = {
+    "scope": "out of scope",
+    "robots": "by robots.txt",
+    "depth": "too deep",
+    "nofollow": "nofollow",
+    "canonical": "copies of another page",
+    "usage": "with a reserved use",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Went:
     """How a crawl went: its numbers before and after."""
@@ -53,6 +64,7 @@ class Report:
     dead_reasons: dict[str, int]  # how many of each kind, the most frequent first
     blocked: int
     capped: int  # pages that had more items or links than the limit
+    kept_out: dict[str, int]  # links that were not followed, by kind: robots, scope, ...
     items: int  # stored
     rows: int | None  # of a file that is written at the end; None: it is not such a file
     rejected: int  # items that could not be stored
@@ -78,6 +90,7 @@ def report_of(went: Went, written: Written, *, max_dead: int | None = None) -> R
         dead_reasons=went.dead_reasons,
         blocked=stats.blocked,
         capped=stats.capped,
+        kept_out=stats.kept_out,
         items=stats.stored - went.lost,
         rows=written.rows,
         rejected=stats.rejected,
@@ -128,6 +141,12 @@ def end_of(went: Went) -> str:
     if stats.shelved:
         return f"finished, except {stats.shelved:,} URLs beyond max_pages_per_host"
     return "finished"
+
+
+def kept_out(kinds: dict[str, int]) -> str:
+    """1,204 links: 1,100 out of scope, 104 by robots.txt."""
+    parts = (f"{number:,} {KINDS.get(kind, kind)}" for kind, number in kinds.items())
+    return f"{some(sum(kinds.values()), 'link')}: {', '.join(parts)}"
 
 
 def waiting(items: int) -> str:

@@ -200,7 +200,7 @@ async def test_large_rules_are_obeyed_too(open_book):
         assert not await book.may_fetch(rules, site.url("/secret"))
         assert await book.may_fetch(rules, site.url("/page"))
         links = [Request(url=site.url(path)) for path in ("/page", "/secret")]
-        assert book.without_disallowed(links) == links[:1]
+        assert book.split(links) == (links[:1], links[1:])
 
 
 #: Larger than anybody reads of a robots.txt: it would take minutes to parse.

@@ -22,6 +22,7 @@ from skitter.cli.common import (
     settings,
 )
 from skitter.cli.output import emit_json, err, out, pairs, plain, remark, say
+from skitter.fetch.robots import explain_rules
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.report import AuditReport
@@ -30,6 +31,7 @@ from skitter.frontier.audit.why import Explanation, why, why_all, why_fingerprin
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.redact import redact, redact_text, redact_tree
+from skitter.settings import resolve
 
 
 def audit_job(
@@ -67,12 +69,16 @@ def audit_job(
 
 async def _explain_any(frontier: Frontier, url: str, method: str, body: bytes) -> Explanation:
     """By its URL, or by the fingerprint that an engine gave it."""
-    found = await why(frontier, url, method=method, body=body)
+    found = await why(frontier, url, method=method, body=body, robots=_read_robots)
     for identity in _identities(url) if found.state == "unknown" else ():
-        other = await why(frontier, url, identity=identity)
+        other = await why(frontier, url, identity=identity, robots=_read_robots)
         if other.state != "unknown":
             return other
     return found
+
+
+def _read_robots(stored: bytes, url: str, name: str | None) -> str:
+    return explain_rules(stored, url, name or resolve().fetch.user_agent)
 
 
 def _identities(url: str) -> list[str]:

@@ -31,6 +31,7 @@ from skitter.frontier.connection import Server
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
 from skitter.model import Added, Request, Stats
+from skitter.report import kept_out
 from skitter.settings import check_priority
 from skitter.urls import identify
 
@@ -244,6 +245,8 @@ def _status_rows(report: JobReport) -> Iterator[tuple[str, object]]:
     yield "items", f"{stats.items:,} waiting for a loader, {stats.stored:,} stored"
     yield "so far", f"{stats.duplicates:,} duplicates, {stats.retried:,} retries"
     yield "", f"{stats.lost:,} leases expired, {stats.late:,} late results refused"
+    if stats.kept_out:
+        yield "kept out", kept_out(stats.kept_out)
     yield from _rare_rows(stats)
 
 

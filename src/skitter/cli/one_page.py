@@ -135,13 +135,14 @@ async def _ask_robots(hop: Hop, host: str, robots: RobotsBook) -> None:
 
 
 def _output_of(outcome: Completed) -> HandlerOutput | None:
-    """With the links that robots.txt disallows among those that are refused."""
+    """Without the links that robots.txt disallows: they are among those that are refused."""
     if (output := outcome.output) is None:
         return None
-    kept = set(map(id, outcome.completion.links))
-    disallowed = [one for one in output.requests if id(one) not in kept]
     output.requests = list(outcome.completion.links)
-    output.refused += [(one.url, Refused("robots.txt disallows it")) for one in disallowed]
+    output.refused = [
+        (url, Refused("robots.txt disallows it") if why.kind == "robots" else why)
+        for url, why in output.refused
+    ]
     return output
 
 

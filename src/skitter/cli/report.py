@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skitter.cli.output import indented, say
 from skitter.cli.progress import duration
-from skitter.report import some, waiting
+from skitter.report import kept_out, some, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +52,8 @@ def _report_rows(report: Report, *, hints: bool) -> Iterator[tuple[str, str]]:
     if report.capped:
         pages = some(report.capped, "page")
         yield "capped", f"{pages} with more items or links than the limit{warnings}"
+    if report.kept_out:
+        yield "kept out", kept_out(report.kept_out)
     if report.dead:
         yield "dead", some(report.dead, "URL") + see(f"dead list {report.job}")
 

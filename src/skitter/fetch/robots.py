@@ -193,6 +193,20 @@ def _speaks_to(agent: str, token: str) -> bool:
     return at == 0 or (at > 0 and not (token[at - 1].isalnum() or token[at - 1] in "-_"))
 
 
+def open_rules(data: bytes) -> RobotsRules | None:
+    """None: there are none, or nobody of this release wrote them; they are never so large."""
+    try:
+        return RobotsRules.from_bytes(data) if 0 < len(data) <= 2 * MAX_BYTES else None
+    except ValueError:  # msgspec's errors are ValueErrors
+        return None
+
+
+def explain_rules(data: bytes, url: str, user_agent: str) -> str:
+    """What rules that somebody stored say about a URL; empty: they cannot be read."""
+    rules = open_rules(data)
+    return rules.explain(url, user_agent) if rules else ""
+
+
 async def fetch_robots(
     fetcher: Fetcher,
     guard: Guard,

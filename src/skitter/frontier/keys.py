@@ -68,6 +68,10 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "items": KeySpec("stream", "what handlers yielded, until a reader acknowledges it"),
     "sink": KeySpec("hash", "of shard 0: the place that items go to, and when it was claimed"),
     "rejected": KeySpec("stream", "items that could not be stored, with the reason; capped"),
+    "refused": KeySpec(
+        "hash", "fingerprint of a link that was kept out -> msgpack of why; capped", family="part"
+    ),
+    "kept_out": KeySpec("string", "HyperLogLog: how many such links of a kind", family="kind"),
     "robots": KeySpec("string", "robots.txt as it was answered, until it expires", family="host"),
     "feeding": KeySpec("hash", "batch -> messages of a feed that are not in the frontier yet"),
     "workers": KeySpec("hash", "worker -> msgpack of its last heartbeat"),

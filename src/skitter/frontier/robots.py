@@ -36,6 +36,13 @@ async def ask_robots(frontier: Frontier, host: str) -> Shared:
     return Shared(rules, left_ms / 1000, is_ours=what == b"yours")
 
 
+async def stored_robots(frontier: Frontier, host: str) -> bytes:
+    """The last answer, for people; empty: there is none any more."""
+    key = frontier.shard_for(host).keys.key("robots", host)
+    stored: bytes | None = await frontier.server.command("GET", key)
+    return (stored or b"").partition(b" ")[2].partition(b" ")[2]
+
+
 async def store_robots(
     frontier: Frontier, host: str, rules: bytes, *, ttl_s: float, keep_s: float = 0.0
 ) -> None:

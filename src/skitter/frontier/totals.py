@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 _COUNTS = [one.name for one in fields(Stats) if one.type == "int"]
 
 
+#: What counters of refused links begin with, as in lua/refuse.lua.
+REFUSED_BY = "refused by "
+
+
 class Totals(NamedTuple):
     """The numbers of all shards, each of a moment of its own."""
 
@@ -40,6 +44,15 @@ async def read_totals(shards: Sequence[Shard]) -> Totals:
     return totals
 
 
+def _kept_out(total: Counter[str]) -> dict[str, int]:
+    """The most frequent kind first."""
+    return {
+        name.removeprefix(REFUSED_BY): number
+        for name, number in total.most_common()
+        if name.startswith(REFUSED_BY)
+    }
+
+
 async def _read(shards: Sequence[Shard]) -> Totals:
     parts = await side_by_side(shard.counts() for shard in shards)
     total = Counter[str]()
@@ -48,7 +61,7 @@ async def _read(shards: Sequence[Shard]) -> Totals:
     job = shards[0].keys.job
     states = [open_state(job, word) for word, _ in parts]
     shown: dict[str, Any] = {name: total[name] for name in _COUNTS}
-    stats = Stats(job=job, state=states[0], **shown)
+    stats = Stats(job=job, state=states[0], kept_out=_kept_out(total), **shown)
     is_spent = 0 < parts[0][1]["max_pages"] <= stats.done
     is_cancelled = all(state is State.CANCELLED for state in states)
     has_work = stats.remaining or stats.reopened

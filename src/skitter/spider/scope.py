@@ -30,6 +30,7 @@ class Refused(msgspec.Struct, frozen=True):
     """It may not."""
 
     reason: str
+    kind: str = "scope"  # by which refusals are counted
 
 
 Verdict = Allowed | Refused
@@ -85,7 +86,7 @@ class Fence:
     def allows(self, url: str, *, depth: int = 0, parent: str | None = None) -> Verdict:
         """Whether a link may be followed, or why not. `parent` is the page it is on."""
         if self._seeds_only and depth > 0:
-            return Refused("max_depth is 0: no link is followed")
+            return Refused("max_depth is 0: no link is followed", "depth")
         host = self._host(url)
         if isinstance(host, Refused):
             return host

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from skitter.errors import SkitterError, SpiderError
+from skitter.fetch.robots import product_token
 from skitter.page import Page
 from skitter.settings import Limits
 from skitter.spider.run import run_handler
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from skitter.engine.memory import RequestMemory
     from skitter.fetch.client import Fetcher
     from skitter.model import Lease, Request
+    from skitter.spider.run import HandlerOutput
     from skitter.spider.spider import Spider
     from skitter.worker.departures import Departures
     from skitter.worker.robots import RobotsBook
@@ -125,7 +127,7 @@ class Attempts:
 
     async def _handle(self, visit: Visit, page: Page) -> Outcome:
         output = await run_handler(self.spider, page, known=self.memory.known, limits=self.limits())
-        links, again = self.memory.split(self._without_disallowed(output.requests))
+        links, again = self.memory.split(self._without_disallowed(output))
         return visit.completed(output, items=output.items, links=links, again=again)
 
     def _is_same_page(self, request: Request, link: Request) -> bool:
@@ -141,12 +143,16 @@ class Attempts:
             return visit.ended(Bury(problem))
         return visit.completed(links=[msgspec.structs.replace(link, priority=visit.lease.priority)])
 
-    def _without_disallowed(self, links: list[Request]) -> list[Request]:
+    def _without_disallowed(self, output: HandlerOutput) -> list[Request]:
         """Not those that robots.txt is known to disallow. An unknown one is asked before the fetch,
         and so is one with so many rules that they would hold up other pages."""
         if self.robots is None:
-            return links
-        return self.robots.without_disallowed(links)
+            return output.requests
+        allowed, disallowed = self.robots.split(output.requests)
+        if disallowed:
+            why = Refused(product_token(self.robots.user_agent), "robots")
+            output.refused += [(link.url, why) for link in disallowed]
+        return allowed
 
 
 def out_of_scope(spider: Spider, link: Request, *, parent: str) -> str | None:

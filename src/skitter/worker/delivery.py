@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from skitter.engine.memory import LinkMemory
 from skitter.engine.outbox import Batch, Outbox, may_be_about_a_page, send_each
 from skitter.errors import JobMissing, SkitterError, UsageError, shorten
 from skitter.frontier.admin.items import RejectedItem, count, reject_items
+from skitter.frontier.admin.refusals import Refusal, record_refusals
 from skitter.frontier.completions import Sealed, seal
 from skitter.frontier.wire import NOT_PLAIN
 from skitter.model import Completion, Ended, Failure, Lease
@@ -19,7 +21,7 @@ from skitter.report import some
 from skitter.worker.outcomes import Buried, Completed, Outcome, Retried, Returned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable
 
     from skitter.engine.memory import RequestMemory
     from skitter.frontier.frontier import Frontier
@@ -56,6 +58,7 @@ class _Sorted:
     """Outcomes by what is done with them."""
 
     layout: Layout
+    told: Container[str] = ()  # links whose refusal the server knows
     size_bytes: int = 0
     done: list[_Page] = field(default_factory=list)
     retries: list[Failure] = field(default_factory=list)
@@ -65,6 +68,7 @@ class _Sorted:
     rejected: list[RejectedItem] = field(default_factory=list)
     exceeded: list[tuple[str, str]] = field(default_factory=list)  # URL, what was left out
     undeclared: set[str] = field(default_factory=set)  # fields that were left out
+    refused: dict[str, Refusal] = field(default_factory=dict)  # links, by URL
 
     def add(self, outcome: Outcome) -> None:
         if isinstance(outcome, Completed):
@@ -91,6 +95,15 @@ class _Sorted:
             self.counts["skipped"] += 1
         if output and (output.rejected or output.exceeded or output.undeclared):
             self._add_remarks(completion.lease.url, output)
+        if output and output.refused:
+            self._add_refused(completion.lease.url, output)
+
+    def _add_refused(self, page: str, output: HandlerOutput) -> None:
+        """Pages of a site share most of the links that are refused: each is told once."""
+        told, refused = self.told, self.refused
+        for url, why in output.refused:
+            if url not in told and url not in refused:
+                refused[url] = Refusal(why.kind, why.reason, page)
 
     def _add_remarks(self, url: str, output: HandlerOutput) -> None:
         self.rejected += [
@@ -130,8 +143,12 @@ class Delivery:
     tally: Tally = field(default_factory=Tally)
     _outbox: Outbox[Outcome] = field(default_factory=Outbox)
     _undeclared: set[str] = field(default_factory=set)  # fields that the log has named
+    _refused: LinkMemory[str] = field(default_factory=LinkMemory)  # links, as the server knows
     _some: asyncio.Event = field(default_factory=asyncio.Event)
     _many: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self._refused.epoch = lambda: self.frontier.epoch
 
     def __len__(self) -> int:
         return len(self._outbox)
@@ -171,7 +188,7 @@ class Delivery:
 
     def _pack(self, outcomes: list[Outcome]) -> Batch:
         """The first of them: some hundreds, or some megabytes."""
-        found, size = _Sorted(self.frontier.layout), 0
+        found, size = _Sorted(self.frontier.layout, self._refused.known), 0
         for outcome in outcomes:
             found.add(outcome)
             size += 1
@@ -186,6 +203,7 @@ class Delivery:
                 partial(self._retry, found.retries),
                 partial(self._bury, found.graves),
                 partial(count, self.frontier, **found.counts),
+                partial(self._refuse, found.refused),
                 *(
                     partial(self._reject, found.rejected[start : start + BATCH])
                     for start in range(0, len(found.rejected), BATCH)
@@ -210,6 +228,12 @@ class Delivery:
                 self.tally.late += 1
                 url = page.completion.lease.url
                 self.log("warning", f"{url}: too late, another worker has it")
+
+    async def _refuse(self, refused: dict[str, Refusal]) -> None:
+        if refused:
+            epoch = self.frontier.epoch
+            await record_refusals(self.frontier, refused)
+            self._refused.add([(url, 0) for url in refused], epoch=epoch)
 
     async def _release(self, early: list[Lease]) -> None:
         if early:

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skitter.errors import ServerFull
-from skitter.fetch.robots import LOST_AFTER_S, MAX_BYTES, TROUBLE_S, RobotsRules, fetch_robots
+from skitter.fetch.robots import (
+    LOST_AFTER_S,
+    TROUBLE_S,
+    RobotsRules,
+    fetch_robots,
+    open_rules,
+)
 from skitter.frontier.admin.control import set_host
 from skitter.frontier.robots import KEEP_S, ask_robots, store_robots
 from skitter.worker.verdict import Bury, Retry
@@ -30,7 +36,7 @@ NO_ANSWER_S: Final = 5.0
 LARGE_BYTES: Final = 8 * 1024
 LINKS_TIMES_BYTES: Final = 100_000_000
 #: To find the line takes time that other hosts would wait for.
-DISALLOWED: Final = "robots.txt disallows it (`skitter fetch` with its URL shows the line)"
+DISALLOWED: Final = "robots.txt disallows it (`skitter why` with its URL shows the line)"
 
 
 @dataclass(slots=True)
@@ -74,15 +80,20 @@ class RobotsBook:
         usual_s = self.frontier.options.politeness.delay_s if self.frontier else 0.0
         return delay_s if delay_s > usual_s else 0.0
 
-    def without_disallowed(self, links: list[Request]) -> list[Request]:
-        """Those that may be fetched, by the rules that are here and can be asked quickly."""
-        work, allowed = 0, []
+    def split(self, links: list[Request]) -> tuple[list[Request], list[Request]]:
+        """Those that may be fetched, by the rules that are here and can be asked quickly, and the
+        others."""
+        work = 0
+        allowed: list[Request] = []
+        disallowed: list[Request] = []
         for link in links:
             rules = self.known(_host_of(link.url))
             work += len(rules.body) if rules else 0
             if rules is None or work > LINKS_TIMES_BYTES or rules.allows(link.url, self.user_agent):
                 allowed.append(link)
-        return allowed
+            else:
+                disallowed.append(link)
+        return allowed, disallowed
 
     def verdict(self, rules: RobotsRules, url: str) -> Retry | Bury:
         """What becomes of a page that may not be fetched: in trouble, not for now."""
@@ -102,7 +113,7 @@ class RobotsBook:
     ) -> RobotsRules:
         while True:
             shared = await ask_robots(frontier, host)
-            last = _open(shared.rules)
+            last = open_rules(shared.rules)
             if shared.is_known and last:
                 return self._remember(host, last, shared.left_s)
             if shared.is_ours or shared.is_known:  # and makes no sense
@@ -135,14 +146,6 @@ class RobotsBook:
             self._known.pop(next(iter(self._known)))
         self._known[host] = rules, time.monotonic() + left_s
         return rules
-
-
-def _open(data: bytes) -> RobotsRules | None:
-    """None: there is none, or nobody of this release wrote it; it is never so large."""
-    try:
-        return RobotsRules.from_bytes(data) if 0 < len(data) <= 2 * MAX_BYTES else None
-    except ValueError:  # msgspec's errors are ValueErrors
-        return None
 
 
 def _ttl_s(rules: RobotsRules) -> float:

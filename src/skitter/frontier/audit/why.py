@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skitter.errors import BadURL
 from skitter.frontier.admin.control import host_name
+from skitter.frontier.admin.refusals import find_refusal
 from skitter.frontier.audit.rules import is_fingerprint
 from skitter.frontier.audit.too_deep import find_beyond
 from skitter.frontier.facts import HostFacts, RequestFacts, Trouble, host_facts, request_facts
+from skitter.frontier.robots import stored_robots
 from skitter.frontier.scan import scan_names
 from skitter.frontier.totals import read_totals
 from skitter.model import Request, State
@@ -21,6 +24,15 @@ if TYPE_CHECKING:
     from skitter.frontier.shard import Shard
     from skitter.settings import JobOptions
     from skitter.urls import Target
+
+
+#: Stored rules, a URL, and the name by which they were read (None: unknown) -> a sentence.
+ReadRobots = Callable[[bytes, str, str | None], str]
+#: Where the reason that workers recorded is not a sentence.
+REFUSED_BY: Final = {
+    "robots": "robots.txt disallows it to {reason}",
+    "scope": "it is out of scope: {reason}",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,18 +52,31 @@ class Explanation:
     failures: int = 0
     losses: int = 0
     last_error: str | None = None
+    refused_by: str | None = None  # robots, scope, ...: see Refusal
+    robots_name: str | None = None  # by which robots.txt was read
 
 
 async def why(
-    frontier: Frontier, url: str, *, method: str = "GET", body: bytes = b"", identity: str = ""
+    frontier: Frontier,
+    url: str,
+    *,
+    method: str = "GET",
+    body: bytes = b"",
+    identity: str = "",
+    robots: ReadRobots | None = None,
 ) -> Explanation:
-    """Explain a request by what makes it the same as another. Raises BadURL if it has no URL."""
+    """Explain a request by what makes it the same as another. Raises BadURL if it has no URL.
+
+    `robots` finds the line of a stored robots.txt that decided about a URL.
+    """
     target = identify(url, frontier.layout.canonical)
     plain = fingerprint(target.canonical, method=method, body=body)
     fp = fingerprint_of(identity) if identity else plain
     shard, facts = await _look_up(frontier, fp, target.host)
     found = await _explain(frontier, shard, facts, asked=url, target=target)
-    return found if facts.seen else await _too_deep(frontier, found) or found
+    if not facts.seen:
+        found = await _refused(frontier, found) or await _too_deep(frontier, found) or found
+    return await _with_rule(frontier, found, robots) if robots else found
 
 
 async def why_fingerprint(frontier: Frontier, fp: str) -> Explanation:
@@ -129,6 +154,34 @@ async def _explain(
         losses=trouble.losses,
         last_error=trouble.error or None,
     )
+
+
+async def _refused(frontier: Frontier, unknown: Explanation) -> Explanation | None:
+    """A link that was found and not followed. None: it is not among the newest of those."""
+    met = await find_refusal(frontier, unknown.fingerprint)
+    if met is None:
+        return None
+    says = REFUSED_BY.get(met.kind, "").format(reason=met.reason) or met.reason
+    because = [says, f"it was found on {met.found_on}"]
+    return replace(
+        unknown,
+        state="refused",
+        because=because,
+        found_on=met.found_on or None,
+        refused_by=met.kind,
+        robots_name=met.reason if met.kind == "robots" else None,
+    )
+
+
+async def _with_rule(frontier: Frontier, found: Explanation, robots: ReadRobots) -> Explanation:
+    """With the line of robots.txt, where that is the reason."""
+    is_dead = found.state == "dead" and (found.last_error or "").startswith("robots.txt disallows")
+    if not is_dead and found.refused_by != "robots":
+        return found
+    stored = await stored_robots(frontier, found.host)
+    said = robots(stored, found.canonical, found.robots_name) if stored else ""
+    says = said or "its robots.txt is not stored any more: `skitter fetch` asks for it again"
+    return replace(found, because=[*found.because, says])
 
 
 async def _too_deep(frontier: Frontier, unknown: Explanation) -> Explanation | None:

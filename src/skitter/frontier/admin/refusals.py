@@ -1,0 +1,63 @@
+"""Links that were kept out of a crawl: how many of each kind, and the newest of them with why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from skitter.errors import BadURL
+from skitter.frontier.wire import clip, cut, decode, encode
+from skitter.urls import fingerprint, identify
+
+if TYPE_CHECKING:
+    from skitter.frontier.frontier import Frontier
+    from skitter.urls import Canonical
+
+#: At most; at least the newest half of them. About 200 bytes each.
+KEPT: Final = 10_000
+#: Per call: the server is busy for a millisecond.
+BATCH: Final = 500
+
+
+class Refusal(msgspec.Struct, frozen=True, array_like=True):
+    """Why a link was not followed."""
+
+    kind: str  # robots, scope, depth, nofollow, ...
+    reason: str
+    found_on: str
+
+
+async def record_refusals(frontier: Frontier, refusals: dict[str, Refusal]) -> None:
+    """Remember links that were kept out, by their URLs."""
+    canonical = frontier.layout.canonical
+    rows = [
+        (_fingerprint(url, canonical), one.kind, encode(_shortened(one)))
+        for url, one in refusals.items()
+    ]
+    for first in range(0, len(rows), BATCH):
+        await frontier.home.refuse(rows[first : first + BATCH], keep=KEPT)
+
+
+async def find_refusal(frontier: Frontier, fp: str) -> Refusal | None:
+    """Why a link was kept out; None: it was not, or that was long ago."""
+    keys, server = frontier.home.keys, frontier.server
+    for part in ("new", "old"):
+        if packed := await server.command("HGET", keys.key("refused", part), fp):
+            try:
+                return msgspec.convert(decode(packed), Refusal)
+            except ValueError:  # msgspec's errors are ValueErrors
+                return None
+    return None
+
+
+def _fingerprint(url: str, canonical: Canonical) -> str:
+    """What `why` asks for; of what is not a URL, it only has to be its own."""
+    try:
+        return fingerprint(identify(url, canonical).canonical)
+    except BadURL:
+        return fingerprint(clip(url))
+
+
+def _shortened(one: Refusal) -> Refusal:
+    return Refusal(one.kind, cut(one.reason), clip(one.found_on))
