@@ -188,6 +188,7 @@ class Feedback(msgspec.Struct, kw_only=True, omit_defaults=True):
     only if the lease is still ours: lua/lib/feedback.lua."""
 
     rest_ms: int = 0  # leave the host alone for so long, e.g. Retry-After
+    page: str = ""  # of a page that is done: `frontier.pages.page_facts`
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):

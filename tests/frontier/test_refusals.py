@@ -42,15 +42,15 @@ async def test_each_link_is_counted_once_by_kind(frontier):
 
 
 async def test_the_count_of_many_is_close_and_the_record_is_bounded(frontier, monkeypatch):
-    monkeypatch.setattr(refusals, "KEPT", 100)
-    urls = [f"https://b.test/{n}" for n in range(3000)]
+    monkeypatch.setattr(refusals, "KEPT", 1000)
+    urls = [f"https://b.test/{n}" for n in range(6000)]
     for first in range(0, len(urls), 700):
         await record_refusals(frontier, dict.fromkeys(urls[first : first + 700], SCOPE))
 
-    assert (await frontier.stats()).kept_out["scope"] == pytest.approx(3000, rel=0.03)
+    assert (await frontier.stats()).kept_out["scope"] == pytest.approx(6000, rel=0.03)
     known = [url for url in urls if await find_refusal(frontier, fp(url))]
     assert known == urls[-len(known) :]
-    assert 50 <= len(known) <= 100
+    assert 500 <= len(known) <= 1000 + 2 * refusals.BATCH
 
 
 async def test_why_tells_what_kept_a_link_out_and_where_it_was(frontier):

@@ -4,8 +4,11 @@ import pytest
 
 from skitter.errors import InfrastructureError
 from skitter.frontier.scripts import script, verbs
+from skitter.frontier.wire import pack_feedback
+from skitter.model import Feedback
 
 MESSAGES = "once:messages"
+FEEDBACK = pack_feedback(Feedback(rest_ms=5000, page="200 1 1 0 -"))
 # What to send to a job in which 1, 2 and 3 are leased, 4 is dead and 5 and 6 are pending; `t` is
 # the token of the leases.
 CALLS: Any = {
@@ -17,16 +20,16 @@ CALLS: Any = {
     "extend": lambda t: ([("1", t), ("2", "nonsense")], {"ttl_ms": 9000}),
     "complete": lambda t: (
         [
-            ("1", t, "1 2 5000"),
-            ("8", t, ""),
+            ("1", t, "1 2", FEEDBACK),
+            ("8", t, "", b""),
             ("7", "b.test", 0, 1, b"0 b.test x"),
             (b"i",),
             (b"j",),
         ],
         {"leases": 2, "links": 1, "list": "", "tell": 1},
     ),
-    "retry": lambda t: ([("1", t, 500, 0, "error"), ("2", "nonsense", 0, 0, "")], {}),
-    "bury": lambda t: ([("1", t, 0, "reason"), ("2", "nonsense", 0, "")], {}),
+    "retry": lambda t: ([("1", t, 500, "error", FEEDBACK), ("2", "nonsense", 0, "", b"")], {}),
+    "bury": lambda t: ([("1", t, "reason", FEEDBACK), ("2", "nonsense", "", b"")], {}),
     "release": lambda t: ([("1", t, 0), ("2", t, 500), ("3", "nonsense", 0)], {}),
     "reap": lambda t: ([], {"at_most": 2}),
     "reclaim": lambda t: ([("1", t), ("2", "nonsense"), ("3", t)], {}),

@@ -68,6 +68,9 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "items": KeySpec("stream", "what handlers yielded, until a reader acknowledges it"),
     "sink": KeySpec("hash", "of shard 0: the place that items go to, and when it was claimed"),
     "rejected": KeySpec("stream", "items that could not be stored, with the reason; capped"),
+    "pages": KeySpec(
+        "hash", "fingerprint of a page that is done -> what came of it; capped", family="part"
+    ),
     "refused": KeySpec(
         "hash", "fingerprint of a link that was kept out -> msgpack of why; capped", family="part"
     ),

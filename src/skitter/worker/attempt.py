@@ -97,6 +97,7 @@ class Attempts:
             gate.patience_s = PATIENCE_AFTER_ROBOTS_S
         while True:
             response = await self.fetcher.fetch(request, leave=visit.leave)
+            visit.response = response
             verdict = judge_response(request, response, self.policy, now=time.time())
             if isinstance(verdict, Handle):
                 return await self._handle(visit, Page(request, response))

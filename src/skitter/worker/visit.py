@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from skitter.frontier.pages import REDIRECT, page_facts
 from skitter.frontier.wire import ms
 from skitter.model import Completion, Failure, Feedback
 from skitter.worker.outcomes import Buried, Completed, Retried
@@ -12,7 +13,7 @@ from skitter.worker.verdict import Bury, Retry
 
 if TYPE_CHECKING:
     from skitter.fetch.client import Leave
-    from skitter.model import Lease
+    from skitter.model import Lease, Response
     from skitter.spider.run import HandlerOutput
     from skitter.worker.departures import Gate
 
@@ -24,6 +25,7 @@ class Visit:
     lease: Lease
     gate: Gate | None = None  # None: requests leave as they like
     feedback: Feedback = field(default_factory=Feedback)
+    response: Response | None = None  # the last one
 
     @property
     def leave(self) -> Leave | None:
@@ -33,8 +35,15 @@ class Visit:
         self, output: HandlerOutput | None = None, *, skipped: str = "", **found: Any
     ) -> Completed:
         """The page is done; `found`: links, again and items."""
+        if self.response is not None:
+            items = len(found.get("items", ()))
+            note = skipped or self._redirect(output, found)
+            self.feedback.page = page_facts(self.response, items=items, note=note)
         completion = Completion(lease=self.lease, feedback=self.feedback, **found)
         return Completed(completion, output, skipped)
+
+    def _redirect(self, output: HandlerOutput | None, found: dict[str, Any]) -> str:
+        return "" if output or not found else f"{REDIRECT}{found['links'][0].url}"
 
     def ended(self, verdict: Retry | Bury) -> Retried | Buried:
         """What becomes of a request that was not handled."""

@@ -13,10 +13,12 @@ from skitter.frontier.admin.refusals import find_refusal
 from skitter.frontier.audit.rules import is_fingerprint
 from skitter.frontier.audit.too_deep import find_beyond
 from skitter.frontier.facts import HostFacts, RequestFacts, Trouble, host_facts, request_facts
+from skitter.frontier.pages import DonePage, find_page
 from skitter.frontier.robots import stored_robots
 from skitter.frontier.scan import scan_names
 from skitter.frontier.totals import read_totals
 from skitter.model import Request, State
+from skitter.report import some
 from skitter.urls import fingerprint, fingerprint_of, identify
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class Explanation:
     failures: int = 0
     losses: int = 0
     last_error: str | None = None
+    done: DonePage | None = None  # what came of it, if that is still known
     refused_by: str | None = None  # robots, scope, ...: see Refusal
     robots_name: str | None = None  # by which robots.txt was read
 
@@ -131,6 +134,8 @@ async def _explain(
     canonical = target.canonical if target else ""
     slot = facts.host or (target.host if target else "")
     [host] = await host_facts(shard, [slot])
+    state = state_of(facts)
+    done = await find_page(shard, facts.fingerprint) if state == "done" else None
     totals = await read_totals(frontier.shards)
     now_s = await frontier.server_time()
     options = await frontier.fresh_options()
@@ -139,10 +144,10 @@ async def _explain(
         canonical=canonical,
         fingerprint=facts.fingerprint,
         host=slot,
-        state=state_of(facts),
+        state=state,
         because=[
             *_same_page(url, canonical, request),
-            *_standing(facts, now_s),
+            *(_outcome(done) if done else _standing(facts, now_s)),
             *(_waiting(host, options, totals.stats.state, now_s) if facts.queued else []),
             *_budget(options, totals.stats.done, facts),
         ],
@@ -153,6 +158,7 @@ async def _explain(
         failures=trouble.failures,
         losses=trouble.losses,
         last_error=trouble.error or None,
+        done=done,
     )
 
 
@@ -245,11 +251,33 @@ def _standing(facts: RequestFacts, now_s: float) -> list[str]:
         holder = facts.token.rsplit(".", 2)[0]  # name, number of the call, second
         return [f"worker {holder} has it; the lease ends {_when(facts.leased_until, now_s)}"]
     if facts.dead_since is not None:
-        day = datetime.fromtimestamp(facts.dead_since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        return [f"it was given up at {day}: {error}", "bring it back with `skitter dead retry`"]
+        return [
+            f"it was given up at {_day(facts.dead_since)}: {error}",
+            "bring it back with `skitter dead retry`",
+        ]
     if not facts.seen:
         return ["it was never pushed, and no handler found it"]
     return [] if facts.queued else ["it was finished, or dropped from the dead letters"]
+
+
+def _outcome(done: DonePage) -> list[str]:
+    """What came of a page that is done."""
+    went = f"{done.status}, {done.size_bytes:,} bytes in {done.elapsed_s * 1000:,.0f} ms"
+    parts = [f"it was done at {_day(done.at)} by {done.worker}: {went}"]
+    if done.redirects_to:
+        parts.append(f"it redirects to {done.redirects_to}")
+    elif done.note:
+        parts.append(f"its handler did not run: {done.note}")
+    else:
+        parts.append(f"its handler found {some(done.items, 'item')}")
+    return [*parts, *([f"it reserves its use: {done.usage}"] if done.usage else [])]
+
+
+def _day(at: float) -> str:
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):  # whoever can write to the server wrote it
+        return "an unknown time"
 
 
 def _waiting(host: HostFacts, options: JobOptions, state: State, now_s: float) -> list[str]:

@@ -70,6 +70,7 @@ bulk('HDEL', task, finished)
 if redis.call('EXISTS', trouble) == 1 then bulk('HDEL', trouble, finished) end
 count('done', #finished)
 write_accepted()
+write_pages()
 commit()
 for i, position in ipairs(known) do codes[leases + i] = position end
 return remember(codes)

@@ -13,12 +13,13 @@ REPLY  int    how many links were given
 COST   O(links)
 ]]
 --@include once newest
-local kinds = {}
+local kinds, links = {}, {}
 for at = EACH.start, #ARGV, EACH.stride do
   local kind = ARGV[at + 1]
   if redis.call('PFADD', kept_out .. kind, ARGV[at]) == 1 then kinds[kind] = true end
-  keep_newest(refused, ARGV[at], ARGV[at + 2], keep)
+  links[#links + 1], links[#links + 2] = ARGV[at], ARGV[at + 2]
 end
+keep_newest(refused, links, keep)
 for kind in pairs(kinds) do
   redis.call('HSET', stats, 'refused by ' .. kind, redis.call('PFCOUNT', kept_out .. kind))
 end

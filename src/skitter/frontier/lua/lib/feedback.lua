@@ -2,9 +2,10 @@
 feedback: what an attempt learned besides its result: model.Feedback as msgpack; empty: nothing.
 Each kind has a field there and a line here.
 ]]
---@include block
+--@include block pages
 local function learn(claim, packed)
   if packed == '' then return end
   local said = cmsgpack.unpack(packed)
   if said.rest_ms then block(claim.host, said.rest_ms) end
+  if said.page then learn_page(claim, said.page) end
 end
