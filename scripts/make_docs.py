@@ -52,9 +52,11 @@ def keys_page() -> str:
         NOTE.format(source="src/skitter/frontier/keys.py")
         + "# The key space\n\n"
         + f"`{JOBS}` is a hash of all jobs: name -> JSON of the layout. `{PUMPED}` is one of the "
-        f"jobs in Celery's care, `{PUMP_SLOTS}` of its workers. Every other key belongs to "
-        "one shard of one job and begins with `skitter:{job:shard}:`; the braces put a shard into "
-        "one cluster slot.\n\n| key | type | holds |\n|---|---|---|\n" + rows + "\n"
+        f"jobs in Celery's care, `{PUMP_SLOTS}` of its workers. Every other key but "
+        "`clock` belongs to one shard of one job and begins with `skitter:{job:shard}:`; the "
+        "braces put a shard into one cluster slot.\n\n| key | type | holds |\n|---|---|---|\n"
+        + rows
+        + "\n"
     )
 
 

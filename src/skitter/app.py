@@ -163,6 +163,7 @@ async def open_worker(
     from skitter.engine.memory import RequestMemory
     from skitter.fetch.client import HttpFetcher
     from skitter.fetch.guard import Guard
+    from skitter.fetch.resolver import Resolver
     from skitter.logs import ClusterLog
     from skitter.worker.attempt import Attempts
     from skitter.worker.delivery import Delivery
@@ -173,12 +174,15 @@ async def open_worker(
     seeds = [seed.url for seed in spider.known_seeds]
     guard = Guard.for_seeds(seeds, also=config.fetch.allow_hosts)
     async with AsyncExitStack() as stack:
+        resolver = Resolver()
+        stack.push_async_callback(resolver.close)
         if fetcher is None:
-            fetcher = await stack.enter_async_context(HttpFetcher(config.fetch, guard=guard))
+            client = HttpFetcher(config.fetch, guard=guard, resolver=resolver)
+            fetcher = await stack.enter_async_context(client)
         memory = RequestMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths)
         logbook = ClusterLog()
         robots = RobotsBook(frontier, fetcher, guard, config.fetch.user_agent)
-        departures = Departures(frontier)
+        departures = Departures(frontier, resolver)
         attempts = Attempts(
             spider=spider,
             fetcher=fetcher,

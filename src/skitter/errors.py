@@ -212,6 +212,10 @@ class ConnectFailed(FetchError):
     retryable = True
 
 
+class ConnectRefused(ConnectFailed):
+    """The port refuses connections: nothing listens there, or it has had enough."""
+
+
 class FetchTimeout(FetchError):
     """Too slow: to connect, to begin or to end."""
 

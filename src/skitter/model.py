@@ -188,6 +188,8 @@ class Feedback(msgspec.Struct, kw_only=True, omit_defaults=True):
     only if the lease is still ours: lua/lib/feedback.lua."""
 
     rest_ms: int = 0  # leave the host alone for so long, e.g. Retry-After
+    latency_ms: int | None = None  # so long the host took to answer, if it wants a delay
+    incident: int = 0  # how the host said that it has had enough: frontier/delay.py
     page: str = ""  # of a page that is done: `frontier.pages.page_facts`
 
 

@@ -10,13 +10,14 @@ import threading
 import time
 
 import pytest
+from msgspec import to_builtins
 
 from needs import need
 from skitter import URLQueue
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.admin.log import log
 from skitter.frontier.connection import connect
-from skitter.settings import JobOptions, Limits
+from skitter.settings import JobOptions, Limits, Politeness
 
 
 def test_pushing_tells_what_was_new(skitter, job):
@@ -126,7 +127,7 @@ def test_limits_are_shown_changed_and_removed(skitter, job):
     shown = skitter("set", job, "--json").json
     removed = skitter("set", job, "--max-pages", "none", "--max-depth", "none", "--json").json
 
-    assert shown["politeness"] == {"delay_s": 0.5, "max_in_flight": 4}
+    assert shown["politeness"] == to_builtins(Politeness(delay_s=0.5, max_in_flight=4))
     assert (shown["limits"]["max_pages"], shown["limits"]["max_depth"]) == (10, 0)
     assert (removed["limits"]["max_pages"], removed["limits"]["max_depth"]) == (None, None)
     assert removed["politeness"]["delay_s"] == 0.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conftest import rude
-from skitter.errors import BadOption, JobClosed, JobMissing
+from skitter.errors import BadOption, JobClosed, JobMismatch, JobMissing
 from skitter.frontier import frontier as frontier_module
 from skitter.frontier.admin.control import (
     change_options,
@@ -20,6 +20,7 @@ from skitter.frontier.admin.jobs import create_job, list_jobs, open_job, purge_j
 from skitter.frontier.admin.log import log
 from skitter.frontier.admin.workers import Heartbeat, beat
 from skitter.frontier.audit.auditor import audit
+from skitter.frontier.audit.why import look_at_host, why
 from skitter.frontier.connection import Server, connect
 from skitter.frontier.feed import take_feed
 from skitter.frontier.keys import feed_key
@@ -273,3 +274,34 @@ async def test_what_an_operator_set_is_known_until_it_is_released(frontier, serv
     assert await operator_options(frontier) == {"max_pages": 7}
     assert (await open_job(server, frontier.job)).options.politeness.delay_s == 2
     assert not (await audit(frontier)).problems
+
+
+async def test_hosts_of_a_domain_are_one_if_the_job_was_made_so(server, job):
+    options = JobOptions(politeness=Politeness(per="domain"))
+    frontier = await create_job(server, job, options=options, layout=Layout(shards=3))
+    urls = ("https://www.shop.co.uk/", "https://img.shop.co.uk:8443/", "https://other.co.uk/")
+    await frontier.add([Request(url=url) for url in urls])
+
+    leases = (await frontier.lease(10)).leases
+
+    assert sorted(lease.host for lease in leases) == ["other.co.uk", "shop.co.uk"]
+    again = await open_job(server, job)
+    assert again.options.politeness.per == "domain"
+    assert (await look_at_host(again, "img.shop.co.uk")).queued == 1
+    assert (await why(again, "https://www.shop.co.uk/")).host == "shop.co.uk"
+    assert (await audit(again)).clean
+
+
+async def test_whether_the_hosts_of_a_domain_are_one_cannot_change(server, job):
+    by_domain = JobOptions(politeness=Politeness(per="domain"))
+    frontier = await create_job(server, job, options=JobOptions())
+    with pytest.raises(JobMismatch, match=r"politeness\.per=host, which cannot become domain"):
+        await create_job(server, job, options=by_domain)
+    with pytest.raises(JobMismatch, match=r"politeness\.per=host"):
+        await change_options(frontier, {"per": "domain"})
+
+    changed = await change_options(frontier, {"per": "address", "shared": True})
+
+    assert (changed.politeness.per, changed.politeness.shared) == ("address", True)
+    assert (await create_job(server, job, layout=Layout())).options == changed
+    assert (await audit(frontier)).clean

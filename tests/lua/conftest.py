@@ -12,8 +12,7 @@ from skitter.frontier.host import open_host
 from skitter.frontier.scan import scan_keys
 from skitter.frontier.scripts import Code
 from skitter.frontier.totals import read_totals
-from skitter.frontier.wire import decode, pack_feedback
-from skitter.model import Feedback
+from skitter.frontier.wire import decode, encode
 from skitter.settings import JobOptions, Limits, Politeness, Retries
 
 if TYPE_CHECKING:
@@ -22,8 +21,9 @@ if TYPE_CHECKING:
 HOST = "a.test"
 
 
-def resting(rest_ms: int) -> bytes:
-    return pack_feedback(Feedback(rest_ms=rest_ms))
+def feedback(rest_ms: int, said: dict[str, Any] | None = None) -> bytes:
+    rest = {"rest_ms": rest_ms} if rest_ms else {}
+    return encode({**rest, **(said or {})}) if rest or said else b""
 
 
 @dataclass
@@ -81,11 +81,12 @@ class Raw:
             state.decode(), again_ms, token.decode(), bool(short), taken, to_reopen, depths
         )
 
-    async def complete(self, *ends, block_ms=0, into=""):
+    async def complete(self, *ends, block_ms=0, into="", said=None):
         """Each end is a claim, or a claim with links and items: (fp, token, links, items)."""
         full = [(*end, [], [])[:4] for end in ends]
         heads = [
-            (fp, token, f"{len(ls)} {len(its)}", resting(block_ms)) for fp, token, ls, its in full
+            (fp, token, f"{len(ls)} {len(its)}", feedback(block_ms, said))
+            for fp, token, ls, its in full
         ]
         links = [link for _, _, ls, _ in full for link in ls]
         items = [(item,) for *_, its in full for item in its]
@@ -101,12 +102,12 @@ class Raw:
     async def extend(self, *claims, ttl_ms=60_000):
         return await self.call("extend", claims, ttl_ms=ttl_ms)
 
-    async def retry(self, *claims, after_ms=1000, block_ms=0, error="timeout"):
-        ends = [(*claim, after_ms, error, resting(block_ms)) for claim in claims]
+    async def retry(self, *claims, after_ms=1000, block_ms=0, error="timeout", said=None):
+        ends = [(*claim, after_ms, error, feedback(block_ms, said)) for claim in claims]
         return await self.call("retry", ends)
 
     async def bury(self, *claims, block_ms=0, reason="gone"):
-        return await self.call("bury", [(*claim, reason, resting(block_ms)) for claim in claims])
+        return await self.call("bury", [(*claim, reason, feedback(block_ms)) for claim in claims])
 
     async def release(self, *claims, after_ms=0):
         return await self.call("release", [(*claim, after_ms) for claim in claims])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from skitter.engine.memory import RequestMemory
-from skitter.errors import ConnectFailed
+from skitter.errors import ConnectFailed, ConnectRefused
 from skitter.fetch.static import StaticFetcher
-from skitter.model import Request, Response
+from skitter.model import Feedback, Request, Response
+from skitter.settings import JobOptions, Politeness
 from skitter.spider import Spider
 from skitter.worker.attempt import Attempts
 from skitter.worker.outcomes import Buried, Completed, Retried
@@ -36,6 +38,13 @@ def redirect(url: str, to: str, status: int = 301) -> Response:
 async def lease_of(frontier, **request):
     await frontier.add([Request(**{"url": ROOT, **request})])
     return (await frontier.lease(1)).leases[0]
+
+
+def learned_of(outcome) -> Feedback:
+    """About the host, not about the page."""
+    ended: Any = outcome.completion if isinstance(outcome, Completed) else outcome.failure
+    learned: Feedback = msgspec.structs.replace(ended.feedback, page="")
+    return learned
 
 
 async def test_a_page_becomes_items_and_links(frontier):
@@ -68,6 +77,53 @@ async def test_a_redirect_to_what_counts_as_the_same_page_is_followed_at_once(fr
 
     assert isinstance(outcome, Completed)
     assert len(outcome.completion.items) == 1
+
+
+async def test_a_rest_that_a_redirect_asks_for_travels_with_its_link(frontier):
+    moved = Response(url=ROOT, status=302, headers=(("location", "/new"), ("retry-after", "9")))
+    attempts = make_attempts({ROOT: moved})
+
+    outcome = await attempts.make(await lease_of(frontier))
+
+    assert isinstance(outcome, Completed)
+    assert learned_of(outcome) == Feedback(rest_ms=9000)
+
+
+async def test_to_another_spelling_of_itself_a_page_is_followed_after_the_rest(frontier):
+    headers = (("location", "/?utm_source=x"), ("retry-after", "9"))
+    attempts = make_attempts({ROOT: Response(url=ROOT, status=302, headers=headers)})
+
+    outcome = await attempts.make(await lease_of(frontier))
+
+    assert isinstance(outcome, Retried)
+    assert (outcome.failure.after_s, learned_of(outcome)) == (9, Feedback(rest_ms=9000))
+
+
+@pytest.mark.parametrize(
+    ("answer", "learned"),
+    [
+        (Response(url=ROOT, status=429), Feedback(incident=429, latency_ms=0)),
+        (Response(url=ROOT, status=503), Feedback(incident=503)),
+        (Response(url=ROOT, status=502), Feedback()),
+        (Response(url=ROOT, status=404, elapsed_s=0.25), Feedback(latency_ms=250)),
+        (Response(url=ROOT, status=200, elapsed_s=0.25), Feedback(latency_ms=250)),
+        (ConnectRefused(ROOT, "nothing listens on that port"), Feedback(incident=1)),
+        (ConnectFailed(ROOT, "the name does not resolve"), Feedback()),
+    ],
+)
+async def test_what_an_answer_says_about_its_host_is_sent_with_the_end(
+    make_frontier, answer, learned
+):
+    frontier = await make_frontier(JobOptions(politeness=Politeness(delay_s=1)))
+    outcome = await make_attempts({ROOT: answer}).make(await lease_of(frontier))
+
+    assert learned_of(outcome) == learned
+
+
+async def test_of_a_host_without_a_delay_no_latency_is_sent(frontier):
+    outcome = await make_attempts({ROOT: b"page"}).make(await lease_of(frontier))
+
+    assert learned_of(outcome) == Feedback()
 
 
 async def test_a_redirect_between_two_spellings_for_ever_is_given_up(frontier):

@@ -27,7 +27,12 @@ from skitter.worker.verdict import (
 )
 
 URL = "https://a.test/page"
+PHRASES = {429: "429 Too Many Requests", 503: "503 Service Unavailable"}
 POLICY = Policy(max_redirects=3, longest_rest_s=100, handler_tries=2)
+
+
+def overload(status, **rest) -> Retry:
+    return Retry(PHRASES[status], incident=status, **rest)
 
 
 @pytest.mark.parametrize(
@@ -53,11 +58,11 @@ POLICY = Policy(max_redirects=3, longest_rest_s=100, handler_tries=2)
         (451, {}, Bury("451 Unavailable For Legal Reasons")),
         (499, {}, Bury("499")),
         (408, {}, Retry("408 Request Timeout")),
-        (429, {}, Retry("429 Too Many Requests")),
-        (429, {"retry-after": "7"}, Retry("429 Too Many Requests", after_s=7, rest_s=7)),
-        (503, {"retry-after": "7"}, Retry("503 Service Unavailable", after_s=7, rest_s=7)),
-        (503, {"retry-after": "9999"}, Retry("503 Service Unavailable", after_s=100, rest_s=100)),
-        (503, {"retry-after": "soon"}, Retry("503 Service Unavailable")),
+        (429, {}, overload(429)),
+        (429, {"retry-after": "7"}, overload(429, after_s=7, rest_s=7)),
+        (503, {"retry-after": "7"}, overload(503, after_s=7, rest_s=7)),
+        (503, {"retry-after": "9999"}, overload(503, after_s=100, rest_s=100)),
+        (503, {"retry-after": "soon"}, overload(503)),
         (500, {"retry-after": "7"}, Retry("500 Internal Server Error", after_s=7)),
         (502, {}, Retry("502 Bad Gateway")),
         (522, {}, Retry("522")),
@@ -77,6 +82,19 @@ def test_the_last_redirect_is_followed_and_the_next_is_not():
 
     assert isinstance(judge_response(last, response, POLICY, now=0), Follow)
     assert judge_response(beyond, response, POLICY, now=0) == Bury("more than 3 redirects")
+
+
+@pytest.mark.parametrize(
+    ("wish", "rest_s"),
+    [("7", 7), ("999", 100), ("Thu, 01 Jan 1970 00:00:30 GMT", 20), ("soon", 0), (None, 0)],
+)
+def test_a_redirect_may_ask_for_a_rest(wish, rest_s):
+    headers = {"location": "/new"} | ({"retry-after": wish} if wish else {})
+    response = Response(url=URL, status=302, headers=tuple(headers.items()))
+
+    verdict = judge_response(Request(url=URL), response, POLICY, now=10)
+
+    assert verdict == Follow("https://a.test/new", rest_s)
 
 
 def test_a_circle_of_redirects_is_given_up_with_its_stations():

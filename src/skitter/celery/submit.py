@@ -120,7 +120,8 @@ class PageOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=True
     lease_s: float = LEASE_S
 
     def politeness(self, usual: Politeness) -> Politeness:
-        return Politeness(
+        return replace(
+            usual,
             delay_s=usual.delay_s if self.delay_s is None else self.delay_s,
             max_in_flight=self.max_in_flight or usual.max_in_flight,
         )

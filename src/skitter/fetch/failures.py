@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from wreq import exceptions as wreq_errors
 
-from skitter.errors import BadResponse, ConnectFailed, FetchError, FetchTimeout, ResponseTooLarge
+from skitter.errors import (
+    BadResponse,
+    ConnectFailed,
+    ConnectRefused,
+    FetchError,
+    FetchTimeout,
+    ResponseTooLarge,
+)
 
 if TYPE_CHECKING:
     from skitter.settings.fetch import FetchOptions
@@ -39,7 +46,7 @@ _CAUSES: Final[tuple[tuple[str, type[FetchError], str], ...]] = (
     ("dns error", ConnectFailed, "the name does not resolve"),
     ("CERTIFICATE_VERIFY_FAILED", ConnectFailed, "the TLS certificate is not trusted"),
     ("SSL", ConnectFailed, "the TLS handshake failed"),
-    ("ConnectionRefused", ConnectFailed, "nothing listens on that port"),
+    ("ConnectionRefused", ConnectRefused, "nothing listens on that port"),
     ("Unreachable", ConnectFailed, "no route to that address"),
     ("Parse(TooLarge)", ResponseTooLarge, "the headers are over the limit"),
     ("Parse(", BadResponse, "the response is not HTTP"),

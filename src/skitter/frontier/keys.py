@@ -37,6 +37,7 @@ class KeySpec:
     holds: str
     family: str | None = None
     stored: str = ""  # its name on the server, if jobs that exist have another
+    outside: bool = False  # it belongs to no shard, and its member is its hash tag
 
 
 SHARD_KEYS: dict[str, KeySpec] = {
@@ -87,9 +88,16 @@ SHARD_KEYS: dict[str, KeySpec] = {
     ),
     "events": KeySpec("stream", "the log of all workers, capped"),
     "recent": KeySpec("hash", "verb -> number and answer of a client's last call", family="client"),
+    "clock": KeySpec(
+        "string",
+        "outside of all jobs, as `skitter:clock:{name}`: when those who share a clock may leave; "
+        "expires",
+        family="name",
+        outside=True,
+    ),
 }
 
-_NAMES = {spec.stored or name: name for name, spec in SHARD_KEYS.items()}
+_NAMES = {spec.stored or name: name for name, spec in SHARD_KEYS.items() if not spec.outside}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +117,8 @@ class ShardKeys:
     def key(self, name: str, member: str | None = None) -> str:
         """`due`, or one of a family: `queue` and a host; without the host, the family's prefix."""
         spec = self.spec(name)
+        if spec.outside:
+            return f"skitter:{name}:{{{member}}}"
         key = f"{self.prefix}{spec.stored or name}"
         return key if spec.family is None else f"{key}:{member or ''}"
 

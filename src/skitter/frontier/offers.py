@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from skitter.domains import registrable_domain
 from skitter.errors import BadOption, TooBig
 from skitter.frontier.wire import NOT_PLAIN, encode
 from skitter.settings import FetchOptions, Layout, check_number, check_priority, options_of
@@ -82,13 +83,18 @@ def identify_request(request: Request, layout: Layout) -> tuple[str, str, str]:
         fp = fingerprint_of(request.identity, unique=request.unique)
         return request.url, fp, _check_slot(request.slot)
     target = identify(request.url, layout.canonical)
-    slot = _check_slot(request.slot) if request.slot else target.host
+    slot = _check_slot(request.slot) if request.slot else slot_of(target.host, layout)
     if request.identity:
         return target.url, fingerprint_of(request.identity, unique=request.unique), slot
     fp = fingerprint(
         target.canonical, method=request.method, body=request.body, unique=request.unique
     )
     return target.url, fp, slot
+
+
+def slot_of(host: str, layout: Layout) -> str:
+    """Whom to be polite to when a URL has this host."""
+    return registrable_domain(host) if layout.by_domain else host
 
 
 def _check_slot(slot: str) -> str:

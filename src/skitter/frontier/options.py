@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_origin
 
 from skitter.errors import BadOption, JobDamaged, shorten
 from skitter.frontier.wire import ms
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skitter.frontier.shard import Shard
+
+
+#: Fields of `control` that are not numbers.
+WORDS = frozenset(one.field for one in JOB_OPTIONS if get_origin(one.type) is Literal)
 
 
 async def read_control(shard: Shard) -> dict[str, str]:
@@ -26,10 +30,10 @@ async def read_options(shard: Shard, *, lenient: bool = False) -> JobOptions:
 
 
 def options_of(job: str, control: Mapping[str, str], *, lenient: bool = False) -> JobOptions:
-    stored: dict[str, float] = {}
+    stored: dict[str, float | str] = {}
     for name, value in control.items():
         try:
-            stored[name] = _finite(value)
+            stored[name] = value if name in WORDS else _finite(value)
         except ValueError:
             if name != "state" and not lenient:
                 what = f"{name} is {shorten(repr(value))}, which is not a number"
@@ -61,16 +65,24 @@ def to_field(one: Option, options: JobOptions) -> object:
     value = getattr(getattr(options, one.table), one.name)
     if value is None:
         return ""
+    if one.type is bool:
+        return int(value)
     return ms(value) if one.in_ms else value
 
 
-def _from_fields(stored: Mapping[str, float]) -> JobOptions:
+def _from_fields(stored: Mapping[str, float | str]) -> JobOptions:
     values: dict[str, dict[str, Any]] = {"politeness": {}, "retries": {}, "limits": {}}
     for one in JOB_OPTIONS:
         if (value := stored.get(one.field)) is not None:
-            values[one.table][one.name] = value / 1000 if one.in_ms else one.type(value)
+            values[one.table][one.name] = _value(one, value)
     return JobOptions(
         politeness=Politeness(**values["politeness"]),
         retries=Retries(**values["retries"]),
         limits=Limits(**values["limits"]),
     )
+
+
+def _value(one: Option, stored: Any) -> Any:
+    if one.field in WORDS:
+        return stored
+    return stored / 1000 if one.in_ms else one.type(stored)

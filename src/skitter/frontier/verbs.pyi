@@ -161,6 +161,15 @@ class Verbs:
     async def spare(self, *, name: Text, wanted: int, strict: bool = ...) -> int: ...
     async def stats(self) -> list[Any]: ...
     async def tally(self, each: Sequence[tuple[Text, int]], *, strict: bool = ...) -> int: ...
+    async def turn(
+        self,
+        *,
+        moment_ms: int,
+        delay_ms: int,
+        most_ms: int,
+        for_ms: int,
+        strict: bool = ...,
+    ) -> list[int]: ...
     async def unload(
         self,
         each: Sequence[Text],

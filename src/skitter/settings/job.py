@@ -59,6 +59,15 @@ class Politeness(Table):
         low=0,
         high=86_400,
     )
+    per: Literal["host", "domain", "address"] = option(
+        "host",
+        "Whom the delay is kept to: each host, all hosts of a registrable domain, or all hosts at "
+        "one address. Whether it is `domain` is fixed when the job is created.",
+        in_lua=False,
+    )
+    shared: bool = option(
+        False, "Keep the delay together with other jobs on the same server.", in_lua=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +179,7 @@ class Layout:
     bloom: Bloom | None = None
     canonical: Canonical = field(default_factory=Canonical)
     order: Literal["fifo", "lifo"] = "fifo"  # within a host and a priority: first or last come
+    by_domain: bool = False  # the hosts of a registrable domain are one: `politeness.per`
 
     def __post_init__(self) -> None:
         check_number("shards", self.shards, low=1, high=1024, whole=True)

@@ -24,6 +24,7 @@ from skitter.worker.departures import (
 )
 from skitter.worker.outcomes import Outcome, Returned
 from skitter.worker.redirects import redirected
+from skitter.worker.robots import RobotsBook, host_of
 from skitter.worker.verdict import (
     Bury,
     Follow,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from skitter.spider.run import HandlerOutput
     from skitter.spider.spider import Spider
     from skitter.worker.departures import Departures
-    from skitter.worker.robots import RobotsBook
 
 
 @dataclass(slots=True)
@@ -99,6 +99,7 @@ class Attempts:
             response = await self.fetcher.fetch(request, leave=visit.leave)
             visit.response = response
             verdict = judge_response(request, response, self.policy, now=time.time())
+            await visit.hear(response, verdict)
             if isinstance(verdict, Handle):
                 return await self._handle(visit, Page(request, response))
             if isinstance(verdict, Skip):
@@ -108,6 +109,8 @@ class Attempts:
             link = redirected(request, verdict.url, status=response.status)
             if not self._is_same_page(request, link):
                 return self._follow(visit, link)
+            if verdict.rest_s:
+                return visit.ended(_after_rest(response.status, verdict.rest_s))
             request = link  # it counts as the page itself, which nobody else will fetch
             if gate:
                 gate.patience_s = PATIENCE_AFTER_REDIRECT_S
@@ -117,11 +120,13 @@ class Attempts:
         if self.robots is None:
             return None
         lease, leave = visit.lease, visit.leave
-        was_known = self.robots.known(lease.host)
-        rules = await self.robots.rules(lease.url, lease.host, leave=leave)
+        host = host_of(lease.url)  # not the lease's: that may stand for several
+        was_known = self.robots.known(host)
+        rules = await self.robots.rules(lease.url, host, leave=leave)
         if not await self.robots.may_fetch(rules, lease.url):
             return self.robots.verdict(rules, lease.url)
-        if self.departures and not leave and not was_known and self.robots.delay_s(rules):
+        is_new = not was_known and lease.pace is None
+        if self.departures and is_new and self.robots.delay_s(rules):
             self.departures.note_now(lease)  # its turn was before anybody knew of the delay
             raise TooEarly
         return None
@@ -154,6 +159,12 @@ class Attempts:
             why = Refused(product_token(self.robots.user_agent), "robots")
             output.refused += [(link.url, why) for link in disallowed]
         return allowed
+
+
+def _after_rest(status: int, rest_s: float) -> Retry:
+    """A page that has moved to another spelling of itself, and not at once."""
+    why = f"{status} redirect to the same page, after {rest_s:g} s"
+    return Retry(why, after_s=rest_s, rest_s=rest_s)
 
 
 def out_of_scope(spider: Spider, link: Request, *, parent: str) -> str | None:

@@ -12,18 +12,24 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from skitter.domains import host_without_port, is_address
 from skitter.errors import SkitterError
-from skitter.frontier.pace import Departure
+from skitter.frontier.admin.control import set_slot
+from skitter.frontier.pace import Departure, Granted
+from skitter.frontier.turns import begin_rest, take_turn
+from skitter.model import Pace
+from skitter.worker.robots import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from skitter.fetch.resolver import Resolver
     from skitter.frontier.frontier import Frontier
-    from skitter.frontier.pace import Granted
-    from skitter.model import Lease, Pace
+    from skitter.model import Lease
 
 #: A request that leaves so soon after its turn is on time.
 TOLERANCE_S: Final = 0.01
@@ -54,13 +60,34 @@ class Departures:
     """The departures of one worker."""
 
     frontier: Frontier
+    resolver: Resolver | None = None  # None: an address stands for each host
     _left: dict[str, float] = field(default_factory=dict)  # fingerprint -> when it left, if late
     _asks: list[_Ask] = field(default_factory=list)
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def gate(self, lease: Lease) -> Gate | None:
         """Where the requests of an attempt leave; None: they may leave as they like."""
+        polite = self.frontier.options.politeness
+        if polite.shared or polite.per == "address":
+            return SharedGate(self, lease, lease.pace or Pace(0, 0.0, False, time.monotonic()))
         return None if lease.pace is None else Gate(self, lease, lease.pace)
+
+    async def clock_of(self, lease: Lease) -> str:
+        """The clock that a request shares with others: those of its host or its address, in this
+        job or in all."""
+        polite = self.frontier.options.politeness
+        whom = await self._address_of(lease) if polite.per == "address" else lease.host
+        return whom if polite.shared else f"{self.frontier.job} {whom}"
+
+    async def _address_of(self, lease: Lease) -> str:
+        """The same one for all requests of a host, though it may have several."""
+        name = host_without_port(host_of(lease.url)).strip("[]")
+        if self.resolver is None or is_address(name):
+            return name
+        try:
+            return min(await self.resolver.resolve(name))
+        except (OSError, UnicodeError):  # the fetch will say so
+            return name
 
     def note_now(self, lease: Lease) -> None:
         """A request of it left, and no later than now."""
@@ -133,14 +160,18 @@ class Gate:
                 break
             await self._wait_for_moment()
         self._left_at = time.monotonic()
-        self.departures.note(
-            self.lease, left_at=self._left_at, late_s=self._left_at - self._opened_at
-        )
+        self._note(self._left_at)
         self._moment_ms = 0
 
+    def _note(self, left_at: float) -> None:
+        self.departures.note(self.lease, left_at=left_at, late_s=left_at - self._opened_at)
+
+    @property
+    def _tolerance_s(self) -> float:
+        return TOLERANCE_S if self.pace.shared else ALONE_S
+
     def _is_on_time(self) -> bool:
-        tolerance_s = TOLERANCE_S if self.pace.shared else ALONE_S
-        return bool(self._moment_ms) and time.monotonic() - self._opened_at <= tolerance_s
+        return bool(self._moment_ms) and time.monotonic() - self._opened_at <= self._tolerance_s
 
     async def _wait_for_moment(self) -> None:
         asked_at = time.monotonic()
@@ -153,15 +184,57 @@ class Gate:
 
     async def _ask(self, used_s: float | None) -> Granted:
         try:
-            return await self.departures.ask(
-                Departure(
-                    host=self.lease.host,
-                    moment_ms=self._moment_ms,
-                    ago_s=used_s,
-                    most_s=self.patience_s,
-                )
-            )
+            return await self._ask_clock(used_s)
         except SkitterError as error:
             if not error.retryable:
                 raise
             raise TooEarly from error  # the server is away: later
+
+    async def _ask_clock(self, used_s: float | None) -> Granted:
+        return await self.departures.ask(
+            Departure(
+                host=self.lease.host,
+                moment_ms=self._moment_ms,
+                ago_s=used_s,
+                most_s=self.patience_s,
+            )
+        )
+
+    async def rest(self, seconds: float) -> None:
+        """The host asked for one: those who share its clock with us hear of it now."""
+
+
+@dataclass(slots=True)
+class SharedGate(Gate):
+    """The same by a clock that others share: each request asks it before it leaves. As all requests
+    of the host do, its own clock is kept, too."""
+
+    def __post_init__(self) -> None:
+        self._moment_ms = 0
+
+    @property
+    def _tolerance_s(self) -> float:
+        return TOLERANCE_S
+
+    def _note(self, left_at: float) -> None:
+        if self.lease.pace:
+            self.departures.note(self.lease, left_at=left_at, late_s=math.inf)
+
+    async def _ask_clock(self, used_s: float | None) -> Granted:
+        frontier, clock = self.departures.frontier, await self.departures.clock_of(self.lease)
+        turn = await take_turn(
+            frontier,
+            clock,
+            delay_s=self.pace.delay_s,
+            most_s=self.patience_s,
+            moment_ms=self._moment_ms,
+        )
+        if not turn.moment_ms:
+            await set_slot(frontier, self.lease.host, blocked_for_s=turn.wait_s)
+            raise TooEarly
+        return Granted(turn.wait_s, turn.moment_ms)
+
+    async def rest(self, seconds: float) -> None:
+        with suppress(SkitterError):  # our own job hears of it with the end of the lease
+            clock = await self.departures.clock_of(self.lease)
+            await begin_rest(self.departures.frontier, clock, for_s=seconds)

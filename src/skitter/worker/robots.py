@@ -87,7 +87,7 @@ class RobotsBook:
         allowed: list[Request] = []
         disallowed: list[Request] = []
         for link in links:
-            rules = self.known(_host_of(link.url))
+            rules = self.known(host_of(link.url))
             work += len(rules.body) if rules else 0
             if rules is None or work > LINKS_TIMES_BYTES or rules.allows(link.url, self.user_agent):
                 allowed.append(link)
@@ -156,6 +156,6 @@ def _ttl_s(rules: RobotsRules) -> float:
     return min(TROUBLE_S, max(NO_ANSWER_S, lasted_s))
 
 
-def _host_of(url: str) -> str:
-    """The politeness key of a URL that `join` or `identify` spelled."""
+def host_of(url: str) -> str:
+    """The host, with its port, of a URL that `join` or `identify` spelled."""
     return url.split("/", 3)[2] if "://" in url else ""

@@ -7,8 +7,9 @@ from fnmatch import fnmatchcase
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from skitter.errors import shorten
+from skitter.errors import ConnectRefused, shorten
 from skitter.fetch.retry_after import retry_after_s
+from skitter.frontier.delay import Incident
 from skitter.spider.run import HandlerError
 from skitter.spider.sitemap import SITEMAP, may_be_missing
 from skitter.urls import join
@@ -44,9 +45,10 @@ class Handle:
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """The page is elsewhere: its address is a link of this one."""
+    """The page is elsewhere: its address is a link of this one. Its host may want a rest first."""
 
     url: str
+    rest_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,12 @@ class Retry:
     reason: str
     after_s: float | None = None
     rest_s: float = 0.0
-    blocked: bool = False  # by a guard: nobody saw the page
+    incident: int = 0  # the host has had enough
+
+    @property
+    def blocked(self) -> bool:
+        """By a guard: nobody saw the page."""
+        return self.incident == Incident.BLOCKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,7 @@ def judge_response(
     """Judge an answer by its status, its headers, and the look of a block page."""
     status = response.status
     if status in REDIRECTS:
-        return _judge_redirect(request, response, policy)
+        return _judge_redirect(request, response, policy, now=now)
     blocker = blocker_of(response)
     if status < 400 and not blocker:
         return Handle() if request.handler == SITEMAP else _judge_type(response, policy)
@@ -90,10 +97,10 @@ def judge_response(
     if blocker:
         rest_s = max(policy.blocked_rest_s, rest_s or 0.0)
         why = f"blocked by {blocker}: {reason}"
-        return Retry(why, after_s=rest_s, rest_s=rest_s, blocked=True)
-    if rest_s is None:
-        return Retry(reason)
-    return Retry(reason, after_s=rest_s, rest_s=rest_s if status in OVERLOAD else 0.0)
+        return Retry(why, after_s=rest_s, rest_s=rest_s, incident=Incident.BLOCKED)
+    if status not in OVERLOAD:
+        return Retry(reason, after_s=rest_s)
+    return Retry(reason, after_s=rest_s, rest_s=rest_s or 0.0, incident=status)
 
 
 def _judge_type(response: Response, policy: Policy) -> Handle | Skip:
@@ -105,7 +112,9 @@ def _judge_type(response: Response, policy: Policy) -> Handle | Skip:
     return Skip(f"{stated} is not wanted")
 
 
-def _judge_redirect(request: Request, response: Response, policy: Policy) -> Follow | Bury:
+def _judge_redirect(
+    request: Request, response: Response, policy: Policy, *, now: float
+) -> Follow | Bury:
     location = response.header("location")
     target = join(response.url, location) if location else None
     if target is None:
@@ -119,13 +128,18 @@ def _judge_redirect(request: Request, response: Response, policy: Policy) -> Fol
     if len(way) >= policy.max_redirects:
         return Bury(f"more than {policy.max_redirects} redirects")
     problem = why_not_sent(request, target, status=response.status)
-    return Bury(problem) if problem else Follow(target)
+    if problem:
+        return Bury(problem)
+    # RFC 9110 10.2.3: with a redirect, the least time to wait before it is followed.
+    rest_s = retry_after_s(response.header("retry-after"), now=now, longest_s=policy.longest_rest_s)
+    return Follow(target, rest_s or 0.0)
 
 
 def judge_error(error: SkitterError, *, attempt: int, policy: Policy) -> Retry | Bury:
     """Judge a fetch that failed, or a handler that did."""
     if error.retryable:
-        return Retry(_reason(error))
+        refused = isinstance(error, ConnectRefused)
+        return Retry(_reason(error), incident=Incident.REFUSED if refused else 0)
     is_final = isinstance(error, HandlerError) and error.is_final
     if isinstance(error, HandlerError) and not is_final and attempt < policy.handler_tries:
         return Retry(_reason(error))

@@ -9,7 +9,7 @@ from skitter.frontier.pages import REDIRECT, page_facts
 from skitter.frontier.wire import ms
 from skitter.model import Completion, Failure, Feedback
 from skitter.worker.outcomes import Buried, Completed, Retried
-from skitter.worker.verdict import Bury, Retry
+from skitter.worker.verdict import Bury, Follow, Retry
 
 if TYPE_CHECKING:
     from skitter.fetch.client import Leave
@@ -30,6 +30,15 @@ class Visit:
     @property
     def leave(self) -> Leave | None:
         return self.gate.leave if self.gate else None
+
+    async def hear(self, response: Response, verdict: object) -> None:
+        """What an answer says about its host. Those who share a clock with us hear of a rest."""
+        if self.lease.pace and response.status < 500:
+            self.feedback.latency_ms = ms(response.elapsed_s)
+        if isinstance(verdict, Retry | Follow) and verdict.rest_s:
+            self.feedback.rest_ms = ms(verdict.rest_s)
+            if self.gate:
+                await self.gate.rest(verdict.rest_s)
 
     def completed(
         self, output: HandlerOutput | None = None, *, skipped: str = "", **found: Any
@@ -56,4 +65,5 @@ class Visit:
         if isinstance(verdict, Bury):
             return Buried(failure)
         self.feedback.rest_ms = ms(verdict.rest_s)
+        self.feedback.incident = verdict.incident
         return Retried(failure, blocked=verdict.blocked)

@@ -6,7 +6,8 @@ import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from skitter.errors import BadOption, BadURL
+from skitter.errors import BadOption, BadURL, JobMismatch
+from skitter.frontier.offers import slot_of
 from skitter.frontier.options import (
     options_of,
     read_control,
@@ -52,9 +53,13 @@ async def configure(frontier: Frontier, options: JobOptions, *, create: bool = F
     await settle_hosts(frontier)
 
 
-async def change_options(frontier: Frontier, changes: Mapping[str, float | None]) -> JobOptions:
+async def change_options(
+    frontier: Frontier, changes: Mapping[str, float | str | None]
+) -> JobOptions:
     """Set some options and leave the others alone, whoever else sets those. None: no limit."""
     options = replaced(await read_options(frontier.home, lenient=True), changes)
+    if "per" in changes:
+        check_per(frontier, options)
     changed = [one for one in JOB_OPTIONS if one.name in changes]
     values = {one.field: to_field(one, options) for one in changed}
     await write_control(frontier, values | {SET_BY_OPERATOR + one.field: 1 for one in changed})
@@ -63,7 +68,15 @@ async def change_options(frontier: Frontier, changes: Mapping[str, float | None]
     return frontier.options
 
 
-def replaced(options: JobOptions, changes: Mapping[str, float | None]) -> JobOptions:
+def check_per(frontier: Frontier, options: JobOptions) -> None:
+    """The queue of a URL is that of its host or of its domain, for good. Raises JobMismatch."""
+    by_domain, asked = frontier.layout.by_domain, options.politeness.per
+    if by_domain != (asked == "domain"):
+        stored = "domain" if by_domain else "host"
+        raise JobMismatch(frontier.job, "politeness.per", stored=stored, asked=asked)
+
+
+def replaced(options: JobOptions, changes: Mapping[str, float | str | None]) -> JobOptions:
     """The options with some of them changed, checked. Raises BadOption for an unknown name."""
     tables = {one.name: one.table for one in JOB_OPTIONS}
     for name, value in changes.items():
@@ -137,7 +150,7 @@ def host_name(text: str) -> str:
 async def set_host(frontier: Frontier, host: str, **values: float | None) -> None:
     """Give one host values of its own, or a rest; None: the job's value again. `host` as in a URL:
     shop.example:8080."""
-    await set_slot(frontier, host_name(host), **values)
+    await set_slot(frontier, slot_of(host_name(host), frontier.layout), **values)
 
 
 async def set_slot(frontier: Frontier, slot: str, **values: float | None) -> None:

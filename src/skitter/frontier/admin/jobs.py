@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from skitter.errors import JobClosed, JobDamaged, JobMismatch, JobMissing
-from skitter.frontier.admin.control import configure, read_controls
+from skitter.frontier.admin.control import check_per, configure, read_controls
 from skitter.frontier.client import client_name
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.keys import JOBS, ShardKeys, feed_key
@@ -42,10 +42,15 @@ async def create_job(
     """Open a job, and create it if need be. Options that are given are set, also on an old job."""
     check_job_name(job)
     if await server.command("HGET", JOBS, job) is None:  # a full server only lets us read
-        await server.command("HSETNX", JOBS, job, msgspec.json.encode(layout or Layout()))
+        by_domain = options is not None and options.politeness.per == "domain"
+        new = replace(layout or Layout(), by_domain=by_domain)
+        await server.command("HSETNX", JOBS, job, msgspec.json.encode(new))
     frontier = await _frontier(server, job, clock)
     if layout is not None:
-        _check_layout(job, stored=frontier.layout, asked=layout)
+        asked = replace(layout, by_domain=frontier.layout.by_domain)
+        _check_layout(job, stored=frontier.layout, asked=asked)
+    if options is not None:
+        check_per(frontier, options)
     controls = await read_controls(frontier)
     states = _check_states(job, controls)
     if None in states:  # new, or its creator died here

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from skitter.errors import UsageError
 from skitter.frontier.facts import TICKETS, priority_of
 from skitter.frontier.offers import identify_request
+from skitter.frontier.options import WORDS
 from skitter.frontier.seen import is_seen_set_of
 from skitter.frontier.states import PURGE, is_state
 from skitter.model import MESSAGES
@@ -189,7 +190,7 @@ def control_problems(control: Mapping[str, str], layout: Layout) -> Iterator[str
     elif not is_state(state):
         yield f"has the state {state!r}, which is unknown"
     for name, value in control.items():
-        if name != "state" and not _is_number(value.replace(".", "", 1)):
+        if name not in ("state", *WORDS) and not _is_number(value.replace(".", "", 1)):
             yield f"has {value!r} for {name}, which is not a number"
     if not is_seen_set_of(control, layout):
         yield "has another Bloom filter than the job was created with"

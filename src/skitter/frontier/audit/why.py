@@ -13,6 +13,7 @@ from skitter.frontier.admin.refusals import find_refusal
 from skitter.frontier.audit.rules import is_fingerprint
 from skitter.frontier.audit.too_deep import find_beyond
 from skitter.frontier.facts import HostFacts, RequestFacts, Trouble, host_facts, request_facts
+from skitter.frontier.offers import slot_of
 from skitter.frontier.pages import DonePage, find_page
 from skitter.frontier.robots import stored_robots
 from skitter.frontier.scan import scan_names
@@ -75,7 +76,7 @@ async def why(
     target = identify(url, frontier.layout.canonical)
     plain = fingerprint(target.canonical, method=method, body=body)
     fp = fingerprint_of(identity) if identity else plain
-    shard, facts = await _look_up(frontier, fp, target.host)
+    shard, facts = await _look_up(frontier, fp, slot_of(target.host, frontier.layout))
     found = await _explain(frontier, shard, facts, asked=url, target=target)
     if not facts.seen:
         found = await _refused(frontier, found) or await _too_deep(frontier, found) or found
@@ -115,7 +116,7 @@ def _target_of(facts: RequestFacts, frontier: Frontier) -> Target | None:
 
 async def look_at_host(frontier: Frontier, name: str) -> HostFacts:
     """One host, as in a URL: shop.example:8080."""
-    host = host_name(name)
+    host = slot_of(host_name(name), frontier.layout)
     [facts] = await host_facts(frontier.shard_for(host), [host])
     return facts
 
@@ -132,7 +133,7 @@ async def _explain(
     target = target or _target_of(facts, frontier)
     url = asked or (request.url if request else "")
     canonical = target.canonical if target else ""
-    slot = facts.host or (target.host if target else "")
+    slot = facts.host or (slot_of(target.host, frontier.layout) if target else "")
     [host] = await host_facts(shard, [slot])
     state = state_of(facts)
     done = await find_page(shard, facts.fingerprint) if state == "done" else None

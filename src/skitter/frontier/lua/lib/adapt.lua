@@ -1,0 +1,67 @@
+--[[
+adapt: the delay of a host follows how it answers. An incident (it said 429 or 503, refused the
+connection or showed a block page) doubles it, once per window, which is as long as the rest that
+the host asked for, or as the new delay. Each CLEAN answers after that take a tenth off again.
+
+What is learned stands in the host's record, so it outlives every worker: `latency_ms` (a moving
+average), `raised_ms`, `incident` (of which kind), `window_ends`, `clean` (answers since).
+]]
+--@include clock counters delay
+local WEIGHT = 0.2 -- of a new answer in the average
+local CLEAN, BACK, SPREAD = 20, 0.9, 0.1
+local LEAST_MS = 10 -- doubled where there is no delay and the host answers at once
+local RAISED = { 'raised_ms', 'incident', 'window_ends', 'clean' }
+local MOST = 2 ^ 31
+
+local function sound(number)
+  return type(number) == 'number' and number >= 0 and number < MOST and math.floor(number) or nil
+end
+
+-- From 0 to 1, by host and moment: math.random begins anew in every script.
+local function chance(name)
+  return tonumber(string.sub(redis.sha1hex(name .. now_ms), 1, 4), 16) / 65535
+end
+
+-- Kept only where it may matter, so that a fast host costs nothing.
+local function learn_latency(known, latency_ms)
+  local own, before = known.own, known.own.latency_ms or latency_ms
+  local average = math.floor(before + WEIGHT * (latency_ms - before) + 0.5)
+  local matters = 2 * limits.latency_factor * average > configured_delay(known)
+  own.latency_ms = matters and configured_delay(known) > 0 and average or nil
+end
+
+local function note_incident(name, known, incident, latency_ms)
+  local own = known.own
+  own.clean = 0
+  if now_ms < (own.window_ends or 0) then return end
+  local base_ms = math.max(delay_of(known), latency_ms, LEAST_MS)
+  own.raised_ms = math.floor(math.min(longest_ms, 2 * base_ms * (1 + SPREAD * chance(name))))
+  own.window_ends = math.max(now_ms + own.raised_ms, known.blocked_until)
+  own.incident = incident
+  count('incidents', 1)
+end
+
+local function note_clean(known)
+  local own = known.own
+  own.clean = (own.clean or 0) + 1
+  if own.clean < CLEAN then return end
+  own.clean, own.raised_ms = 0, math.floor(BACK * own.raised_ms)
+  if own.raised_ms > math.max(usual_delay(known), 2 * LEAST_MS) then return end
+  for _, name in ipairs(RAISED) do own[name] = nil end
+end
+
+-- Call it after `block`: the rest that the host asked for is the window.
+local function learn_delay(claim, said)
+  local latency_ms, incident = sound(said.latency_ms), sound(said.incident)
+  if not latency_ms and not incident then return end
+  local known = touch(claim.host)
+  local before = delay_of(known)
+  if known.own == NONE then known.own = {} end
+  if latency_ms then learn_latency(known, latency_ms) end
+  if incident then
+    note_incident(claim.host, known, incident, latency_ms or 0)
+  elseif known.own.raised_ms then
+    note_clean(known)
+  end
+  if delay_of(known) ~= before then host(claim.host) end
+end
