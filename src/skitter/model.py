@@ -20,6 +20,11 @@ Origin = Literal["feed", "adopted", "unsent"]
 MESSAGES = ("feed:", "adopted:", "unsent:")
 
 
+#: Plain HTTP, or a browser.
+Lane = Literal["", "browser"]
+LANES: tuple[Lane, ...] = ("", "browser")
+
+
 class _Address(msgspec.Struct, frozen=True, omit_defaults=True):
     url: str  # the one field that may be given without its name
 
@@ -42,6 +47,8 @@ class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
     identity: str = ""
     #: Whom to be polite to, if it is not the URL's host.
     slot: str = ""
+    #: Who fetches it: a lane has a queue of its own at each host, and workers that serve it.
+    lane: Lane = ""
     #: Seconds for the whole request, in place of fetch.total_timeout_s and first_byte_timeout_s.
     timeout_s: float | None = None
     #: Below fetch.max_body_mb; above it, that one counts.
@@ -66,6 +73,7 @@ class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
             unique: str = "",
             identity: str = "",
             slot: str = "",
+            lane: Lane = "",
             timeout_s: float | None = None,
             max_body_mb: float | None = None,
             json: Any = None,

@@ -70,8 +70,10 @@ class Raw:
     def link(fp, host=HOST, priority=0, depth=0, body=b"body"):
         return (fp, host, priority, depth, f"{priority} {host} ".encode() + body)
 
-    async def lease(self, limit=10, *, ttl_ms=60_000, since_ms=-1) -> Grant:
-        answer = await self.shard.call("lease", limit=limit, ttl_ms=ttl_ms, since_ms=since_ms)
+    async def lease(self, limit=10, *, ttl_ms=60_000, since_ms=-1, lane="") -> Grant:
+        answer = await self.shard.call(
+            "lease", limit=limit, ttl_ms=ttl_ms, since_ms=since_ms, lane=lane
+        )
         state, again_ms, token, short, _, _, to_reopen, *rest = answer
         width = 3 if to_reopen < 0 else 4
         rows = list(zip(*(rest[i::width] for i in range(width)), strict=True))

@@ -117,7 +117,7 @@ async def test_a_raised_limit_frees_hosts_that_stood_still(make_frontier, make_r
 
 VERBS: Any = {
     "add": ([("1", "a.test", 0, 0, b"body")], {"links": 0}),
-    "lease": ([], {"limit": 1, "ttl_ms": 1000}),
+    "lease": ([], {"limit": 1, "ttl_ms": 1000, "lane": ""}),
     "extend": ([("1", "token")], {"ttl_ms": 1000}),
     "complete": ([("1", "token", "", "")], {"leases": 1, "links": 0, "list": "", "tell": 0}),
     "retry": ([("1", "token", 0, "error", "")], {}),

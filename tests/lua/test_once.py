@@ -16,7 +16,7 @@ CALLS: Any = {
         [("9", "b.test", 0, 0, b"0 b.test x"), ("5", "a.test", 0, 0, b"0 a.test x")],
         {"links": 0},
     ),
-    "lease": lambda t: ([], {"limit": 3, "ttl_ms": 1000}),
+    "lease": lambda t: ([], {"limit": 3, "ttl_ms": 1000, "lane": ""}),
     "extend": lambda t: ([("1", t), ("2", "nonsense")], {"ttl_ms": 9000}),
     "complete": lambda t: (
         [

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skitter.errors import ServerFull
 from skitter.frontier.budget import refill
@@ -39,12 +39,15 @@ from skitter.settings import check_number
 from skitter.urls import shard_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 
     from skitter.frontier.connection import Server
     from skitter.frontier.pace import Departure
-    from skitter.model import Completion, Lease, Request
+    from skitter.model import Completion, Lane, Lease, Request
     from skitter.settings import JobOptions, Layout
+
+    #: Leases so many of a shard; says how many its share of max_pages was short of.
+    LeasePart = Callable[[int, int], Coroutine[Any, Any, tuple[Leased, int]]]
 
 DEFAULT_LEASE_S = 300.0
 OPTIONS_FRESH_S = 2.0
@@ -142,8 +145,8 @@ class Frontier:
             full.added += new
             raise
 
-    async def lease(self, limit: int, *, ttl_s: float = DEFAULT_LEASE_S) -> Leased:
-        """Take up to `limit` requests that may be fetched now, for `ttl_s` seconds.
+    async def lease(self, limit: int, *, ttl_s: float = DEFAULT_LEASE_S, lane: Lane = "") -> Leased:
+        """Take up to `limit` requests of a lane that may be fetched now, for `ttl_s` seconds.
 
         Shards are asked side by side for their share; for fewer than there are shards, one after
         the other, until there are enough. Priorities hold within a shard. Pages to which a shorter
@@ -152,9 +155,10 @@ class Frontier:
         check_number("limit", limit, low=1, high=1_000_000, whole=True)
         check_number("ttl_s", ttl_s, low=0.001, high=30 * 86_400)
         await self._reopen()
-        leased = await self._lease_once(limit, ttl_s)
+        lease_part = partial(self._lease_part, ttl_s=ttl_s, lane=lane)
+        leased = await self._lease_once(limit, lease_part)
         while not leased.leases and await self._reopen():
-            leased = await self._lease_once(limit, ttl_s)
+            leased = await self._lease_once(limit, lease_part)
         return leased
 
     async def _reopen(self) -> int:
@@ -163,39 +167,38 @@ class Frontier:
         add = partial(self.add_offers, links=True)
         return sum([await reopen(shard, self.layout, add) for shard in shards])
 
-    async def _lease_once(self, limit: int, ttl_s: float) -> Leased:
+    async def _lease_once(self, limit: int, lease_part: LeasePart) -> Leased:
         order = _shuffled(list(range(len(self.shards))), random.random())
         parts: list[Leased] = []
         if limit < len(order):
             while order and (missing := limit - sum(len(part.leases) for part in parts)):
-                parts += await self._lease_from({order.pop(0): missing}, ttl_s)
+                parts += await self._lease_from({order.pop(0): missing}, lease_part)
         else:
             share, rest = divmod(limit, len(order))
             shares = {shard: share + (i < rest) for i, shard in enumerate(order)}
-            parts = await self._lease_from(shares, ttl_s)
+            parts = await self._lease_from(shares, lease_part)
         waits = [part.again_in_s for part in parts if part.again_in_s is not None]
         waits += [REOPEN_S for count in self._to_reopen.values() if count]
         leases = [lease for part in parts for lease in part.leases]
         return Leased(leases, parts[0].state, min(waits, default=None))
 
-    async def _lease_from(self, limits: dict[int, int], ttl_s: float) -> list[Leased]:
+    async def _lease_from(self, limits: dict[int, int], lease_part: LeasePart) -> list[Leased]:
         """Lease from shards side by side; from those short of max_pages a second time, if more of
         it could be found for them."""
         parts = await side_by_side(
-            self._lease_part(shard, min(limit, LEASE_BATCH), ttl_s)
-            for shard, limit in limits.items()
+            lease_part(shard, min(limit, LEASE_BATCH)) for shard, limit in limits.items()
         )
         short = {shard: part[1] for shard, part in zip(limits, parts, strict=True) if part[1]}
         if short and (fed := await refill(self.shards, short)):
-            parts += await side_by_side(
-                self._lease_part(shard, short[shard], ttl_s) for shard in fed
-            )
+            parts += await side_by_side(lease_part(shard, short[shard]) for shard in fed)
         return [leased for leased, _ in parts]
 
-    async def _lease_part(self, shard: int, limit: int, ttl_s: float) -> tuple[Leased, int]:
+    async def _lease_part(
+        self, shard: int, limit: int, *, ttl_s: float, lane: Lane
+    ) -> tuple[Leased, int]:
         """What one shard hands out, and how many its share of max_pages was short of."""
         since = time.monotonic()
-        answer = await self.shards[shard].lease(limit=limit, ttl_ms=ms(ttl_s))
+        answer = await self.shards[shard].lease(limit=limit, ttl_ms=ms(ttl_s), lane=lane)
         state, again_ms, token, is_short, born, pace, to_reopen, *rows = answer
         if self._lives.get(shard) != (life := (state, born, to_reopen < 0)):
             self._lives[shard] = life
@@ -214,7 +217,7 @@ class Frontier:
         if unreadable := [Failure(lease=one, error=UNREADABLE) for one in leases if not one.url]:
             await self.bury(unreadable)
             # Others may be fetched in their place; who gets none would take it that there are none.
-            more, missing = await self._lease_part(shard, len(unreadable), ttl_s)
+            more, missing = await self._lease_part(shard, len(unreadable), ttl_s=ttl_s, lane=lane)
             return Leased(leased.leases + more.leases, more.state, more.again_in_s), missing
         return leased, limit - len(leases) if is_short else 0
 

@@ -48,6 +48,7 @@ SHARD_KEYS: dict[str, KeySpec] = {
         "hash", "host -> packed: in_flight, asked_at, turn, pages, listed_in, its own limits"
     ),
     "due": KeySpec("zset", "host -> rank: hosts that may be asked now, best first"),
+    "due_browser": KeySpec("zset", "the same for pages that a browser shows: lua/lib/lane.lua"),
     "wait": KeySpec("zset", "host -> ms: hosts with work that may not be asked before then"),
     "queue": KeySpec("zset", "fingerprint -> score (priority, then arrival)", family="host"),
     "task": KeySpec(

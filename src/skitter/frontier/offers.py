@@ -10,6 +10,7 @@ import msgspec
 from skitter.domains import registrable_domain
 from skitter.errors import BadOption, TooBig
 from skitter.frontier.wire import NOT_PLAIN, encode
+from skitter.model import LANES
 from skitter.settings import FetchOptions, Layout, check_number, check_priority, options_of
 from skitter.urls import fingerprint, fingerprint_of, identify, shard_of
 
@@ -64,8 +65,9 @@ def offer(request: Request, layout: Layout, *, limit_bytes: int = MAX_RECORD_BYT
     url, fp, host = identify_request(request, layout)
     body = _encode_request(request, url)
     check_record(body, request, limit_bytes=limit_bytes)
-    record = b"%d %b %b" % (priority, host.encode(), body)
-    return Offer(shard_of(host, layout.shards), (fp, host, priority, request.depth, record))
+    name = with_lane(host, request.lane) if request.lane else host
+    record = b"%d %b %b" % (priority, name.encode(), body)
+    return Offer(shard_of(host, layout.shards), (fp, name, priority, request.depth, record))
 
 
 def check_record(body: bytes, request: Request, *, limit_bytes: int = MAX_RECORD_BYTES) -> bytes:
@@ -102,6 +104,13 @@ def _check_slot(slot: str) -> str:
     if not isinstance(slot, str) or not slot.isprintable() or " " in slot or len(slot) > 255:
         raise BadOption("slot", slot, "up to 255 characters without spaces")
     return slot
+
+
+def with_lane(host: str, lane: str) -> str:
+    """The name of a host's queue: lua/lib/lane.lua."""
+    if lane not in LANES:
+        raise BadOption("lane", lane, "browser, or empty for plain HTTP")
+    return f"{host}|{lane}" if lane else host
 
 
 def _check_fields(request: Request) -> None:

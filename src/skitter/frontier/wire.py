@@ -32,6 +32,11 @@ def open_record(record: bytes) -> tuple[int, str, Request]:
     return int(priority), host.decode(), decode_request(body)
 
 
+def without_lane(name: str) -> str:
+    """The host alone: lua/lib/lane.lua puts the lane behind it."""
+    return name.removesuffix("|browser")
+
+
 def open_paces(pace: bytes, leases: int, *, since: float) -> list[Pace | None]:
     """As lua/lib/pace.lua writes them."""
     if not pace:
@@ -64,7 +69,7 @@ def open_lease(
     return Lease(
         request=request,
         fingerprint=fp.decode(),
-        host=host,
+        host=without_lane(host),
         priority=priority,
         attempt=known.get("failures", 0) + 1,
         losses=known.get("losses", 0),

@@ -154,7 +154,7 @@ class _ShardAudit:
 
     async def _check_hosts(self) -> None:
         known: set[str] = set()
-        for source in ("hosts", "due", "wait"):
+        for source in ("hosts", "due", "due_browser", "wait"):
             async for names in scan_names(self.shard, source):
                 for name in names:
                     if not is_host(name):

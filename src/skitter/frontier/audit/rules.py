@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skitter.errors import UsageError
 from skitter.frontier.facts import TICKETS, priority_of
-from skitter.frontier.offers import identify_request
+from skitter.frontier.offers import identify_request, with_lane
 from skitter.frontier.options import WORDS
 from skitter.frontier.seen import is_seen_set_of
 from skitter.frontier.states import PURGE, is_state
@@ -69,7 +69,7 @@ def _body_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterator[
         return
     if own != facts.fingerprint:
         yield f"has the body of another request: {url}"
-    elif host != facts.host:
+    elif with_lane(host, facts.request.lane) != facts.host:
         yield f"is a request to {host} and queues for {facts.host}"
     elif shard_of(host, layout.shards) != shard:
         yield f"belongs in shard {shard_of(host, layout.shards)}"

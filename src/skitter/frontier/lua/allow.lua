@@ -3,6 +3,7 @@ allow: tell a shard how many of max_pages it was granted, and hear what it made 
 
 FLAGS  allow-oom
 KEYS   due      zset   host -> rank
+       due_browser zset   host -> rank
        wait     zset   host -> ms
        delayed  zset   fingerprint -> ms
 ARGV   told     int    granted so far, as grant.lua answered
@@ -15,7 +16,7 @@ if limits.max_pages == math.huge then return {} end
 
 -- Whether anything at all could be handed out now; who waits for a host can do without meanwhile.
 local function has_use()
-  return handing_out and (redis.call('ZCARD', due) > 0
+  return handing_out and (redis.call('ZCARD', due) + redis.call('ZCARD', due_browser) > 0
     or redis.call('ZCOUNT', wait, '-inf', now_ms) > 0
     or redis.call('ZCOUNT', delayed, '-inf', now_ms) > 0)
 end

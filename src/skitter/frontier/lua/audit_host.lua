@@ -3,7 +3,6 @@ audit_host: what is known about hosts, and where they stand, each at one moment.
 
 FLAGS  no-writes
 KEYS   hosts    hash   host -> packed
-       due      zset   host -> rank
        wait     zset   host -> ms
        queue    zset   one per host
 EACH   name     text   host
@@ -11,10 +10,11 @@ REPLY  list   per host a list, empty where it is not: its table, rank in due, ms
        in its queue, lowest score there
 COST   O(hosts * log N)
 ]]
+--@include lane
 local function facts_of(name)
   return {
     redis.call('HGET', hosts, name) or '',
-    redis.call('ZSCORE', due, name) or '',
+    redis.call('ZSCORE', due_for(name), name) or '',
     redis.call('ZSCORE', wait, name) or '',
     redis.call('ZCARD', queue .. name),
     redis.call('ZRANGE', queue .. name, 0, 0, 'WITHSCORES')[2] or '',

@@ -61,7 +61,7 @@ if not fps then
 end
 
 local short = handing_out and limits.shared and #fps < limit and pages_left() <= 0
-  and redis.call('ZCARD', due) > 0
+  and redis.call('ZCARD', lane == '' and due or due_browser) > 0
 local to_reopen = handing_out and count_to_reopen() or 0
 records = records or bulk_read('HMGET', task, fps)
 local reply = {

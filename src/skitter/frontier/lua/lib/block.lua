@@ -1,9 +1,9 @@
 --[[
 block: give a host a rest. A longer rest that was asked for before stays.
 ]]
---@include clock host
+--@include clock lane
 local function block(name, for_ms)
   if for_ms <= 0 then return end
-  local known = host(name)
+  local known = host(clock_name(name))
   known.blocked_until = math.max(known.blocked_until, now_ms + for_ms)
 end

@@ -3,7 +3,7 @@ pace: how the hosts of what is handed out want to be asked: empty if nobody want
 per request `moment_ms delay_ms shared`: when its turn was, and whether there may be others. In the
 answer to a repeated call the turn may be another's where it is shared: then it has none (0).
 ]]
---@include host limits record delay
+--@include host limits record delay lane
 local function wants_delay()
   if limits.delay_ms > 0 then return true end
   for _, known in pairs(loaded) do
@@ -15,7 +15,7 @@ end
 local function pace(records, is_repeated)
   if next(loaded) and not wants_delay() then return '' end -- the hosts of a repeated call are not
   local names, words = {}, {}
-  for i, record in ipairs(records) do names[i] = record and host_of(record) or '' end
+  for i, record in ipairs(records) do names[i] = clock_name(record and host_of(record) or '') end
   load_hosts(names)
   if not wants_delay() then return '' end
   for i, name in ipairs(names) do

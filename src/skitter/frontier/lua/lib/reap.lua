@@ -16,7 +16,8 @@ local function lose(fp, counts)
   local known = host(name)
   if known.in_flight > 0 then known.in_flight = known.in_flight - 1 end -- or it was begun anew
   -- Nobody knows when its request left, or whether it does now. A moment that was reserved stays.
-  known.asked_at = math.max(known.asked_at, now_ms)
+  local clock = host(clock_name(name))
+  clock.asked_at = math.max(clock.asked_at, now_ms)
   count('lost', 1)
   if not counts then return enqueue(fp, name, priority) end
   local entry = trouble_of(fp)

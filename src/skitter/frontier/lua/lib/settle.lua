@@ -5,12 +5,10 @@ settle: put hosts where they belong, after any change to them or their queues.
   WAIT     it has work and may be asked later
   NOWHERE  no work, as much in flight as allowed, or its budget is spent
 
-KEYS   due      zset   host -> rank
-       wait     zset   host -> ms
+KEYS   wait     zset   host -> ms
        queue    zset   one per host: fingerprint -> score
 ]]
---@include clock limits score host delay
-local LISTS = { [DUE] = due, [WAIT] = wait }
+--@include clock limits score host delay lane
 
 local function best_of(name, known)
   if known.tied == 0 then
@@ -31,12 +29,13 @@ end
 local function list_for(name, known)
   local budget = known.own.max_pages or limits.max_pages_per_host
   if budget < math.huge or known.shelved > 0 then shelve(name, known, budget) end
-  local delay_ms = delay_of(known)
+  local clock = peek(clock_name(name))
+  local delay_ms = delay_of(clock)
   local spare = delay_ms == 0 and limits.spare or 0 -- spare.lua tells whose
   if known.in_flight >= (known.own.max_in_flight or limits.max_in_flight + spare)
     or known.pages + known.in_flight >= budget
     or best_of(name, known) == NEVER then return NOWHERE end
-  local opens_at = math.max(known.asked_at + delay_ms, known.blocked_until)
+  local opens_at = math.max(clock.asked_at + delay_ms, clock.blocked_until)
   if opens_at > now_ms then return WAIT, opens_at end
   -- Best priority first; among equals the host whose last turn is longest ago.
   return DUE, score_of(known.best, known.turn)
@@ -55,20 +54,19 @@ local function push(list, one, two)
 end
 
 local function settle_hosts()
-  local coming, going = { [DUE] = {}, [WAIT] = {} }, {}
-  for list = NOWHERE, UNKNOWN do going[list] = {} end
+  local coming = { [due] = {}, [due_browser] = {}, [wait] = {} }
+  local going = { [due] = {}, [due_browser] = {}, [wait] = {} }
   for name in pairs(unsettled) do
     local known = loaded[name]
-    local list, rank = known.next_list, known.next_rank
+    local was, list, rank = known.listed_in, known.next_list, known.next_rank
     if not list then list, rank = list_for(name, known) end
-    if list ~= known.listed_in then push(going[known.listed_in], name) end
-    if list ~= NOWHERE then push(coming[list], rank, name) end
+    if was ~= list and (was == DUE or was == UNKNOWN) then push(going[due_for(name)], name) end
+    if was ~= list and (was == WAIT or was == UNKNOWN) then push(going[wait], name) end
+    if list == DUE then push(coming[due_for(name)], rank, name) end
+    if list == WAIT then push(coming[wait], rank, name) end
     known.listed_in = list
   end
   unsettled = {}
-  for list, key in pairs(LISTS) do
-    bulk('ZREM', key, going[list])
-    bulk('ZREM', key, going[UNKNOWN])
-    bulk('ZADD', key, coming[list])
-  end
+  for key, names in pairs(going) do bulk('ZREM', key, names) end
+  for key, ranked in pairs(coming) do bulk('ZADD', key, ranked) end
 end

@@ -7,6 +7,8 @@ again; nobody left in `due` can come before the `most` requests that are wanted.
 
 A request that was lost so often that this is its last chance is handed out alone: if it is what
 kills workers, it does not take the others of its batch along.
+
+ARGV   lane     text   browser, or empty for plain HTTP: lane.lua
 ]]
 --@include settle trouble
 local function is_suspect(name)
@@ -37,14 +39,14 @@ local function take_from(name)
   end
   known.tied = known.tied - 1
   known.in_flight = known.in_flight + 1
-  known.asked_at = now_ms
+  host(clock_name(name)).asked_at = now_ms
   known.turn = draw_ticket()
   return fp, decide_list(name, known)
 end
 
 -- The best hosts, off `due` until they are settled again.
 local function form_line(most)
-  local best, names = redis.call('ZPOPMIN', due, most), {}
+  local best, names = redis.call('ZPOPMIN', lane == '' and due or due_browser, most), {}
   for i = 1, #best, 2 do names[#names + 1] = best[i] end
   load_hosts(names)
   for i, name in ipairs(names) do
