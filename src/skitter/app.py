@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from skitter.valkey import EmbeddedServer
     from skitter.worker.loop import Worker, WorkerOptions
     from skitter.worker.verdict import Policy
+from skitter.worker.wishes import Wishes
 
 #: Results that may wait for a loader, unless it is configured: the server is not filled up.
 MAX_ITEMS = 50_000
@@ -181,7 +182,7 @@ async def open_worker(
             fetcher = await stack.enter_async_context(client)
         memory = RequestMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths)
         logbook = ClusterLog()
-        robots = RobotsBook(frontier, fetcher, guard, config.fetch.user_agent)
+        robots = RobotsBook(frontier, fetcher, guard, config.fetch.user_agent, logbook)
         departures = Departures(frontier, resolver)
         attempts = Attempts(
             spider=spider,
@@ -192,6 +193,7 @@ async def open_worker(
             policy=policy_of(spider, config),
             limits=lambda: frontier.options.limits,
             departures=departures,
+            wishes=Wishes.of(config.fetch),
         )
         delivery = Delivery(frontier, memory, logbook, departures)
         options = options or WorkerOptions.of(config)

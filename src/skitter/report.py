@@ -19,6 +19,7 @@ KINDS = {
     "robots": "by robots.txt",
     "depth": "too deep",
     "nofollow": "nofollow",
+    "noindex": "not to be indexed",
     "canonical": "copies of another page",
     "usage": "with a reserved use",
 }

@@ -119,6 +119,41 @@ def test_crawl_delay_and_sitemaps_are_read():
     assert found.sitemaps == ("https://a/1.xml", "/2")
 
 
+@pytest.mark.parametrize(
+    ("text", "delay_s"),
+    [
+        ("Request-rate: 1/5", 5.0),
+        ("Request-rate: 2/1m", 30.0),
+        ("Request-rate: 1/10s 0600-0845", 10.0),  # at any time of day
+        ("Request-rate: 1/5\nCrawl-delay: 7", 7.0),
+        ("Request-rate: 1/9\nCrawl-delay: 0.5", 9.0),
+        ("Request-rate: 0/9", None),
+        ("Request-rate: soon", None),
+    ],
+)
+def test_a_request_rate_is_a_delay_too(text, delay_s):
+    assert rules(f"User-agent: *\n{text}").crawl_delay_s(AGENT) == delay_s
+
+
+def test_robots_txt_itself_may_always_be_fetched():  # 2.2.2
+    found = rules("User-agent: *\nDisallow: /")
+    assert found.allows(url("/robots.txt"), AGENT)
+    assert not found.allows(url("/a/robots.txt"), AGENT)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [("/", "train-ai=n"), ("/news/1", "train-ai=y"), ("/news/old/1", "train-ai=n, search=n")],
+)
+def test_the_usage_rule_that_matches_most_of_the_path_counts(path, said):
+    found = rules(
+        "User-agent: *\nContent-Usage: train-ai=n\nContent-Usage: /news/ train-ai=y\n"
+        "Content-Usage: /news/old/ train-ai=n, search=n # all\nUser-agent: other\nContent-Usage: x"
+    )
+    assert found.usage(url(path), AGENT) == said
+    assert rules("User-agent: *\nDisallow: /x").usage(url(path), AGENT) == ""
+
+
 @pytest.mark.parametrize("value", ["-1", "nan", "inf", "soon", ""])
 def test_a_crawl_delay_that_is_no_delay_is_ignored(value):
     assert rules(f"User-agent: *\nCrawl-delay: {value}").crawl_delay_s(AGENT) is None

@@ -10,14 +10,19 @@ from itertools import count
 
 import pytest
 
+from chaos.rig import until
 from fetch.site import Exchange, redirect, reply, serve
+from skitter.app import open_worker
 from skitter.fetch import Guard, HttpFetcher, RobotsRules
 from skitter.fetch.robots import FRESH_S, LOST_AFTER_S, TROUBLE_S
+from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.audit.why import look_at_host
 from skitter.frontier.robots import CLAIM_MS, KEEP_S, ask_robots, store_robots
 from skitter.model import Request
+from skitter.settings import JobOptions, Politeness, WorkerConfig
+from skitter.spider import Spider
 from skitter.urls import identify
-from skitter.worker.robots import DISALLOWED, LARGE_BYTES, NO_ANSWER_S, RobotsBook
+from skitter.worker.robots import DISALLOWED, LARGE_BYTES, NO_ANSWER_S, PATIENCE_S, RobotsBook
 from skitter.worker.verdict import Bury, Retry
 
 AGENT = "Skitter/0.1"
@@ -104,8 +109,47 @@ async def test_a_server_error_forbids_everything_for_now(open_book):
 
         assert not await book.may_fetch(rules, site.url("/page"))
         assert book.verdict(rules, site.url("/page")) == Retry(
-            "robots.txt: nothing may be fetched for now (it answered 503).", after_s=TROUBLE_S
+            "robots.txt: nothing may be fetched for now (it answered 503).",
+            after_s=TROUBLE_S,
+            rest_s=TROUBLE_S,
         )
+
+
+async def test_pages_wait_for_an_hour_of_trouble_and_not_for_thirty_days(open_book):
+    book = open_book()
+
+    def verdict(lasted_s: float) -> object:
+        rules = RobotsRules.from_response(500, at=lasted_s, unreachable_since=0.0)
+        return type(book.verdict(rules, "https://a.test/"))
+
+    assert [verdict(s) for s in (0, PATIENCE_S - 1, PATIENCE_S)] == [Retry, Retry, Bury]
+
+
+def nothing(page):
+    pass
+
+
+async def has_retried(frontier) -> bool:
+    return bool((await frontier.stats()).retried)
+
+
+async def test_trouble_rests_the_host_and_costs_its_other_pages_no_retry(server, job):
+    async with serve({"/robots.txt": reply(b"", "retry-after: 900", status=503)}) as site:
+        polite = JobOptions(politeness=Politeness(delay_s=0, max_in_flight=1))
+        frontier = await create_job(server, job, options=polite)
+        spider = Spider(job, [site.url(f"/{n}") for n in range(20)])
+        spider.page(nothing)
+        await frontier.add([seed async for seed in spider.seeds()])
+        async with open_worker(frontier, spider, WorkerConfig()) as worker:
+            running = asyncio.create_task(worker.run())
+            await until(lambda: has_retried(frontier), what="a page is retried")
+            worker.stop()
+            await running
+        stats = await frontier.stats()
+        host = await look_at_host(frontier, identify(site.url()).host)
+    assert (stats.retried, stats.pending, stats.dead) == (1, 19, 0)
+    assert host.blocked_until - await frontier.server_time() > 800
+    assert site.paths == ["/robots.txt"]
 
 
 async def test_the_fleet_remembers_since_when_a_site_has_been_in_trouble(open_book, clock):
@@ -183,6 +227,31 @@ async def test_a_crawl_delay_becomes_the_delay_of_the_host(frontier, open_book):
         await ask(open_book(), site)
         facts = await look_at_host(frontier, identify(site.url()).host)
     assert facts.delay(frontier.options) == (7, "robots.txt asks for it")
+
+
+async def test_a_delay_that_is_no_longer_asked_for_is_forgotten(frontier, open_book, clock):
+    pages = {"/robots.txt": reply(b"User-agent: *\nRequest-rate: 1/20s\n")}
+    async with serve(pages) as site:
+        host = identify(site.url()).host
+        await ask(open_book(), site)
+        assert (await look_at_host(frontier, host)).delay(frontier.options).seconds == 20
+        key = frontier.shard_for(host).keys.key("robots", host)
+        assert await frontier.server.command("PTTL", key) > 2000 * FRESH_S
+        pages["/robots.txt"] = reply(b"User-agent: *\nDisallow:\n")
+        clock.advance(FRESH_S)
+        await ask(open_book(), site)
+        assert (await look_at_host(frontier, host)).delay(frontier.options).seconds == 0
+
+
+async def test_a_delay_of_days_is_cut_and_the_log_says_so(frontier, open_book):
+    lines: list[str] = []
+    async with serve({"/robots.txt": reply(b"User-agent: *\nCrawl-delay: 86400\n")}) as site:
+        book = open_book()
+        book.log = lambda level, text: lines.append(text)
+        await ask(book, site)
+        facts = await look_at_host(frontier, identify(site.url()).host)
+    assert facts.delay(frontier.options).seconds == 3600
+    assert "robots.txt asks for 86,400 s between requests; 3,600 s is the longest" in lines[0]
 
 
 async def test_a_page_that_is_disallowed_is_dead_and_no_line_is_looked_for(open_book):

@@ -20,6 +20,7 @@ from skitter.urls import identify
 from skitter.worker.attempt import Attempts
 from skitter.worker.outcomes import Buried, Completed, Outcome, Retried
 from skitter.worker.robots import RobotsBook
+from skitter.worker.wishes import Wishes
 
 if TYPE_CHECKING:
     from skitter.fetch.client import Leave
@@ -72,6 +73,7 @@ async def visit(
             log=lambda level, text: None,
             policy=policy_of(visitor, WorkerConfig(fetch=options)),
             limits=lambda: visitor.limits,
+            wishes=Wishes.of(options),
         )
         try:
             outcome = await _follow(found.hops, attempts)

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
@@ -32,6 +34,7 @@ MAX_REDIRECTS: Final = 5  # 2.3.1.2
 FRESH_S: Final = 24 * 3600.0  # 2.4
 TROUBLE_S: Final = 600.0
 LOST_AFTER_S: Final = 30 * 24 * 3600.0  # 2.3.1.4
+MOST_USAGE: Final = 100  # rules of Content-Usage
 
 _USER_AGENT: Final = re.compile(r"\s*user[ -]?agent\s*[:\s]([^#]*)", re.IGNORECASE)
 _SITE_WIDE: Final = re.compile(r"\s*(?:sitemaps?|site-map|host)\s*[:\s]", re.IGNORECASE)
@@ -101,11 +104,37 @@ class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         if self._may_fetch_nothing:
             return False
         token = product_token(user_agent)
-        return not self.body or self._rules(token).can_fetch(url, token) or _is_itself(url)
+        return not self.body or self._rules(token).can_fetch(url, token)
 
     def crawl_delay_s(self, user_agent: str) -> float | None:
+        """What Crawl-delay asks for, or Request-rate if that is slower; at any time of day."""
         token = product_token(user_agent)
-        return self._rules(token).crawl_delay(token)
+        rules = self._rules(token)
+        rate = rules.request_rate(token)
+        by_rate = rate.seconds / rate.requests if rate and rate.requests > 0 else 0.0
+        delay_s = max(rules.crawl_delay(token) or 0.0, by_rate)
+        return delay_s or None
+
+    def usage(self, url: str, user_agent: str) -> str:
+        """What Content-Usage says of a URL, as `train-ai=n`; empty: nothing. AIPREF: the rule that
+        matches most of the path."""
+        rules = self._usage_rules(product_token(user_agent))
+        if not rules:
+            return ""
+        fitting = [(len(path), said) for path, said, rule in rules if not rule.can_fetch(url, "*")]
+        return max(fitting, default=(0, ""), key=itemgetter(0))[1]
+
+    def _usage_rules(self, token: str) -> list[tuple[str, str, Protego]]:
+        """Path, what is said, and who knows whether the path fits; read once."""
+        key = f"usage of {token}"
+        found: list[tuple[str, str, Protego]] | None = self.__dict__.get(key)
+        if found is None:
+            is_there = b"content-usage" in self.body.lower()
+            lines = lines_for(self._text, token) if is_there else []
+            said = (value for field, value in (_split(line) for _, line in lines)
+                    if field == "content-usage")  # fmt: skip
+            found = self.__dict__[key] = [_usage_rule(one) for one in islice(said, MOST_USAGE)]
+        return found
 
     def explain(self, url: str, user_agent: str) -> str:
         """The verdict in a sentence, with the line that decided; for people, so it may be slow."""
@@ -267,9 +296,10 @@ async def _follow(fetcher: Fetcher, guard: Guard, url: str, leave: Leave | None)
         url, hops = target, hops + 1
 
 
-def _is_itself(url: str) -> bool:
-    """2.2.2: /robots.txt is implicitly allowed."""
-    return url.split("/", 3)[3:] == ["robots.txt"]
+def _usage_rule(value: str) -> tuple[str, str, Protego]:
+    """`train-ai=n` is for all paths, `/news/ train-ai=n` for some."""
+    path, _, said = value.partition(" ") if value.startswith(("/", "*")) else ("/", "", value)
+    return path, said.strip(), Protego.parse(f"User-agent: *\nDisallow: {path}")
 
 
 def _is_trouble(status: int) -> bool:

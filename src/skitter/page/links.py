@@ -58,3 +58,11 @@ def _hrefs_in(markup: str) -> list[str]:
 
 def _is_nofollow(node: LexborNode) -> bool:
     return "nofollow" in (node.attributes.get("rel") or "").lower().split()
+
+
+def nofollow_hrefs(tree: LexborHTMLParser) -> list[str]:
+    """Links that are marked everywhere they are on the page; those of frames cannot be."""
+    nodes = tree.css(_LINKS)
+    followed = {href_of(node) for node in nodes if not _is_nofollow(node)}
+    marked = (href_of(node) or "" for node in nodes if _is_nofollow(node))
+    return [href for href in dict.fromkeys(marked) if href not in followed]

@@ -24,9 +24,10 @@ from skitter.fetch.encoding import decode
 from skitter.fetch.nesting import is_plain, is_small
 from skitter.fetch.query import encode_query
 from skitter.model import Request, Response
+from skitter.page import signals
 from skitter.page.errors import BadSelector, LibraryMissing, NoLink, NoMatch, NotJSON, TooComplex
 from skitter.page.form import Form
-from skitter.page.links import find_hrefs, href_of
+from skitter.page.links import find_hrefs, href_of, nofollow_hrefs
 from skitter.urls import fingerprint, join, join_all
 
 Handler = Callable[..., Any]
@@ -48,9 +49,12 @@ class Page:
         "_decoded",
         "_is_parsable",
         "_links",
+        "_metas",
         "_tree",
         "request",
         "response",
+        "robot",
+        "robots_usage",
         "url",
     )
 
@@ -64,6 +68,9 @@ class Page:
         self._base: str | None = None
         self._links: dict[bool, list[str]] = {}  # with frames, and without
         self._copies = 0
+        self._metas: tuple[tuple[str, str], ...] | None = None
+        self.robot = "skitter"  # the name by which pages call us
+        self.robots_usage = ""  # what robots.txt says about its use
 
     @classmethod
     def of(
@@ -236,6 +243,43 @@ class Page:
             return query(root)
         except etree.XPathError as error:
             raise BadSelector(expression, str(error)) from None
+
+    # --- what it asks for -------------------------------------------------------------------------
+
+    @property
+    def directives(self) -> frozenset[str]:
+        """What X-Robots-Tag and <meta name=robots> say to everybody and to us: noindex, ..."""
+        return signals.directives(self.headers, self._find_metas(), robot=self.robot)
+
+    @property
+    def usage(self) -> dict[str, bool]:
+        """Uses that the page, its headers or robots.txt allow (True) or reserve (False), such as
+        `train-ai`, `search` or `tdm`. What nobody spoke of is not there."""
+        metas = self._find_metas()
+        return signals.usage(self.headers, metas, self.directives, by_robots=self.robots_usage)
+
+    @property
+    def canonical(self) -> str | None:
+        """The page that this one says it is a copy of, or itself."""
+        if not self._is_readable():
+            return None
+        element = self.tree.css_first('link[rel~="canonical"][href]')
+        href = element.attributes.get("href") if element else None
+        return join(self.base, href) if href else None
+
+    def nofollow_links(self) -> set[str]:
+        """Links that are marked rel=nofollow, and nowhere on the page without it."""
+        return set(join_all(self.base, nofollow_hrefs(self.tree))) if self._is_readable() else set()
+
+    def _find_metas(self) -> tuple[tuple[str, str], ...]:
+        if self._metas is None:
+            elements = self.tree.css("meta[name][content]") if self._is_readable() else []
+            pairs = ((one.attributes["name"], one.attributes["content"]) for one in elements)
+            self._metas = tuple((str(name).lower(), str(content)) for name, content in pairs)
+        return self._metas
+
+    def _is_readable(self) -> bool:
+        return self.is_html and self._can_be_parsed()
 
     # --- links ------------------------------------------------------------------------------------
 

@@ -75,6 +75,16 @@ class FetchOptions(Table):
     verify_tls: bool = option(True, "Check certificates.")
     ca_file: Path | None = option(None, "PEM file of the only authorities to trust.")
     obey_robots: bool = option(True, "Obey robots.txt.", flag="--obey-robots/--ignore-robots")
+    obey_nofollow: bool = option(
+        False, "Do not follow links that are marked nofollow, nor any of a page that says nofollow."
+    )
+    obey_noindex: bool = option(False, "Store no items of pages that say noindex.")
+    follow_canonical: bool = option(
+        False, "Take the page that rel=canonical names in place of its copies."
+    )
+    skip_reserved: tuple[str, ...] = option(
+        (), "Skip pages that reserve one of these uses, such as train-ai or tdm."
+    )
     allow_hosts: tuple[str, ...] = option(
         (),
         "Private hosts that may be fetched: names or addresses, with a port or without. Start "

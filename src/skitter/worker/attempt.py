@@ -12,7 +12,7 @@ from skitter.errors import SkitterError, SpiderError
 from skitter.fetch.robots import product_token
 from skitter.page import Page
 from skitter.settings import Limits
-from skitter.spider.run import run_handler
+from skitter.spider.run import HandlerOutput, run_handler
 from skitter.spider.scope import Refused
 from skitter.spider.source_line import trace
 from skitter.spider.spider import run_hooks
@@ -36,6 +36,7 @@ from skitter.worker.verdict import (
     judge_response,
 )
 from skitter.worker.visit import Visit
+from skitter.worker.wishes import Wishes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from skitter.engine.memory import RequestMemory
     from skitter.fetch.client import Fetcher
     from skitter.model import Lease, Request
-    from skitter.spider.run import HandlerOutput
     from skitter.spider.spider import Spider
     from skitter.worker.departures import Departures
 
@@ -60,6 +60,7 @@ class Attempts:
     policy: Policy = field(default_factory=Policy)
     limits: Callable[[], Limits] = Limits  # the job's, as they are now
     departures: Departures | None = None  # None: requests leave as they like
+    wishes: Wishes = field(default_factory=Wishes)
 
     async def begin(self) -> None:
         """Run the spider's on_start hooks. Raises SpiderError."""
@@ -132,9 +133,30 @@ class Attempts:
         return None
 
     async def _handle(self, visit: Visit, page: Page) -> Outcome:
+        visit.usage = await self.wishes.read(page, self._robots_usage(visit.lease))
+        if visit.usage and (why := self.wishes.reserved_by(page)):
+            return self._skip(visit, why)
+        if link := self._canonical(page):
+            return self._skip(visit, Refused(f"it is a copy of {link.url}", "canonical"), link)
         output = await run_handler(self.spider, page, known=self.memory.known, limits=self.limits())
+        self.wishes.obey(page, output)
         links, again = self.memory.split(self._without_disallowed(output))
         return visit.completed(output, items=output.items, links=links, again=again)
+
+    def _robots_usage(self, lease: Lease) -> str:
+        rules = self.robots.known(lease.host) if self.robots else None
+        return rules.usage(lease.url, self.wishes.robot) if rules else ""
+
+    def _canonical(self, page: Page) -> Request | None:
+        """A request for the page in place of which this one is not handled."""
+        link = self.wishes.canonical_of(page)
+        if link is None or isinstance(self.spider.allows(link, parent=page.url), Refused):
+            return None
+        return link if self.robots is None or self.robots.split([link])[0] else None
+
+    def _skip(self, visit: Visit, why: Refused, *links: Request) -> Outcome:
+        output = HandlerOutput(refused=[(visit.lease.url, why)])
+        return visit.completed(output, skipped=why.reason, links=links)
 
     def _is_same_page(self, request: Request, link: Request) -> bool:
         rules = self.spider.canonical

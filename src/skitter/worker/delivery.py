@@ -91,7 +91,7 @@ class _Sorted:
         else:
             self.done.append(_Page(completion, sealed))
             self.size_bytes += sealed.size_bytes
-        if outcome.skipped:
+        if outcome.skipped and not output:  # else it is among those that are kept out
             self.counts["skipped"] += 1
         if output and (output.rejected or output.exceeded or output.undeclared):
             self._add_remarks(completion.lease.url, output)

@@ -21,6 +21,8 @@ from skitter.frontier.robots import KEEP_S, ask_robots, store_robots
 from skitter.worker.verdict import Bury, Retry
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from skitter.fetch.client import Fetcher, Leave
     from skitter.fetch.guard import Guard
     from skitter.frontier.frontier import Frontier
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 MAX_HOSTS: Final = 10_000
 POLL_S: Final = 0.1
 LONGEST_DELAY_S: Final = 3600.0
+#: How long pages wait for a robots.txt that is answered by errors.
+PATIENCE_S: Final = 3600.0
 #: A host that did not answer at all is asked again soon: its pages are tried again, too.
 NO_ANSWER_S: Final = 5.0
 #: A file of 500 KiB can cost 2 s to parse, and 0.3 s for each URL: those are read in a thread,
@@ -47,6 +51,7 @@ class RobotsBook:
     fetcher: Fetcher
     guard: Guard
     user_agent: str
+    log: Callable[[str, str], None] = lambda level, text: None  # level, text
     _known: dict[str, tuple[RobotsRules, float]] = field(default_factory=dict)
     _asking: dict[str, asyncio.Task[RobotsRules]] = field(default_factory=dict)
 
@@ -76,9 +81,12 @@ class RobotsBook:
 
     def delay_s(self, rules: RobotsRules) -> float:
         """What it asks for beyond the delay of the job. Quick, as `may_fetch` has read them."""
-        delay_s = min(rules.crawl_delay_s(self.user_agent) or 0.0, LONGEST_DELAY_S)
+        delay_s = min(self._wanted_s(rules), LONGEST_DELAY_S)
         usual_s = self.frontier.options.politeness.delay_s if self.frontier else 0.0
         return delay_s if delay_s > usual_s else 0.0
+
+    def _wanted_s(self, rules: RobotsRules) -> float:
+        return rules.crawl_delay_s(self.user_agent) or 0.0
 
     def split(self, links: list[Request]) -> tuple[list[Request], list[Request]]:
         """Those that may be fetched, by the rules that are here and can be asked quickly, and the
@@ -96,11 +104,17 @@ class RobotsBook:
         return allowed, disallowed
 
     def verdict(self, rules: RobotsRules, url: str) -> Retry | Bury:
-        """What becomes of a page that may not be fetched: in trouble, not for now."""
+        """What becomes of a page that may not be fetched. In trouble, not for now: the whole host
+        rests until robots.txt is asked for again, so that its other pages do not use up their
+        retries. After a while they are given up, or a crawl would wait for 30 days."""
         if rules.unreachable_since is None:
             return Bury(DISALLOWED)
-        after_s = rules.ttl_s if rules.status else None
-        return Retry(rules.explain(url, self.user_agent), after_s=after_s)
+        why = rules.explain(url, self.user_agent)
+        if not rules.status:
+            return Retry(why)
+        if rules.fetched_at - rules.unreachable_since >= PATIENCE_S:
+            return Bury(f"{why} That has lasted for more than an hour: try again another day.")
+        return Retry(why, after_s=rules.ttl_s, rest_s=rules.ttl_s)
 
     async def _ask(self, url: str, host: str, leave: Leave | None) -> RobotsRules:
         if self.frontier is None:
@@ -118,7 +132,7 @@ class RobotsBook:
                 return self._remember(host, last, shared.left_s)
             if shared.is_ours or shared.is_known:  # and makes no sense
                 rules = await self._fetch(url, last, leave)
-                await self._share(frontier, host, rules)
+                await self._share(frontier, host, rules, last)
                 return self._remember(host, rules, _ttl_s(rules))
             await asyncio.sleep(POLL_S)  # somebody else is fetching it
 
@@ -134,10 +148,20 @@ class RobotsBook:
             leave=leave,
         )
 
-    async def _share(self, frontier: Frontier, host: str, rules: RobotsRules) -> None:
-        if delay_s := await asyncio.to_thread(self.delay_s, rules):
-            await set_host(frontier, host, crawl_delay_s=delay_s)
-        keep_s = 0.0 if rules.unreachable_since is None else KEEP_S
+    async def _share(
+        self, frontier: Frontier, host: str, rules: RobotsRules, last: RobotsRules | None
+    ) -> None:
+        delay_s = await asyncio.to_thread(self.delay_s, rules)
+        if delay_s or (last and await asyncio.to_thread(self.delay_s, last)):
+            await set_host(frontier, host, crawl_delay_s=delay_s or None)
+        if (wanted_s := self._wanted_s(rules)) > LONGEST_DELAY_S:
+            self.log(
+                "warning",
+                f"{host}: robots.txt asks for {wanted_s:,.0f} s between requests; "
+                f"{LONGEST_DELAY_S:,.0f} s is the longest delay that is kept",
+            )
+        # Remembered for longer: since when there is trouble, or a delay that may end.
+        keep_s = KEEP_S if delay_s or rules.unreachable_since is not None else 0.0
         with suppress(ServerFull):  # we know it, and others ask for themselves
             await store_robots(frontier, host, rules.to_bytes(), ttl_s=_ttl_s(rules), keep_s=keep_s)
 

@@ -26,6 +26,7 @@ class Visit:
     gate: Gate | None = None  # None: requests leave as they like
     feedback: Feedback = field(default_factory=Feedback)
     response: Response | None = None  # the last one
+    usage: str = ""  # what the page says about its use
 
     @property
     def leave(self) -> Leave | None:
@@ -47,7 +48,7 @@ class Visit:
         if self.response is not None:
             items = len(found.get("items", ()))
             note = skipped or self._redirect(output, found)
-            self.feedback.page = page_facts(self.response, items=items, note=note)
+            self.feedback.page = page_facts(self.response, items=items, usage=self.usage, note=note)
         completion = Completion(lease=self.lease, feedback=self.feedback, **found)
         return Completed(completion, output, skipped)
 
