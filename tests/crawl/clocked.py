@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 
@@ -21,7 +21,10 @@ class ClockedSite:
     robots_s: float = 0.0
     robots: str = "User-agent: *\nDisallow: /secret\n"
     moved: bool = False  # each page is first elsewhere, in another spelling of its address
+    latency_s: float = 0.0  # of each page
+    busy: dict[str, str] = field(default_factory=dict)  # path -> Retry-After, the first time
     url: str = ""
+    ends: list[float] = field(default_factory=list)
     arrivals: list[tuple[float, str]] = field(default_factory=list)
 
     @property
@@ -34,10 +37,19 @@ class ClockedSite:
         moments = sorted(moment for moment, _ in self.arrivals)
         return [after - before for before, after in pairwise(moments)]
 
+    @property
+    def most_in_flight(self) -> int:
+        """How many requests were under way together, by this site's own log."""
+        moments = [(moment, 1) for moment, _ in self.arrivals] + [(end, -1) for end in self.ends]
+        return max(accumulate(change for _, change in sorted(moments)))
+
     def answer(self, path: str) -> tuple[int, dict[str, str], bytes]:
         if path == "/robots.txt":
             time.sleep(self.robots_s)
             return 200, {}, self.robots.encode()
+        time.sleep(self.latency_s)
+        if wait := self.busy.pop(path, None):
+            return 503, {"retry-after": wait}, b""
         if self.moved and "utm_source" not in path:
             return 302, {"location": f"{path}?utm_source=here"}, b""
         links = (f'<a href="/p/{number}">{number}</a>' for number in range(1, self.pages))
@@ -60,6 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
+        self._site.ends.append(time.monotonic())
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:

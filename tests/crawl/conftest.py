@@ -81,14 +81,14 @@ class Machine:
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         return self.call("run", str(SPIDER), "--workers", "2", *words)
 
-    def ask(self, work: Callable[[Frontier], Coroutine[Any, Any, T]]) -> T:
+    def ask(self, work: Callable[[Frontier], Coroutine[Any, Any, T]], job: str = "books") -> T:
         """Something about the crawl of the shop, without a process that asks."""
         url = self.environment.get("SKITTER_REDIS_URL")
         where = Settings(redis_url=url, directory=self.folder / ".skitter")
 
         async def opened() -> T:
             async with open_server(where) as server:
-                return await work(await open_job(server, "books"))
+                return await work(await open_job(server, job))
 
         return asyncio.run(opened())
 

@@ -163,6 +163,8 @@ class Raw:
             case "stream":
                 entries = await client.xrange(key)
                 return [{f.decode(): v for f, v in fields.items()} for _, fields in entries]
+            case "list":
+                return [row.decode() for row in await client.lrange(key, 0, -1)]
             case "string":
                 return await client.get(key)
 

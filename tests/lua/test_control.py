@@ -133,7 +133,7 @@ VERBS: Any = {
     "log": ([("info", "w1", "text", "")], {"keep": 10}),
     "reject_items": ([("whole", b"x")], {"keep": 10}),
     "robots": ([], {"name": "a.test", "rules": b"x", "ttl_ms": 9000, "keep_ms": 0}),
-    "depart": ([("a.test", 0, -1, 1000)], {}),
+    "depart": ([("a.test", 0, -1, 1000, "")], {}),
     "group": ([], {"name": "load"}),
     "stats": ([], {}),
 }

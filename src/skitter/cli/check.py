@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from skitter.cli.audit_politeness import show_politeness
 from skitter.cli.common import (
     Body,
     Directory,
@@ -35,9 +36,21 @@ from skitter.settings import resolve
 
 
 def audit_job(
-    job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
+    job: Job,
+    politeness: Annotated[
+        bool,
+        typer.Option(
+            "--politeness", help="How politely hosts were asked, by the last requests to each."
+        ),
+    ] = False,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
 ) -> None:
     """Check that every URL is accounted for. Works on a running crawl; exit code 1 on problems."""
+    if politeness:
+        show_politeness(job, settings(redis, directory), as_json=as_json)
+        return
 
     async def work(server: Server) -> AuditReport:
         with err.status("auditing") as status:

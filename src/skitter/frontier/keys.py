@@ -79,6 +79,7 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "kept_out": KeySpec("string", "HyperLogLog: how many such links of a kind", family="kind"),
     "robots": KeySpec("string", "robots.txt as it was answered, until it expires", family="host"),
     "feeding": KeySpec("hash", "batch -> messages of a feed that are not in the frontier yet"),
+    "trips": KeySpec("list", "the last requests to hosts with a delay, and when they left; capped"),
     "workers": KeySpec("hash", "worker -> msgpack of its last heartbeat"),
     "permits": KeySpec("zset", "permit -> ms: pumps of another engine that may work"),
     "callback": KeySpec(

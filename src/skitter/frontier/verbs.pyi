@@ -58,7 +58,7 @@ class Verbs:
     ) -> int: ...
     async def depart(
         self,
-        each: Sequence[tuple[Text, int, int, int]],
+        each: Sequence[tuple[Text, int, int, int, Text]],
         *,
         strict: bool = ...,
     ) -> list[int]: ...

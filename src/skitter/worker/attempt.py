@@ -82,6 +82,8 @@ class Attempts:
         except Exception as error:  # a bug of ours, which a strange page found: it is that page's
             self.log("error", f"internal error on {lease.url}: {error!r}")
             return visit.ended(Retry(f"internal error: {error!r}"))
+        finally:
+            visit.arrive(lease.url)  # if there was no answer
 
     async def _tell_hooks(self, request: Request, error: SkitterError) -> None:
         """A hook of the user's must not cost the page its verdict."""
@@ -98,7 +100,6 @@ class Attempts:
             gate.patience_s = PATIENCE_AFTER_ROBOTS_S
         while True:
             response = await self.fetcher.fetch(request, leave=visit.leave)
-            visit.response = response
             verdict = judge_response(request, response, self.policy, now=time.time())
             await visit.hear(response, verdict)
             if isinstance(verdict, Handle):
@@ -124,6 +125,7 @@ class Attempts:
         host = host_of(lease.url)  # not the lease's: that may stand for several
         was_known = self.robots.known(host)
         rules = await self.robots.rules(lease.url, host, leave=leave)
+        visit.arrive("/robots.txt")
         if not await self.robots.may_fetch(rules, lease.url):
             return self.robots.verdict(rules, lease.url)
         is_new = not was_known and lease.pace is None

@@ -14,13 +14,14 @@ import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skitter.domains import host_without_port, is_address
 from skitter.errors import SkitterError
 from skitter.frontier.admin.control import set_slot
-from skitter.frontier.pace import Departure, Granted
+from skitter.frontier.pace import Departure, Granted, Trip
 from skitter.frontier.turns import begin_rest, take_turn
+from skitter.frontier.wire import ms
 from skitter.model import Pace
 from skitter.worker.robots import host_of
 
@@ -43,6 +44,7 @@ PATIENCE_S: Final = 10.0
 PATIENCE_AFTER_ROBOTS_S: Final = 0.05
 PATIENCE_AFTER_REDIRECT_S: Final = 86_400.0
 MAX_TOLD: Final = 10_000
+UNKNOWN_MS: Final = 2**53
 
 
 class TooEarly(Exception):
@@ -55,6 +57,21 @@ class _Ask:
     granted: Granted | None = None
 
 
+class _Trip(NamedTuple):
+    lease: Lease
+    url: str
+    left_at: float
+    ended_at: float
+
+    def told(self, now: float) -> Trip:
+        pace = self.lease.pace
+        assert pace is not None
+        known = bool(pace.moment_ms)  # or the lease does not say when its turn was
+        at_ms = pace.moment_ms + ms(self.left_at - pace.since) if known else UNKNOWN_MS
+        took_s, ago_s = self.ended_at - self.left_at, now - self.left_at
+        return Trip(self.url, at_ms, ago_s, took_s, pace.delay_s)
+
+
 @dataclass(slots=True)
 class Departures:
     """The departures of one worker."""
@@ -62,6 +79,7 @@ class Departures:
     frontier: Frontier
     resolver: Resolver | None = None  # None: an address stands for each host
     _left: dict[str, float] = field(default_factory=dict)  # fingerprint -> when it left, if late
+    _trips: list[_Trip] = field(default_factory=list)
     _asks: list[_Ask] = field(default_factory=list)
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -101,18 +119,29 @@ class Departures:
             self._left.pop(next(iter(self._left)))
         self._left[lease.fingerprint] = left_at
 
+    def record(self, lease: Lease, url: str, *, left_at: float) -> None:
+        """A request of it is over."""
+        if lease.pace and len(self._trips) < MAX_TOLD:
+            self._trips.append(_Trip(lease, url, left_at, time.monotonic()))
+
     async def tell(self, leases: Iterable[Lease]) -> None:
-        """Before leases end, and others may have their turn: which of them left late."""
+        """Before leases end, and others may have their turn: which of them left late, and what is
+        to be recorded."""
         late = [lease for lease in leases if lease.fingerprint in self._left] if self._left else []
-        if not late:
+        trips = self._trips[:]
+        if not late and not trips:
             return
         now = time.monotonic()
         await self.frontier.depart(
             [
-                Departure(host=lease.host, ago_s=now - self._left[lease.fingerprint])
-                for lease in late
+                *(
+                    Departure(host=lease.host, ago_s=now - self._left[lease.fingerprint])
+                    for lease in late
+                ),
+                *(Departure(host=one.lease.host, trip=one.told(now)) for one in trips),
             ]
         )
+        del self._trips[: len(trips)]
         for lease in late:
             self._left.pop(lease.fingerprint, None)
 
@@ -143,6 +172,7 @@ class Gate:
     pace: Pace
     patience_s: float = PATIENCE_S
     _left_at: float | None = None
+    _is_under_way: bool = False
     _moment_ms: int = 0  # our turn; 0: it was used
     _opened_at: float = 0.0  # it is no earlier than that
 
@@ -155,6 +185,7 @@ class Gate:
 
     async def leave(self) -> None:
         """Return when the request may leave, which is now. Raises TooEarly."""
+        self.arrive()
         for _ in range(TRIES):
             if self._is_on_time():
                 break
@@ -162,6 +193,13 @@ class Gate:
         self._left_at = time.monotonic()
         self._note(self._left_at)
         self._moment_ms = 0
+        self._is_under_way = True
+
+    def arrive(self, url: str = "") -> None:
+        """The request that left last is over, with an answer or without."""
+        if self._is_under_way and self._left_at is not None:
+            self.departures.record(self.lease, url, left_at=self._left_at)
+        self._is_under_way = False
 
     def _note(self, left_at: float) -> None:
         self.departures.note(self.lease, left_at=left_at, late_s=left_at - self._opened_at)

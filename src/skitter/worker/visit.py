@@ -32,8 +32,15 @@ class Visit:
     def leave(self) -> Leave | None:
         return self.gate.leave if self.gate else None
 
+    def arrive(self, url: str) -> None:
+        """The request that left last is over."""
+        if self.gate:
+            self.gate.arrive(url)
+
     async def hear(self, response: Response, verdict: object) -> None:
         """What an answer says about its host. Those who share a clock with us hear of a rest."""
+        self.response = response
+        self.arrive(response.url)
         if self.lease.pace and response.status < 500:
             self.feedback.latency_ms = ms(response.elapsed_s)
         if isinstance(verdict, Retry | Follow) and verdict.rest_s:

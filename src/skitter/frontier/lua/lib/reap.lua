@@ -9,12 +9,16 @@ KEYS   lease    zset   fingerprint -> ms
        holder   hash   fingerprint -> token, which ends with the second in which it was taken
        task     hash   fingerprint -> record
 ]]
---@include bulk enqueue record trouble
+--@include bulk enqueue record trouble trips
 local function lose(fp, counts)
   local priority, name = unpack_record(redis.call('HGET', task, fp) or '')
   if not name then return count('damaged', 1) end -- the audit tells; others must not wait for it
   local known = host(name)
   if known.in_flight > 0 then known.in_flight = known.in_flight - 1 end -- or it was begun anew
+  if delay_of(known) > 0 then
+    note_trip(name, known.asked_at, -1, delay_of(known), '')
+    trim_trips()
+  end
   -- Nobody knows when its request left, or whether it does now. A moment that was reserved stays.
   local clock = host(clock_name(name))
   clock.asked_at = math.max(clock.asked_at, now_ms)
