@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -29,6 +30,7 @@ def refuse_unknown_programs(event: str, facts: tuple[Any, ...]) -> None:
     if event == "subprocess.Popen":
         path = Path(os.fsdecode(facts[0]))
         ours = path == server_binary() or (path.parent.parent / "pyvenv.cfg").exists()
+        ours = ours or path.is_relative_to(sys.prefix)  # a library brings it
         ours = ours or path.is_relative_to(gettempdir())  # the test has just written it
         assert ours or path.name in {*PROGRAMS, *OF_PYTHON}, (
             f"a test starts {path}: add it to PROGRAMS in scripts/programs.py"

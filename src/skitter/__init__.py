@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from skitter.errors import LeaseLost as LeaseLost
     from skitter.errors import QueueFull as QueueFull
     from skitter.errors import SkitterError as SkitterError
+    from skitter.fetch.render import Render as Render
     from skitter.frontier.frontier import Frontier as Frontier
     from skitter.model import Added as Added
     from skitter.model import Completion as Completion
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from skitter.queue import URLQueue as URLQueue
     from skitter.report import Report as Report
     from skitter.settings import Bloom as Bloom
+    from skitter.settings import BrowserOptions as BrowserOptions
     from skitter.settings import FetchOptions as FetchOptions
     from skitter.settings import JobOptions as JobOptions
     from skitter.settings import Layout as Layout
@@ -44,12 +46,14 @@ _HOMES = {
     for module, names in {
         "skitter.app": "open_frontier",
         "skitter.errors": "LeaseLost QueueFull SkitterError",
+        "skitter.fetch.render": "Render",
         "skitter.frontier.frontier": "Frontier",
         "skitter.model": "Added Completion Ended Failure Lease Request Response State Stats",
         "skitter.page": "Page",
         "skitter.queue": "URLQueue",
         "skitter.report": "Report",
-        "skitter.settings": "Bloom FetchOptions JobOptions Layout Limits Politeness Retries",
+        "skitter.settings": "Bloom BrowserOptions FetchOptions JobOptions Layout Limits Politeness "
+        "Retries",
         "skitter.spider": "Drop Scope Spider load_spider run_handler",
         "skitter.urls": "Canonical",
     }.items()

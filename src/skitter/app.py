@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from skitter.fetch.browser import BrowserRenderer
     from skitter.fetch.client import Fetcher
+    from skitter.fetch.guard import Guard
+    from skitter.fetch.resolver import Resolver
     from skitter.frontier.frontier import Frontier
     from skitter.settings import Config, Settings, WorkerConfig
     from skitter.spider.spider import Spider
@@ -170,23 +173,27 @@ async def open_worker(
     from skitter.worker.delivery import Delivery
     from skitter.worker.departures import Departures
     from skitter.worker.loop import Worker, WorkerOptions
+    from skitter.worker.rendering import BrowserFetcher
     from skitter.worker.robots import RobotsBook
 
     seeds = [seed.url for seed in spider.known_seeds]
     guard = Guard.for_seeds(seeds, also=config.fetch.allow_hosts)
     async with AsyncExitStack() as stack:
-        resolver = Resolver()
+        resolver, renderer = Resolver(), None
         stack.push_async_callback(resolver.close)
         if fetcher is None:
             client = HttpFetcher(config.fetch, guard=guard, resolver=resolver)
             fetcher = await stack.enter_async_context(client)
+            if spider.renders:
+                browser = renderer_of(config, guard, resolver)
+                renderer = await stack.enter_async_context(browser)
         memory = RequestMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths)
         logbook = ClusterLog()
         robots = RobotsBook(frontier, fetcher, guard, config.fetch.user_agent, logbook)
         departures = Departures(frontier, resolver)
         attempts = Attempts(
             spider=spider,
-            fetcher=fetcher,
+            fetcher=BrowserFetcher(spider, fetcher, renderer) if renderer else fetcher,
             robots=robots if config.fetch.obey_robots else None,
             memory=memory,
             log=logbook,
@@ -199,6 +206,17 @@ async def open_worker(
         options = options or WorkerOptions.of(config)
         with logbook.attached():
             yield Worker(frontier, attempts, delivery, logbook, options)
+
+
+def renderer_of(
+    config: WorkerConfig, guard: Guard, resolver: Resolver | None = None
+) -> BrowserRenderer:
+    """The browser, which starts with its first page. Raises BrowserMissing."""
+    from skitter.fetch.browser import BrowserRenderer
+    from skitter.fetch.chromium import check_browser
+
+    check_browser(config.browser)
+    return BrowserRenderer(config.browser, fetch=config.fetch, guard=guard, resolver=resolver)
 
 
 def policy_of(spider: Spider, config: WorkerConfig) -> Policy:

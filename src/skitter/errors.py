@@ -22,7 +22,8 @@
     │   ├── ResponseTooLarge       over the limit of size, after decompression
     │   ├── BadResponse            not HTTP, or cut off in the middle
     │   ├── ProxyFault             the proxy does not work; nothing is known about the page
-    │   └── AddressRefused         a private address, which the operator did not allow
+    │   ├── AddressRefused         a private address, which the operator did not allow
+    │   └── RenderFailed           the tab or its browser died
     └── InfrastructureError        a server, a disk or a network does not work
         ├── ServerUnreachable      nothing answers there
         ├── ServerRefused          it answers, but rejects the credentials
@@ -32,7 +33,9 @@
         ├── DiskFull               the server cannot write to its disk
         ├── JobDamaged             what the server holds of a job cannot be used
         ├── ServerFailed           the embedded server did not start
-        └── DirectoryUnusable      the data directory cannot hold the server
+        ├── DirectoryUnusable      the data directory cannot hold the server
+        ├── BrowserMissing         there is no browser, or no library that steers it
+        └── BrowserFailed          the browser does not start
 
 Each message is one sentence on what is wrong and one on what to do next. `exit_code` is what the
 command line returns, `retryable` says whether the same call may succeed later.
@@ -242,6 +245,12 @@ class AddressRefused(FetchError):
     """A private, loopback or link-local address, which the operator did not allow."""
 
 
+class RenderFailed(FetchError):
+    """The tab or its browser died, or the page's scripts did."""
+
+    retryable = True
+
+
 class InfrastructureError(SkitterError):
     """A server, a disk or a network does not work."""
 
@@ -320,6 +329,16 @@ class ServerFailed(InfrastructureError):
 
 class DirectoryUnusable(InfrastructureError):
     """The data directory cannot hold the server."""
+
+
+class BrowserMissing(InfrastructureError):
+    """There is no browser, or no library that steers it."""
+
+
+class BrowserFailed(InfrastructureError):
+    """The browser does not start."""
+
+    retryable = True
 
 
 def shorten(text: str, limit: int = 120) -> str:

@@ -103,12 +103,13 @@ class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
 class Response(msgspec.Struct, frozen=True, kw_only=True):
     """What a server answered to one request; redirects are answers like any other."""
 
-    url: str  # what was asked
+    url: str  # what was asked; where a browser ended, if one rendered it
     status: int
     headers: tuple[tuple[str, str], ...] = ()  # names in lower case, in the order they came
     body: bytes = b""
     remote_address: str | None = None  # the IP that answered
     elapsed_s: float = 0.0
+    screenshot: bytes | None = None  # of a rendered page, if it was asked for
 
     def header(self, name: str, default: str | None = None) -> str | None:
         """The first header of that name, in any case."""

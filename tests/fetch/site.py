@@ -44,6 +44,12 @@ class Site:
     def paths(self) -> list[str]:
         return [head.split()[1].decode() for head in self.requests]
 
+    async def seen(self, path: str) -> None:
+        """Wait until somebody has asked for it."""
+        while path not in self.paths:
+            self.asked.clear()
+            await self.asked.wait()
+
     async def until_open(self, most: int) -> None:
         """Wait until the client has hung up on all connections but so many."""
         while len(self._tasks) > most:

@@ -14,7 +14,7 @@ import pytest
 
 from fetch.proxies import upstream_proxy
 from fetch.site import raw, reply, serve
-from skitter.errors import AddressRefused, BadOption, ConnectFailed, FetchTimeout
+from skitter.errors import AddressRefused, BadOption, ConnectFailed, FetchTimeout, ProxyFault
 from skitter.fetch.egress import Egress, Way
 from skitter.fetch.guard import Guard
 from skitter.fetch.resolver import Resolver
@@ -118,6 +118,19 @@ async def test_credentials_may_follow_on_the_same_connection() -> None:
     assert answer.endswith(b"home")
 
 
+async def test_the_body_of_a_request_without_credentials_is_not_taken_for_the_next() -> None:
+    async with serve(PAGE) as site, opened("shop.example") as egress:
+        egress.open_way()
+        line = f"POST {site.url(host='shop.example')} HTTP/1.1\r\ncontent-length: 3\r\n\r\na=1"
+        port = int(egress.url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(line.encode())
+        answer = await reader.read()  # until it hangs up
+        writer.close()
+    assert status(answer) == 407
+    assert b"connection: close" in answer.lower()
+
+
 @pytest.mark.parametrize(
     "host",
     [
@@ -211,7 +224,7 @@ async def test_an_upstream_that_rejects_the_credentials_is_told_apart(scheme: st
         way = egress.open_way(proxy.url(scheme, password="old"))
         assert status(await ask(egress, "CONNECT far.example:443", credentials(way))) == 502
     failure = way.failure_of("https://far.example/")
-    assert isinstance(failure, ConnectFailed)
+    assert isinstance(failure, ProxyFault)
     assert "proxy" in failure.reason
     assert "old" not in repr(way)
 

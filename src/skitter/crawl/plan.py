@@ -62,5 +62,6 @@ class Plan:
             keep_alive=self.keep_alive,
             fetch=replace(fetch, allow_hosts=(*fetch.allow_hosts, *self.allow)),
             workers=self.config.workers,
+            browser=self.config.browser,
             log=self.config.log,
         )

@@ -3,6 +3,7 @@
 from skitter.fetch.client import Fetcher, HttpFetcher
 from skitter.fetch.encoding import decode
 from skitter.fetch.guard import Guard
+from skitter.fetch.render import Render, Renderer
 from skitter.fetch.retry_after import retry_after_s
 from skitter.fetch.robots import RobotsRules, fetch_robots
 from skitter.fetch.static import StaticFetcher
@@ -13,6 +14,8 @@ __all__ = [
     "Fetcher",
     "Guard",
     "HttpFetcher",
+    "Render",
+    "Renderer",
     "RobotsRules",
     "StaticFetcher",
     "decode",

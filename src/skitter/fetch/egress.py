@@ -26,8 +26,10 @@ from skitter.errors import (
     ConnectFailed,
     FetchError,
     FetchTimeout,
+    ProxyFault,
 )
 from skitter.fetch.guard import Authority, authority_of, is_address
+from skitter.fetch.proxies import check_target
 from skitter.fetch.upstream import END, HEAD_BYTES, Upstream, UpstreamError, Wire, dial, hang_up
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ _HOP_BY_HOP: Final = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"proxy-authorization", b"te", b"upgrade"}
 )
 _REALM: Final = b'Proxy-Authenticate: Basic realm="skitter"\r\n'
+_CLOSE: Final = b"Connection: close\r\n"
 _LOG: Final = logging.getLogger("skitter.egress")
 
 
@@ -93,9 +96,14 @@ class _Head(NamedTuple):
         return next((v.strip() for n, _, v in found if n.strip().lower() == name), b"")
 
     @property
+    def has_body(self) -> bool:
+        length = self.value(b"content-length") or b"0"
+        return length != b"0" or bool(self.value(b"transfer-encoding"))
+
+    @property
     def passed_on(self) -> bytes:
         kept = (one for one in self.lines if one.partition(b":")[0].lower() not in _HOP_BY_HOP)
-        return b"".join(line + b"\r\n" for line in kept) + b"Connection: close\r\n"
+        return b"".join(line + b"\r\n" for line in kept) + _CLOSE
 
 
 class Egress:
@@ -169,8 +177,10 @@ class Egress:
                 return _say(writer, b"400 Bad Request")
             if way := self._way_of(head):
                 break
-            # RFC 9110 15.5.8: it may ask again on the same connection, with credentials.
-            _say(writer, b"407 Proxy Authentication Required", _REALM)
+            # RFC 9110 15.5.8: it may ask again on the same connection, unless a body follows.
+            _say(writer, b"407 Proxy Authentication Required", _REALM + _CLOSE * head.has_body)
+            if head.has_body:
+                return None
         try:
             url, port = _whom(head)
             whom = authority_of(url)
@@ -194,9 +204,10 @@ class Egress:
     async def _reach(self, way: Way, head: _Head, url: str, port: int) -> Wire | FetchError:
         try:
             async with asyncio.timeout(self._connect_timeout_s):
-                addresses = await self._addresses(url)
                 if way.upstream is None:
-                    return await dial(addresses, port)
+                    return await dial(await self._addresses(url), port)
+                self._guard.check_url(url)
+                await check_target(self._guard, self._resolver, url, authority_of(url))
                 if way.upstream.is_http and head.method != b"CONNECT":
                     return await way.upstream.open()
                 return await way.upstream.tunnel(authority_of(url).name, port)
@@ -205,7 +216,7 @@ class Egress:
         except FetchError as error:
             return error
         except UpstreamError as error:
-            return ConnectFailed(url, str(error))
+            return ProxyFault(url, str(error))
         except OSError:
             return ConnectFailed(url, "the connection failed")
 

@@ -124,6 +124,11 @@ class Page:
         return self.response.body
 
     @property
+    def screenshot(self) -> bytes | None:
+        """A PNG of the whole page, if it was rendered with `Render(screenshot=True)`."""
+        return self.response.screenshot
+
+    @property
     def text(self) -> str:
         """The body, decoded as browsers decode it."""
         return self._decode()[0]

@@ -3,11 +3,13 @@
 option   how an option is declared, and what is derived from that
 job      the options of a job: politeness, retries, limits; its layout
 fetch    how pages are fetched
+browser  how pages are rendered
 tables   workers, output, log, server
 config   all of them, and what a worker gets
 sources  flags, environment, file, spider, defaults: which one wins
 """
 
+from skitter.settings.browser import BrowserOptions
 from skitter.settings.config import Config, WorkerConfig
 from skitter.settings.fetch import FetchOptions, honest_user_agent
 from skitter.settings.job import (
@@ -33,6 +35,7 @@ __all__ = [
     "MOST_PER_PAGE",
     "TABLES",
     "Bloom",
+    "BrowserOptions",
     "Config",
     "FetchOptions",
     "JobOptions",

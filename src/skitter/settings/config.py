@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
+from skitter.settings.browser import BrowserOptions
 from skitter.settings.fetch import FetchOptions
 from skitter.settings.job import JobOptions, Limits, Politeness, Retries
 from skitter.settings.option import options_of
@@ -24,6 +25,7 @@ class Config:
     retries: Retries = field(default_factory=Retries)
     limits: Limits = field(default_factory=Limits)
     workers: Workers = field(default_factory=Workers)
+    browser: BrowserOptions = field(default_factory=BrowserOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
     log: LogOptions = field(default_factory=LogOptions)
     server: Settings = field(default_factory=Settings)
@@ -47,6 +49,7 @@ class WorkerConfig:
     keep_alive: bool = False  # stay when the crawl has finished or is removed
     fetch: FetchOptions = field(default_factory=FetchOptions)
     workers: Workers = field(default_factory=Workers)
+    browser: BrowserOptions = field(default_factory=BrowserOptions)
     log: LogOptions = field(default_factory=LogOptions)
 
     def to_json(self) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from skitter.errors import BadOption
+from skitter.settings.browser import BrowserOptions
 from skitter.settings.fetch import FetchOptions
 from skitter.settings.job import Limits, Politeness, Retries
 from skitter.settings.option import Table, option
@@ -99,6 +100,7 @@ TABLES: dict[str, type[Table]] = {
     "retries": Retries,
     "limits": Limits,
     "workers": Workers,
+    "browser": BrowserOptions,
     "output": OutputOptions,
     "log": LogOptions,
     "server": Settings,

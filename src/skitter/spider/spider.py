@@ -17,9 +17,10 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Ma
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
 from skitter.errors import BadOption, SpiderError
+from skitter.fetch.render import Render
 from skitter.model import Request
 from skitter.settings import (
     TABLES,
@@ -49,6 +50,7 @@ Seeds = Iterable[str | Request] | AsyncIterable[str | Request]
 #: Hosts whose sitemaps were asked for, as far as we remember.
 MOST_ORIGINS = 100_000
 Start = str | Seeds | Callable[[], Seeds]
+Rendering = bool | Literal["auto"] | Render
 F = TypeVar("F", bound=Callable[..., Any])
 #: What runs a crawl stands above spiders: they know it by name, and load it when it is used.
 RUNNER = "skitter.crawl.script"
@@ -94,6 +96,8 @@ class Spider:
     item: Any = None
     handlers: dict[str, Handler] = field(default_factory=dict, init=False, repr=False)
     default: str | None = field(default=None, init=False, repr=False)
+    #: How the pages of a handler are rendered; those of others are not.
+    renders: dict[str, Render] = field(default_factory=dict, init=False, repr=False)
     hooks: Hooks = field(default_factory=Hooks, init=False, repr=False)
     transforms: list[Callable[[Any], Any]] = field(default_factory=list, init=False, repr=False)
     _chosen: bool = field(default=False, init=False, repr=False)
@@ -119,15 +123,21 @@ class Spider:
     @overload
     def page(self, function: F) -> F: ...
     @overload
-    def page(self, *, default: bool = False) -> Callable[[F], F]: ...
-    def page(self, function: F | None = None, *, default: bool = False) -> F | Callable[[F], F]:
-        """Register a handler under the name of its function."""
+    def page(self, *, default: bool = False, render: Rendering = False) -> Callable[[F], F]: ...
+    def page(
+        self, function: F | None = None, *, default: bool = False, render: Rendering = False
+    ) -> F | Callable[[F], F]:
+        """Register a handler under the name of its function. `render`: a browser makes its pages,
+        as a Render says, or where plain HTML is not enough ("auto")."""
+        how = Render.of(render)
         if function is None:
-            return lambda decorated: self._register(decorated, default=default)
-        return self._register(function, default=default)
+            return lambda decorated: self._register(decorated, default=default, how=how)
+        return self._register(function, default=default, how=how)
 
-    def _register(self, function: F, *, default: bool) -> F:
+    def _register(self, function: F, *, default: bool, how: Render | None) -> F:
         name = _check_handler(function)
+        if how is not None:
+            self.renders[name] = how
         if self.handlers.setdefault(name, function) is not function:
             raise SpiderError(f"two handlers of spider {self.name!r} are called {name}: rename one")
         if default and self._chosen:
@@ -153,6 +163,10 @@ class Spider:
                 "or correct the name"
             )
         return name, self.handlers[name]
+
+    def render_of(self, request: Request) -> Render | None:
+        """How a browser makes this page; None: it is fetched."""
+        return self.renders.get(request.handler or self.default or "")
 
     # --- hooks ------------------------------------------------------------------------------------
 

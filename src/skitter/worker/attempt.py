@@ -103,6 +103,8 @@ class Attempts:
             verdict = judge_response(request, response, self.policy, now=time.time())
             await visit.hear(response, verdict)
             if isinstance(verdict, Handle):
+                if response.url != request.url and (problem := await self._ask_again(visit)):
+                    return visit.ended(problem)
                 return await self._handle(visit, Page(request, response))
             if isinstance(verdict, Skip):
                 return visit.completed(skipped=verdict.reason)
@@ -116,6 +118,20 @@ class Attempts:
             request = link  # it counts as the page itself, which nobody else will fetch
             if gate:
                 gate.patience_s = PATIENCE_AFTER_REDIRECT_S
+
+    async def _ask_again(self, visit: Visit) -> Retry | Bury | None:
+        """Why a page is not handled, if a browser ended where it may not go."""
+        assert visit.response is not None
+        url, lease = visit.response.url, visit.lease
+        moved = msgspec.structs.replace(lease.request, url=url)
+        if problem := out_of_scope(self.spider, moved, parent=lease.url):
+            return Bury(problem)
+        if self.robots is None:
+            return None
+        rules = await self.robots.rules(url, identify(url).host)
+        if await self.robots.may_fetch(rules, url):
+            return None
+        return self.robots.verdict(rules, url)
 
     async def _ask_robots(self, visit: Visit) -> Retry | Bury | None:
         """Why it may not be fetched, if it may not."""

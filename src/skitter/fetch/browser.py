@@ -1,0 +1,256 @@
+"""Renders pages: one browser per process, started with the first page; a context per session.
+
+Everything that a browser does in a long life leaks, so each part has an end: a context after some
+pages or minutes, the browser after more of them or with too much memory. Whatever is under way
+there ends first, and new pages begin in the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from skitter.domains import registrable_domain
+from skitter.errors import FetchTimeout
+from skitter.fetch.auth import Credentials
+from skitter.fetch.chromium import Chromium
+from skitter.fetch.egress import Egress
+from skitter.fetch.guard import Guard, authority_of
+from skitter.fetch.resolver import Resolver
+from skitter.fetch.tab import Tab
+from skitter.settings.browser import BrowserOptions
+from skitter.settings.fetch import FetchOptions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from skitter.fetch.client import Leave
+    from skitter.fetch.egress import Way
+    from skitter.fetch.render import Render
+    from skitter.model import Request, Response
+
+FAREWELL_S: Final = 5.0
+MOST_CONTEXTS: Final = 32
+#: A context belongs to a session, and to the proxy that the session goes through.
+Key = tuple[str, str | None]
+
+
+@dataclass(slots=True, eq=False)
+class Context:
+    """A jar of cookies and storage of its own in the browser."""
+
+    raw: Any
+    way: Way
+    chromium: Chromium
+    born: float = field(default_factory=time.monotonic)
+    pages: int = 0  # begun
+    busy: int = 0  # under way
+    is_retired: bool = False
+
+    def is_worn(self, options: BrowserOptions) -> bool:
+        old = time.monotonic() - self.born > options.context_age_s
+        return (
+            self.is_retired
+            or old
+            or self.pages >= options.pages_per_context
+            or self.chromium.is_worn(options)
+        )
+
+
+class BrowserRenderer:
+    """Use it as `async with BrowserRenderer(options) as renderer`."""
+
+    def __init__(
+        self,
+        options: BrowserOptions | None = None,
+        *,
+        fetch: FetchOptions | None = None,
+        guard: Guard | None = None,
+        resolver: Resolver | None = None,
+    ) -> None:
+        self._options, self._fetch = options or BrowserOptions(), fetch or FetchOptions()
+        self._guard, self._resolver = guard or Guard(), resolver or Resolver()
+        self._credentials = Credentials(self._fetch)
+        self._egress = Egress(
+            self._guard, self._resolver, connect_timeout_s=self._fetch.connect_timeout_s
+        )
+        self._slots = asyncio.Semaphore(self._options.concurrency)
+        self._opening = asyncio.Lock()
+        self._chromium: Chromium | None = None
+        self._contexts: dict[Key, Context] = {}
+
+    async def __aenter__(self) -> Self:
+        await self._egress.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        if self._chromium is not None:
+            await self._chromium.close()
+        await self._egress.__aexit__(*error)
+        await self._resolver.close()
+
+    @property
+    def bytes(self) -> int:
+        """Received by all that is open."""
+        return sum(one.way.received_bytes for one in self._contexts.values())
+
+    async def render(
+        self,
+        request: Request,
+        how: Render,
+        *,
+        leave: Leave | None = None,
+        proxy: str | None = None,
+    ) -> Response:
+        """The page as it ended. Raises FetchError, BrowserMissing and BrowserFailed."""
+        self._guard.check_url(request.url)
+        async with self._slots, self._tab(request, how, proxy) as (tab, context):
+            try:
+                async with asyncio.timeout(tab.within_s) as deadline:
+                    response = await tab.render(deadline, leave)
+            except TimeoutError:
+                context.is_retired = True  # whatever held it up stays behind
+                raise FetchTimeout(request.url, _too_slow(how, tab.within_s)) from None
+            except context.chromium.api.Error as error:
+                raise tab.explain(error) from error
+            if failure := context.way.failure_of(response.url):
+                raise failure
+            self._guard.check_url(response.url)
+            return response
+
+    @asynccontextmanager
+    async def _tab(
+        self, request: Request, how: Render, proxy: str | None
+    ) -> AsyncIterator[tuple[Tab, Context]]:
+        context = await self._take_context(request, proxy)
+        page: Any = None
+        try:
+            try:
+                page = await context.raw.new_page()
+            except context.chromium.api.Error as error:
+                raise self._make_tab(page, request, how, context).explain(error) from error
+            yield self._make_tab(page, request, how, context), context
+        finally:
+            # Also when we are cancelled: a tab that stays open works on.
+            await asyncio.shield(self._give_back(context, page))
+
+    def _make_tab(self, page: Any, request: Request, how: Render, context: Context) -> Tab:
+        whom = authority_of(request.url)
+        secret = self._credentials.header_for(request.url, whom)
+        own = {**self._fetch.headers, **({"authorization": secret} if secret else {})}
+        own |= request.headers
+        most_mb = min(request.max_body_mb or self._fetch.max_body_mb, self._fetch.max_body_mb)
+        return Tab(
+            page=page,
+            request=request,
+            how=how,
+            way=context.way,
+            headers={name.lower(): value for name, value in own.items()},
+            within_s=request.timeout_s or self._options.deadline_s,
+            settle_s=self._options.settle_s,
+            most_bytes=round(most_mb * 2**20),
+        )
+
+    # --- contexts ---------------------------------------------------------------------------------
+
+    async def _take_context(self, request: Request, proxy: str | None) -> Context:
+        name = registrable_domain(authority_of(request.url).name)
+        key = (name, proxy)
+        async with self._opening:  # two pages of a session must not open one each
+            context = self._contexts.get(key)
+            if context is not None and context.is_worn(self._options):
+                await self._retire(key, context)
+                context = None
+            if context is None:
+                context = self._contexts[key] = await self._open_context(proxy)
+                await self._make_room()
+            context.busy += 1
+            context.pages += 1
+            context.chromium.pages += 1
+            return context
+
+    async def _open_context(self, proxy: str | None) -> Context:
+        chromium = await self._take_chromium()
+        way = self._egress.open_way(proxy)
+        out = {"server": self._egress.url, "username": way.user, "password": way.password}
+        try:
+            raw = await chromium.browser.new_context(
+                user_agent=self._fetch.user_agent,
+                service_workers="block",
+                accept_downloads=False,
+                ignore_https_errors=not self._fetch.verify_tls,
+                # Playwright adds <-loopback> for a context with a proxy, unless `bypass` names it.
+                **({} if self._options.cdp_url else {"proxy": out}),
+            )
+        except BaseException:
+            self._egress.close_way(way)
+            raise
+        chromium.contexts += 1
+        return Context(raw, way, chromium)
+
+    async def _make_room(self) -> None:
+        """The contexts that nobody uses, the oldest first."""
+        idle = [(key, one) for key, one in self._contexts.items() if not one.busy]
+        for key, context in idle[: max(0, len(self._contexts) - MOST_CONTEXTS)]:
+            await self._retire(key, context)
+
+    async def _retire(self, key: Key, context: Context) -> None:
+        """Nothing new begins there; it is closed when nothing is under way."""
+        self._contexts.pop(key, None)
+        context.is_retired = True
+        if not context.busy:
+            await self._close_context(context)
+
+    async def _give_back(self, context: Context, page: Any) -> None:
+        try:
+            async with asyncio.timeout(FAREWELL_S):
+                if page is not None:
+                    await page.close()
+        except TimeoutError:
+            context.chromium.kill()  # its other pages are tried again
+        except context.chromium.api.Error:
+            pass  # it crashed, or the browser did
+        context.busy -= 1
+        if context.is_worn(self._options):
+            context.is_retired = True
+            for key in [key for key, one in self._contexts.items() if one is context]:
+                del self._contexts[key]
+            if not context.busy:
+                await self._close_context(context)
+
+    async def _close_context(self, context: Context) -> None:
+        chromium = context.chromium
+        with suppress(chromium.api.Error, TimeoutError):
+            async with asyncio.timeout(FAREWELL_S):
+                await context.raw.close()
+        self._egress.close_way(context.way)
+        chromium.contexts -= 1
+        if chromium.is_worn(self._options) and not chromium.contexts:
+            await self._close_chromium(chromium)
+
+    # --- the browser ------------------------------------------------------------------------------
+
+    async def _take_chromium(self) -> Chromium:
+        """The one that runs; a worn one ends with its last context."""
+        old = self._chromium
+        if old is not None and old.is_worn(self._options):
+            old.is_retired = True
+            self._chromium = None
+            if not old.contexts:
+                await old.close()
+        if self._chromium is None:
+            self._chromium = await Chromium.start(self._options, proxy=self._egress.url)
+        return self._chromium
+
+    async def _close_chromium(self, chromium: Chromium) -> None:
+        if self._chromium is chromium:
+            self._chromium = None
+        await chromium.close()
+
+
+def _too_slow(how: Render, within_s: float) -> str:
+    what = f"{how.wait_for} did not appear" if how.wait_for else "the page was not ready"
+    return f"{what} within {within_s:g} s"

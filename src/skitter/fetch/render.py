@@ -1,0 +1,81 @@
+"""How a page is rendered, and the one method that stands for whatever renders it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from skitter.errors import BadOption
+
+if TYPE_CHECKING:
+    from skitter.fetch.client import Leave
+    from skitter.model import Request, Response
+
+#: What a page loads beside itself, as browsers sort it.
+KINDS: Final = (
+    "eventsource",
+    "fetch",
+    "font",
+    "image",
+    "manifest",
+    "media",
+    "script",
+    "stylesheet",
+    "texttrack",
+    "websocket",
+    "xhr",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Render:
+    """What a browser does with a page before its handler sees it."""
+
+    #: A CSS selector: the page is ready when it matches. None: when its network is quiet.
+    wait_for: str | None = None
+    #: JavaScript to run then, one after the other; what is a promise is waited for.
+    scripts: tuple[str, ...] = ()
+    screenshot: bool = False  # of the whole page, as page.screenshot
+    #: What is not loaded.
+    block: tuple[str, ...] = ("image", "font", "media")
+    #: Render only pages of a shape whose plain HTML lacks what the handler needs.
+    auto: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("scripts", "block"):  # a list is as good
+            given = getattr(self, name)
+            is_list = isinstance(given, list | tuple) and all(isinstance(i, str) for i in given)
+            if not is_list:
+                raise BadOption(name, given, "a list of texts")
+            object.__setattr__(self, name, tuple(given))
+        if unknown := [one for one in self.block if one not in KINDS]:
+            raise BadOption("block", unknown[0], f"of {', '.join(KINDS)}")
+        if not isinstance(self.wait_for, str | None):
+            raise BadOption("wait_for", self.wait_for, "a CSS selector")
+
+    @classmethod
+    def of(cls, wish: Any) -> Render | None:
+        """What `@spider.page(render=...)` takes: True, False, "auto" or a Render."""
+        if isinstance(wish, cls):
+            return wish
+        if wish == "auto":
+            return cls(auto=True)
+        if isinstance(wish, bool):
+            return cls() if wish else None
+        raise BadOption("render", wish, 'True, False, "auto" or a skitter.Render')
+
+
+class Renderer(Protocol):
+    """Anything that can render a page."""
+
+    async def render(
+        self,
+        request: Request,
+        how: Render,
+        *,
+        leave: Leave | None = None,
+        proxy: str | None = None,
+    ) -> Response:
+        """The page as it ended, redirects followed: its last URL, the status and the headers of
+        that, its HTML as the body; or a FetchError."""
+        ...

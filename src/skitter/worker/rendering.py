@@ -1,0 +1,29 @@
+"""Fetch a page or render it, as its handler wants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from skitter.fetch.client import Fetcher, Leave
+    from skitter.fetch.render import Renderer
+    from skitter.model import Request, Response
+    from skitter.spider.spider import Spider
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserFetcher:
+    """A fetcher: the browser for handlers that render, the client for the others."""
+
+    spider: Spider
+    client: Fetcher
+    renderer: Renderer
+
+    async def fetch(
+        self, request: Request, *, leave: Leave | None = None, proxy: str | None = None
+    ) -> Response:
+        how = self.spider.render_of(request)
+        if how is None:
+            return await self.client.fetch(request, leave=leave, proxy=proxy)
+        return await self.renderer.render(request, how, leave=leave, proxy=proxy)
