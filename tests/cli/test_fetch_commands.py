@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from needs import need
 from waiting import PATIENCE_S, Child
 
 HTML = "text/html; charset=utf-8"
@@ -27,6 +28,7 @@ PAGES: dict[str, tuple[int, dict[str, str], bytes]] = {
         " <a href=https://elsewhere.test/>Away</a>".encode(),
     ),
     "/book/1": (200, {"content-type": HTML}, b"<h1>One</h1>"),
+    "/made": (200, {"content-type": HTML}, b"<p><script>document.title = 'Made'</script>"),
     "/old": (301, {"location": "/older"}, b""),
     "/older": (302, {"location": "/"}, b""),
     "/loop": (302, {"location": "/loop?again"}, b""),
@@ -382,3 +384,11 @@ def read_until(terminal: int, words: bytes) -> bytes:
     while words not in seen:
         seen += os.read(terminal, 4096)  # an OSError, if the program has ended
     return seen
+
+
+def test_a_page_is_shown_as_a_browser_renders_it(skitter, shop) -> None:
+    """On uvloop, as in every worker."""
+    need("chromium")
+    assert not skitter("fetch", f"{shop}/made", "--json").json["title"]
+    assert skitter("fetch", f"{shop}/made", "--render", "--json").json["title"] == "Made"
+    assert skitter("doctor", "--json").json["browser"].startswith("playwright 1.")

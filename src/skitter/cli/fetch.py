@@ -24,8 +24,8 @@ from skitter.cli.output import clean, complain, emit_json, pairs, tell
 from skitter.errors import SkitterError, UsageError, shorten
 from skitter.page import Page
 from skitter.redact import redact_request
-from skitter.settings import resolve
-from skitter.spider import HandlerOutput, load_spider
+from skitter.settings import WorkerConfig, resolve
+from skitter.spider import HandlerOutput, Spider, load_spider
 from skitter.spider.default import title_of, visible_text
 from skitter.spider.source_line import describe, source_line
 
@@ -58,6 +58,9 @@ def fetch(
         bool, typer.Option("--body", help="Print only the body, byte for byte.")
     ] = False,
     headers: Annotated[bool, typer.Option("--headers", help="Show all response headers.")] = False,
+    render: Annotated[
+        bool, typer.Option("--render", help="In a browser; needs skitter[browser].")
+    ] = False,
     as_json: Json = False,
     *,
     given: Given,
@@ -71,8 +74,9 @@ def fetch(
     if handler and not spider:
         raise UsageError("--handler needs a spider: name its file with --spider.")
     loaded = load_spider(spider, pairs_of(arguments)) if spider else None
-    options = resolve(given, spider=loaded.tables if loaded else None).fetch
-    found = uvloop.run(visit(url, loaded, handler=handler, options=options))
+    found = uvloop.run(
+        visit(url, loaded, handler=handler, config=_config(given, loaded), render=render)
+    )
     if as_json:
         emit_json(to_json(found))
     elif body:
@@ -82,6 +86,11 @@ def fetch(
     if found.problem:
         complain(clean(found.problem))
         raise typer.Exit(1)
+
+
+def _config(given: Given, spider: Spider | None) -> WorkerConfig:
+    config = resolve(given, spider=spider.tables if spider else None)
+    return WorkerConfig(fetch=config.fetch, workers=config.workers, browser=config.browser)
 
 
 def _write_body(found: Visit) -> None:
@@ -97,7 +106,7 @@ def rows(found: Visit, *, headers: bool) -> Iterator[tuple[str, object]]:
     *before, last = found.hops
     for i, hop in enumerate(before):
         yield "redirect" if i == 0 else "", f"{_status(hop)}  {hop.request.url}"
-    yield "url", last.request.url
+    yield "url", last.response.url if last.response else last.request.url
     for i, sentence in enumerate(_robots_sentences(found)):
         yield "robots" if i == 0 else "", sentence
     page = found.page
@@ -154,7 +163,7 @@ def to_json(found: Visit) -> dict[str, Any]:
     """What programs see."""
     page = found.page
     answer: dict[str, Any] = {
-        "url": found.hops[-1].request.url,
+        "url": found.page.url if found.page else found.hops[-1].request.url,
         "problem": found.problem,
         "hops": [
             {
@@ -241,8 +250,7 @@ def shell(
     echo 'page.css_first("h1").text()' | skitter shell URL
     """
     loaded = load_spider(spider, pairs_of(arguments)) if spider else None
-    options = resolve(given, spider=loaded.tables if loaded else None).fetch
-    found = uvloop.run(visit(url, options=options))
+    found = uvloop.run(visit(url, config=_config(given, loaded)))
     page = found.page
     if page is None:
         raise SkitterError(clean(found.problem or "there is no page to show."))

@@ -3,15 +3,16 @@ job."""
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
 
-from skitter.app import policy_of
+from skitter.app import policy_of, renderer_of
 from skitter.engine.memory import RequestMemory
 from skitter.errors import SkitterError
-from skitter.fetch import Fetcher, Guard, HttpFetcher, RobotsRules
+from skitter.fetch import Fetcher, Guard, HttpFetcher, Render, RobotsRules
 from skitter.model import Lease, Request, Response
 from skitter.page import Page
 from skitter.settings import WorkerConfig
@@ -19,12 +20,12 @@ from skitter.spider import HandlerOutput, Refused, Scope, Spider
 from skitter.urls import identify
 from skitter.worker.attempt import Attempts
 from skitter.worker.outcomes import Buried, Completed, Outcome, Retried
+from skitter.worker.rendering import BrowserFetcher
 from skitter.worker.robots import RobotsBook
 from skitter.worker.wishes import Wishes
 
 if TYPE_CHECKING:
     from skitter.fetch.client import Leave
-    from skitter.settings import FetchOptions
 
 
 @dataclass(slots=True)
@@ -51,27 +52,40 @@ class Visit:
 
 
 async def visit(
-    url: str, spider: Spider | None = None, *, handler: str | None = None, options: FetchOptions
+    url: str,
+    spider: Spider | None = None,
+    *,
+    handler: str | None = None,
+    config: WorkerConfig,
+    render: bool = False,
 ) -> Visit:
     """Fetch a URL and what it redirects to; run the spider's handler, if there is a spider.
+    `render`: in a browser, also where the handler does not ask for one.
 
     Raises BadURL and SpiderError for what the user said. What goes wrong on the way is in the
     answer, beside what was found before.
     """
-    request = _first_request(identify(url).url, spider, handler)
+    request, options = _first_request(identify(url).url, spider, handler), config.fetch
     seeds = [seed.url for seed in spider.known_seeds] if spider else []
     guard = Guard.for_seeds([request.url, *seeds], also=options.allow_hosts)
     found = Visit([Hop(request)])
-    async with HttpFetcher(options, guard=guard) as fetcher:
-        robots = RobotsBook(None, fetcher, guard, options.user_agent)
-        visitor = spider or _looker()
+    visitor = spider or _looker()
+    if render:
+        visitor.renders.setdefault(visitor.handler_of(request)[0], Render())
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(HttpFetcher(options, guard=guard))
+        robots = RobotsBook(None, client, guard, options.user_agent)
+        fetcher: Fetcher = client
+        if visitor.render_of(request):
+            renderer = await stack.enter_async_context(renderer_of(config, guard))
+            fetcher = BrowserFetcher(visitor, client, renderer)
         attempts = Attempts(
             spider=visitor,
             fetcher=_Recorder(fetcher, found.hops),
             robots=robots if options.obey_robots else None,
             memory=RequestMemory(),
             log=lambda level, text: None,
-            policy=policy_of(visitor, WorkerConfig(fetch=options)),
+            policy=policy_of(visitor, config),
             limits=lambda: visitor.limits,
             wishes=Wishes.of(options),
         )

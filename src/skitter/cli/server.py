@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -14,11 +15,12 @@ import uvloop
 from skitter.cli.common import Directory, Json, Redis, settings
 from skitter.cli.output import answer, emit_json, out, pairs, remark, say, tell
 from skitter.errors import JobMissing, SkitterError, free_space
+from skitter.fetch.chromium import find_browser, missing
 from skitter.frontier.admin.jobs import list_jobs, open_job
 from skitter.frontier.admin.warnings import bloom_warnings
 from skitter.frontier.connection import Server, ServerFacts, connect, inspect
 from skitter.redact import redact
-from skitter.settings import Settings
+from skitter.settings import BrowserOptions, Settings, resolve
 from skitter.valkey import EmbeddedServer, ServerOptions, check, hold, running, start, stop
 
 NOT_WRITTEN = "the last write to disk failed: free some disk space where the server runs."
@@ -70,11 +72,12 @@ class Diagnosis:
     facts: ServerFacts | None = None
     jobs: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    browser: str = ""  # what pages are rendered with, or what there is to install for it
 
 
 def doctor(redis: Redis = None, directory: Directory = None, as_json: Json = False) -> None:
     """Check the server: version, durability, memory, and how to fix problems."""
-    found = diagnose(settings(redis, directory))
+    found = replace(diagnose(settings(redis, directory)), browser=browser_of(resolve().browser))
     if as_json:
         emit_json(found)
     else:
@@ -96,6 +99,14 @@ def diagnose(where: Settings) -> Diagnosis:
         found = uvloop.run(_examine(server.url, server.password, name))
     known = {NOT_WRITTEN} if full else set()
     return replace(found, problems=sorted({*found.problems, *full} - known))
+
+
+def browser_of(options: BrowserOptions) -> str:
+    """Not a problem if there is none: most crawls need no browser."""
+    if lacking := missing(options):
+        return f"none for render=True; {lacking}"
+    where = "a browser elsewhere" if options.cdp_url else options.executable or find_browser()
+    return f"{options.provider} {version(options.provider)} on {where}"
 
 
 def problems_of_disk(directory: Path) -> list[str]:
@@ -170,7 +181,7 @@ def _show(found: Diagnosis) -> None:
             ("memory", f"{facts.memory_bytes / 2**20:,.1f} MB of {most}"),
             ("jobs", ", ".join(found.jobs) or "none yet"),
         ]
-    pairs(rows)
+    pairs([*rows, ("browser", found.browser)])
     for problem in found.problems:
         remark("problem", problem, style="yellow")
     if facts is not None and not found.problems:

@@ -103,8 +103,6 @@ class Attempts:
             verdict = judge_response(request, response, self.policy, now=time.time())
             await visit.hear(response, verdict)
             if isinstance(verdict, Handle):
-                if response.url != request.url and (problem := await self._ask_again(visit)):
-                    return visit.ended(problem)
                 return await self._handle(visit, Page(request, response))
             if isinstance(verdict, Skip):
                 return visit.completed(skipped=verdict.reason)
@@ -119,12 +117,10 @@ class Attempts:
             if gate:
                 gate.patience_s = PATIENCE_AFTER_REDIRECT_S
 
-    async def _ask_again(self, visit: Visit) -> Retry | Bury | None:
+    async def _ask_again(self, visit: Visit, url: str) -> Retry | Bury | None:
         """Why a page is not handled, if a browser ended where it may not go."""
-        assert visit.response is not None
-        url, lease = visit.response.url, visit.lease
-        moved = msgspec.structs.replace(lease.request, url=url)
-        if problem := out_of_scope(self.spider, moved, parent=lease.url):
+        moved = msgspec.structs.replace(visit.lease.request, url=url)
+        if problem := out_of_scope(self.spider, moved, parent=visit.lease.url):
             return Bury(problem)
         if self.robots is None:
             return None
@@ -151,6 +147,9 @@ class Attempts:
         return None
 
     async def _handle(self, visit: Visit, page: Page) -> Outcome:
+        moved = page.url != page.request.url
+        if moved and (problem := await self._ask_again(visit, page.url)):
+            return visit.ended(problem)
         visit.usage = await self.wishes.read(page, self._robots_usage(visit.lease))
         if visit.usage and (why := self.wishes.reserved_by(page)):
             return self._skip(visit, why)
