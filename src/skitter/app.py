@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from skitter.valkey import EmbeddedServer
     from skitter.worker.loop import Worker, WorkerOptions
     from skitter.worker.verdict import Policy
-from skitter.worker.wishes import Wishes
 
 #: Results that may wait for a loader, unless it is configured: the server is not filled up.
 MAX_ITEMS = 50_000
@@ -165,6 +164,7 @@ async def open_worker(
     """
     # Here, as most of those who open a server fetch nothing from it.
     from skitter.engine.memory import RequestMemory
+    from skitter.engine.quality import FoundItems
     from skitter.fetch.client import HttpFetcher
     from skitter.fetch.guard import Guard
     from skitter.fetch.resolver import Resolver
@@ -175,6 +175,7 @@ async def open_worker(
     from skitter.worker.loop import Worker, WorkerOptions
     from skitter.worker.rendering import BrowserFetcher
     from skitter.worker.robots import RobotsBook
+    from skitter.worker.wishes import Wishes
 
     seeds = [seed.url for seed in spider.known_seeds]
     guard = Guard.for_seeds(seeds, also=config.fetch.allow_hosts)
@@ -202,7 +203,8 @@ async def open_worker(
             departures=departures,
             wishes=Wishes.of(config.fetch),
         )
-        delivery = Delivery(frontier, memory, logbook, departures)
+        found = FoundItems(spider.default or "")
+        delivery = Delivery(frontier, memory, logbook, departures, quality=found)
         options = options or WorkerOptions.of(config)
         with logbook.attached():
             yield Worker(frontier, attempts, delivery, logbook, options)

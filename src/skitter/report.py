@@ -39,6 +39,12 @@ class Went:
     lost: int = 0  # items that are gone with their file
     why_dead: str = ""  # of a crawl that fetched nothing: what became of its first URL
     dead_reasons: dict[str, int] = field(default_factory=dict)
+    bad: list[str] = field(default_factory=list)  # what got bad of what was scraped
+    on_bad: str = "warn"
+
+    @property
+    def quality_failed(self) -> bool:
+        return bool(self.bad) and self.on_bad != "warn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,7 @@ class Report:
     items: int  # stored
     rows: int | None  # of a file that is written at the end; None: it is not such a file
     rejected: int  # items that could not be stored
+    bad: list[str]  # what got bad of what was scraped
     undeclared: int  # values of fields that the item type does not have
     pending: int
     items_waiting: int
@@ -95,6 +102,7 @@ def report_of(went: Went, written: Written, *, max_dead: int | None = None) -> R
         items=stats.stored - went.lost,
         rows=written.rows,
         rejected=stats.rejected,
+        bad=went.bad,
         undeclared=stats.undeclared,
         pending=stats.remaining + stats.shelved,
         items_waiting=stats.items,
@@ -106,8 +114,12 @@ def report_of(went: Went, written: Written, *, max_dead: int | None = None) -> R
 def _exit_code(went: Went, max_dead: int | None) -> int:
     """A crawl that fetched nothing has failed, whatever --max-dead allows. One that was asked to
     stop, for example by systemd, and did, has not."""
+    if not went.over and went.interrupted:
+        return INTERRUPTED
+    if went.quality_failed:
+        return 1
     if not went.over:
-        return INTERRUPTED if went.interrupted else int(went.after.state is State.CANCELLED)
+        return int(went.after.state is State.CANCELLED)
     bad = not went.after.done or _stored_nothing(went) or _is_mostly_dead(went, max_dead)
     return int(bad)
 
@@ -127,6 +139,9 @@ def end_of(went: Went) -> str:
     stats = went.after
     if stats.state is State.CANCELLED:
         return f"cancelled; to continue, `skitter resume {stats.job}` and run it again"
+    if went.quality_failed and stats.state is State.PAUSED:
+        again = f"`skitter resume {stats.job}` and run it again"
+        return f"paused, as the quality of what is scraped got bad; to continue, {again}"
     if not went.over and stats.crawled:
         return f"stopped; every page is done, {waiting(stats.items)}: run it again to store them"
     if not went.over:
@@ -137,11 +152,16 @@ def end_of(went: Went) -> str:
         return "finished, but no item was stored: all of them were rejected"
     if went.max_pages is not None and stats.done >= went.max_pages and stats.remaining:
         return f"stopped at max_pages={went.max_pages:,}; {stats.remaining:,} URLs left"
+    return f"finished{_but(went)}"
+
+
+def _but(went: Went) -> str:
     if _is_mostly_dead(went, None):
-        return "finished, but most URLs are dead"
-    if stats.shelved:
-        return f"finished, except {stats.shelved:,} URLs beyond max_pages_per_host"
-    return "finished"
+        return ", but most URLs are dead"
+    if went.quality_failed:
+        return ", but the quality of what was scraped got bad"
+    shelved = went.after.shelved
+    return f", except {shelved:,} URLs beyond max_pages_per_host" if shelved else ""
 
 
 def kept_out(kinds: dict[str, int]) -> str:

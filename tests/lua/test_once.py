@@ -4,7 +4,7 @@ import pytest
 
 from skitter.errors import InfrastructureError
 from skitter.frontier.scripts import script, verbs
-from skitter.frontier.wire import pack_feedback
+from skitter.frontier.wire import encode, pack_feedback
 from skitter.model import Feedback
 
 MESSAGES = "once:messages"
@@ -37,6 +37,10 @@ CALLS: Any = {
     "revive": lambda t: ([("4", "5")], {}),
     "drop": lambda t: ([("4", "5")], {"forget": 1}),
     "log": lambda t: ([("info", "w1", "one", ""), ("error", "w1", "two", "")], {"keep": 10}),
+    "observe": lambda t: (
+        [("parse", encode([3, 2, 1]), encode(["text:title"]), encode([2]))],
+        {"handlers": 5, "columns": 5},
+    ),
     "reject_items": lambda t: ([("price", b"x"), ("whole", b"y")], {"keep": 10}),
     "refuse": lambda t: ([("7", "scope", b"x"), ("8", "robots", b"y")], {"keep": 4}),
     "robots": lambda t: ([], {"name": "a.test", "rules": b"", "ttl_ms": 9000, "keep_ms": 0}),

@@ -12,6 +12,7 @@ from skitter.errors import InfrastructureError, JobMissing, ServerUnreachable
 from skitter.frontier.admin.control import change_options
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.jobs import create_job, purge_job
+from skitter.frontier.admin.quality import read_quality
 from skitter.frontier.frontier import Frontier
 from skitter.model import Completion, Failure, Request
 from skitter.spider import HandlerOutput, Rejected
@@ -326,3 +327,22 @@ async def test_a_batch_is_bounded_in_bytes_and_all_of_it_goes_in(frontier):
 
     assert max(calls) < 16 * 2**20
     assert (await frontier.stats()).done == 12
+
+
+async def test_the_quality_counts_pages_that_took_effect_and_no_others(frontier):
+    late, done, redirect, blocked = await leases(frontier, 4)
+    delivery = Delivery(frontier, RequestMemory(lambda: frontier.epoch), lambda level, text: None)
+    await frontier.release([late])
+    for lease in (late, done):
+        completion = Completion(lease=lease, items=[{"title": "A"}])
+        delivery.add(Completed(completion, HandlerOutput()))
+    delivery.add(Completed(Completion(lease=redirect)))
+    delivery.add(Retried(Failure(lease=blocked, error="blocked"), blocked=True))
+
+    await delivery.flush()
+    await delivery.quality.send(frontier)
+
+    [history] = await read_quality(frontier)
+    [window] = history.windows
+    assert (window.pages, window.items, window.blocked) == (1, 1, 1)
+    assert window.filled == {("title", "text"): 1}

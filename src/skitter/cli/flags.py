@@ -22,7 +22,7 @@ LAST = ("redis", "directory", "as_json")
 #: The options that have a flag when something is crawled, fetched, or worked on.
 CRAWLING = tuple(one for one in OPTIONS.values() if one.declared.flag and one.declared.in_run)
 FETCHING = tuple(one for one in CRAWLING if one.table == "fetch")
-WORKING = tuple(one for one in CRAWLING if one.table != "output")
+WORKING = tuple(one for one in CRAWLING if one.table not in ("output", "quality"))
 _METAVARS = {int: "NUMBER", float: "NUMBER", Path: "FILE", dict: "'NAME: VALUE'"}
 
 

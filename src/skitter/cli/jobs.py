@@ -25,6 +25,7 @@ from skitter.errors import (
 )
 from skitter.frontier.admin.items import REJECTED_KEPT, RejectedItem, read_rejected
 from skitter.frontier.admin.jobs import create_job, list_jobs, open_job
+from skitter.frontier.admin.quality import find_bad
 from skitter.frontier.admin.warnings import find_warnings
 from skitter.frontier.admin.workers import live_workers
 from skitter.frontier.connection import Server
@@ -32,7 +33,7 @@ from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
 from skitter.model import Added, Request, Stats
 from skitter.report import kept_out
-from skitter.settings import check_priority
+from skitter.settings import check_priority, resolve
 from skitter.urls import identify
 
 BATCH = 2000
@@ -199,7 +200,8 @@ async def _report_of(server: Server, job: str) -> JobReport:
     frontier = await open_job(server, job)
     kinds = Counter(one.kind for one in await live_workers(frontier))
     stats = await frontier.stats()
-    return JobReport(stats, await find_warnings(frontier, stats), dict(kinds))
+    bad = await find_bad(frontier, resolve(job=job).quality)
+    return JobReport(stats, [*await find_warnings(frontier, stats), *bad], dict(kinds))
 
 
 def _show_status(

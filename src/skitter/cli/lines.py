@@ -15,6 +15,7 @@ LINES = {
     "push": "Add URLs to a job, and create the job if needed. Known URLs are not added twice.",
     "status": "Show how many URLs are pending, leased, done and dead, for one job or all.",
     "rejected": "Show rejected items: those that do not fit their type or cannot be stored.",
+    "quality": "Show how well each field is filled, now and before. Exit code 1 if something got bad.",
     "logs": "Show the log of all workers on all machines, oldest first. Times are UTC.",
     "top": "Live view of jobs, workers, rates and the log. Press q to leave.",
     "adopt": "Take over the queue and the dupefilter of a spider of scrapy-redis, counts verified.",

@@ -32,6 +32,7 @@ PANELS = {
         "push": "jobs:push",
         "status": "jobs:status",
         "rejected": "jobs:rejected",
+        "quality": "quality:quality",
         "logs": "workers:logs",
         "top": "top:top",
         "adopt": "adopt:adopt",

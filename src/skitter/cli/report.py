@@ -22,6 +22,8 @@ def show_report(report: Report, *, hints: bool) -> None:
         f"{report.job}: {report.end}. {some(report.pages_now, 'page')} in "
         f"{duration(report.seconds)} ({report.pages_per_second:,.0f}/s){in_all}."
     )
+    for one in report.bad:
+        say(f"{'bad':<9}{one}" + f": `skitter quality {report.job}`" * hints)
     for label, text in _report_rows(report, hints=hints):
         say(f"{label:<9}{text}")
     if report.dead:

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from skitter.app import open_server
@@ -15,17 +16,18 @@ from skitter.cli.load import write_file
 from skitter.cli.output import complain, emit_json, err, tell
 from skitter.cli.progress import CrawlDisplay, Moment, Rate
 from skitter.cli.report import show_report
-from skitter.crawl.course import begin
+from skitter.crawl.course import Crawl, begin
 from skitter.crawl.plan import Engine, Plan
 from skitter.crawl.reasons import HandlerErrors
 from skitter.fleet.children import Children
 from skitter.fleet.output import Output
 from skitter.fleet.pool import ProcessPool
 from skitter.fleet.supervisor import Supervisor
+from skitter.frontier.admin.control import set_state
 from skitter.frontier.admin.eta import Bound, slowest_host
 from skitter.frontier.admin.warnings import find_warnings
 from skitter.frontier.frontier import Frontier
-from skitter.model import Stats
+from skitter.model import State, Stats
 from skitter.report import report_of
 from skitter.spider import Spider
 from skitter.spider.source_line import trace
@@ -40,10 +42,11 @@ async def run_plan(plan: Plan) -> int:
         crawl = await begin(server, plan, tell)
         supervisor = supervisor_of(crawl.frontier, crawl.plan, plan.out)
         with CrawlDisplay(err, quiet=plan.as_json) as display:
-            since_s = await crawl.frontier.server_time()
-            supervisor.on_tick = _Painter(crawl.frontier, display, crawl.began, since_s).paint
+            painter = _Painter(crawl, display, supervisor.stop)
+            supervisor.on_tick = painter.paint
             over = await supervisor.run()
-        went = await crawl.end(over=over, interrupted=supervisor.stopped_by is signal.SIGINT)
+        interrupted = supervisor.stopped_by is signal.SIGINT
+        went = await crawl.end(over=over, interrupted=interrupted, bad=painter.paused_for)
         report = report_of(went, await write_file(crawl.out), max_dead=plan.max_dead)
         if plan.as_json:
             emit_json(report)
@@ -90,12 +93,13 @@ def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
 
 @dataclass(slots=True)
 class _Painter:
-    """Turns what the supervisor sees into what is shown."""
+    """Turns what the supervisor sees into what is shown. Pauses a crawl whose quality gets bad, if
+    that is wanted."""
 
-    frontier: Frontier
+    crawl: Crawl
     display: CrawlDisplay
-    began: float
-    since_s: float  # the same moment by the server's clock
+    stop: Callable[[], None]
+    paused_for: list[str] = field(default_factory=list)
     rate: Rate = field(default_factory=Rate)
     bound: Bound | None = None
     notes: list[str] = field(default_factory=list)
@@ -103,22 +107,30 @@ class _Painter:
     looked_at: float = field(default_factory=time.monotonic)  # those at work begin to be heard of
 
     async def paint(self, stats: Stats, workers: int) -> None:
-        now = time.monotonic()
+        frontier, now = self.crawl.frontier, time.monotonic()
         if now - self.looked_at > ETA_EVERY_S:
-            self.bound, self.looked_at = await slowest_host(self.frontier), now
-            self.notes = await find_warnings(self.frontier, stats)
-            for error in await self.errors.read(self.frontier, since_s=self.since_s):
+            self.bound, self.looked_at = await slowest_host(frontier), now
+            self.notes = [*await find_warnings(frontier, stats), *await self._look_at_quality()]
+            for error in await self.errors.read(frontier, since_s=self.crawl.since_s):
                 self.display.announce(error)
         self.display.show(
             Moment(
                 stats=stats,
                 rate=self.rate.update(stats.done, now),
                 workers=workers,
-                elapsed_s=now - self.began,
+                elapsed_s=now - self.crawl.began,
                 bound=self.bound,
                 notes=self.notes,
-                max_pages=self.frontier.options.limits.max_pages,
+                max_pages=frontier.options.limits.max_pages,
                 errors=self.errors.lines(ERRORS_SHOWN),
                 error_count=self.errors.counts.total(),
             )
         )
+
+    async def _look_at_quality(self) -> list[str]:
+        bad = await self.crawl.find_bad()
+        if bad and self.crawl.plan.config.quality.on_bad == "pause" and not self.paused_for:
+            self.paused_for = bad
+            await set_state(self.crawl.frontier, State.PAUSED)
+            self.stop()
+        return bad

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from skitter.crawl.reasons import dead_reasons
 from skitter.errors import JobMissing, ServerUnreachable, SpiderError
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.jobs import open_job, purge_job
+from skitter.frontier.admin.quality import find_bad
 from skitter.loading import open_destination
 from skitter.model import State, Stats
 from skitter.redact import redact
@@ -41,10 +42,15 @@ class Crawl:
     out: Destination
     before: Stats
     began: float
+    since_s: float  # the same moment, by the server's clock
     lost: int  # items that are gone with their file
 
-    async def end(self, *, over: bool, interrupted: bool) -> Went:
-        """Look at what came of it. Raises ServerUnreachable."""
+    async def find_bad(self) -> list[str]:
+        """What got bad in this crawl of what is scraped."""
+        return await find_bad(self.frontier, self.plan.config.quality, since=self.since_s)
+
+    async def end(self, *, over: bool, interrupted: bool, bad: Sequence[str] = ()) -> Went:
+        """Look at what came of it. Bad: for what it was paused. Raises ServerUnreachable."""
         frontier, stats = self.frontier, await _last_look(self.frontier)
         return Went(
             self.before,
@@ -56,6 +62,8 @@ class Crawl:
             why_dead="" if stats.done else await _first_dead(frontier),
             lost=self.lost,
             dead_reasons=await dead_reasons(frontier) if stats.dead else {},
+            bad=list(bad) or await self.find_bad(),
+            on_bad=self.plan.config.quality.on_bad,
         )
 
 
@@ -76,7 +84,7 @@ async def begin(server: Server, plan: Plan, tell: Tell) -> Crawl:
     _check_begun(plan, now := await frontier.stats())
     if before.crawled and now.crawled:
         tell(f"{frontier.job} was finished before, and the seeds are known: see --fresh.")
-    return Crawl(plan, frontier, out, before, began, lost)
+    return Crawl(plan, frontier, out, before, began, await frontier.server_time(), lost)
 
 
 async def open_plan(server: Server, plan: Plan, tell: Tell) -> Frontier:

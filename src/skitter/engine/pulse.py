@@ -19,7 +19,7 @@ from skitter.frontier.admin.log import log_lines
 from skitter.frontier.admin.workers import Heartbeat, Vitals, beat, leave
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from skitter.frontier.frontier import Frontier
     from skitter.logs import ClusterLog
@@ -39,6 +39,7 @@ class Pulse:
     vitals: Callable[[], Vitals]
     parent: int | None = None  # the process that looks after us
     on_orphaned: Callable[[], None] = lambda: None
+    also: Callable[[Frontier], Awaitable[None]] | None = None  # what else there is to tell
     _started_at: float = 0.0
 
     async def run(self) -> None:
@@ -73,6 +74,8 @@ class Pulse:
                 **msgspec.structs.asdict(self.vitals()),
             ),
         )
+        if self.also:
+            await self.also(self.frontier)
 
     async def end(self) -> None:
         """The last words; then nobody waits for a heartbeat any more."""

@@ -68,6 +68,7 @@ SHARD_KEYS: dict[str, KeySpec] = {
     ),
     "reopening": KeySpec("string", "which client offers links of those again; expires"),
     "items": KeySpec("stream", "what handlers yielded, until a reader acknowledges it"),
+    "quality": KeySpec("hash", "of shard 0: handler -> msgpack: what it found, by windows"),
     "sink": KeySpec("hash", "of shard 0: the place that items go to, and when it was claimed"),
     "rejected": KeySpec("stream", "items that could not be stored, with the reason; capped"),
     "pages": KeySpec(

@@ -4,6 +4,7 @@ option   how an option is declared, and what is derived from that
 job      the options of a job: politeness, retries, limits; its layout
 fetch    how pages are fetched
 browser  how pages are rendered
+quality  when what is scraped counts as bad
 tables   workers, output, log, server
 config   all of them, and what a worker gets
 sources  flags, environment, file, spider, defaults: which one wins
@@ -26,6 +27,7 @@ from skitter.settings.job import (
     check_priority,
 )
 from skitter.settings.option import Option, Table, check_number, options_of
+from skitter.settings.quality import QualityOptions
 from skitter.settings.sources import find_server, resolve
 from skitter.settings.tables import TABLES, LogOptions, OutputOptions, Settings, Workers
 
@@ -45,6 +47,7 @@ __all__ = [
     "Option",
     "OutputOptions",
     "Politeness",
+    "QualityOptions",
     "Retries",
     "Settings",
     "Table",

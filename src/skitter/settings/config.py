@@ -11,6 +11,7 @@ from skitter.settings.browser import BrowserOptions
 from skitter.settings.fetch import FetchOptions
 from skitter.settings.job import JobOptions, Limits, Politeness, Retries
 from skitter.settings.option import options_of
+from skitter.settings.quality import QualityOptions
 from skitter.settings.tables import LogOptions, OutputOptions, Settings, Workers
 
 T = TypeVar("T", FetchOptions, Workers)
@@ -27,6 +28,7 @@ class Config:
     workers: Workers = field(default_factory=Workers)
     browser: BrowserOptions = field(default_factory=BrowserOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
+    quality: QualityOptions = field(default_factory=QualityOptions)
     log: LogOptions = field(default_factory=LogOptions)
     server: Settings = field(default_factory=Settings)
     origins: dict[str, str] = field(default_factory=dict)  # by key, for people

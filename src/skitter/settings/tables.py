@@ -11,6 +11,7 @@ from skitter.settings.browser import BrowserOptions
 from skitter.settings.fetch import FetchOptions
 from skitter.settings.job import Limits, Politeness, Retries
 from skitter.settings.option import Table, option
+from skitter.settings.quality import QualityOptions
 
 PROCESSES = "a number from 1 to 1000, cores or auto"
 
@@ -102,6 +103,7 @@ TABLES: dict[str, type[Table]] = {
     "workers": Workers,
     "browser": BrowserOptions,
     "output": OutputOptions,
+    "quality": QualityOptions,
     "log": LogOptions,
     "server": Settings,
 }

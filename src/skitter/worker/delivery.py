@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from skitter.engine.memory import LinkMemory
 from skitter.engine.outbox import Batch, Outbox, may_be_about_a_page, send_each
+from skitter.engine.quality import FoundItems
 from skitter.errors import JobMissing, SkitterError, UsageError, shorten
 from skitter.frontier.admin.items import RejectedItem, count, reject_items
 from skitter.frontier.admin.refusals import Refusal, record_refusals
@@ -51,6 +52,7 @@ class _Page(NamedTuple):
 
     completion: Completion
     sealed: Sealed
+    handled: bool  # its handler ran
 
 
 @dataclass(slots=True)
@@ -65,6 +67,7 @@ class _Sorted:
     graves: list[Failure] = field(default_factory=list)
     early: list[Lease] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    blocked: list[str | None] = field(default_factory=list)  # by the handlers of their requests
     rejected: list[RejectedItem] = field(default_factory=list)
     exceeded: list[tuple[str, str]] = field(default_factory=list)  # URL, what was left out
     undeclared: set[str] = field(default_factory=set)  # fields that were left out
@@ -75,7 +78,9 @@ class _Sorted:
             self._add_completed(outcome)
         elif isinstance(outcome, Retried):
             self.retries.append(outcome.failure)
-            self.counts["blocked"] += outcome.blocked
+            if outcome.blocked:
+                self.counts["blocked"] += 1
+                self.blocked.append(outcome.failure.lease.request.handler)
         elif isinstance(outcome, Buried):
             self.graves.append(outcome.failure)
         elif isinstance(outcome, Returned):
@@ -89,7 +94,7 @@ class _Sorted:
         except (UsageError, *NOT_PLAIN) as error:
             self._bury(completion.lease, error)
         else:
-            self.done.append(_Page(completion, sealed))
+            self.done.append(_Page(completion, sealed, output is not None))
             self.size_bytes += sealed.size_bytes
         if outcome.skipped and not output:  # else it is among those that are kept out
             self.counts["skipped"] += 1
@@ -141,6 +146,7 @@ class Delivery:
     departures: Departures | None = None
     on_sent: Callable[[], None] = lambda: None
     tally: Tally = field(default_factory=Tally)
+    quality: FoundItems = field(default_factory=FoundItems)
     _outbox: Outbox[Outcome] = field(default_factory=Outbox)
     _undeclared: set[str] = field(default_factory=set)  # fields that the log has named
     _refused: LinkMemory[str] = field(default_factory=LinkMemory)  # links, as the server knows
@@ -223,6 +229,10 @@ class Delivery:
         for page, answer in zip(pages, answers, strict=True):
             if answer is Ended.DONE:
                 self.tally.pages += 1
+                if page.handled:
+                    self.quality.add_page(
+                        page.completion.lease.request.handler, page.completion.items
+                    )
                 self.memory.add_requests(page.completion.links, epoch=epoch)
             else:
                 self.tally.late += 1
@@ -267,6 +277,8 @@ class Delivery:
             self.log(level, f"an item of {one.url} was rejected: {one.why}")
 
     async def _tell(self, found: _Sorted) -> None:
+        for handler in found.blocked:
+            self.quality.add_blocked(handler)
         for url, what in found.exceeded:
             self.log("warning", f"{url}: {what}")
         # Each field once: it is in every item, as a rule.

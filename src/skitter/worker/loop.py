@@ -349,6 +349,7 @@ class Worker:
             vitals=self._vitals,
             parent=self.options.parent,
             on_orphaned=self.stop,
+            also=self.delivery.quality.send,
         )
 
     def _vitals(self) -> Vitals:

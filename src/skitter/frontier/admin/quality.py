@@ -1,0 +1,88 @@
+"""What handlers found, in windows that get wider the older they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from skitter.frontier.wire import decode, encode
+from skitter.quality import History, Window, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from skitter.frontier.frontier import Frontier
+    from skitter.settings import QualityOptions
+
+#: What is kept of a job: so many handlers, and of each so many pairs of a field and a type. With
+#: WINDOWS of observe.lua and 5 bytes a number, that is at most 750 KB; a handler with 10 fields
+#: has 2 KB.
+MOST_HANDLERS = 20
+MOST_COLUMNS = 100
+LONGEST_NAME = 60
+
+
+class Observed(NamedTuple):
+    """What one worker saw of one handler lately."""
+
+    handler: str
+    pages: int
+    items: int
+    blocked: int
+    columns: dict[str, int]  # values by column
+
+
+class _Stored(msgspec.Struct):
+    """As observe.lua writes it. A row: ms, pages, items, blocked, then a number per column."""
+
+    columns: list[str]
+    rows: list[list[int]]
+
+
+def column(name: str, kind: str) -> str:
+    return f"{kind[:LONGEST_NAME]}:{name[:LONGEST_NAME]}"
+
+
+async def observe(frontier: Frontier, observed: Iterable[Observed]) -> None:
+    rows = [
+        (
+            one.handler[:LONGEST_NAME],
+            encode([one.pages, one.items, one.blocked]),
+            encode(list(one.columns)),
+            encode(list(one.columns.values())),
+        )
+        for one in observed
+    ]
+    await frontier.home.observe(rows, handlers=MOST_HANDLERS, columns=MOST_COLUMNS)
+
+
+async def read_quality(frontier: Frontier) -> list[History]:
+    """By handler, in the order of their names."""
+    raw = await frontier.home.command("HGETALL", "quality")
+    histories = []
+    for handler, packed in sorted(raw.items()):
+        try:
+            stored = msgspec.convert(decode(packed), _Stored)
+        except ValueError:  # damaged, or of another release
+            continue
+        windows = [_window(row, stored.columns) for row in stored.rows if len(row) >= 4]
+        histories.append(History(handler.decode("utf-8", "replace"), windows))
+    return histories
+
+
+async def find_bad(frontier: Frontier, options: QualityOptions, *, since: float = 0.0) -> list[str]:
+    """What got bad, for people. Since: in pages after that moment, by the server's clock."""
+    return [str(one) for one in judge(await read_quality(frontier), options, since=since)]
+
+
+def _window(row: Sequence[int], columns: Sequence[str]) -> Window:
+    at, pages, items, blocked, *counts = row
+    filled = Counter({_pair(one): n for one, n in zip(columns, counts, strict=False) if n > 0})
+    return Window(at / 1000, pages, items, blocked, filled)
+
+
+def _pair(column: str) -> tuple[str, str]:
+    kind, _, name = column.partition(":")
+    return name, kind

@@ -1,0 +1,182 @@
+"""The quality of what is scraped: what each handler found, over time, and whether it got bad. Pure.
+
+The server keeps windows per handler (lua/observe.lua): of some pages each, the older ones of more.
+The last windows, `now`, are compared with the best stretch of as many pages `before`. The mean of
+what was before would not do: with time, what is bad becomes the mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from skitter.settings import QualityOptions
+
+#: Two shares differ by so many standard deviations, or it is chance: there are many fields.
+SIGNIFICANT = 4.0
+#: The share of values that have a type which is the type of the field.
+MAIN_TYPE = 0.9
+_TICKS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a handler found on some pages that follow each other."""
+
+    at: float = math.inf  # when it began
+    pages: int = 0
+    items: int = 0
+    blocked: int = 0  # block pages in place of pages
+    filled: Counter[tuple[str, str]] = field(default_factory=Counter)  # (field, type) -> values
+
+    def __add__(self, other: Window) -> Window:
+        return Window(
+            min(self.at, other.at),
+            self.pages + other.pages,
+            self.items + other.items,
+            self.blocked + other.blocked,
+            self.filled + other.filled,
+        )
+
+    @property
+    def answers(self) -> int:
+        return self.pages + self.blocked
+
+    @property
+    def per_page(self) -> float:
+        return self.items / self.pages if self.pages else 0.0
+
+    @property
+    def blocked_share(self) -> float:
+        return self.blocked / self.answers if self.answers else 0.0
+
+    def types(self, name: str) -> Counter[str]:
+        return Counter({kind: n for (of, kind), n in self.filled.items() if of == name})
+
+    def fill(self, name: str) -> float:
+        """The share of items that have a value in the field."""
+        return self.types(name).total() / self.items if self.items else 0.0
+
+    def type_of(self, name: str) -> str:
+        """Of nearly all values; or the types, joined by |."""
+        found = self.types(name)
+        main = [kind for kind, n in found.items() if n >= MAIN_TYPE * found.total()]
+        return (main or ["|".join(sorted(found))])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The windows of one handler, oldest first."""
+
+    handler: str
+    windows: list[Window]
+
+    @property
+    def fields(self) -> list[str]:
+        return list(dict.fromkeys(name for one in self.windows for name, _ in one.filled))
+
+    def split(self, min_pages: int, since: float = 0.0) -> tuple[Window, list[Window]]:
+        """The last windows that have enough answers, of those since a moment; and the stretches
+        before them, of enough pages each. The first is empty if there are too few."""
+        now, before = Window(), list(self.windows)
+        while before and now.answers < min_pages and before[-1].at >= since:
+            now = before.pop() + now
+        if now.answers < min_pages:
+            return Window(), list(_stretches(self.windows, min_pages))
+        return now, list(_stretches(before, min_pages))
+
+
+def _stretches(windows: Iterable[Window], min_pages: int) -> Iterator[Window]:
+    """Windows, added up until they have enough pages; a rest that has too few is left out."""
+    total = Window()
+    for one in windows:
+        total += one
+        if total.pages >= min_pages:
+            yield total
+            total = Window()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that got bad."""
+
+    handler: str
+    field: str  # empty: it is about pages
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.handler}: {self.text}"
+
+
+def judge(
+    histories: Iterable[History], options: QualityOptions, *, since: float = 0.0
+) -> list[Finding]:
+    """What got bad. Since: only what was found after that moment may be bad."""
+    return [bad for one in histories for bad in _judge(one, options, since)]
+
+
+def _judge(history: History, options: QualityOptions, since: float) -> Iterator[Finding]:
+    now, before = history.split(options.min_pages, since)
+    name = history.handler
+    if now.answers and now.blocked_share > _limit(options.max_blocked):
+        yield Finding(name, "", f"{now.blocked_share:.0%} of the answers are block pages")
+    if now.pages < options.min_pages:
+        return
+    if now.per_page < (options.min_items_per_page or 0):
+        limit = f"quality.min_items_per_page is {options.min_items_per_page:g}"
+        yield Finding(name, "", f"{now.per_page:.2g} items a page, and {limit}")
+    best = max((one.per_page for one in before), default=0.0)
+    if best and 1 - now.per_page / best > _limit(options.max_items_drop):
+        yield Finding(name, "", f"{now.per_page:.2g} items a page, and {best:.2g} before")
+    for one in history.fields:
+        yield from _judge_field(name, one, now, before, options)
+
+
+def _judge_field(
+    handler: str, name: str, now: Window, before: Sequence[Window], options: QualityOptions
+) -> Iterator[Finding]:
+    if not before or not now.items:
+        return
+    best = max(before, key=lambda one: one.fill(name))
+    was, fill = best.fill(name), now.fill(name)
+    if was and 1 - fill / was > _limit(options.max_fill_drop) and _is_significant(name, best, now):
+        yield Finding(handler, name, f"{name!r} is filled in {_percent(fill, was)} before")
+        return
+    main, main_before = now.type_of(name), best.type_of(name)
+    if main and main_before and main != main_before and "|" not in main_before:
+        yield Finding(handler, name, f"{name!r} is {main} now, and was {main_before}")
+
+
+def _percent(now: float, before: float) -> str:
+    return f"{now:.0%} of the items, and in {before:.0%}"
+
+
+def _limit(option: float | None) -> float:
+    return math.inf if option is None else option
+
+
+def _is_significant(name: str, one: Window, other: Window) -> bool:
+    """By the test of two proportions. Items of a page have much in common: a page is one sample."""
+    a, b = (min(window.pages, window.items) for window in (one, other))
+    share = (one.fill(name) * a + other.fill(name) * b) / (a + b)
+    deviation = math.sqrt(share * (1 - share) * (1 / a + 1 / b))
+    return abs(one.fill(name) - other.fill(name)) > SIGNIFICANT * deviation
+
+
+def total(windows: Iterable[Window]) -> Window:
+    return reduce(Window.__add__, windows, Window())
+
+
+def sparkline(values: Sequence[float | None], *, most: float) -> str:
+    """A bar per value; a dot where there is none."""
+    top = len(_TICKS) - 1
+    return "".join(
+        "·" if one is None else _TICKS[round(top * min(one / most, 1.0))] if most else _TICKS[0]
+        for one in values
+    )

@@ -1,0 +1,36 @@
+"""What counts as bad quality of what is scraped, and what is done about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from skitter.settings.option import Table, option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QualityOptions(Table):
+    """When what is scraped counts as bad, and what `run` does then. A handler's last pages are
+    compared with the best of those before."""
+
+    min_pages: int = option(
+        100, "Pages that are compared with as many before; below that, nothing is judged.",
+        low=10, high=1_000_000,
+    )  # fmt: skip
+    max_fill_drop: float | None = option(
+        0.5, "How much the fill rate of a field may drop: 0.5 is by half.", low=0.01, high=1
+    )
+    max_items_drop: float | None = option(
+        0.7, "How much the number of items per page may drop: 0.7 is to 30 %.", low=0.01, high=1
+    )
+    min_items_per_page: float | None = option(
+        None, "Fewer items per page than this are bad.", low=0, high=10_000
+    )
+    max_blocked: float | None = option(
+        0.2, "The largest share of block pages among the answers.", low=0.001, high=1
+    )
+    on_bad: Literal["warn", "fail", "pause"] = option(
+        "warn",
+        "On bad quality: warn, fail (run exits with 1), or pause the crawl at once and fail.",
+        flag="--on-bad",
+    )

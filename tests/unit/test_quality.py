@@ -1,0 +1,137 @@
+"""When what is scraped counts as bad: the last pages of a handler beside the best before them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from skitter.quality import History, Window, judge, sparkline, total
+from skitter.settings import QualityOptions
+
+DEFAULT = QualityOptions()
+NOTHING: list[str] = []
+
+
+def window(
+    pages: int = 50, per_page: float = 1.0, *, price: float = 1.0, kind: str = "number", blocked=0
+) -> Window:
+    """Items with a title, and a price in some of them."""
+    items = round(pages * per_page)
+    filled = Counter({("title", "text"): items, ("price", kind): round(items * price)})
+    return Window(0.0, pages, items, blocked, +filled)
+
+
+GOOD = [window()] * 6
+LISTS = [window(per_page=20)] * 6
+
+
+@pytest.mark.parametrize(
+    ("windows", "options", "found"),
+    [
+        # what is as it was
+        (GOOD * 3, DEFAULT, NOTHING),
+        ([window(price=0.5)] * 9, DEFAULT, NOTHING),
+        ([], DEFAULT, NOTHING),
+        ([window(per_page=0)] * 9, DEFAULT, NOTHING),
+        # a field that was filled
+        (
+            [*GOOD, window(price=0), window(price=0)],
+            DEFAULT,
+            ["parse: 'price' is filled in 0% of the items, and in 100% before"],
+        ),
+        (
+            [*GOOD, *[window(price=0)] * 60],  # still bad when most of the crawl was
+            DEFAULT,
+            ["parse: 'price' is filled in 0% of the items, and in 100% before"],
+        ),
+        (
+            [*GOOD, window(price=0.4), window(price=0.4)],
+            DEFAULT,
+            ["parse: 'price' is filled in 40% of the items, and in 100% before"],
+        ),
+        ([*GOOD, window(price=0.6), window(price=0.6)], DEFAULT, NOTHING),
+        (
+            [*GOOD, window(price=0.6), window(price=0.6)],
+            QualityOptions(max_fill_drop=0.2),
+            ["parse: 'price' is filled in 60% of the items, and in 100% before"],
+        ),
+        ([*GOOD, window(price=0)], QualityOptions(max_fill_drop=None, min_pages=50), NOTHING),
+        # too little to tell
+        ([*GOOD, window(10, price=0)], DEFAULT, NOTHING),
+        ([window(), window(price=0)], DEFAULT, NOTHING),
+        # 4 of 100 instead of 10 of 100 is what chance does to one of many fields
+        ([window(price=0.1)] * 6 + [window(price=0.04)] * 2, DEFAULT, NOTHING),
+        # the many items of a page have much in common: 5 pages are no proof
+        (
+            [window(5, per_page=50, price=0.5)] * 20 + [window(5, per_page=50, price=0.2)] * 2,
+            QualityOptions(min_pages=10),
+            NOTHING,
+        ),
+        # another type
+        (
+            [*GOOD, window(kind="text"), window(kind="text")],
+            DEFAULT,
+            ["parse: 'price' is text now, and was number"],
+        ),
+        ([window(kind="text"), *GOOD], DEFAULT, NOTHING),
+        # items per page
+        (
+            [*LISTS, window(per_page=2), window(per_page=2)],
+            DEFAULT,
+            ["parse: 2 items a page, and 20 before"],
+        ),
+        ([*LISTS, window(per_page=8), window(per_page=8)], DEFAULT, NOTHING),
+        (
+            [*LISTS, window(per_page=0), window(per_page=0)],
+            DEFAULT,
+            ["parse: 0 items a page, and 20 before"],
+        ),
+        (
+            [*LISTS, window(per_page=2), window(per_page=2)],
+            QualityOptions(max_items_drop=None),
+            NOTHING,
+        ),
+        (
+            [window(per_page=0.5)] * 9,
+            QualityOptions(min_items_per_page=0.9),
+            ["parse: 0.5 items a page, and quality.min_items_per_page is 0.9"],
+        ),
+        # block pages
+        (
+            [*GOOD, window(blocked=40), window(blocked=40)],
+            DEFAULT,
+            ["parse: 44% of the answers are block pages"],
+        ),
+        ([*GOOD, window(blocked=5), window(blocked=5)], DEFAULT, NOTHING),
+        (
+            [*GOOD, Window(0.0, pages=0, blocked=100)],
+            DEFAULT,
+            ["parse: 100% of the answers are block pages"],
+        ),
+        ([*GOOD, window(blocked=40)], QualityOptions(max_blocked=None), NOTHING),
+    ],
+)
+def test_judge(windows, options, found):
+    assert [str(one) for one in judge([History("parse", windows)], options)] == found
+
+
+def test_what_was_bad_before_this_run_is_not_held_against_it():
+    bad = Window(10.0, 200, 200, 0, Counter({("title", "text"): 200}))
+    history = History("parse", [*GOOD, bad])
+
+    assert judge([history], DEFAULT)
+    assert not judge([history], DEFAULT, since=11.0)
+
+
+def test_windows_add_up():
+    both = total([window(price=0.5), window(kind="text"), window(10, per_page=0)])
+
+    assert (both.pages, both.items, both.fill("price")) == (110, 100, 0.75)
+    assert both.type_of("price") == "number|text"
+    assert both.type_of("title") == "text"
+
+
+def test_a_sparkline_has_a_bar_per_value():
+    assert sparkline([0, 0.5, 1, None, 2], most=1) == "▁▅█·█"
+    assert sparkline([0, 0], most=0) == "▁▁"
