@@ -282,6 +282,7 @@ class Stats:
     stored: int = 0  # items that a loader has stored
     rejected: int = 0  # items that could not be stored
     blocked: int = 0  # answers that were a block page
+    incidents: int = 0  # how often a host was slowed down, as it had had enough
     skipped: int = 0  # pages of a type that the spider does not want
     undeclared: int = 0  # values of fields that the declared item type does not have: left out
     capped: int = 0  # pages that brought more items or links than a page may

@@ -573,8 +573,9 @@ class FrontierMachine(RuleBasedStateMachine):
             "finished": self.model.is_crawled() and not self.model.stats()["items"],
             # Not of this machine:
             **dict.fromkeys(
-                ("fed", "blocked", "skipped", "capped", "stored", "damaged", "undeclared"), 0
+                ("fed", "blocked", "incidents", "skipped", "capped", "stored", "damaged"), 0
             ),
+            **{"undeclared": 0, "kept_out": {}},
             **self.model.stats(),
         }
         over = ("pending", "delayed", "leased", "done", "dead", "dropped")

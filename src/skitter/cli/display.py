@@ -147,14 +147,16 @@ def top_view(
     width = screen.width if screen else None
     processes = [(look, one) for look in looks for one in look.processes]
     in_trouble = sum(bool(one.note) for _, one in processes)
-    room = _share(screen, jobs=len(looks), processes=len(processes), other=in_trouble)
+    slowed = [_slowed(look, look.bound) for look in looks if look.bound and look.bound.is_slowed]
+    other = in_trouble + len(slowed)
+    room = _share(screen, jobs=len(looks), processes=len(processes), other=other)
     parts: list[RenderableType] = [_headline(looks, len(processes), title), ""]
     if looks:
         parts.append(_jobs_table(looks, before, room.jobs, width=width))
     else:
         parts.append(Text("There are no jobs yet: `skitter push JOB URL` creates one."))
     parts += ["", _process_table(processes, room.processes, several=several, width=width), ""]
-    parts += [_trouble(look, one) for look, one in processes if one.note]
+    parts += [_trouble(look, one) for look, one in processes if one.note] + slowed
     lines = _log_lines(looks, room.log, several=several, width=width)
     parts += lines
     if screen is not None:
@@ -261,6 +263,12 @@ def _since(look: Look, one: Heartbeat) -> Text:
 def _heard(look: Look, one: Heartbeat) -> Text:
     silent_s = max(0.0, look.at - one.at)
     return Text(f"{silent_s:.0f} s ago", style="yellow" if silent_s > LATE_S else "")
+
+
+def _slowed(look: Look, bound: Bound) -> Text:
+    """Why the host that will be the last takes so long."""
+    says = f"{look.job}: {clean(bound.host)} is asked every {bound.delay_s:g} s: {bound.why}"
+    return Text(says, style="yellow", no_wrap=True, overflow="ellipsis")
 
 
 def _trouble(look: Look, one: Heartbeat) -> Text:

@@ -263,6 +263,11 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
             "blocked",
             "responses were block pages: their hosts are left alone for a while",
         ),
+        (
+            stats.incidents,
+            "incidents",
+            f"so far: hosts that refuse are asked less often: `skitter hosts {job}`",
+        ),
         (stats.undeclared, "left out", "values of fields that the item type does not declare"),
         (stats.skipped, "skipped", "pages of a type that the spider does not accept"),
         (

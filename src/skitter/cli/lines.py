@@ -18,6 +18,7 @@ LINES = {
     "quality": "Show how well each field is filled, now and before. Exit code 1 if something got bad.",
     "logs": "Show the log of all workers on all machines, oldest first. Times are UTC.",
     "top": "Live view of jobs, workers, rates and the log. Press q to leave.",
+    "hosts": "Show the hosts that are asked least often, and why.",
     "adopt": "Take over the queue and the dupefilter of a spider of scrapy-redis, counts verified.",
     "create": "Create a job with its own options; `push` creates one with the defaults.",
     "pause": "Stop handing out URLs; new ones are still accepted.",

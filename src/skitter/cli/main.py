@@ -35,6 +35,7 @@ PANELS = {
         "quality": "quality:quality",
         "logs": "workers:logs",
         "top": "top:top",
+        "hosts": "hosts:hosts",
         "adopt": "adopt:adopt",
     },
     "Steer": {

@@ -41,7 +41,8 @@ class Visit:
         """What an answer says about its host. Those who share a clock with us hear of a rest."""
         self.response = response
         self.arrive(response.url)
-        if self.lease.pace and response.status < 500:
+        is_plain = not self.lease.request.lane  # what a browser takes is its own time, too
+        if self.lease.pace and is_plain and response.status < 500:
             self.feedback.latency_ms = ms(response.elapsed_s)
         if isinstance(verdict, Retry | Follow) and verdict.rest_s:
             self.feedback.rest_ms = ms(verdict.rest_s)

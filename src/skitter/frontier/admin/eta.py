@@ -23,6 +23,11 @@ class Bound:
     queued: int
     delay_s: float
     seconds: float
+    why: str = "configured"  # its delay is what it is
+
+    @property
+    def is_slowed(self) -> bool:
+        return self.why != "configured"
 
 
 async def slowest_host(frontier: Frontier) -> Bound | None:
@@ -43,8 +48,8 @@ async def slowest_host(frontier: Frontier) -> Bound | None:
 
 def bound_of(facts: HostFacts, options: JobOptions) -> Bound:
     """How long one host needs for what is queued, if nothing but its delay holds it back."""
-    delay_s = facts.delay(options).seconds
-    return Bound(facts.name, facts.queued, delay_s, facts.queued * delay_s)
+    delay = facts.delay(options)
+    return Bound(facts.name, facts.queued, delay.seconds, facts.queued * delay.seconds, delay.why)
 
 
 def eta_s(remaining: int, rate: float, bound: Bound | None) -> float | None:

@@ -17,6 +17,7 @@ from skitter.errors import BadURL
 from skitter.frontier.facts import host_facts
 from skitter.frontier.pace import MAX_URL_CHARS
 from skitter.frontier.robots import stored_robots
+from skitter.report import some
 from skitter.urls import identify
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class HostPoliteness:
     def problems(self) -> list[str]:
         found = []
         if self.too_close:
-            found.append(f"{self.too_close} requests left too soon after the one before")
+            found.append(f"{some(self.too_close, 'request')} left too soon after the one before")
         if self.most_in_flight > self.max_in_flight:
             found.append(f"{self.most_in_flight} were in flight, {self.max_in_flight} may be")
         if self.disallowed:

@@ -185,7 +185,7 @@ async def _with_rule(frontier: Frontier, found: Explanation, robots: ReadRobots)
     is_dead = found.state == "dead" and (found.last_error or "").startswith("robots.txt disallows")
     if not is_dead and found.refused_by != "robots":
         return found
-    stored = await stored_robots(frontier, found.host)
+    stored = await stored_robots(frontier, identify(found.canonical).host)
     said = robots(stored, found.canonical, found.robots_name) if stored else ""
     says = said or "its robots.txt is not stored any more: `skitter fetch` asks for it again"
     return replace(found, because=[*found.because, says])

@@ -6,7 +6,7 @@ the host asked for, or as the new delay. Each CLEAN answers after that take a te
 What is learned stands in the host's record, so it outlives every worker: `latency_ms` (a moving
 average), `raised_ms`, `incident` (of which kind), `window_ends`, `clean` (answers since).
 ]]
---@include clock counters delay
+--@include clock counters delay lane
 local WEIGHT = 0.2 -- of a new answer in the average
 local CLEAN, BACK, SPREAD = 20, 0.9, 0.1
 local LEAST_MS = 10 -- doubled where there is no delay and the host answers at once
@@ -54,14 +54,15 @@ end
 local function learn_delay(claim, said)
   local latency_ms, incident = sound(said.latency_ms), sound(said.incident)
   if not latency_ms and not incident then return end
-  local known = touch(claim.host)
+  local name = clock_name(claim.host)
+  local known = touch(name)
   local before = delay_of(known)
   if known.own == NONE then known.own = {} end
   if latency_ms then learn_latency(known, latency_ms) end
   if incident then
-    note_incident(claim.host, known, incident, latency_ms or 0)
+    note_incident(name, known, incident, latency_ms or 0)
   elseif known.own.raised_ms then
     note_clean(known)
   end
-  if delay_of(known) ~= before then host(claim.host) end
+  if delay_of(known) ~= before then host(name) end
 end

@@ -15,12 +15,12 @@ local function lose(fp, counts)
   if not name then return count('damaged', 1) end -- the audit tells; others must not wait for it
   local known = host(name)
   if known.in_flight > 0 then known.in_flight = known.in_flight - 1 end -- or it was begun anew
-  if delay_of(known) > 0 then
-    note_trip(name, known.asked_at, -1, delay_of(known), '')
+  local clock = host(clock_name(name))
+  if delay_of(clock) > 0 then
+    note_trip(clock_name(name), clock.asked_at, -1, delay_of(clock), '')
     trim_trips()
   end
   -- Nobody knows when its request left, or whether it does now. A moment that was reserved stays.
-  local clock = host(clock_name(name))
   clock.asked_at = math.max(clock.asked_at, now_ms)
   count('lost', 1)
   if not counts then return enqueue(fp, name, priority) end
