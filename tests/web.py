@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from skitter.app import open_worker
 from skitter.fetch import FetchOptions, Guard, HttpFetcher
 from skitter.fetch.resolver import Resolver
 from skitter.frontier.frontier import Frontier
-from skitter.settings import WorkerConfig, Workers
+from skitter.settings import SessionPool, WorkerConfig, Workers
 from skitter.spider import Spider
-from skitter.worker.loop import WorkerOptions
+from skitter.worker.loop import Worker, WorkerOptions
 
 
 @dataclass
@@ -129,16 +129,32 @@ class Web:
         **workers: Any,
     ) -> None:
         """With one worker, until there is nothing left."""
+        async with self._worker(frontier, spider, fetch or {}, **workers) as worker:
+            await frontier.add([seed async for seed in spider.seeds()])
+            await worker.run()
+
+    async def crawl_one(self, frontier: Frontier, spider: Spider) -> None:
+        """One page, and not a second."""
+        async with self._worker(frontier, spider, {}) as worker:
+            [lease] = (await frontier.lease(1)).leases
+            worker.delivery.add(await worker.attempts.make(lease))
+            await worker.delivery.flush()
+
+    @asynccontextmanager
+    async def _worker(
+        self, frontier: Frontier, spider: Spider, fetch: dict[str, Any], **workers: Any
+    ) -> AsyncIterator[Worker]:
         config = WorkerConfig(
-            fetch=FetchOptions(obey_robots=False, **(fetch or {})), workers=Workers(**workers)
+            fetch=FetchOptions(obey_robots=False, **fetch),
+            sessions=cast("SessionPool", spider.tables["sessions"]),
+            workers=Workers(**workers),
         )
         options = WorkerOptions.of(config, watch_signals=False)
         async with (
-            self.fetcher(**(fetch or {})) as fetcher,
+            self.fetcher(**fetch) as fetcher,
             open_worker(frontier, spider, config, fetcher=fetcher, options=options) as worker,
         ):
-            await frontier.add([seed async for seed in spider.seeds()])
-            await worker.run()
+            yield worker
 
 
 @asynccontextmanager

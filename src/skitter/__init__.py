@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from skitter.settings import Limits as Limits
     from skitter.settings import Politeness as Politeness
     from skitter.settings import Retries as Retries
+    from skitter.settings import SessionPool as SessionPool
     from skitter.spider import Drop as Drop
     from skitter.spider import Scope as Scope
     from skitter.spider import Spider as Spider
@@ -53,7 +54,7 @@ _HOMES = {
         "skitter.queue": "URLQueue",
         "skitter.report": "Report",
         "skitter.settings": "Bloom BrowserOptions FetchOptions JobOptions Layout Limits Politeness "
-        "Retries",
+        "Retries SessionPool",
         "skitter.spider": "Drop Scope Spider load_spider run_handler",
         "skitter.urls": "Canonical",
     }.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skitter.fetch.guard import Guard
     from skitter.fetch.resolver import Resolver
     from skitter.frontier.frontier import Frontier
-    from skitter.settings import Config, Settings, WorkerConfig
+    from skitter.settings import Config, SessionPool, Settings, WorkerConfig
     from skitter.spider.spider import Spider
     from skitter.valkey import EmbeddedServer
     from skitter.worker.loop import Worker, WorkerOptions
@@ -172,9 +172,11 @@ async def open_worker(
     from skitter.worker.attempt import Attempts
     from skitter.worker.delivery import Delivery
     from skitter.worker.departures import Departures
+    from skitter.worker.login import Logins
     from skitter.worker.loop import Worker, WorkerOptions
     from skitter.worker.rendering import BrowserFetcher
     from skitter.worker.robots import RobotsBook
+    from skitter.worker.sessions import Sessions
     from skitter.worker.wishes import Wishes
 
     seeds = [seed.url for seed in spider.known_seeds]
@@ -192,16 +194,20 @@ async def open_worker(
         logbook = ClusterLog()
         robots = RobotsBook(frontier, fetcher, guard, config.fetch.user_agent, logbook)
         departures = Departures(frontier, resolver)
+        policy = policy_of(spider, config)
+        sessions = Sessions(frontier, session_pool_of(config), spider.logins)
         attempts = Attempts(
             spider=spider,
             fetcher=BrowserFetcher(spider, fetcher, renderer) if renderer else fetcher,
             robots=robots if config.fetch.obey_robots else None,
             memory=memory,
             log=logbook,
-            policy=policy_of(spider, config),
+            policy=policy,
             limits=lambda: frontier.options.limits,
             departures=departures,
             wishes=Wishes.of(config.fetch),
+            sessions=sessions,
+            logins=Logins(spider, fetcher, sessions, policy),
         )
         found = FoundItems(spider.default or "")
         delivery = Delivery(frontier, memory, logbook, departures, quality=found)
@@ -219,6 +225,12 @@ def renderer_of(
 
     check_browser(config.browser)
     return BrowserRenderer(config.browser, fetch=config.fetch, guard=guard, resolver=resolver)
+
+
+def session_pool_of(config: WorkerConfig) -> SessionPool:
+    """Who sets a Cookie header for every request keeps the cookies himself."""
+    has_own = any(name.lower() == "cookie" for name in config.fetch.headers)
+    return replace(config.sessions, cookies=False) if has_own else config.sessions
 
 
 def policy_of(spider: Spider, config: WorkerConfig) -> Policy:

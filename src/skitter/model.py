@@ -49,6 +49,8 @@ class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
     slot: str = ""
     #: Who fetches it: a lane has a queue of its own at each host, and workers that serve it.
     lane: Lane = ""
+    #: The class of sessions to fetch it with: see skitter.SessionPool.
+    session: str = ""
     #: Seconds for the whole request, in place of fetch.total_timeout_s and first_byte_timeout_s.
     timeout_s: float | None = None
     #: Below fetch.max_body_mb; above it, that one counts.
@@ -74,6 +76,7 @@ class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
             identity: str = "",
             slot: str = "",
             lane: Lane = "",
+            session: str = "",
             timeout_s: float | None = None,
             max_body_mb: float | None = None,
             json: Any = None,
@@ -97,7 +100,9 @@ class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_plain(self) -> bool:
         """Whether its URL alone says which request it is: a GET with nothing to set it apart."""
-        return self.method == "GET" and not (self.body or self.unique or self.identity or self.slot)
+        return self.method == "GET" and not (
+            self.body or self.unique or self.identity or self.slot or self.session
+        )
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,6 +197,17 @@ class Leased(msgspec.Struct, frozen=True):
     again_in_s: float | None  # None: nothing is waiting for a moment to come
 
 
+class SessionNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an attempt learned of its session, as lua/lib/learn_session.lua reads it."""
+
+    name: str  # site/class
+    number: int = 0  # 0: the one there is, or a new one
+    fields: list[str] = []  # name, value, ...: cookies that were set
+    gone: list[str] = []  # names of those that expired
+    errors: float = 0.0
+    logged_out: int = 0  # a page said so, which was fetched after so many log-ins
+
+
 class Feedback(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What an attempt learned besides its result. It counts in the step that ends the lease, and
     only if the lease is still ours: lua/lib/feedback.lua."""
@@ -200,6 +216,7 @@ class Feedback(msgspec.Struct, kw_only=True, omit_defaults=True):
     latency_ms: int | None = None  # so long the host took to answer, if it wants a delay
     incident: int = 0  # how the host said that it has had enough: frontier/delay.py
     page: str = ""  # of a page that is done: `frontier.pages.page_facts`
+    session: SessionNews | None = None
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,14 @@ from pathlib import Path
 import pytest
 
 from needs import need
+from skitter.cli.one_page import visit
+from skitter.fetch import FetchOptions
+from skitter.settings import WorkerConfig
+from skitter.spider import Spider
 from waiting import PATIENCE_S, Child
+from web import serve_web
+from worker.members import PASSWORD
+from worker.members import Shop as Members
 
 HTML = "text/html; charset=utf-8"
 PAGES: dict[str, tuple[int, dict[str, str], bytes]] = {
@@ -41,6 +48,7 @@ PAGES: dict[str, tuple[int, dict[str, str], bytes]] = {
 }
 
 SPIDER = """
+from skitter.settings import WorkerConfig
 from skitter.spider import Spider
 
 spider = Spider("shop", "{url}")
@@ -392,3 +400,23 @@ def test_a_page_is_shown_as_a_browser_renders_it(skitter, shop) -> None:
     assert not skitter("fetch", f"{shop}/made", "--json").json["title"]
     assert skitter("fetch", f"{shop}/made", "--render", "--json").json["title"] == "Made"
     assert skitter("doctor", "--json").json["browser"].startswith("playwright 1.")
+
+
+async def test_a_page_is_fetched_with_the_spiders_log_in():
+    async with serve_web(Members(pages=1)) as web:
+        url = web.url(host="127.0.0.1")
+        spider = Spider("members", start=[url])
+
+        @spider.login(web.url("/login", host="127.0.0.1"))
+        def login(page):
+            return page.form().fill(user="me", password=PASSWORD).submit()
+
+        @spider.page
+        def page(page):
+            return {"text": page.text[-6:]}
+
+        found = await visit(url, spider, config=WorkerConfig(fetch=FetchOptions(obey_robots=False)))
+
+    assert found.output is not None
+    assert found.output.items == [{"text": "inside"}]
+    assert len(found.hops) == 1

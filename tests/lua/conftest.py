@@ -74,7 +74,7 @@ class Raw:
         answer = await self.shard.call(
             "lease", limit=limit, ttl_ms=ttl_ms, since_ms=since_ms, lane=lane
         )
-        state, again_ms, token, short, _, _, to_reopen, *rest = answer
+        state, again_ms, token, short, _, _, to_reopen, _, *rest = answer
         width = 3 if to_reopen < 0 else 4
         rows = list(zip(*(rest[i::width] for i in range(width)), strict=True))
         taken = [(fp.decode(), record, trouble) for fp, record, trouble, *_ in rows]

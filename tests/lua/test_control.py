@@ -134,6 +134,15 @@ VERBS: Any = {
     "reject_items": ([("whole", b"x")], {"keep": 10}),
     "robots": ([], {"name": "a.test", "rules": b"x", "ttl_ms": 9000, "keep_ms": 0}),
     "depart": ([("a.test", 0, -1, 1000, "")], {}),
+    "open_sessions": (
+        [("a.test/", 1, "")],
+        {"size": 1, "uses": -1, "errors": 3, "age_ms": -1, "chance": 0},
+    ),
+    "claim_login": ([], {"name": "a.test/", "number": 1, "claim": "me", "ttl_ms": 9}),
+    "end_login": (
+        [],
+        {"name": "a.test/", "number": 1, "claim": "me", "reason": "", "rest_ms": 9},
+    ),
     "group": ([], {"name": "load"}),
     "stats": ([], {}),
 }

@@ -68,6 +68,15 @@ IDEMPOTENT: Any = {
     "sink": lambda t: ([], {"place": "books.db", "instead": ""}),
     "reopen": lambda t: ([], {"most": 2, "most_bytes": 99, "ttl_ms": 9000}),
     "reopened": lambda t: ([("7", "1", ""), ("8", "1", 5)], {}),
+    "open_sessions": lambda t: (
+        [("a.test/", 1, ""), ("b.test/", 0, "")],
+        {"size": 1, "uses": -1, "errors": 3, "age_ms": -1, "chance": 7},
+    ),
+    "claim_login": lambda t: ([], {"name": "s.test/", "number": 1, "claim": "me", "ttl_ms": 900}),
+    "end_login": lambda t: (
+        [("c:a", b"1")],
+        {"name": "s.test/", "number": 1, "claim": "mine", "reason": "", "rest_ms": 5},
+    ),
 }
 
 
@@ -88,6 +97,12 @@ async def prepare(raw, clock, verb):
         await put_on_the_edge(raw, "7", "8")
     await raw.shard.call("issue_permits", ["t0"], wanted=1, ttl_ms=5000)
     await raw.shard.call("claim_callback", claim="me", ttl_ms=5000)
+    if verb.endswith("_login"):
+        limits = {"size": 1, "uses": -1, "errors": 3, "age_ms": -1, "chance": 0}
+        await raw.shard.call("open_sessions", ["s.test/", 1, ""], **limits)
+    if verb == "end_login":
+        claim = {"name": "s.test/", "number": 1, "claim": "mine", "ttl_ms": 9000}
+        await raw.shard.call("claim_login", **claim)
     await raw.add(*"423156")
     grant = await raw.lease(4, ttl_ms=1000)
     await raw.bury(grant.claims[0])

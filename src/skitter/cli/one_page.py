@@ -15,13 +15,15 @@ from skitter.errors import SkitterError
 from skitter.fetch import Fetcher, Guard, HttpFetcher, Render, RobotsRules
 from skitter.model import Lease, Request, Response
 from skitter.page import Page
-from skitter.settings import WorkerConfig
+from skitter.settings import SessionPool, WorkerConfig
 from skitter.spider import HandlerOutput, Refused, Scope, Spider
 from skitter.urls import identify
 from skitter.worker.attempt import Attempts
+from skitter.worker.login import Logins
 from skitter.worker.outcomes import Buried, Completed, Outcome, Retried
 from skitter.worker.rendering import BrowserFetcher
 from skitter.worker.robots import RobotsBook
+from skitter.worker.sessions import Sessions
 from skitter.worker.wishes import Wishes
 
 if TYPE_CHECKING:
@@ -79,15 +81,19 @@ async def visit(
         if visitor.render_of(request):
             renderer = await stack.enter_async_context(renderer_of(config, guard))
             fetcher = BrowserFetcher(visitor, client, renderer)
+        policy = policy_of(visitor, config)
+        sessions = Sessions(None, SessionPool(cookies=visitor.cookies))
         attempts = Attempts(
             spider=visitor,
             fetcher=_Recorder(fetcher, found.hops),
             robots=robots if options.obey_robots else None,
             memory=RequestMemory(),
             log=lambda level, text: None,
-            policy=policy_of(visitor, config),
+            policy=policy,
             limits=lambda: visitor.limits,
             wishes=Wishes.of(options),
+            sessions=sessions,
+            logins=Logins(visitor, client, sessions, policy),
         )
         try:
             outcome = await _follow(found.hops, attempts)

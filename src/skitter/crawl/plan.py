@@ -61,6 +61,7 @@ class Plan:
             arguments=self.arguments,
             keep_alive=self.keep_alive,
             fetch=replace(fetch, allow_hosts=(*fetch.allow_hosts, *self.allow)),
+            sessions=self.config.sessions,
             workers=self.config.workers,
             browser=self.config.browser,
             log=self.config.log,

@@ -79,6 +79,7 @@ class Frontier:
     _all_lives: Hashable = ()  # the same, for `epoch`, which is asked for at every page
     #: shard -> pages to be opened again, as the last lease said; None: it keeps no depths
     _to_reopen: dict[int, int | None] = field(default_factory=dict)
+    _with_sessions: dict[int, bool] = field(default_factory=dict)  # as the last lease said
 
     @property
     def home(self) -> Shard:
@@ -114,6 +115,10 @@ class Frontier:
     def keeps_depths(self) -> bool:
         """Whether the job has a max_depth, or had one: the links of its pages are kept."""
         return any(count is not None for count in self._to_reopen.values())
+
+    def has_sessions(self, host: str) -> bool:
+        """Whether there are sessions where this host is; as of the last lease."""
+        return self._with_sessions.get(shard_of(host, len(self.shards)), False)
 
     async def add(self, requests: Iterable[Request], *, links: bool = False) -> list[Added]:
         """Offer requests. Links that a handler found are not held back by max_pending."""
@@ -199,7 +204,8 @@ class Frontier:
         """What one shard hands out, and how many its share of max_pages was short of."""
         since = time.monotonic()
         answer = await self.shards[shard].lease(limit=limit, ttl_ms=ms(ttl_s), lane=lane)
-        state, again_ms, token, is_short, born, pace, to_reopen, *rows = answer
+        state, again_ms, token, is_short, born, pace, to_reopen, sessions, *rows = answer
+        self._with_sessions[shard] = bool(sessions)
         if self._lives.get(shard) != (life := (state, born, to_reopen < 0)):
             self._lives[shard] = life
             self._all_lives = tuple(sorted(self._lives.items()))

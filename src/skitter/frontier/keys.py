@@ -79,6 +79,15 @@ SHARD_KEYS: dict[str, KeySpec] = {
     ),
     "kept_out": KeySpec("string", "HyperLogLog: how many such links of a kind", family="kind"),
     "robots": KeySpec("string", "robots.txt as it was answered, until it expires", family="host"),
+    "sessions": KeySpec("string", "there is a pool of sessions in this shard; expires"),
+    "pool": KeySpec(
+        "string",
+        "msgpack: the live sessions of a site and class, with uses and errors; expires",
+        family="site/class",
+    ),
+    "session": KeySpec(
+        "hash", "its cookies, headers, route and log-in; expires", family="site/class/number"
+    ),
     "feeding": KeySpec("hash", "batch -> messages of a feed that are not in the frontier yet"),
     "trips": KeySpec("list", "the last requests to hosts with a delay, and when they left; capped"),
     "workers": KeySpec("hash", "worker -> msgpack of its last heartbeat"),

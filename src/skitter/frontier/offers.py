@@ -62,6 +62,8 @@ def offer(request: Request, layout: Layout, *, limit_bytes: int = MAX_RECORD_BYT
     _check_fields(request)
     if request.timeout_s is not None or request.max_body_mb is not None:
         _check_limits(request)
+    if request.session:
+        _check_slot(request.session, "session")
     url, fp, host = identify_request(request, layout)
     body = _encode_request(request, url)
     check_record(body, request, limit_bytes=limit_bytes)
@@ -82,14 +84,14 @@ def check_record(body: bytes, request: Request, *, limit_bytes: int = MAX_RECORD
 def identify_request(request: Request, layout: Layout) -> tuple[str, str, str]:
     """What is fetched, its fingerprint, and whom to be polite to."""
     if request.identity and request.slot:  # an engine that knows best, of schemes of its own too
-        fp = fingerprint_of(request.identity, unique=request.unique)
+        fp = fingerprint_of(request.identity, unique=_apart(request))
         return request.url, fp, _check_slot(request.slot)
     target = identify(request.url, layout.canonical)
     slot = _check_slot(request.slot) if request.slot else slot_of(target.host, layout)
     if request.identity:
-        return target.url, fingerprint_of(request.identity, unique=request.unique), slot
+        return target.url, fingerprint_of(request.identity, unique=_apart(request)), slot
     fp = fingerprint(
-        target.canonical, method=request.method, body=request.body, unique=request.unique
+        target.canonical, method=request.method, body=request.body, unique=_apart(request)
     )
     return target.url, fp, slot
 
@@ -99,10 +101,15 @@ def slot_of(host: str, layout: Layout) -> str:
     return registrable_domain(host) if layout.by_domain else host
 
 
-def _check_slot(slot: str) -> str:
+def _apart(request: Request) -> str:
+    """What two sessions see is not the same page."""
+    return f"{request.unique} session {request.session}" if request.session else request.unique
+
+
+def _check_slot(slot: str, name: str = "slot") -> str:
     """It becomes part of a key and of the record, which is divided by spaces."""
     if not isinstance(slot, str) or not slot.isprintable() or " " in slot or len(slot) > 255:
-        raise BadOption("slot", slot, "up to 255 characters without spaces")
+        raise BadOption(name, slot, "up to 255 characters without spaces")
     return slot
 
 
@@ -123,7 +130,7 @@ def _check_fields(request: Request) -> None:
         raise BadOption("method", request.method, "a word such as GET")
     if not isinstance(request.body, bytes):
         raise BadOption("body", request.body, "bytes")
-    for name in ("unique", "identity", "slot"):
+    for name in ("unique", "identity", "slot", "session"):
         if not isinstance(value := getattr(request, name), str):
             raise BadOption(name, value, "text")
     for name in ("parent", "handler"):

@@ -38,6 +38,15 @@ class Verbs:
         ttl_ms: int,
         strict: bool = ...,
     ) -> list[Any]: ...
+    async def claim_login(
+        self,
+        *,
+        name: Text,
+        number: int,
+        claim: Text,
+        ttl_ms: int,
+        strict: bool = ...,
+    ) -> list[Any]: ...
     async def complete(
         self,
         each: Sequence[tuple[Text, Text, Text, bytes]],
@@ -63,6 +72,17 @@ class Verbs:
         strict: bool = ...,
     ) -> list[int]: ...
     async def drop(self, each: Sequence[Text], *, forget: int, strict: bool = ...) -> int: ...
+    async def end_login(
+        self,
+        each: Sequence[tuple[Text, Text]],
+        *,
+        name: Text,
+        number: int,
+        claim: Text,
+        reason: Text,
+        rest_ms: int,
+        strict: bool = ...,
+    ) -> int: ...
     async def extend(
         self,
         each: Sequence[tuple[Text, Text]],
@@ -118,6 +138,17 @@ class Verbs:
         handlers: int,
         columns: int,
     ) -> int: ...
+    async def open_sessions(
+        self,
+        each: Sequence[tuple[Text, int, Text]],
+        *,
+        size: int,
+        uses: int,
+        errors: int,
+        age_ms: int,
+        chance: int,
+        strict: bool = ...,
+    ) -> list[Any]: ...
     async def reap(self, *, at_most: int, strict: bool = ...) -> int: ...
     async def reclaim(self, each: Sequence[tuple[Text, Text]], *, strict: bool = ...) -> int: ...
     async def refuse(

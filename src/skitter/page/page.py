@@ -55,12 +55,15 @@ class Page:
         "response",
         "robot",
         "robots_usage",
+        "session",
         "url",
     )
 
-    def __init__(self, request: Request, response: Response) -> None:
+    def __init__(self, request: Request, response: Response, session: Any = None) -> None:
         self.request = request
         self.response = response
+        #: In a log-in: what is set in `page.session.headers` is sent from then on.
+        self.session = session
         self.url = response.url
         self._decoded: tuple[str, str] | None = None
         self._is_parsable: bool | None = None  # unknown
@@ -343,6 +346,7 @@ class Page:
         headers: dict[str, str] | None = None,
         body: bytes | str = b"",
         json: Any = None,
+        session: str | None = None,
         timeout_s: float | None = None,
         max_body_mb: float | None = None,
         dont_filter: bool = False,
@@ -351,6 +355,8 @@ class Page:
 
         No handler: the spider's default. `dont_filter` fetches it although the page is known.
         A body that is text is sent as UTF-8; `json` is one, too. Neither changes the method.
+        `session`: the class of sessions to fetch it with, each with its own cookies and log-in;
+        None: that of this page.
         """
         return Request(
             url=self.absolute(link),
@@ -358,6 +364,7 @@ class Page:
             headers=headers or {},
             body=body,
             json=json,
+            session=self.request.session if session is None else session,
             timeout_s=timeout_s,
             max_body_mb=max_body_mb,
             depth=self.request.depth + 1,
@@ -387,9 +394,16 @@ class Page:
         Nodes without href are left out.
         """
         depth, name, meta = self.request.depth + 1, _handler_name(handler), meta or {}
+        session = self.request.session
         return [
             Request(
-                url=url, depth=depth, parent=self.url, handler=name, meta=meta, priority=priority
+                url=url,
+                depth=depth,
+                parent=self.url,
+                handler=name,
+                meta=meta,
+                priority=priority,
+                session=session,
             )
             for url in (self.links(frames=frames) if links is None else self._urls(links))
         ]

@@ -5,6 +5,7 @@ job      the options of a job: politeness, retries, limits; its layout
 fetch    how pages are fetched
 browser  how pages are rendered
 quality  when what is scraped counts as bad
+sessions cookies and sessions
 tables   workers, output, log, server
 config   all of them, and what a worker gets
 sources  flags, environment, file, spider, defaults: which one wins
@@ -28,6 +29,7 @@ from skitter.settings.job import (
 )
 from skitter.settings.option import Option, Table, check_number, options_of
 from skitter.settings.quality import QualityOptions
+from skitter.settings.sessions import SessionPool
 from skitter.settings.sources import find_server, resolve
 from skitter.settings.tables import TABLES, LogOptions, OutputOptions, Settings, Workers
 
@@ -49,6 +51,7 @@ __all__ = [
     "Politeness",
     "QualityOptions",
     "Retries",
+    "SessionPool",
     "Settings",
     "Table",
     "WorkerConfig",

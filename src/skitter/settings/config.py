@@ -12,6 +12,7 @@ from skitter.settings.fetch import FetchOptions
 from skitter.settings.job import JobOptions, Limits, Politeness, Retries
 from skitter.settings.option import options_of
 from skitter.settings.quality import QualityOptions
+from skitter.settings.sessions import SessionPool
 from skitter.settings.tables import LogOptions, OutputOptions, Settings, Workers
 
 T = TypeVar("T", FetchOptions, Workers)
@@ -25,6 +26,7 @@ class Config:
     politeness: Politeness = field(default_factory=Politeness)
     retries: Retries = field(default_factory=Retries)
     limits: Limits = field(default_factory=Limits)
+    sessions: SessionPool = field(default_factory=SessionPool)
     workers: Workers = field(default_factory=Workers)
     browser: BrowserOptions = field(default_factory=BrowserOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
@@ -50,6 +52,7 @@ class WorkerConfig:
     arguments: dict[str, Any] = field(default_factory=dict, repr=False)  # of the spider
     keep_alive: bool = False  # stay when the crawl has finished or is removed
     fetch: FetchOptions = field(default_factory=FetchOptions)
+    sessions: SessionPool = field(default_factory=SessionPool)
     workers: Workers = field(default_factory=Workers)
     browser: BrowserOptions = field(default_factory=BrowserOptions)
     log: LogOptions = field(default_factory=LogOptions)

@@ -12,6 +12,7 @@ from skitter.settings.fetch import FetchOptions
 from skitter.settings.job import Limits, Politeness, Retries
 from skitter.settings.option import Table, option
 from skitter.settings.quality import QualityOptions
+from skitter.settings.sessions import SessionPool
 
 PROCESSES = "a number from 1 to 1000, cores or auto"
 
@@ -100,6 +101,7 @@ TABLES: dict[str, type[Table]] = {
     "politeness": Politeness,
     "retries": Retries,
     "limits": Limits,
+    "sessions": SessionPool,
     "workers": Workers,
     "browser": BrowserOptions,
     "output": OutputOptions,

@@ -14,11 +14,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
+from skitter.domains import registrable_domain
 from skitter.errors import BadOption, SpiderError
 from skitter.fetch.render import Render
 from skitter.model import Request
@@ -28,10 +29,12 @@ from skitter.settings import (
     Limits,
     Politeness,
     Retries,
+    SessionPool,
     Table,
     check_job_name,
 )
 from skitter.spider.items import check_item_type
+from skitter.spider.login import Login
 from skitter.spider.scope import ALLOWED, Fence, Scope, Verdict
 from skitter.spider.sitemap import (
     SITEMAP,
@@ -72,6 +75,7 @@ class Hooks:
     finish: list[Callable[..., Any]] = field(default_factory=list)
     error: list[Callable[..., Any]] = field(default_factory=list)
     item: list[Callable[..., Any]] = field(default_factory=list)
+    logged_out: list[Callable[..., Any]] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -90,6 +94,9 @@ class Spider:
     fetch: FetchOptions = field(default_factory=FetchOptions)
     #: Start from sitemaps or feeds, too: True for those of the start URLs' hosts, or their URLs.
     sitemap: bool | str | Sequence[str] = False
+    #: Keep cookies, as browsers do; short for SessionPool(cookies=False).
+    cookies: bool = True
+    sessions: SessionPool = field(default_factory=SessionPool)
     #: Content types that handlers get, as text/html or text/*; none: whatever comes.
     accept: tuple[str, ...] = ()
     #: Items are checked against it: a msgspec struct, dataclass, TypedDict or pydantic model.
@@ -99,6 +106,7 @@ class Spider:
     #: How the pages of a handler are rendered; those of others are not.
     renders: dict[str, Render] = field(default_factory=dict, init=False, repr=False)
     hooks: Hooks = field(default_factory=Hooks, init=False, repr=False)
+    logins: dict[str, Login] = field(default_factory=dict, init=False, repr=False)  # by site
     transforms: list[Callable[[Any], Any]] = field(default_factory=list, init=False, repr=False)
     _chosen: bool = field(default=False, init=False, repr=False)
 
@@ -197,6 +205,29 @@ class Spider:
         """
         return _added(function, self.transforms, "transform", "item")
 
+    # --- sessions ---------------------------------------------------------------------------------
+
+    def login(self, url: str) -> Callable[[F], F]:
+        """Call `function(page)` with the log-in page, once per session, before anything of that
+        site is fetched. It returns `page.form().fill(...).submit()`, or yields such requests and
+        gets the answer to each. What it sends is not stored on the server."""
+        site = registrable_domain(identify(url).host)
+        if site in self.logins:
+            raise SpiderError(f"spider {self.name!r} logs in to {site} twice: keep one")
+
+        def decorate(function: F) -> F:
+            _added(function, [], "login", "page")
+            self.logins[site] = Login(url, function)
+            return function
+
+        return decorate
+
+    def is_logged_out(self, function: F) -> F:
+        """Call `function(page)` for each page of a site with a log-in, whatever its status: if it
+        is true, the session is logged in again and the page fetched again. A redirect to the
+        log-in page always means that; without this function, a 401 does, too."""
+        return _added(function, self.hooks.logged_out, "is_logged_out", "page")
+
     # --- running ----------------------------------------------------------------------------------
 
     async def run(
@@ -237,6 +268,7 @@ class Spider:
             "politeness": self.politeness,
             "retries": self.retries,
             "limits": self.limits,
+            "sessions": self.sessions if self.cookies else replace(self.sessions, cookies=False),
         }
 
     @property

@@ -22,6 +22,7 @@ from skitter.worker.departures import (
     PATIENCE_AFTER_ROBOTS_S,
     TooEarly,
 )
+from skitter.worker.login import LoggedOut, LoginFailed
 from skitter.worker.outcomes import Outcome, Returned
 from skitter.worker.redirects import redirected
 from skitter.worker.robots import RobotsBook, host_of
@@ -32,6 +33,7 @@ from skitter.worker.verdict import (
     Policy,
     Retry,
     Skip,
+    is_refusal,
     judge_error,
     judge_response,
 )
@@ -43,9 +45,12 @@ if TYPE_CHECKING:
 
     from skitter.engine.memory import RequestMemory
     from skitter.fetch.client import Fetcher
-    from skitter.model import Lease, Request
+    from skitter.model import Lease, Request, Response
     from skitter.spider.spider import Spider
     from skitter.worker.departures import Departures
+    from skitter.worker.login import Logins
+    from skitter.worker.sessions import Sessions
+    from skitter.worker.verdict import Verdict
 
 
 @dataclass(slots=True)
@@ -61,6 +66,8 @@ class Attempts:
     limits: Callable[[], Limits] = Limits  # the job's, as they are now
     departures: Departures | None = None  # None: requests leave as they like
     wishes: Wishes = field(default_factory=Wishes)
+    sessions: Sessions | None = None  # None: no cookies
+    logins: Logins | None = None
 
     async def begin(self) -> None:
         """Run the spider's on_start hooks. Raises SpiderError."""
@@ -76,6 +83,11 @@ class Attempts:
             return await self._make(visit)
         except TooEarly:
             return Returned(lease)
+        except LoggedOut:
+            return visit.logged_out()
+        except LoginFailed as error:
+            await self._tell_hooks(lease.request, error)
+            return visit.ended(Retry(str(error), after_s=error.after_s))
         except SkitterError as error:
             await self._tell_hooks(lease.request, error)
             return visit.ended(judge_error(error, attempt=lease.attempt, policy=self.policy))
@@ -98,10 +110,10 @@ class Attempts:
             return visit.ended(problem)
         if gate and gate.was_used:
             gate.patience_s = PATIENCE_AFTER_ROBOTS_S
+        await self._open_session(visit)
         while True:
-            response = await self.fetcher.fetch(request, leave=visit.leave)
-            verdict = judge_response(request, response, self.policy, now=time.time())
-            await visit.hear(response, verdict)
+            response = await self._fetch(visit, request)
+            verdict = await self._judge(visit, request, response)
             if isinstance(verdict, Handle):
                 return await self._handle(visit, Page(request, response))
             if isinstance(verdict, Skip):
@@ -128,6 +140,35 @@ class Attempts:
         if await self.robots.may_fetch(rules, url):
             return None
         return self.robots.verdict(rules, url)
+
+    async def _open_session(self, visit: Visit) -> None:
+        """Logged in, if its site has a log-in. Raises LoginFailed."""
+        visit.login = self.logins.of(visit.lease.request) if self.logins else None
+        if visit.login:
+            if visit.gate:
+                visit.gate.patience_s = PATIENCE_AFTER_REDIRECT_S
+            visit.session = await visit.login.log_in(visit.lease, visit.leave)
+        elif self.sessions:
+            visit.session = await self.sessions.open(visit.lease)
+
+    async def _fetch(self, visit: Visit, request: Request) -> Response:
+        """As the session asks for it, which keeps the cookies of the answer. Raises LoggedOut."""
+        if self.sessions is None:
+            return await self.fetcher.fetch(request, leave=visit.leave)
+        now, session = time.time(), visit.session
+        sent = session.dress(request, now=now) if session else request
+        response = await self.fetcher.fetch(sent, leave=visit.leave)
+        visit.session = self.sessions.take(session, visit.lease, response, now=now)
+        if visit.login and await visit.login.says_logged_out(Page(request, response)):
+            raise LoggedOut
+        return response
+
+    async def _judge(self, visit: Visit, request: Request, response: Response) -> Verdict:
+        verdict = judge_response(request, response, self.policy, now=time.time())
+        if visit.session:
+            visit.session.note(refused=is_refusal(response, verdict))
+        await visit.hear(response, verdict)
+        return verdict
 
     async def _ask_robots(self, visit: Visit) -> Retry | Bury | None:
         """Why it may not be fetched, if it may not."""

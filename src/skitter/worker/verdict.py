@@ -26,6 +26,9 @@ PASSING = frozenset({408, 421, 423, 425, 429, 500, 502, 503, 504, 507, 520, 521,
 #: Of these, the ones by which a host asks for a rest.
 OVERLOAD = frozenset({429, 503})
 
+#: What counts against a session.
+REFUSALS = frozenset({401, 403, 429})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
@@ -80,9 +83,10 @@ class Bury:
     reason: str
 
 
-def judge_response(
-    request: Request, response: Response, policy: Policy, *, now: float
-) -> Handle | Skip | Follow | Retry | Bury:
+Verdict = Handle | Skip | Follow | Retry | Bury
+
+
+def judge_response(request: Request, response: Response, policy: Policy, *, now: float) -> Verdict:
     """Judge an answer by its status, its headers, and the look of a block page."""
     status = response.status
     if status in REDIRECTS:
@@ -133,6 +137,11 @@ def _judge_redirect(
     # RFC 9110 10.2.3: with a redirect, the least time to wait before it is followed.
     rest_s = retry_after_s(response.header("retry-after"), now=now, longest_s=policy.longest_rest_s)
     return Follow(target, rest_s or 0.0)
+
+
+def is_refusal(response: Response, verdict: object) -> bool:
+    """Whether a site turned the session away, and not just this page."""
+    return response.status in REFUSALS or (isinstance(verdict, Retry) and verdict.blocked)
 
 
 def judge_error(error: SkitterError, *, attempt: int, policy: Policy) -> Retry | Bury:

@@ -13,9 +13,11 @@ from skitter.worker.verdict import Bury, Follow, Retry
 
 if TYPE_CHECKING:
     from skitter.fetch.client import Leave
+    from skitter.fetch.session import Session
     from skitter.model import Lease, Response
     from skitter.spider.run import HandlerOutput
     from skitter.worker.departures import Gate
+    from skitter.worker.login import SiteLogin
 
 
 @dataclass(slots=True)
@@ -24,6 +26,8 @@ class Visit:
 
     lease: Lease
     gate: Gate | None = None  # None: requests leave as they like
+    session: Session | None = None  # None: until a cookie comes
+    login: SiteLogin | None = None
     feedback: Feedback = field(default_factory=Feedback)
     response: Response | None = None  # the last one
     usage: str = ""  # what the page says about its use
@@ -57,7 +61,7 @@ class Visit:
             items = len(found.get("items", ()))
             note = skipped or self._redirect(output, found)
             self.feedback.page = page_facts(self.response, items=items, usage=self.usage, note=note)
-        completion = Completion(lease=self.lease, feedback=self.feedback, **found)
+        completion = Completion(lease=self.lease, feedback=self._learned(), **found)
         return Completed(completion, output, skipped)
 
     def _redirect(self, output: HandlerOutput | None, found: dict[str, Any]) -> str:
@@ -69,10 +73,21 @@ class Visit:
             lease=self.lease,
             error=verdict.reason,
             after_s=verdict.after_s if isinstance(verdict, Retry) else None,
-            feedback=self.feedback,
+            feedback=self._learned(),
         )
         if isinstance(verdict, Bury):
             return Buried(failure)
         self.feedback.rest_ms = ms(verdict.rest_s)
         self.feedback.incident = verdict.incident
         return Retried(failure, blocked=verdict.blocked)
+
+    def logged_out(self) -> Retried | Buried:
+        """The page is somebody else's, or a form: again, when the session is logged in."""
+        if self.session:
+            self.session.logged_out = True
+        return self.ended(Retry("its session is logged out", after_s=0.0))
+
+    def _learned(self) -> Feedback:
+        if self.session:
+            self.feedback.session = self.session.news()
+        return self.feedback

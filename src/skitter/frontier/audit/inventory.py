@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skitter.frontier.shard import Shard
 
 TRIES = 3
+EXPIRING = ("recent", "robots", "reopening", "sessions", "pool", "session")
 #: What shards do not have in common: only the first has workers and a spare, each has a clock of
 #: its own, and another number after it forgot something.
 OF_ONE_SHARD = dict.fromkeys(("workers", "spare", "clock", "shift", "born"), "")
@@ -67,7 +68,7 @@ async def _check_some(
             continue
         problems = _type_problems(found, SHARD_KEYS[known[0]].type)
         sound = sound and not problems
-        if known[0] in ("recent", "robots", "reopening") and ttl == -1:
+        if known[0] in EXPIRING and ttl == -1:
             problems.append("never expires")
         report.note(key, problems)
     return sound

@@ -6,14 +6,15 @@ KEYS   lease    zset   fingerprint -> ms
        holder   hash   fingerprint -> token
        task     hash   fingerprint -> record
        trouble  hash   fingerprint -> msgpack
+       sessions string there is a pool of sessions
 ARGV   limit    int    how many at the most
        ttl_ms   int    how long they are ours
        since_ms int    since this client last leased: steady.lua
        token    text   proof of the lease; the second in which it was taken is added to it
 REPLY  list   state, ms until something may change (-1: nothing will), token, short (1: this shard's
        share of max_pages was all that held more back), born (another number: what was known before
-       is not), pace (see there), pages to be opened again (-1: the job keeps no depths), then per
-       request: fingerprint, record, trouble or empty and, if depths are kept, its own
+       is not), pace (see there), pages to be opened again (-1: the job keeps no depths), sessions
+       (1: there are some), then per request: fingerprint, record, trouble or empty, depth if kept
 COST   O(limit * log N), whatever the number of hosts and URLs
 ]]
 --@include answers handing_out steady reap wake take sift commit budget pace depth
@@ -66,13 +67,13 @@ local to_reopen = handing_out and count_to_reopen() or 0
 records = records or bulk_read('HMGET', task, fps)
 local reply = {
   limits.state, next_change(handing_out), proof, short and 1 or 0, limits.born or '',
-  pace(records, first), limits.depths and to_reopen or -1,
+  pace(records, first), limits.depths and to_reopen or -1, redis.call('EXISTS', sessions),
 }
 local troubles = redis.call('EXISTS', trouble) == 1 and bulk_read('HMGET', trouble, fps) or {}
 local found = limits.depths and bulk_read('HMGET', depths, fps)
 local width = found and 4 or 3
 for i, fp in ipairs(fps) do
-  local at = 7 + width * (i - 1)
+  local at = 8 + width * (i - 1)
   reply[at + 1], reply[at + 2], reply[at + 3] = fp, records[i] or '', troubles[i] or ''
   if found then reply[at + 4] = found[i] or '' end
 end

@@ -2,11 +2,12 @@
 feedback: what an attempt learned besides its result: model.Feedback as msgpack; empty: nothing.
 Each kind has a field there and a line here.
 ]]
---@include block adapt pages
+--@include block adapt pages learn_session
 local function learn(claim, packed)
   if packed == '' then return end
   local said = cmsgpack.unpack(packed)
   if said.rest_ms then block(claim.host, said.rest_ms) end
   if said.latency_ms or said.incident then learn_delay(claim, said) end
   if said.page then learn_page(claim, said.page) end
+  if said.session then learn_session(said.session) end
 end

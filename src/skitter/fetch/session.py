@@ -1,0 +1,118 @@
+"""Session: who we are to a site. Cookies, headers that a log-in brought, and a way out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from skitter.fetch.cookies import Cookie, Jar
+from skitter.model import Request, Response, SessionNews
+from skitter.urls import origin_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: How cookies are called on the server.
+_COOKIE: Final = "c:"
+_HEADERS, _ORIGIN, _ROUTE, _LOGIN = "headers", "origin", "route", "login"
+# As text: the msgpack of Redis knows no bytes.
+_encode = msgspec.json.Encoder().encode
+_decode_cookie = msgspec.json.Decoder(Cookie).decode
+_decode_headers = msgspec.json.Decoder(dict[str, str]).decode
+
+
+@dataclass(slots=True)
+class Session:
+    """One identity at one site, for one attempt. What changes is sent as `news`."""
+
+    name: str  # site/class
+    number: int = 0  # 0: the server has none yet
+    jar: Jar = field(default_factory=Jar)
+    #: Sent to `origin` and nobody else: what a log-in brought, such as a bearer token.
+    headers: dict[str, str] = field(default_factory=dict)
+    origin: str = ""
+    route: str = ""  # of [[proxy]]; empty: none was chosen
+    login: int = 0  # for the how many-th time it is logged in; 0: it is not
+    score: float = 0.0  # how often it was refused lately
+    errors: float = 0.0  # how that changes with this attempt
+    logged_out: bool = False
+    claim: str = ""  # while we log it in
+
+    @classmethod
+    def of(cls, name: str, number: int, score: float, fields: Mapping[str, bytes]) -> Session:
+        """As the server has it. What makes no sense is left out: anybody may have written it."""
+        cookies = (_cookie(value) for key, value in fields.items() if key.startswith(_COOKIE))
+        return cls(
+            name=name,
+            number=number,
+            score=score,
+            jar=Jar({one.key: one for one in cookies if one}),
+            headers=_headers(fields.get(_HEADERS, b"")),
+            origin=fields.get(_ORIGIN, b"").decode("utf-8", "replace"),
+            route=fields.get(_ROUTE, b"").decode("utf-8", "replace"),
+            login=int(login) if (login := fields.get(_LOGIN, b"0")).isdigit() else 0,
+        )
+
+    @property
+    def id(self) -> str:
+        return f"{self.name}/{self.number}"
+
+    def dress(self, request: Request, *, now: float) -> Request:
+        """The request as it leaves. A Cookie header of its own is sent in place of ours."""
+        extra: dict[str, str] = {}
+        if cookies := self.jar.header_for(request.url, now=now):
+            extra["cookie"] = cookies
+        if self.headers and origin_of(request.url) == self.origin:
+            extra |= self.headers
+        if not extra:
+            return request
+        own = {name.lower(): value for name, value in request.headers.items()}
+        return msgspec.structs.replace(request, headers=extra | own)
+
+    def note(self, *, refused: bool) -> None:
+        """How the site took it. As in Crawlee, a page that arrives makes up for half a refusal."""
+        self.errors = 1.0 if refused else -min(0.5, self.score)
+
+    def take(self, response: Response, *, now: float) -> None:
+        """Cookies of an answer, a redirect's too."""
+        self.jar.take(response, now=now)
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """What is new, as the server keeps it."""
+        return {f"{_COOKIE}{key}": _encode(one).decode() for key, one in self.jar.added.items()}
+
+    @property
+    def login_fields(self) -> dict[str, str]:
+        """The same, with the headers that a log-in brought."""
+        headers = {_HEADERS: _encode(self.headers).decode(), _ORIGIN: self.origin}
+        return self.fields | (headers if self.headers else {})
+
+    def news(self) -> SessionNews | None:
+        """What the server has to hear; None: nothing."""
+        said: dict[str, Any] = {}
+        if fields := self.fields:
+            said["fields"] = [part for pair in fields.items() for part in pair]
+        if self.jar.removed:
+            said["gone"] = [f"{_COOKIE}{key}" for key in self.jar.removed]
+        if self.number and self.errors:
+            said["errors"] = self.errors
+        if self.number and self.logged_out:
+            said["logged_out"] = self.login
+        return SessionNews(name=self.name, number=self.number, **said) if said else None
+
+
+def _cookie(data: bytes) -> Cookie | None:
+    try:
+        return _decode_cookie(data)
+    except ValueError:  # msgspec's errors are ValueErrors
+        return None
+
+
+def _headers(data: bytes) -> dict[str, str]:
+    try:
+        return _decode_headers(data) if data else {}
+    except ValueError:
+        return {}

@@ -1,0 +1,112 @@
+"""Sessions on the server: opened, logged in. What attempts learn of them travels with the end of
+their leases (`SessionNews`)."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from skitter.frontier.wire import cut, ms, side_by_side
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from skitter.frontier.frontier import Frontier
+    from skitter.settings import SessionPool
+
+#: How long one worker may log a session in; if that one dies, others wait no longer than this.
+CLAIM_S: Final = 60.0
+#: After a failed log-in nobody tries for so long; then twice as long, up to an hour.
+LOGIN_REST_S: Final = 10.0
+
+
+class Wanted(NamedTuple):
+    """A session that a request needs."""
+
+    host: str  # of its lease
+    name: str  # site/class
+    make: bool  # although there is none
+    known: str = ""  # `number version` of what is here
+
+
+class Opened(NamedTuple):
+    """A session as the server has it."""
+
+    number: int  # 0: there is none
+    version: int
+    errors: float
+    fields: dict[str, bytes]  # empty: as known
+
+
+class Claimed(NamedTuple):
+    """Whether a session is logged in, or whose turn it is."""
+
+    what: Literal["in", "busy", "rest", "gone", "yours"]
+    number: int  # `in`: for the how many-th time; `rest`: milliseconds
+    reason: str
+
+
+async def open_sessions(
+    frontier: Frontier, wanted: Sequence[Wanted], limits: SessionPool
+) -> list[Opened]:
+    """One for each, in order; a call per shard."""
+    by_shard: dict[int, list[int]] = {}
+    for i, one in enumerate(wanted):
+        by_shard.setdefault(frontier.shard_for(one.host).keys.shard, []).append(i)
+    answers = await side_by_side(
+        frontier.shards[shard].open_sessions(
+            [(wanted[i].name, int(wanted[i].make), wanted[i].known) for i in rows],
+            size=limits.size,
+            uses=-1 if limits.max_uses is None else limits.max_uses,
+            errors=limits.max_errors,
+            age_ms=-1 if limits.max_age_s is None else ms(limits.max_age_s),
+            chance=random.randrange(2**20),
+        )
+        for shard, rows in by_shard.items()
+    )
+    opened: dict[int, Opened] = {}
+    for rows, answer in zip(by_shard.values(), answers, strict=True):
+        opened.update(zip(rows, map(_open, answer), strict=True))
+    return [opened[i] for i in range(len(wanted))]
+
+
+def _open(row: Any) -> Opened:
+    number, version, errors, flat = row
+    names = [name.decode("utf-8", "replace") for name in flat[::2]]
+    return Opened(number, version, float(errors), dict(zip(names, flat[1::2], strict=True)))
+
+
+class Key(NamedTuple):
+    """Which session, and where it is."""
+
+    host: str  # of its lease
+    name: str
+    number: int
+
+
+async def claim_login(frontier: Frontier, key: Key, *, claim: str) -> Claimed:
+    """Whose turn it is to log a session in."""
+    what, count, reason = await frontier.shard_for(key.host).claim_login(
+        name=key.name, number=key.number, claim=claim, ttl_ms=ms(CLAIM_S)
+    )
+    return Claimed(what.decode(), count, reason.decode("utf-8", "replace"))
+
+
+async def end_login(
+    frontier: Frontier,
+    key: Key,
+    *,
+    claim: str,
+    fields: Mapping[str, str] | None = None,
+    reason: str = "",
+) -> int:
+    """Share what a log-in brought, or say why it failed. For the how many-th time it is logged in;
+    0: it is not, or somebody else has done it."""
+    return await frontier.shard_for(key.host).end_login(
+        list((fields or {}).items()),
+        name=key.name,
+        number=key.number,
+        claim=claim,
+        reason=cut(reason),
+        rest_ms=ms(LOGIN_REST_S),
+    )

@@ -1,0 +1,26 @@
+"""Cookies and sessions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skitter.settings.option import Table, option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPool(Table):
+    """The sessions that a crawl has at each site (registrable domain), and when one is retired."""
+
+    cookies: bool = option(True, "Keep cookies, as browsers do.", flag="--cookies/--no-cookies")
+    size: int = option(1, "Sessions per site and class.", low=1, high=100)
+    max_uses: int | None = option(None, "Retire a session after so many pages.", low=1, high=10**9)
+    max_errors: int = option(
+        3,
+        "Retire a session after so many refusals: 401, 403, 429 and block pages. A page that "
+        "arrives takes half of one back.",
+        low=1,
+        high=1000,
+    )
+    max_age_s: float | None = option(
+        None, "Retire a session after so many seconds.", low=1, high=400 * 86_400
+    )
