@@ -21,6 +21,7 @@ from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.frontier.admin.log import read_log
 from skitter.frontier.admin.workers import take_back
 from skitter.frontier.connection import connect
+from skitter.frontier.frontier import Frontier
 from skitter.logs import ClusterLog
 from skitter.model import Request
 from skitter.spider import Spider
@@ -276,3 +277,35 @@ async def test_a_worker_that_has_ended_no_page_does_not_give_up_because_of_its_m
     worker.stop()
     worker.stop()
     await running_worker
+
+
+async def test_a_slow_page_of_one_lane_holds_up_nobody_in_the_other(frontier):
+    quick = [f"https://a.test/{n}" for n in range(5)]
+    await frontier.add([Request(SLOW, lane="browser"), *map(Request, quick)])
+    fetcher = SlowFetcher()
+    worker = make_worker(frontier, fetcher, lanes={"": 1, "browser": 1}, grace_s=0)
+    running_worker = asyncio.create_task(worker.run())
+    await fetcher.begun.wait()
+    await until(lambda: _done(frontier, len(quick)), what="the quick pages")
+
+    worker.stop()
+    await running_worker
+    assert (await frontier.stats()).pending == 1  # the slow one was returned
+
+
+async def test_a_worker_of_one_lane_leaves_the_other_alone(frontier):
+    await frontier.add([Request(QUICK, lane="browser"), Request("https://a.test/1")])
+    worker = make_worker(frontier, StaticFetcher(), lanes={"": 4})
+    running_worker = asyncio.create_task(worker.run())
+    await until(lambda: _done(frontier, 1), what="the page")
+    worker.stop()
+    await running_worker
+    assert (await frontier.stats()).pending == 1
+
+    await make_worker(frontier, StaticFetcher({QUICK: b"quick"}), lanes={"browser": 1}).run()
+    assert (await frontier.stats()).crawled
+
+
+async def _done(frontier: Frontier, count: int) -> bool:
+    stats = await frontier.stats()
+    return stats.done + stats.dead == count

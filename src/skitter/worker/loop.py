@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -17,7 +18,7 @@ from skitter.engine.watchdog import watch
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError
 from skitter.frontier.admin.workers import Vitals
 from skitter.frontier.feed import take_feed
-from skitter.model import State
+from skitter.model import Lane, State
 from skitter.report import some
 from skitter.settings import Workers
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from skitter.worker.attempt import Attempts
     from skitter.worker.delivery import Delivery
 
+#: A browser takes its time, and its pages are dear.
+BROWSER_LEASES = 3
 IDLE_S = 0.2  # how long to wait for news when there is nothing to do
 FEED_S = 0.2
 MEMORY_S = 0.5
@@ -49,6 +52,15 @@ class WorkerOptions(Workers):
     for_s: float | None = None  # lease for so long, and then finish up; None: until it is over
     kind: str = "worker"  # how heartbeats call it
     watch_signals: bool = True  # not in a thread, nor where somebody else minds them
+    #: The lanes that it serves, and how many pages at a time; empty: plain HTTP, `concurrency`.
+    lanes: dict[Lane, int] = field(default_factory=dict)
+
+    @property
+    def serves(self) -> dict[Lane, int]:
+        return self.lanes or {"": self.concurrency}
+
+    def lease_in_s(self, lane: Lane) -> float:
+        return self.lease_s * BROWSER_LEASES if lane == "browser" else self.lease_s
 
     @classmethod
     def of(cls, config: WorkerConfig, **run: Any) -> Self:
@@ -68,6 +80,8 @@ class Worker:
     _active: dict[asyncio.Task[None], tuple[Lease, float]] = field(default_factory=dict)
     _free: asyncio.Event = field(default_factory=asyncio.Event)
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _busy: Counter[Lane] = field(default_factory=Counter)  # pages under way, by lane
+    _turnstile: asyncio.Lock = field(default_factory=asyncio.Lock)  # one lane leases at a time
     _signals: int = 0
     _held: list[Lease] = field(default_factory=list)  # leased, and not begun
     _leash: asyncio.Timeout | None = None
@@ -101,7 +115,8 @@ class Worker:
                     helpers.append(self._start(self._watch_memory))
                 if stuck_s := self.options.stuck_s:
                     helpers.append(self._start(partial(watch, stuck_s, self.options.stuck_log)))
-                await self._pump_or_break()
+                lanes = self.options.serves.items()
+                await asyncio.gather(*(self._pump_or_break(lane, most) for lane, most in lanes))
                 await self._wind_down()
                 self.logbook("info", "worker stopped")
                 await cancel_all(helpers)
@@ -140,44 +155,50 @@ class Worker:
 
     # --- leasing ----------------------------------------------------------------------------------
 
-    async def _pump_or_break(self) -> None:
-        """What breaks the pump is raised after the results at hand went in."""
+    async def _pump_or_break(self, lane: Lane, most: int) -> None:
+        """What breaks the pump of a lane is raised after the results at hand went in."""
         try:
-            await self._pump()
+            while await self._pump(lane, most):
+                pass
         except SkitterError as error:
             self._broken = error
             self.stop()
 
-    async def _pump(self) -> None:
-        """Refill in batches when slots are free: never more than can be started now.
+    async def _pump(self, lane: Lane, most: int) -> bool:
+        """Refill in batches when slots are free: never more than can be started now. False: it is
+        over.
 
         By halves: answers come in bursts, and while one half is handled the other is fetched.
         """
-        few, half = (max(1, self.options.concurrency // part) for part in (4, 2))
-        while not self._stop.is_set():
-            free = self.options.concurrency - len(self._active)
-            if free < few:
-                self._free.clear()
-                await self._free.wait()
-                continue
-            leases, again_in_s = await self._lease(min(free, half))
+        few, half = (max(1, most // part) for part in (4, 2))
+        while most - self._busy[lane] < few and not self._stop.is_set():
+            self._free.clear()
+            await self._free.wait()
+        async with self._turnstile:
             if self._stop.is_set():
-                self._held += leases
-                return
-            if len(leases) == 1 and is_suspect(leases[0], self.frontier):
-                await self._quarantine(leases[0])
-                continue
+                return False
+            leases, again_in_s = await self._lease(min(most - self._busy[lane], half), lane)
+            await self._begin_all(leases)
+        if leases:
+            return True
+        if not self._active and not len(self.delivery) and await self._is_over():
+            return False
+        await self._rest(min(IDLE_S, IDLE_S if again_in_s is None else max(0.01, again_in_s)))
+        return True
+
+    async def _begin_all(self, leases: list[Lease]) -> None:
+        if self._stop.is_set():
+            self._held += leases
+        elif len(leases) == 1 and is_suspect(leases[0], self.frontier):
+            await self._quarantine(leases[0])
+        else:
             for lease in leases:
                 self._begin(lease)
-            if leases:
-                continue
-            if not self._active and not len(self.delivery) and await self._is_over():
-                return
-            await self._rest(min(IDLE_S, IDLE_S if again_in_s is None else max(0.01, again_in_s)))
 
-    async def _lease(self, limit: int) -> tuple[list[Lease], float | None]:
+    async def _lease(self, limit: int, lane: Lane) -> tuple[list[Lease], float | None]:
         try:
-            leased = await self.frontier.lease(limit, ttl_s=self.options.lease_s)
+            ttl_s = self.options.lease_in_s(lane)
+            leased = await self.frontier.lease(limit, ttl_s=ttl_s, lane=lane)
         except JobMissing as gone:
             self._note_gone(gone)
             await self._rest(GONE_S)
@@ -212,6 +233,7 @@ class Worker:
             return False  # the server is away: nobody knows
 
     def _begin(self, lease: Lease) -> None:
+        self._busy[lease.request.lane] += 1
         task = asyncio.create_task(self._attempt(lease))
         self._active[task] = lease, time.monotonic()
         task.add_done_callback(self._end)
@@ -234,7 +256,8 @@ class Worker:
         self.delivery.add(await self.attempts.make(lease))
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        self._active.pop(task, None)
+        lease, _ = self._active.pop(task)
+        self._busy[lease.request.lane] -= 1
         self._free.set()
         if not task.cancelled() and (error := task.exception()):
             # A bug of ours. The lease runs out and the URL comes back; somebody should know.
@@ -318,17 +341,25 @@ class Worker:
         """Keep the leases of long attempts; give up those that were lost."""
         while True:
             await asyncio.sleep(self.options.lease_s / 4)
-            old = time.monotonic() - self.options.lease_s / 3
-            long = {id(lease): task for task, (lease, since) in self._active.items() if since < old}
-            leases = [lease for lease, since in self._active.values() if since < old]
-            try:
-                lost = await extend(self.frontier, leases, ttl_s=self.options.lease_s)
-            except SkitterError as error:
-                self.logbook("warning", f"cannot extend leases: {error}")
-                continue
-            for lease in lost:
-                long[id(lease)].cancel()
-                self.logbook("warning", f"{lease.url}: the lease was lost while it was worked on")
+            for lane in self.options.serves:
+                await self._extend_lane(lane)
+
+    async def _extend_lane(self, lane: Lane) -> None:
+        old = time.monotonic() - self.options.lease_s / 3
+        long = {
+            id(lease): (lease, task)
+            for task, (lease, since) in self._active.items()
+            if since < old and lease.request.lane == lane
+        }
+        leases, ttl_s = [lease for lease, _ in long.values()], self.options.lease_in_s(lane)
+        try:
+            lost = await extend(self.frontier, leases, ttl_s=ttl_s)
+        except SkitterError as error:
+            self.logbook("warning", f"cannot extend leases: {error}")
+            return
+        for lease in lost:
+            long[id(lease)][1].cancel()
+            self.logbook("warning", f"{lease.url}: the lease was lost while it was worked on")
 
     async def _feed(self) -> None:
         while True:
