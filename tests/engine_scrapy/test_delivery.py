@@ -11,6 +11,7 @@ from scrapy.settings import Settings
 from skitter.errors import ServerUnreachable
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.items import RejectedItem
+from skitter.frontier.admin.quality import read_quality
 from skitter.loading import keep_rejected
 from skitter.model import Request
 from skitter.scrapy.delivery import Delivery
@@ -80,3 +81,19 @@ async def test_when_the_server_goes_away_half_way_what_was_answered_is_not_sent_
     assert (stats.done, stats.late, stats.rejected) == (2, 0, 1)
     assert (delivery.pages, len(delivery.mailbox.outbox)) == (2, 0)
     assert said == ["an item of http://a.test/0 was rejected: no"]
+
+
+async def test_items_of_pages_that_are_done_count_for_the_quality(delivery):
+    stream, lists, late = await pages(delivery, 3)
+    stream.items, stream.more_items = [{"title": "A", "price": None}], [{"title": "B", "price": 1}]
+    lists.pushes = [("list", b"{}")]
+    late.items = [{"title": "C"}]
+    await delivery.frontier.release([late.lease])
+
+    await delivery.flush()
+    await delivery.quality.send(delivery.frontier)
+
+    [history] = await read_quality(delivery.frontier)
+    [window] = history.windows
+    assert (history.handler, window.pages, window.items) == ("parse", 2, 3)
+    assert window.filled == {("title", "text"): 2, ("price", "number"): 1}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import typer
@@ -15,6 +17,7 @@ from skitter.frontier.frontier import Frontier
 from skitter.quality import History, judge, sparkline, total
 from skitter.settings import resolve
 
+BARS = 24
 COLUMNS = ["handler", "field", "type", "now", "before", "over time"]
 
 
@@ -63,10 +66,19 @@ class _Line:
     def cells(self) -> list[str]:
         most = 1.0 if self.is_share else max((one or 0 for one in self.history), default=0)
         shown = [self._shown(self.now), "" if self.before is None else self._shown(self.before)]
-        return [self.handler, self.field, self.type, *shown, sparkline(self.history, most=most)]
+        bars = sparkline(_fewer(self.history), most=most)
+        return [self.handler, self.field, self.type, *shown, bars]
 
     def _shown(self, value: float) -> str:
         return f"{value:.0%}" if self.is_share else f"{value:.3g}"
+
+
+def _fewer(values: list[float | None]) -> list[float | None]:
+    """The means of neighbours, so that a line fits into a terminal."""
+    size = math.ceil(len(values) / BARS)
+    groups = (values[at : at + size] for at in range(0, len(values), size or 1))
+    known = ([one for one in group if one is not None] for group in groups)
+    return [fmean(group) if group else None for group in known]
 
 
 def _lines(history: History, min_pages: int) -> Iterator[_Line]:

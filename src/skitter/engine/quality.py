@@ -86,11 +86,13 @@ class FoundItems:
     _handlers: dict[str, _Found] = field(default_factory=dict)
     _unsent: list[Observed] = field(default_factory=list)
 
-    def add_page(self, handler: str | None, items: Sequence[Mapping[str, Any]]) -> None:
-        """A page is done, and the server knows it."""
+    def add_page(
+        self, handler: str | None, items: Sequence[Mapping[str, Any]], *, unread: int = 0
+    ) -> None:
+        """A page is done, and the server knows it. Unread: items whose fields are not known."""
         found = self._of(handler)
         found.pages += 1
-        found.items += len(items)
+        found.items += len(items) + unread
         for item in items:
             found.add(item)
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skitter.engine.outbox import Batch, send_each
+from skitter.engine.quality import FoundItems
 from skitter.frontier.admin.items import put_items
 from skitter.frontier.batches import finish_batch
 from skitter.frontier.completions import seal_offers
@@ -42,6 +43,7 @@ class Delivery:
         self.frontier, self.mailbox, self.say = frontier, mailbox, say
         self.on_duplicates = on_duplicates
         self.pages = self.errors = 0
+        self.quality = FoundItems("parse")
         self._in_cluster = (options.server.redis_url or "").startswith("redis+cluster")
 
     async def flush(self) -> None:
@@ -185,8 +187,16 @@ class Delivery:
         done = [one for one, said in zip(entries, answers, strict=True) if said is Ended.DONE]
         self._remember((link for one in done for link in one.links), epoch)
         self.pages += len(done)
+        for one in done:
+            self._count(one)
         if late := len(entries) - len(done):
             self.say("warning", f"{some(late, 'page')} came too late: other nodes have them")
+
+    def _count(self, entry: Entry) -> None:
+        """Items for a list are bytes by now; one that went both ways counts once."""
+        items = [*entry.items, *entry.more_items]
+        pushed = 0 if items else len(entry.pushes) + len(entry.more_pushes)
+        self.quality.add_page(entry.lease.request.handler, items, unread=pushed)
 
 
 def _of(kind: type[T], parcels: Iterable[Any]) -> list[T]:
