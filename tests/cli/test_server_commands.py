@@ -12,7 +12,8 @@ from redis.exceptions import ResponseError
 from needs import need
 from skitter.cli.server import problems_of
 from skitter.errors import ServerUnfit
-from skitter.frontier.connection import ServerFacts, our_errors
+from skitter.frontier.connection import ServerFacts
+from skitter.frontier.failures import our_errors
 from skitter.valkey import ServerOptions, hold
 
 NOBODY = 65534

@@ -1,4 +1,4 @@
-"""To the server and back: a client from a URL, its errors in our words, its fitness.
+"""To the server and back: a client from a URL, calls that are repeated, its fitness.
 
 The client's own retries are off. `Server` repeats a call whose reply may be lost; every script
 that changes something recognises the repeat by its number (lua/lib/once.lua).
@@ -11,7 +11,7 @@ import os
 import random
 import re
 import time
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -20,25 +20,15 @@ import hiredis
 import redis.exceptions as problems
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
+from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 
-from skitter.errors import (
-    BadOption,
-    DiskFull,
-    InfrastructureError,
-    JobMissing,
-    ServerFull,
-    ServerRefused,
-    ServerUnfit,
-    ServerUnreachable,
-    SkitterError,
-    UsageError,
-)
+from skitter.errors import BadOption, ServerUnfit, UsageError
+from skitter.frontier.failures import AWAY, is_for_later, is_refusal, our_errors
 from skitter.redact import parse_problem, redact
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from pathlib import Path
 
     from skitter.frontier.scripts import Script
@@ -46,27 +36,6 @@ if TYPE_CHECKING:
 SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster")
 GIVEN = "--redis (or SKITTER_REDIS_URL)"
 CONNECT_S, REPLY_S = 5.0, 30.0
-#: The server is away, or busy becoming another one: failover, loading, a cluster that votes.
-AWAY = (
-    problems.ConnectionError,
-    problems.TimeoutError,
-    problems.ClusterDownError,
-    problems.MasterDownError,
-    problems.ReadOnlyError,
-    problems.TryAgainError,
-)
-#: How a server answers that can take the call later, where the client has no class for it: it runs
-#: a long script, or its replicas are away.
-LATER = ("BUSY ", "NOREPLICAS ")
-NO_CLUSTER = "is not a cluster: use redis:// for a single server, or name a node."
-#: What a server answers to those who took it for another.
-MISTAKEN = {
-    "cluster support disabled": NO_CLUSTER,
-    "Cluster mode is not": NO_CLUSTER,
-    "DB index is out of range": "has no database of that number: most servers have 0 to 15.",
-    "unknown command 'SENTINEL'": "is not a sentinel: use redis:// for a server, "
-    "or the port of a sentinel, which is usually 26379.",
-}
 OLDEST = {"redis": (7, 0), "valkey": (7, 2)}  # script flags; a Valkey below 7.2 never existed
 
 
@@ -131,12 +100,12 @@ class Server:
                 try:
                     return await send()
                 except (*AWAY, OSError) as error:
-                    if _is_refusal(error) or time.monotonic() > give_up_at:
+                    if is_refusal(error) or time.monotonic() > give_up_at:
                         raise
                     if self.on_away:
                         await self.on_away()
                 except problems.ResponseError as error:
-                    if not _is_for_later(error) or time.monotonic() > give_up_at:
+                    if not is_for_later(error) or time.monotonic() > give_up_at:
                         raise
                 except AttributeError as error:
                     # redis-py's cluster client, on a connection that another task has just lost.
@@ -226,97 +195,6 @@ def check_fitness(facts: ServerFacts) -> None:
             f"the server may evict keys (maxmemory-policy {facts.eviction}), and so lose URLs: "
             "run `CONFIG SET maxmemory-policy noeviction` on it."
         )
-
-
-@contextmanager
-def our_errors(where: str, directory: Path | None = None) -> Iterator[None]:
-    """The client's errors, as ours, each with what to do next."""
-    try:
-        yield
-    except problems.OutOfMemoryError as error:
-        raise ServerFull(where) from error
-    except (problems.AuthenticationError, problems.NoPermissionError) as error:
-        raise _refused(where, error) from error
-    except problems.BusyLoadingError as error:
-        raise ServerUnreachable(
-            f"{where} is loading its data: try again in a moment, or watch its log."
-        ) from error
-    except (*AWAY, problems.RedisClusterException, OSError) as error:
-        if _is_refusal(error):
-            raise _refused(where, error) from error
-        if mistaken := _mistaken(where, _whole(error)):
-            raise mistaken from error
-        raise ServerUnreachable(
-            f"{where} does not answer ({_reason(error, where)}): check that it runs and that this "
-            f"machine may reach it{_tls_hint(where)}."
-        ) from error
-    except problems.ResponseError as error:
-        raise _answer(where, str(error), directory) from error
-    except problems.RedisError as error:
-        raise ServerUnreachable(
-            f"{where} does not answer like a Redis server ({error}): check host and port."
-        ) from error
-
-
-def _answer(where: str, error: str, directory: Path | None) -> SkitterError:
-    if cannot_write := re.search(r"MISCONF (.+)", error):
-        if directory and "No space left" in error:
-            return DiskFull(directory)
-        return ServerUnreachable(
-            f"{where} cannot write to its disk ({cannot_write[1].rstrip('.')}): make room there, "
-            "or see its log."
-        )
-    if error.startswith(LATER):
-        return ServerUnreachable(f"{where} accepts no calls at the moment ({error}): see its log.")
-    if gone := re.match(r"GONE .*\{(.+):\d+\}", error):  # lua/lib/limits.lua
-        return JobMissing(gone.group(1), known=[])
-    return _mistaken(where, error) or InfrastructureError(
-        f"{where} answered with an error: {error}"
-    )
-
-
-def _mistaken(where: str, error: str) -> ServerUnfit | None:
-    found = (says for words, says in MISTAKEN.items() if words in error)
-    return next((ServerUnfit(f"{where} {says}") for says in found), None)
-
-
-def _is_for_later(error: BaseException) -> bool:
-    return str(error).startswith(LATER)
-
-
-def _is_refusal(error: BaseException) -> bool:
-    """While it connects, the client makes one kind of error of everything."""
-    return isinstance(error, problems.AuthenticationError) or any(
-        words in _whole(error) for words in ("Authentication required", "username-password")
-    )
-
-
-def _reason(error: BaseException, where: str) -> str:
-    """The client lists every sentinel that is away, with all its settings."""
-    if isinstance(error, MasterNotFoundError):
-        away = len(re.findall(r" - [^,]*(?:Connection|Timeout)Error", str(error)))
-        if away > where.count(","):  # all of those in the URL
-            return "no sentinel answers"
-        return "no sentinel there knows a master of that name"
-    return str(error)
-
-
-def _tls_hint(where: str) -> str:
-    return ", and that it speaks TLS there: redis:// is for one that does not" * (
-        where.startswith("rediss:")
-    )
-
-
-def _whole(error: BaseException | None) -> str:
-    """What an error says, with what caused it."""
-    return f"{error} {_whole(error.__cause__ or error.__context__)}" if error else ""
-
-
-def _refused(where: str, error: Exception) -> ServerRefused:
-    return ServerRefused(
-        f"{where} refused us ({str(error).rstrip('.')}): put the password in the URL, "
-        "as in redis://:password@host:6379 or redis://user:password@host:6379."
-    )
 
 
 def _client(url: str, password: str | None, links: Links) -> Redis | RedisCluster:

@@ -1,0 +1,138 @@
+"""What goes wrong between us and the server: the client's errors in our words."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import redis.exceptions as problems
+from redis.asyncio.sentinel import MasterNotFoundError
+
+from skitter.errors import (
+    DiskFull,
+    InfrastructureError,
+    JobMissing,
+    ServerFull,
+    ServerRefused,
+    ServerUnfit,
+    ServerUnreachable,
+    SkitterError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+#: The server is away, or busy becoming another one: failover, loading, a cluster that votes.
+AWAY = (
+    problems.ConnectionError,
+    problems.TimeoutError,
+    problems.ClusterDownError,
+    problems.MasterDownError,
+    problems.ReadOnlyError,
+    problems.TryAgainError,
+)
+#: How a server answers that can take the call later, where the client has no class for it: it runs
+#: a long script, or its replicas are away.
+LATER = ("BUSY ", "NOREPLICAS ")
+NO_CLUSTER = "is not a cluster: use redis:// for a single server, or name a node."
+#: What a server answers to those who took it for another.
+MISTAKEN = {
+    "cluster support disabled": NO_CLUSTER,
+    "Cluster mode is not": NO_CLUSTER,
+    "DB index is out of range": "has no database of that number: most servers have 0 to 15.",
+    "unknown command 'SENTINEL'": "is not a sentinel: use redis:// for a server, "
+    "or the port of a sentinel, which is usually 26379.",
+}
+
+
+@contextmanager
+def our_errors(where: str, directory: Path | None = None) -> Iterator[None]:
+    """The client's errors, as ours, each with what to do next."""
+    try:
+        yield
+    except problems.OutOfMemoryError as error:
+        raise ServerFull(where) from error
+    except (problems.AuthenticationError, problems.NoPermissionError) as error:
+        raise _refused(where, error) from error
+    except problems.BusyLoadingError as error:
+        raise ServerUnreachable(
+            f"{where} is loading its data: try again in a moment, or watch its log."
+        ) from error
+    except (*AWAY, problems.RedisClusterException, OSError) as error:
+        if is_refusal(error):
+            raise _refused(where, error) from error
+        if mistaken := _mistaken(where, _whole(error)):
+            raise mistaken from error
+        raise ServerUnreachable(
+            f"{where} does not answer ({_reason(error, where)}): check that it runs and that this "
+            f"machine may reach it{_tls_hint(where)}."
+        ) from error
+    except problems.ResponseError as error:
+        raise _answer(where, str(error), directory) from error
+    except problems.RedisError as error:
+        raise ServerUnreachable(
+            f"{where} does not answer like a Redis server ({error}): check host and port."
+        ) from error
+
+
+def _answer(where: str, error: str, directory: Path | None) -> SkitterError:
+    if cannot_write := re.search(r"MISCONF (.+)", error):
+        if directory and "No space left" in error:
+            return DiskFull(directory)
+        return ServerUnreachable(
+            f"{where} cannot write to its disk ({cannot_write[1].rstrip('.')}): make room there, "
+            "or see its log."
+        )
+    if error.startswith(LATER):
+        return ServerUnreachable(f"{where} accepts no calls at the moment ({error}): see its log.")
+    if gone := re.match(r"GONE .*\{(.+):\d+\}", error):  # lua/lib/limits.lua
+        return JobMissing(gone.group(1), known=[])
+    return _mistaken(where, error) or InfrastructureError(
+        f"{where} answered with an error: {error}"
+    )
+
+
+def _mistaken(where: str, error: str) -> ServerUnfit | None:
+    found = (says for words, says in MISTAKEN.items() if words in error)
+    return next((ServerUnfit(f"{where} {says}") for says in found), None)
+
+
+def is_for_later(error: BaseException) -> bool:
+    return str(error).startswith(LATER)
+
+
+def is_refusal(error: BaseException) -> bool:
+    """While it connects, the client makes one kind of error of everything."""
+    return isinstance(error, problems.AuthenticationError) or any(
+        words in _whole(error) for words in ("Authentication required", "username-password")
+    )
+
+
+def _reason(error: BaseException, where: str) -> str:
+    """The client lists every sentinel that is away, with all its settings."""
+    if isinstance(error, MasterNotFoundError):
+        away = len(re.findall(r" - [^,]*(?:Connection|Timeout)Error", str(error)))
+        if away > where.count(","):  # all of those in the URL
+            return "no sentinel answers"
+        return "no sentinel there knows a master of that name"
+    return str(error)
+
+
+def _tls_hint(where: str) -> str:
+    return ", and that it speaks TLS there: redis:// is for one that does not" * (
+        where.startswith("rediss:")
+    )
+
+
+def _whole(error: BaseException | None) -> str:
+    """What an error says, with what caused it."""
+    return f"{error} {_whole(error.__cause__ or error.__context__)}" if error else ""
+
+
+def _refused(where: str, error: Exception) -> ServerRefused:
+    return ServerRefused(
+        f"{where} refused us ({str(error).rstrip('.')}): put the password in the URL, "
+        "as in redis://:password@host:6379 or redis://user:password@host:6379."
+    )
