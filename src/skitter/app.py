@@ -177,6 +177,7 @@ async def open_worker(
     from skitter.worker.rendering import BrowserFetcher
     from skitter.worker.robots import RobotsBook
     from skitter.worker.sessions import Sessions
+    from skitter.worker.traps import Traps
     from skitter.worker.wishes import Wishes
 
     seeds = [seed.url for seed in spider.known_seeds]
@@ -208,6 +209,7 @@ async def open_worker(
             wishes=Wishes.of(config.fetch),
             sessions=sessions,
             logins=Logins(spider, fetcher, sessions, policy),
+            traps=Traps(frontier, item_per_page=spider.item_per_page),
         )
         found = FoundItems(spider.default or "")
         delivery = Delivery(frontier, memory, logbook, departures, quality=found)

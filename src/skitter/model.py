@@ -217,6 +217,7 @@ class Feedback(msgspec.Struct, kw_only=True, omit_defaults=True):
     incident: int = 0  # how the host said that it has had enough: frontier/delay.py
     page: str = ""  # of a page that is done: `frontier.pages.page_facts`
     session: SessionNews | None = None
+    yields: dict[int, int] = {}  # number of a URL shape -> what the page is worth to it
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
@@ -289,6 +290,7 @@ class Stats:
     dropped: int = 0  # dead letters that were removed
     seen: int = 0
     shelved: int = 0  # pending, but their host's budget is spent
+    trapped: int = 0  # held, as the budget of their shape is spent
     items: int = 0  # results waiting to be read
     duplicates: int = 0
     refused: int = 0  # too deep, or offered to a closed job

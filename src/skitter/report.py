@@ -160,8 +160,10 @@ def _but(went: Went) -> str:
         return ", but most URLs are dead"
     if went.quality_failed:
         return ", but the quality of what was scraped got bad"
-    shelved = went.after.shelved
-    return f", except {shelved:,} URLs beyond max_pages_per_host" if shelved else ""
+    stats = went.after
+    if stats.shelved:
+        return f", except {stats.shelved:,} URLs beyond max_pages_per_host"
+    return f", except {stats.trapped:,} URLs that look like a trap" if stats.trapped else ""
 
 
 def kept_out(kinds: dict[str, int]) -> str:

@@ -43,8 +43,14 @@ TRACKING: Final = frozenset(
         *("mc_cid", "mc_eid", "mkt_tok", "_kx", "__s", "_bhlid"),  # Mailchimp, Marketo, mailings
         *("oly_anon_id", "oly_enc_id", "vero_id", "vero_conv", "wickedid", "rb_clickid"),
         *("pk_campaign", "pk_kwd", "pk_keyword", "piwik_campaign", "piwik_kwd"),  # old Matomo
+        *("PHPSESSID", "phpsessid", "JSESSIONID", "jsessionid"),  # sessions of PHP, Java, ...
+        *("CFID", "CFTOKEN", "cfid", "cftoken", "osCsid", "XTCsid", "zenid"),  # ColdFusion, shops
     }
 )
+# Names of sessions that sites use for other things, too: the value tells.
+SESSIONS: Final = frozenset({"sid", "SID", "sessid", "sessionid", "sessionId", "session_id"})
+_SESSION: Final = re.compile(r"(?=[0-9A-Za-z_-]*\d)(?=[0-9_-]*[A-Za-z])[0-9A-Za-z_-]{16,}")
+_SESSION_IN_PATH: Final = re.compile(r";(?:jsessionid|phpsessid|sid)=[^/?;]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +58,7 @@ class Canonical:
     """The rules of what counts as the same page. A crawl keeps the ones it was begun with."""
 
     sort_query: bool = True
-    drop_tracking: bool = True
+    drop_tracking: bool = True  # and ids of sessions
     keep_fragment: bool = False  # for sites whose script shows another page per #fragment
 
 
@@ -240,6 +246,8 @@ def _spell_origin(beginning: str) -> str | None:
 
 def _canonical(page: str, rules: Canonical) -> str:
     page = _respell(page)
+    if ";" in page and rules.drop_tracking:
+        page = _SESSION_IN_PATH.sub("", page)
     if "?" not in page:
         return page
     path, _, query = page.partition("?")
@@ -263,7 +271,10 @@ def _name(piece: str) -> str:
 
 
 def _is_tracking(piece: str) -> bool:
-    return piece.startswith(TRACKING_PREFIXES) or piece.partition("=")[0] in TRACKING
+    name, _, value = piece.partition("=")
+    if name in SESSIONS:
+        return _SESSION.fullmatch(value) is not None
+    return name in TRACKING or name.startswith(TRACKING_PREFIXES)
 
 
 _HEX: Final = "0123456789ABCDEFabcdef"

@@ -31,6 +31,7 @@ async def test_a_new_job_runs_with_every_limit_it_was_given(make_raw):
         "max_depth": "0",
         "max_items_per_page": "10000",
         "max_links_per_page": "5000",
+        "shape_budget": "30",
         "depths": "1",
     }
 

@@ -32,6 +32,8 @@ CALLS: Any = {
     "bury": lambda t: ([("1", t, "reason", FEEDBACK), ("2", "nonsense", "", b"")], {}),
     "release": lambda t: ([("1", t, 0), ("2", t, 500), ("3", "nonsense", 0)], {}),
     "reap": lambda t: ([], {"at_most": 2}),
+    "trap": lambda t: ([("1", t, 7, 0), ("2", "nonsense", 7, 0), ("3", t, 8, 0)], {}),
+    "free_trapped": lambda t: ([], {"at_most": 2}),
     "reclaim": lambda t: ([("1", t), ("2", "nonsense"), ("3", t)], {}),
     "tally": lambda t: ([("blocked", 2), ("skipped", 1)], {}),
     "revive": lambda t: ([("4", "5")], {}),
@@ -106,6 +108,8 @@ async def prepare(raw, clock, verb):
     await raw.add(*"423156")
     grant = await raw.lease(4, ttl_ms=1000)
     await raw.bury(grant.claims[0])
+    if verb == "free_trapped":
+        await raw.shard.command("ZADD", "trapped", 7, "4", 7, "5")
     clock.advance(1)
     return grant.token
 

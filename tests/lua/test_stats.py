@@ -17,6 +17,7 @@ async def test_every_state_is_counted(raw, clock):
         "max_pages": 0,
         "pending": 3,
         "delayed": 1,
+        "trapped": 0,
         "leased": 1,
         "done": 1,
         "dead": 1,

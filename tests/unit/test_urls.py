@@ -108,6 +108,10 @@ def test_the_host_is_one_politeness_key_however_it_is_spelled(url: str, host: st
         pytest.param("http://e.com/?a&gclid=x&b=2", "http://e.com/?a&b=2", id="tracking inside"),
         pytest.param("http://e.com/?utm%5Fterm=x&a=1", "http://e.com/?a=1", id="escaped tracking"),
         pytest.param("http://e.com/?fbclid", "http://e.com/", id="tracking without a value"),
+        pytest.param("http://e.com/a?PHPSESSID=1a2b&b=2", "http://e.com/a?b=2", id="session"),
+        pytest.param("http://e.com/?sid=0123456789abcdef0", "http://e.com/", id="session by value"),
+        pytest.param("http://e.com/a;jsessionid=1A2B?b", "http://e.com/a?b", id="session in path"),
+        pytest.param("http://e.com/a;JSESSIONID=1/b", "http://e.com/a/b", id="session inside path"),
     ],
 )
 def test_these_are_the_same_page(one: str, other: str) -> None:
@@ -136,6 +140,9 @@ def test_these_are_the_same_page(one: str, other: str) -> None:
         pytest.param("http://e.com/?xutm_a=1", "http://e.com/", id="prefix in the middle"),
         pytest.param("http://e.com/?a=gclid", "http://e.com/?a=", id="tracking name as a value"),
         pytest.param("http://e.com/gclid=1", "http://e.com/", id="tracking name in the path"),
+        pytest.param("http://e.com/?sid=17", "http://e.com/", id="a short sid may be a story"),
+        pytest.param("http://e.com/?sid=a-story-about-sessions", "http://e.com/", id="sid, words"),
+        pytest.param("http://e.com/a;v=2", "http://e.com/a", id="parameters in the path"),
     ],
 )
 def test_these_are_different_pages(one: str, other: str) -> None:

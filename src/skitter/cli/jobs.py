@@ -276,6 +276,11 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
             "pages had more items or links than the limit: `skitter logs` names them",
         ),
         (stats.shelved, "shelved", "pending URLs on hosts that reached max_pages_per_host"),
+        (
+            stats.trapped,
+            "trapped",
+            "URLs held: they look like a trap. `skitter why URL` tells which shape",
+        ),
         (stats.dropped, "dropped", "dead letters that were removed"),
         (stats.damaged, "damaged", f"records were unreadable: `skitter audit {job}`"),
     )

@@ -58,6 +58,8 @@ class RequestFacts:
     depth: str  # links from a seed; empty: unknown
     has_outlinks: bool
     reopenable: float | None  # the limit above which its links are offered again
+    shape: float | None  # the number of its shape, if it is held in a trap
+    on_probation: bool  # it uses the budget of its shape
 
     @property
     def delayed(self) -> bool:
@@ -71,6 +73,10 @@ class RequestFacts:
     def dead(self) -> bool:
         return self.dead_since is not None
 
+    @property
+    def trapped(self) -> bool:
+        return self.shape is not None
+
 
 async def request_facts(shard: Shard, batch: list[tuple[str, str]]) -> list[RequestFacts]:
     """Facts of (fingerprint, host of the queue it was met in or '')."""
@@ -81,7 +87,8 @@ async def request_facts(shard: Shard, batch: list[tuple[str, str]]) -> list[Requ
 
 
 def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
-    queued, strayed, delayed, leased, token, dead, trouble, seen, depth, outlinks, above = scores
+    queued, strayed, delayed, leased, token, dead, trouble, seen, *more = scores
+    depth, outlinks, above, shape, on_probation = more
     priority, host, request = open_body(record) if record else (0, "", None)
     return RequestFacts(
         fingerprint=fp,
@@ -102,6 +109,8 @@ def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
         depth=depth.decode("utf-8", "replace"),
         has_outlinks=bool(outlinks),
         reopenable=float(above) if above != b"" else None,
+        shape=float(shape) if shape != b"" else None,
+        on_probation=bool(on_probation),
     )
 
 

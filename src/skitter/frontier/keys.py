@@ -67,6 +67,11 @@ SHARD_KEYS: dict[str, KeySpec] = {
         "zset", "fingerprint of such a page -> depth: its links go in above this", stored="edge"
     ),
     "reopening": KeySpec("string", "which client offers links of those again; expires"),
+    "shapes": KeySpec(
+        "hash", "host -> msgpack: shape of URLs -> pages, doublings of its budget, credit"
+    ),
+    "probation": KeySpec("hash", "fingerprint of a lease -> the shape whose budget it uses"),
+    "trapped": KeySpec("zset", "fingerprint -> shape: held, as its shape's budget is spent"),
     "items": KeySpec("stream", "what handlers yielded, until a reader acknowledges it"),
     "quality": KeySpec("hash", "of shard 0: handler -> msgpack: what it found, by windows"),
     "sink": KeySpec("hash", "of shard 0: the place that items go to, and when it was claimed"),

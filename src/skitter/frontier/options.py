@@ -75,6 +75,8 @@ def _from_fields(stored: Mapping[str, float | str]) -> JobOptions:
     for one in JOB_OPTIONS:
         if (value := stored.get(one.field)) is not None:
             values[one.table][one.name] = _value(one, value)
+        elif one.optional:  # an absent limit is none, whatever its default
+            values[one.table][one.name] = None
     return JobOptions(
         politeness=Politeness(**values["politeness"]),
         retries=Retries(**values["retries"]),

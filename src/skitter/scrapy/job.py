@@ -57,8 +57,8 @@ async def join_run(frontier: Frontier, stats: Stats) -> int:
 async def remove_if_last(frontier: Frontier) -> None:
     """SCHEDULER_PERSIST = False: never while anything is left, or anybody else is at work."""
     stats = await frontier.stats()
-    # A job that was cancelled is done, too; what is shelved waits for a higher limit.
-    if stats.remaining or stats.shelved or not is_done(stats):
+    # A job that was cancelled is done, too; what is shelved or held waits for a higher limit.
+    if stats.remaining or stats.shelved or stats.trapped or not is_done(stats):
         return
     if others := await others_at_work(frontier):
         logger.info(

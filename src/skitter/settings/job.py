@@ -121,6 +121,12 @@ class Limits(Table):
         "Maximum number of links from a start URL.", low=0, flag="--max-depth --depth"
     )
     max_pending: int | None = _limit("Maximum URLs in the queue.")
+    shape_budget: int | None = option(
+        30,
+        "Pages of one URL shape before it must have yielded items or new text.",
+        low=1,
+        high=2**40,
+    )
     max_items: int | None = _limit(
         "Maximum items waiting for a loader; beyond it, no URL is handed out. In a crawl, 50,000."
     )

@@ -35,6 +35,7 @@ def default_spider(
         scope=scope or Scope(),
         politeness=politeness or Politeness(),
         limits=limits or Limits(),
+        item_per_page=True,
     )
     spider.page(describe_page)
     return spider

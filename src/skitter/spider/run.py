@@ -74,6 +74,7 @@ class HandlerOutput:
     refused: list[tuple[str, Refused]] = field(default_factory=list)  # URLs
     exceeded: str = ""  # what was left out, as it was more than a page may bring
     undeclared: Counter[str] = field(default_factory=Counter)  # fields that were left out of items
+    known: int = 0  # requests that were passed over, as they went in lately
 
 
 async def run_handler(
@@ -140,12 +141,15 @@ class _Run:
     def _take_all(self, outputs: Iterable[Any], known: Container[str]) -> None:
         """Until that is enough. Nearly all that pages bring are links that are known, so they are
         counted and passed over here, without a call for each."""
-        left = self.quota.outputs_left
+        before = left = self.quota.outputs_left
+        taken = 0
         for output in islice(outputs, left):
             left -= 1
             if not (isinstance(output, Request) and output.url in known and output.is_plain):
+                taken += 1
                 self._take(output)
         self.quota.outputs_left = left
+        self.output.known += before - left - taken
 
     def _take(self, output: Any) -> None:
         if isinstance(output, Request):

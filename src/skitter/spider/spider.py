@@ -101,6 +101,9 @@ class Spider:
     accept: tuple[str, ...] = ()
     #: Items are checked against it: a msgspec struct, dataclass, TypedDict or pydantic model.
     item: Any = None
+    #: Handlers yield an item for whatever page they get, so that an item does not show that a page
+    #: was worth fetching: docs/howto/traps.md.
+    item_per_page: bool = False
     handlers: dict[str, Handler] = field(default_factory=dict, init=False, repr=False)
     default: str | None = field(default=None, init=False, repr=False)
     #: How the pages of a handler are rendered; those of others are not.

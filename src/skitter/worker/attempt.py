@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from skitter.worker.login import Logins
     from skitter.worker.sessions import Sessions
     from skitter.worker.verdict import Verdict
+    from skitter.worker.traps import Traps
 
 
 @dataclass(slots=True)
@@ -68,6 +69,7 @@ class Attempts:
     wishes: Wishes = field(default_factory=Wishes)
     sessions: Sessions | None = None  # None: no cookies
     logins: Logins | None = None
+    traps: Traps | None = None  # None: no URL is held
 
     async def begin(self) -> None:
         """Run the spider's on_start hooks. Raises SpiderError."""
@@ -198,6 +200,8 @@ class Attempts:
             return self._skip(visit, Refused(f"it is a copy of {link.url}", "canonical"), link)
         output = await run_handler(self.spider, page, known=self.memory.known, limits=self.limits())
         self.wishes.obey(page, output)
+        if self.traps:
+            visit.feedback.yields = self.traps.yields(visit.lease, page, output)
         links, again = self.memory.split(self._without_disallowed(output))
         return visit.completed(output, items=output.items, links=links, again=again)
 

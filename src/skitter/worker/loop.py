@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from skitter.frontier.frontier import Frontier
     from skitter.logs import ClusterLog
-    from skitter.model import Lease
+    from skitter.model import Lease, Leased
     from skitter.settings import WorkerConfig
     from skitter.worker.attempt import Attempts
     from skitter.worker.delivery import Delivery
@@ -197,8 +197,7 @@ class Worker:
 
     async def _lease(self, limit: int, lane: Lane) -> tuple[list[Lease], float | None]:
         try:
-            ttl_s = self.options.lease_in_s(lane)
-            leased = await self.frontier.lease(limit, ttl_s=ttl_s, lane=lane)
+            leased, leases = await self._lease_worthy(limit, lane)
         except JobMissing as gone:
             self._note_gone(gone)
             await self._rest(GONE_S)
@@ -212,7 +211,16 @@ class Worker:
         self._is_gone = False
         if leased.state is State.CANCELLED:
             self.stop()
-        return leased.leases, leased.again_in_s
+        return leases, leased.again_in_s
+
+    async def _lease_worthy(self, limit: int, lane: Lane) -> tuple[Leased, list[Lease]]:
+        """Leases without those that are held in traps; not none, if there are others."""
+        traps, ttl_s = self.attempts.traps, self.options.lease_in_s(lane)
+        while True:
+            leased = await self.frontier.lease(limit, ttl_s=ttl_s, lane=lane)
+            worthy = await traps.without_trapped(leased.leases) if traps else leased.leases
+            if worthy or not leased.leases or self._stop.is_set():
+                return leased, worthy
 
     def _note_gone(self, gone: JobMissing) -> None:
         """`run --fresh` removes a job and makes it anew: a worker that stays waits for that."""

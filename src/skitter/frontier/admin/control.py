@@ -18,6 +18,7 @@ from skitter.frontier.options import (
 from skitter.frontier.scan import scan_names
 from skitter.frontier.seen import seen_set
 from skitter.frontier.states import stored_state
+from skitter.frontier.traps import free_trapped
 from skitter.frontier.wire import ms, side_by_side
 from skitter.model import State
 from skitter.settings import JOB_OPTIONS, JobOptions, check_number
@@ -51,6 +52,7 @@ async def configure(frontier: Frontier, options: JobOptions, *, create: bool = F
     await write_control(frontier, values, create=create)
     frontier.options = options
     await settle_hosts(frontier)
+    await free_trapped(frontier)
 
 
 async def change_options(
@@ -65,6 +67,8 @@ async def change_options(
     await write_control(frontier, values | {SET_BY_OPERATOR + one.field: 1 for one in changed})
     frontier.options = await read_options(frontier.home)
     await settle_hosts(frontier)
+    if "shape_budget" in changes:
+        await free_trapped(frontier)
     return frontier.options
 
 

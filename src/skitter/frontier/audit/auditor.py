@@ -41,8 +41,11 @@ if TYPE_CHECKING:
 TRIES = 3
 #: Hosts, leases and buckets that one script may add up: a few milliseconds.
 AT_ONCE = 1000
-#: What a job with max_depth has besides.
-DEPTH_KEYS = ("depths", "outlinks", "reopenable")
+#: Keys that name fingerprints, besides the queues.
+REQUEST_KEYS = (
+    *("task", "delayed", "trapped", "lease", "holder", "probation", "dead", "trouble"),
+    *("depths", "outlinks", "reopenable"),  # of a job with max_depth
+)
 
 
 async def audit(
@@ -115,7 +118,7 @@ class _ShardAudit:
 
     async def _check_requests(self) -> None:
         """Every fingerprint that any structure names."""
-        for name in ("task", "delayed", "lease", "holder", "dead", "trouble", *DEPTH_KEYS):
+        for name in REQUEST_KEYS:
             async for fps in scan_names(self.shard, name):
                 await self._check_batch(name, [(fp, "") for fp in fps])
         async for hosts in scan_names(self.shard, "hosts"):

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from skitter.frontier.facts import HostFacts, RequestFacts
     from skitter.settings import JobOptions, Layout
 
-STATES = ("pending", "delayed", "leased", "done", "dead", "dropped")
+STATES = ("pending", "delayed", "trapped", "leased", "done", "dead", "dropped")
 
 
 def request_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterator[str]:
     """One request: in one state, with a body of its own, and what that state needs."""
-    states = [name for name in ("queued", "delayed", "leased", "dead") if getattr(facts, name)]
+    places = ("queued", "delayed", "trapped", "leased", "dead")
+    states = [name for name in places if getattr(facts, name)]
     if len(states) > 1:
         yield f"is in several states: {', '.join(states)}"
     if states and not facts.host:
@@ -84,6 +85,8 @@ def _state_problems(facts: RequestFacts) -> Iterator[str]:
             yield "queues at a place between two others"
     if facts.leased != bool(facts.token):
         yield "is leased without a holder" if facts.leased else "is held without a lease"
+    if facts.on_probation and not facts.leased:
+        yield "uses the budget of its shape without a lease"
     for name in ("delayed_until", "leased_until", "dead_since"):
         moment = getattr(facts, name)
         if moment is not None and not 0 <= moment < math.inf:
@@ -127,12 +130,12 @@ def _rank_of(facts: HostFacts) -> float:
 
 
 def equation_problems(counts: Mapping[str, int]) -> Iterator[str]:
-    """seen = pending + delayed + leased + done + dead + dropped, and what follows from it."""
+    """seen = the sum of its states, and what follows from it."""
     known = Counter(counts)
     if known["seen"] != sum(known[state] for state in STATES):
         sums = " + ".join(f"{state} {known[state]}" for state in STATES)
         yield f"seen {known['seen']} is not {sums}"
-    alive = known["pending"] + known["delayed"] + known["leased"] + known["dead"]
+    alive = sum(known[state] for state in STATES if state not in ("done", "dropped"))
     if known["bodies"] != alive:
         yield f"{known['bodies']} bodies for {alive} requests that are not done"
     if known["holders"] != known["leased"]:

@@ -20,6 +20,7 @@ from skitter.frontier.scan import scan_names
 from skitter.frontier.totals import read_totals
 from skitter.model import Request, State
 from skitter.report import some
+from skitter.shapes import shape_of
 from skitter.urls import fingerprint, fingerprint_of, identify
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Explanation:
     canonical: str
     fingerprint: str
     host: str
-    state: str  # unknown, refused, pending, delayed, leased, done, dead
+    state: str  # unknown, refused, pending, delayed, trapped, leased, done, dead
     because: list[str] = field(default_factory=list)
     method: str | None = None
     found_on: str | None = None
@@ -149,6 +150,7 @@ async def _explain(
         because=[
             *_same_page(url, canonical, request),
             *(_outcome(done) if done else _standing(facts, now_s)),
+            *(_trapped(facts, frontier.job) if facts.trapped else []),
             *(_waiting(host, options, totals.stats.state, now_s) if facts.queued else []),
             *_budget(options, totals.stats.done, facts),
         ],
@@ -231,7 +233,7 @@ def _depth_of(request: Request, facts: RequestFacts) -> int:
 def state_of(facts: RequestFacts) -> str:
     if facts.queued:
         return "pending"
-    for state in ("delayed", "leased", "dead"):
+    for state in ("delayed", "trapped", "leased", "dead"):
         if getattr(facts, state):
             return state
     return "done" if facts.seen else "unknown"
@@ -256,6 +258,8 @@ def _standing(facts: RequestFacts, now_s: float) -> list[str]:
             f"it was given up at {_day(facts.dead_since)}: {error}",
             "bring it back with `skitter dead retry`",
         ]
+    if facts.trapped:
+        return []
     if not facts.seen:
         return ["it was never pushed, and no handler found it"]
     return [] if facts.queued else ["it was finished, or dropped from the dead letters"]
@@ -279,6 +283,14 @@ def _day(at: float) -> str:
         return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (ValueError, OverflowError, OSError):  # whoever can write to the server wrote it
         return "an unknown time"
+
+
+def _trapped(facts: RequestFacts, job: str) -> list[str]:
+    shape = shape_of(facts.request.url) if facts.request else "its shape"
+    return [
+        f"it is held, as {shape} looks like a trap: too many pages of that shape brought nothing",
+        f"if it is none, raise the budget: `skitter set {job} --shape-budget 1000`, or none",
+    ]
 
 
 def _waiting(host: HostFacts, options: JobOptions, state: State, now_s: float) -> list[str]:

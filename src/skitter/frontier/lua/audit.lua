@@ -12,11 +12,14 @@ KEYS   task     hash   fingerprint -> record
        depths   hash   fingerprint -> links from a seed
        outlinks hash   fingerprint -> where the page leads
        reopenable zset   fingerprint -> depth
+       trapped  zset   fingerprint -> shape
+       probation hash  fingerprint -> shape
 EACH   fp       text
        found    text   the host in whose queue it was met, or empty
 REPLY  list   per fingerprint a list, empty where it is not: record, score in its host's queue,
        score in the queue it was met in if that is another, delayed ms, lease ms, token, dead ms,
-       trouble, seen (1 or 0), depth, has outlinks (1 or 0), score in reopenable
+       trouble, seen (1 or 0), depth, has outlinks (1 or 0), score in reopenable,
+       shape in trapped, on probation (1 or 0)
 COST   O(fingerprints * log N)
 ]]
 --@include seen record
@@ -38,6 +41,8 @@ local function facts_of(fp, found)
     redis.call('HGET', depths, fp) or '',
     redis.call('HEXISTS', outlinks, fp),
     redis.call('ZSCORE', reopenable, fp) or '',
+    redis.call('ZSCORE', trapped, fp) or '',
+    redis.call('HEXISTS', probation, fp),
   }
 end
 

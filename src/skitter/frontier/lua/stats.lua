@@ -6,12 +6,13 @@ KEYS   stats    hash   counters
        task     hash
        holder   hash
        delayed  zset
+       trapped  zset
        lease    zset
        dead     zset
        hosts    hash
        items    stream
-REPLY  list   state, then names and values: max_pages (0: no limit), delayed, leased, dead, hosts,
-       bodies, holders, items, reopened (pages whose links are to be offered again) and every
+REPLY  list   state, then names and values: max_pages (0: no limit), delayed, trapped, leased, dead,
+       hosts, bodies, holders, items, reopened (pages whose links are to be offered again) and every
        counter
 COST   O(1)
 ]]
@@ -20,6 +21,7 @@ local reply = {
   limits.state,
   'max_pages', limits.max_pages < math.huge and limits.max_pages or 0,
   'delayed', redis.call('ZCARD', delayed),
+  'trapped', redis.call('ZCARD', trapped),
   'leased', redis.call('ZCARD', lease),
   'dead', redis.call('ZCARD', dead),
   'hosts', redis.call('HLEN', hosts),

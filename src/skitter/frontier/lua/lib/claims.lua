@@ -6,7 +6,7 @@ KEYS   holder   hash   fingerprint -> token
        lease    zset   fingerprint -> ms
        task     hash   fingerprint -> record
 ]]
---@include bulk counters host record
+--@include bulk counters host record shapes
 -- One claim per group of ARGV, its token the second value; `record` is false if it is not held.
 -- Without a number all groups are claims.
 local function read_claims(how_many)
@@ -45,4 +45,5 @@ local function end_leases(claims)
   end
   bulk('HDEL', holder, fps)
   bulk('ZREM', lease, fps)
+  end_probation(fps, names)
 end

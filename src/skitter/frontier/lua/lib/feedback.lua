@@ -2,7 +2,7 @@
 feedback: what an attempt learned besides its result: model.Feedback as msgpack; empty: nothing.
 Each kind has a field there and a line here.
 ]]
---@include block adapt pages learn_session
+--@include block adapt pages learn_session yield
 local function learn(claim, packed)
   if packed == '' then return end
   local said = cmsgpack.unpack(packed)
@@ -10,4 +10,5 @@ local function learn(claim, packed)
   if said.latency_ms or said.incident then learn_delay(claim, said) end
   if said.page then learn_page(claim, said.page) end
   if said.session then learn_session(said.session) end
+  if said.yields then learn_yield(claim, said) end
 end

@@ -9,10 +9,11 @@ KEYS   lease    zset   fingerprint -> ms
        holder   hash   fingerprint -> token, which ends with the second in which it was taken
        task     hash   fingerprint -> record
 ]]
---@include bulk enqueue record trouble trips
+--@include bulk enqueue record trouble trips shapes
 local function lose(fp, counts)
   local priority, name = unpack_record(redis.call('HGET', task, fp) or '')
   if not name then return count('damaged', 1) end -- the audit tells; others must not wait for it
+  end_probation({ fp }, { name })
   local known = host(name)
   if known.in_flight > 0 then known.in_flight = known.in_flight - 1 end -- or it was begun anew
   local clock = host(clock_name(name))

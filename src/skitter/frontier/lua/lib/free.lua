@@ -1,0 +1,28 @@
+--[[
+free: what was held in a trap becomes pending again, as far as the budget of its shape has room.
+
+KEYS   trapped  zset   fingerprint -> shape
+       task     hash   fingerprint -> record
+]]
+--@include enqueue record
+local AT_ONCE = 500
+
+-- Fingerprints of `trapped` become pending; those whose record makes no sense stay for the audit.
+local function free(fps)
+  local freed = {}
+  for i, record in ipairs(bulk_read('HMGET', task, fps)) do
+    local priority, name = unpack_record(record or '')
+    if name then
+      enqueue(fps[i], name, priority)
+      freed[#freed + 1] = fps[i]
+    end
+  end
+  bulk('ZREM', trapped, freed)
+  return #freed
+end
+
+local function free_shape(number, room)
+  if room <= 0 then return end
+  local most = math.min(room, AT_ONCE)
+  free(redis.call('ZRANGE', trapped, number, number, 'BYSCORE', 'LIMIT', 0, most))
+end

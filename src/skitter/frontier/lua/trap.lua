@@ -1,0 +1,57 @@
+--[[
+trap: which leases may be fetched, by the budgets of the shapes of their URLs. The others end here:
+they are held until their shape has yielded enough.
+
+FLAGS  allow-oom
+EACH   fp       text
+       token    text
+       number   int    of the shape: shapes.py
+       moment_ms int   when its host had its turn for it; a request that is held gives it back
+REPLY  ints   per lease: 1 (it may be fetched), 0 (it is held) or LOST; and how many further pages
+       of its shape may be fetched without asking
+COST   O(leases * log N), and the shapes of their hosts: at most 101 each
+]]
+--@include once claims delay shapes free commit
+local RICH, PART = 16, 16 -- doubled so often, a shape is trusted with a part of its room at a time
+local reply, held, admitted, trusted = {}, {}, {}, {}
+
+local function trust(entry, number, room)
+  if trusted[number] or 2 ^ entry[2] < RICH then return 0 end
+  trusted[number] = true
+  if redis.call('ZCOUNT', trapped, number, number) > 0 then return 0 end -- they come first
+  local ahead = math.floor(room / PART)
+  entry[1] = entry[1] + ahead
+  return ahead
+end
+
+local function give_turn_back(claim)
+  local known, moment_ms = peek(claim.host), tonumber(ARGV[claim.at + 3])
+  if moment_ms > 0 and known.asked_at == moment_ms then
+    host(claim.host).asked_at = moment_ms - delay_of(known)
+  end
+end
+
+local function judge(claim)
+  local entry, number = shape(claim.host, tonumber(ARGV[claim.at + 2]))
+  local room = grow(entry)
+  if room <= 0 then
+    held[#held + 1] = claim
+    redis.call('ZADD', trapped, number, claim.fp)
+    give_turn_back(claim)
+    return 0, 0
+  end
+  entry[1] = entry[1] + 1
+  admitted[#admitted + 1], admitted[#admitted + 2] = claim.fp, number
+  free_shape(number, room - 1)
+  return 1, trust(entry, number, room - 1)
+end
+
+for i, claim in ipairs(read_claims()) do
+  reply[2 * i - 1], reply[2 * i] = LOST, 0
+  if claim.record then reply[2 * i - 1], reply[2 * i] = judge(claim) end
+end
+bulk('HSET', probation, admitted)
+end_leases(held)
+write_shapes()
+commit()
+return remember(reply)

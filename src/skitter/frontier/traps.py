@@ -1,0 +1,57 @@
+"""Traps: which leases may be fetched, by the budgets of the shapes of their URLs.
+
+docs/howto/traps.md is for users; docs/adr/0021-traps-are-held-by-shape.md tells why.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from skitter.frontier.wire import scatter, side_by_side
+from skitter.urls import shard_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skitter.frontier.frontier import Frontier
+    from skitter.frontier.shard import Shard
+    from skitter.model import Lease
+
+BATCH = 200
+FREE_AT_ONCE = 500
+
+
+class Permit(NamedTuple):
+    """What the frontier says about one lease."""
+
+    is_ours: bool  # it may be fetched; otherwise it is held, or lost
+    ahead: int  # further pages of its shape that need not be asked for
+
+
+async def ask_permits(frontier: Frontier, asked: Sequence[tuple[Lease, int]]) -> list[Permit]:
+    """Leases, each with the number of its shape. Those that get no permit have ended."""
+
+    async def send(shard: int, part: list[int]) -> list[Permit]:
+        answer = await frontier.shards[shard].trap([_row(*asked[i]) for i in part])
+        pairs = zip(answer[::2], answer[1::2], strict=True)
+        return [Permit(said == 1, ahead) for said, ahead in pairs]
+
+    places = [shard_of(lease.host, len(frontier.shards)) for lease, _ in asked]
+    return await scatter(places, send, batch=BATCH)
+
+
+def _row(lease: Lease, number: int) -> tuple[str, str, int, int]:
+    moment_ms = lease.pace.moment_ms if lease.pace else 0
+    return lease.fingerprint, lease.token, number, moment_ms
+
+
+async def free_trapped(frontier: Frontier) -> int:
+    """Everything that is held becomes pending again, in small steps. Returns how many."""
+
+    async def free(shard: Shard) -> int:
+        left = total = await shard.command("ZCARD", "trapped")
+        while left > 0:  # not more than there were: those still beyond their budget come back
+            left -= await shard.free_trapped(at_most=min(left, FREE_AT_ONCE)) or left
+        return int(total)
+
+    return sum(await side_by_side(free(shard) for shard in frontier.shards))

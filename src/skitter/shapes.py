@@ -1,0 +1,78 @@
+"""The shape of a URL: what is left of it when everything that counts, dates or names is taken away.
+
+    https://shop.example/books/a-long-title_17?page=3  ->  shop.example/books/slug?page
+    https://shop.example/calendar/2026/11/5            ->  shop.example/calendar/#
+
+A program that makes pages without end makes them in few shapes. docs/howto/traps.md tells what
+budgets they have. Pure, and cheap enough to ask for every page (not for every link).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from zlib import crc32
+
+#: Words at the front of a path say which part of a site it is; further on they name things.
+TELLING: Final = 2
+LONGEST_WORD: Final = 20
+MOST_SEGMENTS: Final = 8
+LONGEST_PATH: Final = 64
+MOST_KEYS: Final = 6
+#: The shape of all paths of a host in which segments come again and again: /a/b/a/b/a/b.
+REPEATED: Final = "(repeated)"
+TIMES: Final = 3
+LONGEST_PERIOD: Final = 4
+
+_ID: Final = re.compile(r"[0-9a-f]{8,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-z]{16,}")
+_DIGITS: Final = re.compile(r"\d+(?:[-_.:,]*\d+)*")
+
+
+def shape_of(url: str) -> str:
+    """`host/path?keys`, for a URL as the frontier spells it."""
+    _, _, rest = url.partition("://")
+    address, _, query = rest.partition("#")[0].partition("?")
+    host, *path = address.split("/")
+    path = [part.partition(";")[0].lower() for part in path[:LONGEST_PATH] if part]
+    if is_repetitive(path):
+        return f"{host}/{REPEATED}"
+    shape = [host]
+    for place, part in enumerate(path[:MOST_SEGMENTS]):
+        kind = _kind_of(part, is_telling=place < TELLING)
+        if kind != shape[-1]:
+            shape.append(kind)
+    return "/".join(shape) + (_keys_of(query) if query else "")
+
+
+def number_of(shape: str) -> int:
+    """32 bits, as the frontier counts it by."""
+    return crc32(shape.encode("utf-8", "replace"))
+
+
+def is_repetitive(path: list[str]) -> bool:
+    """Whether a few segments come three times in a row: a relative link that leads ever deeper."""
+    if len(path) < TIMES or len(set(path)) == len(path):
+        return False
+    return any(
+        path[start : start + period] * TIMES == path[start : start + TIMES * period]
+        for period in range(1, min(LONGEST_PERIOD, len(path) // TIMES) + 1)
+        for start in range(len(path) - TIMES * period + 1)
+    )
+
+
+def _kind_of(part: str, *, is_telling: bool) -> str:
+    if part.isalpha() and len(part) <= LONGEST_WORD:
+        return part if is_telling else "w"
+    if "%" in part or len(part) > 3 * LONGEST_WORD:
+        return "slug"
+    if _ID.fullmatch(part) and not part.isalpha() and not part.isdigit():
+        return "id"
+    part = _DIGITS.sub("#", part)
+    if len(part) > LONGEST_WORD or part.count("-") + part.count("_") > 1:
+        return "slug"
+    return part if is_telling or part == "#" else "w"
+
+
+def _keys_of(query: str) -> str:
+    keys = {piece.partition("=")[0][:LONGEST_WORD] for piece in query.split("&", 100)}
+    return "?" + "&".join(sorted(_DIGITS.sub("#", key) for key in keys)[:MOST_KEYS])

@@ -1,0 +1,151 @@
+"""Traps: how a worker keeps to the budgets of URL shapes, and what it says a page was worth.
+
+A page is worth most if it brought an item, something if it says something new and leads somewhere,
+nothing otherwise. The page that led to one with items is worth as much. New text alone is nothing:
+programs that catch crawlers make it without end. Seeds are exempt: somebody asked for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skitter.errors import SkitterError
+from skitter.frontier.traps import ask_permits
+from skitter.shapes import REPEATED, number_of, shape_of
+from skitter.spider.default import visible_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from skitter.frontier.frontier import Frontier
+    from skitter.model import Lease
+    from skitter.page import Page
+    from skitter.spider.run import HandlerOutput
+
+#: As in lua/lib/shapes.lua, a shape needs 0.2 per page.
+WITH_ITEMS, WITH_NEWS = 10, 1
+#: So much of it is told per page, and for the first ones: more would change nothing.
+TOLD, TOLD_AT_FIRST = 0.4, 10.0
+MOST_SHAPES = 10_000
+#: A page has news if this part of its phrases is new, and not less than so many.
+NEW_PART, NEW_PHRASES = 0.2, 5
+MOST_WORDS, MOST_PHRASES = 2000, 50_000
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+@dataclass(slots=True)
+class News:
+    """Remembers phrases of three words that pages had lately; numbers are not words."""
+
+    _known: dict[int, None] = field(default_factory=dict)
+
+    def is_news(self, text: str) -> bool:
+        """Whether it says something new. From now on it is known."""
+        words = _WORD.findall(text.lower(), 0, 20 * MOST_WORDS)[:MOST_WORDS]
+        phrases = {hash(three) for three in zip(words, words[1:], words[2:], strict=False)}
+        new = [one for one in phrases if one not in self._known]
+        self._known.update(dict.fromkeys(new))
+        while len(self._known) > MOST_PHRASES:
+            del self._known[next(iter(self._known))]
+        return len(new) >= max(NEW_PHRASES, NEW_PART * len(phrases))
+
+
+@dataclass(slots=True)
+class Traps:
+    """The permits that a worker has, by shape."""
+
+    frontier: Frontier
+    item_per_page: bool = False  # the spider's: an item alone says nothing
+    _ahead: dict[str, int] = field(default_factory=dict)
+    _untold: defaultdict[str, float] = field(
+        default_factory=lambda: defaultdict(lambda: TOLD_AT_FIRST)
+    )
+    _news: News = field(default_factory=News)
+
+    @property
+    def budget(self) -> int | None:
+        return self.frontier.options.limits.shape_budget
+
+    async def without_trapped(self, leases: list[Lease]) -> list[Lease]:
+        """Those that may be fetched. The others are held by the frontier."""
+        if self.budget is None:
+            return leases
+        asked = [(lease, shape) for lease in leases if (shape := self._unpaid(lease))]
+        if not asked:
+            return leases
+        numbered = [(lease, number_of(shape)) for lease, shape in asked]
+        refused = set[str]()
+        try:
+            permits = await ask_permits(self.frontier, numbered)
+        except SkitterError as error:
+            if not error.retryable:
+                raise
+            return leases  # the server is away: these few are fetched, or lost to others
+        for (lease, shape), permit in zip(asked, permits, strict=True):
+            if permit.is_ours:
+                self._grant(shape, permit.ahead)
+            else:
+                refused.add(lease.fingerprint)
+        return [lease for lease in leases if lease.fingerprint not in refused]
+
+    def _unpaid(self, lease: Lease) -> str:
+        """The shape that needs a permit; empty: it needs none, or one is at hand."""
+        if lease.request.parent is None:
+            return ""
+        shape = shape_of(lease.url)
+        if self._ahead.get(shape, 0) > 0:
+            self._ahead[shape] -= 1
+            return ""
+        return shape
+
+    def _grant(self, shape: str, ahead: int) -> None:
+        if len(self._untold) > MOST_SHAPES:
+            self._untold.clear()
+            self._ahead.clear()
+        self._untold[shape] += TOLD * (1 + ahead)
+        if ahead:
+            self._ahead[shape] = self._ahead.get(shape, 0) + ahead
+
+    def yields(self, lease: Lease, page: Page, output: HandlerOutput) -> dict[int, int]:
+        """What a page was worth, by the numbers of the shapes that it counts for."""
+        if lease.request.parent is None or self.budget is None:
+            return {}
+        own = shape_of(lease.url)
+        if self._untold[own] <= 0 or own.endswith(REPEATED):
+            return {}
+        found = bool(output.items) and not self.item_per_page
+        if not found and not self._has_news(own, page, output):
+            return {}
+        worth = WITH_ITEMS if found else WITH_NEWS
+        self._untold[own] -= worth
+        above = shape_of(lease.request.parent)
+        is_same_host = above.partition("/")[0] == own.partition("/")[0]
+        paid = {own, above} if found and is_same_host else {own}
+        return {number_of(one): worth for one in paid}
+
+    def _has_news(self, own: str, page: Page, output: HandlerOutput) -> bool:
+        if leads_nowhere(own, output):
+            return False
+        return self._news.is_news(_text_of(page, output))
+
+
+def leads_nowhere(own: str, output: HandlerOutput) -> bool:
+    """Whether all of its links are new, and to pages of its own shape: that is how a maze looks.
+    A page of an ordinary site has a link home, at least."""
+    if output.known or output.refused or not output.requests:
+        return False
+    return all(shape_of(link.url) == own for link in output.requests)
+
+
+def _text_of(page: Page, output: HandlerOutput) -> str:
+    """What the handler made of it; if that is nothing, what a reader sees."""
+    if output.items:
+        return " ".join(_texts(output.items))
+    return visible_text(page) if page.is_html else page.text
+
+
+def _texts(items: Iterable[dict[str, object]]) -> Iterable[str]:
+    return (value for item in items for value in item.values() if isinstance(value, str))

@@ -1,0 +1,185 @@
+"""Budgets of URL shapes: what is within them is fetched, what is beyond is held."""
+
+from skitter.frontier.audit.auditor import audit
+from skitter.frontier.scripts import Code
+from skitter.frontier.wire import decode, encode
+from skitter.model import Request
+
+SHAPE, OTHER = 7, 8
+
+
+async def ask(raw, grant, shape=SHAPE, moment_ms=0):
+    """Per lease: 1 (fetch it), 0 (held) or LOST, and how many more need not be asked for."""
+    rows = [(*claim, shape, moment_ms) for claim in grant.claims]
+    answer = await raw.shard.call("trap", [part for row in rows for part in row])
+    return list(zip(answer[::2], answer[1::2], strict=True))
+
+
+async def entry(raw, shape=SHAPE, host="a.test"):
+    packed = (await raw.read("shapes"))[host]
+    return decode(packed).get(shape)
+
+
+async def credit(raw, fp, token, worth, shape=SHAPE):
+    await raw.complete((fp, token), said={"yields": {shape: worth}})
+
+
+async def test_pages_beyond_the_budget_are_held_and_nothing_is_lost(make_raw):
+    raw = await make_raw(shape_budget=3)
+    await raw.add("1", "2", "3", "4", "5")
+
+    grant = await raw.lease()
+    assert await ask(raw, grant) == [(1, 0)] * 3 + [(0, 0)] * 2
+
+    assert await raw.read("trapped") == {"4": SHAPE, "5": SHAPE}
+    assert set(await raw.read("holder")) == {"1", "2", "3"}
+    assert (await raw.known()).in_flight == 3
+    stats = await raw.stats()
+    assert (stats["leased"], stats["trapped"], stats["pending"]) == (3, 2, 0)
+
+
+async def test_a_crawl_does_not_wait_for_what_is_held(make_raw):
+    raw = await make_raw(shape_budget=1)
+    await raw.add("1", "2")
+    grant = await raw.lease()
+    await ask(raw, grant)
+    assert not await raw.idle()
+
+    await raw.complete(grant.claims[0])
+
+    assert await raw.idle()
+
+
+async def test_yield_raises_the_budget_and_frees_what_is_held(make_raw):
+    raw = await make_raw(shape_budget=2)
+    await raw.add("1", "2", "3", "4", "5", "6")
+    grant = await raw.lease()
+    await ask(raw, grant)
+
+    await credit(raw, "1", grant.token, 10)
+
+    assert await entry(raw) == [2, 1, 0.4]
+    assert len(await raw.read("trapped")) == 2
+    again = await raw.lease()
+    assert again.fps == ["3", "4"]
+    assert await ask(raw, again) == [(1, 0)] * 2
+
+
+async def test_a_shape_that_yields_too_little_stays_as_it_is(make_raw):
+    raw = await make_raw(shape_budget=30)
+    await raw.add(*map(str, range(1, 40)))
+    grant = await raw.lease(100)
+    assert sum(said for said, _ in await ask(raw, grant)) == 30
+
+    for fp in ("1", "2", "3", "4", "5"):
+        await credit(raw, fp, grant.token, 1)
+    assert len(await raw.read("trapped")) == 9
+
+    await credit(raw, "6", grant.token, 1)  # one page in five
+    assert await raw.read("trapped") == {}
+    assert len((await raw.lease(100)).fps) == 9
+
+
+async def test_each_shape_has_a_budget_of_its_own(make_raw):
+    raw = await make_raw(shape_budget=1)
+    await raw.add("1", "2")
+    grant = await raw.lease(1)
+    assert await ask(raw, grant, SHAPE) == [(1, 0)]
+    assert await ask(raw, await raw.lease(1), OTHER) == [(1, 0)]
+
+
+async def test_a_page_that_was_not_finished_takes_nothing_from_the_budget(make_raw, clock):
+    raw = await make_raw(shape_budget=1)
+    await raw.add("1")
+    for end in (raw.retry, raw.release):
+        grant = await raw.lease()
+        assert await ask(raw, grant) == [(1, 0)]
+        assert await end(*grant.claims) != [Code.LOST]
+        clock.advance(10)
+    assert await ask(raw, await raw.lease(ttl_ms=1000)) == [(1, 0)]
+    clock.advance(2)
+    again = await raw.lease()  # its worker vanished
+    assert await ask(raw, again) == [(1, 0)]
+    assert await raw.read("probation") == {"1": b"7"}
+
+    await raw.complete(*again.claims)
+
+    assert await raw.read("probation") == {}
+    assert await entry(raw) == [1, 0, 0]
+
+
+async def test_a_lease_that_is_not_ours_any_more_has_no_effect(make_raw, clock):
+    raw = await make_raw(shape_budget=1)
+    await raw.add("1")
+    late = await raw.lease(ttl_ms=1000)
+    clock.advance(2)
+    grant = await raw.lease()
+    assert await ask(raw, late) == [(Code.LOST, 0)]
+    assert set(await raw.read("holder")) == set(grant.fps)
+    assert await raw.read("shapes") == {}
+
+
+async def test_a_repeated_question_is_answered_as_the_first_time(make_raw):
+    raw = await make_raw(shape_budget=1)
+    await raw.add("1", "2")
+    grant = await raw.lease()
+    first = await ask(raw.numbered(900), grant)
+    assert await ask(raw.numbered(900), grant) == first == [(1, 0), (0, 0)]
+    assert await entry(raw) == [1, 0, 0]
+
+
+async def test_shapes_beyond_a_hundred_of_a_host_share_one_budget(make_raw):
+    raw = await make_raw(shape_budget=2)
+    fps = [str(n) for n in range(1, 106)]
+    await raw.add(*fps)
+    answers = []
+    for n in range(105):
+        answers += await ask(raw, await raw.lease(1), shape=1000 + n)
+    assert [said for said, _ in answers] == [1] * 102 + [0] * 3
+    assert await raw.read("trapped") == {"103": 0, "104": 0, "105": 0}
+
+
+async def test_a_held_request_gives_its_turn_back_to_its_host(make_raw, clock):
+    raw = await make_raw(shape_budget=1, delay_s=10, max_in_flight=1)
+    await raw.add("1", "2", "3")
+    first = await raw.lease()
+    await ask(raw, first, moment_ms=clock())
+    await raw.complete(*first.claims)
+    clock.advance(10)
+    second = await raw.lease()
+    assert second.fps == ["2"]
+
+    assert await ask(raw, second, moment_ms=clock()) == [(0, 0)]
+
+    assert (await raw.lease()).fps == ["3"]
+
+
+async def test_a_shape_that_keeps_its_promise_is_trusted_with_many_pages(make_raw):
+    raw = await make_raw(shape_budget=30)
+    await raw.add("1", "2")
+    await raw.shard.command("HSET", "shapes", "a.test", encode({SHAPE: [100, 5, 0]}))
+    assert await ask(raw, await raw.lease()) == [(1, 53), (1, 0)]
+    assert await entry(raw) == [155, 5, 0]
+
+
+async def test_a_record_that_makes_no_sense_is_begun_anew(make_raw):
+    raw = await make_raw(shape_budget=1)
+    await raw.add("1")
+    for nonsense in (b"\xc1", encode({SHAPE: ["x", 0, 0]}), encode([1]), encode(3)):
+        await raw.shard.command("HSET", "shapes", "a.test", nonsense)
+        grant = await raw.lease()
+        assert await ask(raw, grant) == [(1, 0)]
+        await raw.release(*grant.claims)
+    assert await raw.counter("damaged") == 4
+
+
+async def test_the_audit_knows_what_is_held(make_raw, frontier):
+    raw = await make_raw(shape_budget=1)
+    for url in ("https://a.test/1", "https://a.test/2"):
+        await frontier.add([Request(url=url)])
+    grant = await raw.lease()
+    await ask(raw, grant)
+    assert not (await audit(frontier)).problems
+    await raw.shard.command("ZADD", "delayed", 5, grant.fps[1])
+    [found] = [one for one in (await audit(frontier)).problems if "several" in str(one)]
+    assert "delayed, trapped" in str(found)

@@ -1,0 +1,208 @@
+"""Sites without end are left after some pages; sites with an end are crawled to it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from conftest import rude
+from skitter.demo.site.pages import _calendar, _private
+from skitter.frontier.admin.control import change_options
+from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.audit.auditor import audit
+from skitter.frontier.audit.why import why
+from skitter.model import Request
+from skitter.shapes import shape_of
+from skitter.spider import Spider
+from skitter.spider.default import default_spider
+from skitter.spider.run import HandlerOutput
+from skitter.worker.traps import News, leads_nowhere
+from web import Answer, serve_web
+
+#: Enough to tell one page from another, as in a real language.
+WORDS = ["".join(random.Random(n).choices("abcdefghijklmnop", k=7)) for n in range(5000)]
+
+
+def prose(seed: object, words: int = 80) -> str:
+    return " ".join(random.Random(str(seed)).choices(WORDS, k=words))
+
+
+def html(*links: str, text: str = "") -> Answer:
+    anchors = "".join(f'<a href="{link}">x</a>' for link in links)
+    return Answer(f"<html><body>{anchors}<p>{text}</p></body></html>")
+
+
+@pytest.fixture
+async def frontier(server, job):
+    return await create_job(server, job, options=rude())
+
+
+async def test_the_calendar_of_the_demo_costs_thirty_pages_at_most(frontier):
+    def site(asked):
+        parts = asked.path.strip("/").split("/")
+        if parts[0] == "calendar":
+            return Answer(_calendar(int(parts[1]), int(parts[2]), (parts[3:] or [None])[0]) or "")
+        return html("/calendar/2026/11/", text="home")
+
+    async with serve_web(site) as web:
+        await web.crawl(frontier, default_spider("t", [web.url()]), concurrency=8)
+        fetched = [path for path in web.paths() if path.startswith("/calendar")]
+        held = next(path for path in _links_of(web) if path not in web.paths())
+        said = await why(frontier, web.url(held))
+
+    assert len(fetched) == 30
+    stats = await frontier.stats()
+    assert stats.crawled
+    assert stats.trapped == 2
+    assert said.state == "trapped"
+    assert "calendar/# looks like a trap" in said.because[0]
+    assert (await audit(frontier)).clean
+
+
+def _links_of(web):
+    return (f"/calendar/2026/{month}/{day}" for month in (11, 12) for day in range(1, 31))
+
+
+async def test_a_maze_of_unique_text_does_not_pass(frontier):
+    def site(asked):
+        if asked.path == "/":
+            return html("/maze/start", text=prose("home"))
+        deeper = [f"{asked.path}/{random.Random(asked.path + str(n)).choice(WORDS)}" for n in "abc"]
+        return html(*deeper, text=prose(asked.path))
+
+    async with serve_web(site) as web:
+        await web.crawl(frontier, default_spider("t", [web.url()]), concurrency=8)
+        assert len(web.paths()) < 200
+    assert (await frontier.stats()).trapped > 50
+
+
+async def test_segments_that_repeat_do_not_pass_even_with_items(frontier):
+    spider = Spider("t", ["https://shop.test/"])
+
+    @spider.page
+    def page(page):
+        yield {"text": prose(page.url)}
+        yield from page.follow_all()
+
+    async with serve_web(lambda asked: Answer(_private(asked.path))) as web:
+        spider.start = [web.url("/private/")]
+        await web.crawl(frontier, spider, concurrency=8)
+        deeper = [path for path in web.paths() if path.startswith("/private/")]
+    assert len(deeper) <= 33
+
+
+async def test_an_encyclopedia_is_read_to_its_end(frontier):
+    def site(asked):
+        number = int(asked.path.rpartition("_")[2] or 0) if "_" in asked.path else 0
+        others = [f"/wiki/page_{(number * 7 + n) % 300}" for n in range(5)]
+        return html("/", *others, text=prose(asked.path))
+
+    async with serve_web(site) as web:
+        await web.crawl(frontier, default_spider("t", [web.url()]))
+        assert len(set(web.paths())) == 301
+    assert (await frontier.stats()).trapped == 0
+
+
+async def test_lists_that_lead_to_items_are_read_to_their_end(frontier):
+    spider = Spider("t", ["https://shop.test/"])
+
+    @spider.page
+    def listing(page):
+        yield from page.follow_all("a.next", listing)
+        yield from page.follow_all("a.item", item)
+
+    @spider.page
+    def item(page):
+        yield {"number": page.url.rpartition("/")[2]}
+
+    def site(asked):
+        if asked.path.startswith("/item"):
+            return Answer("<p>1</p>")
+        number = int(asked.path.rpartition("/")[2] or 0)
+        more = f'<a class=next href="/list/{number + 1}">x</a>' if number < 120 else ""
+        return Answer(f'<html>{more}<a class=item href="/item/{number}">x</a></html>')
+
+    async with serve_web(site) as web:
+        spider.start = [web.url("/list/0")]
+        await web.crawl(frontier, spider)
+        assert len(set(web.paths())) == 242
+    assert (await frontier.stats()).trapped == 0
+
+
+async def test_pages_with_items_that_lead_only_to_the_next_one_are_read_to_their_end(frontier):
+    spider = Spider("t", ["https://shop.test/"])
+
+    @spider.page
+    def quotes(page):
+        yield {"url": page.url}
+        yield from page.follow_all()
+
+    def site(asked):
+        number = int(asked.path.rpartition("/")[2] or 0)
+        return html(*([f"/page/{number + 1}"] if number < 200 else []))
+
+    async with serve_web(site) as web:
+        spider.start = [web.url("/page/0")]
+        await web.crawl(frontier, spider)
+        assert len(web.paths()) == 201
+
+
+async def test_a_higher_budget_frees_what_is_held_and_none_frees_everything(frontier):
+    spider = Spider("t", ["https://shop.test/"])
+
+    @spider.page
+    def follow(page):
+        yield from page.follow_all()
+
+    async with serve_web(lambda asked: html(*(f"/{n}" for n in range(100)))) as web:
+        spider.start = [web.url()]
+        await web.crawl(frontier, spider)
+        assert (len(web.paths()), (await frontier.stats()).trapped) == (31, 70)
+
+        await change_options(frontier, {"shape_budget": 50})
+        await web.crawl(frontier, spider)
+        assert (len(web.paths()), (await frontier.stats()).trapped) == (51, 50)
+
+        await change_options(frontier, {"shape_budget": None})
+        await web.crawl(frontier, spider)
+        assert (len(web.paths()), (await frontier.stats()).trapped) == (101, 0)
+    assert (await audit(frontier)).clean
+
+
+async def test_seeds_are_fetched_whatever_their_shape(frontier):
+    spider = Spider("t", ["https://shop.test/"])
+
+    @spider.page
+    def nothing(page):
+        return None
+
+    async with serve_web(lambda asked: html()) as web:
+        spider.start = [web.url(f"/{n}") for n in range(60)]
+        await web.crawl(frontier, spider)
+        assert len(web.paths()) == 60
+
+
+def test_text_is_news_once():
+    news = News()
+    assert news.is_news(prose(1))
+    assert not news.is_news(prose(1))
+    assert not news.is_news(prose(1) + " and two words")
+    assert not news.is_news("1 2 3 4 5 6 7 8 9 10 11 12")
+    assert not news.is_news("too short")
+    assert news.is_news(prose(2))
+
+
+@pytest.mark.parametrize(
+    ("links", "known", "is_maze"),
+    [
+        (["/m/1", "/m/2"], 0, True),
+        (["/m/1", "/m/2"], 1, False),  # a link home, for example
+        (["/m/1", "/about"], 0, False),
+        ([], 0, False),
+    ],
+)
+def test_a_maze_leads_only_to_new_pages_of_its_own_shape(links, known, is_maze):
+    url = "https://a.test"
+    output = HandlerOutput(requests=[Request(url=url + link) for link in links], known=known)
+    assert leads_nowhere(shape_of(f"{url}/m/0"), output) is is_maze
