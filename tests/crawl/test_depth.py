@@ -120,6 +120,10 @@ def as_shop(web: Web, folder: Path) -> Shop:
 
 def words(web: Web, depth: int) -> list[str]:
     more = ["--depth", str(depth), "--rate", "none", "--workers", "2", "--out", "found.jsonl"]
+    more += [
+        "-s",
+        "limits.shape_budget=none",
+    ]  # a web of numbers and nothing else looks like a trap
     return ["crawl", *web.seeds, *more, "--job", "web", "--json"]
 
 

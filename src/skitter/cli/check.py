@@ -105,7 +105,7 @@ def _identities(url: str) -> list[str]:
 
 def show_audit(report: AuditReport) -> None:
     counts = report.counts
-    shown = [state for state in STATES if counts[state] or state != "dropped"]
+    shown = [state for state in STATES if counts[state] or state not in ("dropped", "trapped")]
     say(f"seen {counts['seen']:,} = " + " + ".join(f"{name} {counts[name]:,}" for name in shown))
     say(
         f"checked {report.requests:,} requests, {report.hosts:,} hosts, "

@@ -30,7 +30,7 @@ from skitter.frontier.keys import SHARD_KEYS
 from skitter.settings import JOB_OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 #: Arguments that say who calls and when, not what for: see shard.py.
 COMMON = ("now", "seq", "since_ms", "token")
@@ -39,6 +39,8 @@ LIMITS = tuple(one.field for one in JOB_OPTIONS if one.declared.in_lua)
 _LUA = files("skitter.frontier") / "lua"
 _SECTION = re.compile(r"^(KEYS|ARGV|EACH|REST|FLAGS|REPLY|COST)\b")
 _COLUMN = 7  # where names stand; text further to the right belongs to the row above
+_LOCAL = re.compile(r"^local (function )?(\w+(?:, \w+)*)(?=\(| = )", re.MULTILINE)
+_WORD = re.compile(r"\w+")
 _INCLUDE = re.compile(r"^--@include (.+)$", re.MULTILINE)
 
 
@@ -98,7 +100,12 @@ def script(name: str, *, strict: bool = False) -> Script:
     header = _merge(verb, parts)
     flags = "" if strict else header.flags
     source = "\n".join(
-        [f"#!lua flags={flags}" if flags else "#!lua", _prelude(name, header), *parts, verb]
+        [
+            f"#!lua flags={flags}" if flags else "#!lua",
+            _prelude(name, header),
+            *_enclosed(parts, verb),
+            verb,
+        ]
     )
     sha = hashlib.sha1(source.encode()).hexdigest()
     names = tuple(name for name, _ in header.argv)
@@ -170,6 +177,21 @@ def _merge(verb: str, libs: list[str]) -> Header:
     if unknown:
         raise ValueError(f"Lua names keys that keys.py does not know: {sorted(unknown)}")
     return replace(own, keys=tuple(keys), argv=tuple(argv))
+
+
+def _enclosed(libs: list[str], verb: str) -> Iterator[str]:
+    """Each lib in a block of its own, so that only what others use of it is seen outside: Lua has
+    room for 200 names in a script."""
+    words = [set(_WORD.findall(text)) for text in (*libs, verb)]
+    for i, lib in enumerate(libs):
+        later = set[str]().union(*words[i + 1 :])
+        shown = [one[2] for one in _LOCAL.finditer(lib) if later & set(one[2].split(", "))]
+
+        def declare(one: re.Match[str], shown: list[str] = shown) -> str:
+            return (one[1] or "") + one[2] if one[2] in shown else one[0]
+
+        outside = f"local {', '.join(shown)}\n" if shown else ""
+        yield f"{outside}do\n{_LOCAL.sub(declare, lib)}end"
 
 
 def _prelude(name: str, header: Header) -> str:

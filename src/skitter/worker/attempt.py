@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from skitter.worker.departures import Departures
     from skitter.worker.login import Logins
     from skitter.worker.sessions import Sessions
-    from skitter.worker.verdict import Verdict
     from skitter.worker.traps import Traps
+    from skitter.worker.verdict import Verdict
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ REPLY  ints   per lease: 1 (it may be fetched), 0 (it is held) or LOST; and how 
        of its shape may be fetched without asking
 COST   O(leases * log N), and the shapes of their hosts: at most 101 each
 ]]
---@include once claims delay shapes free commit
+--@include once claims delay lane shapes free commit
 local RICH, PART = 16, 16 -- doubled so often, a shape is trusted with a part of its room at a time
 local reply, held, admitted, trusted = {}, {}, {}, {}
 
@@ -25,9 +25,10 @@ local function trust(entry, number, room)
 end
 
 local function give_turn_back(claim)
-  local known, moment_ms = peek(claim.host), tonumber(ARGV[claim.at + 3])
-  if moment_ms > 0 and known.asked_at == moment_ms then
-    host(claim.host).asked_at = moment_ms - delay_of(known)
+  local clock, moment_ms = peek(clock_name(claim.host)), tonumber(ARGV[claim.at + 3])
+  if moment_ms > 0 and clock.asked_at == moment_ms then
+    host(claim.host)
+    host(clock_name(claim.host)).asked_at = moment_ms - delay_of(clock)
   end
 end
 
