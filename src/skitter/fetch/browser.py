@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from skitter.domains import registrable_domain
 from skitter.errors import FetchTimeout
 from skitter.fetch.auth import Credentials
+from skitter.fetch.browser_cookies import to_browser, with_cookies
 from skitter.fetch.chromium import Chromium
 from skitter.fetch.egress import Egress
 from skitter.fetch.guard import Guard, authority_of
 from skitter.fetch.resolver import Resolver
+from skitter.fetch.session import SESSION
 from skitter.fetch.tab import Tab
 from skitter.settings.browser import BrowserOptions
 from skitter.settings.fetch import FetchOptions
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from skitter.fetch.client import Leave
+    from skitter.fetch.cookies import Jar
     from skitter.fetch.egress import Way
     from skitter.fetch.render import Render
     from skitter.model import Request, Response
@@ -58,6 +61,11 @@ class Context:
             or self.pages >= options.pages_per_context
             or self.chromium.is_worn(options)
         )
+
+
+def _jar() -> Jar | None:
+    session = SESSION.get()
+    return session.jar if session else None
 
 
 class BrowserRenderer:
@@ -110,7 +118,10 @@ class BrowserRenderer:
         async with self._slots, self._tab(request, how, proxy) as (tab, context):
             try:
                 async with asyncio.timeout(tab.within_s) as deadline:
+                    if jar := _jar():
+                        await context.raw.add_cookies(to_browser(jar.cookies.values()))
                     response = await tab.render(deadline, leave)
+                    response = with_cookies(response, await context.raw.cookies(), jar)
             except TimeoutError:
                 context.is_retired = True  # whatever held it up stays behind
                 raise FetchTimeout(request.url, _too_slow(how, tab.within_s)) from None
@@ -142,6 +153,8 @@ class BrowserRenderer:
         secret = self._credentials.header_for(request.url, whom)
         own = {**self._fetch.headers, **({"authorization": secret} if secret else {})}
         own |= request.headers
+        if (jar := _jar()) and own.get("cookie") == jar.header_for(request.url, now=time.time()):
+            own.pop("cookie", None)  # its context has it
         most_mb = min(request.max_body_mb or self._fetch.max_body_mb, self._fetch.max_body_mb)
         return Tab(
             page=page,
@@ -157,7 +170,8 @@ class BrowserRenderer:
     # --- contexts ---------------------------------------------------------------------------------
 
     async def _take_context(self, request: Request, proxy: str | None) -> Context:
-        name = registrable_domain(authority_of(request.url).name)
+        session = SESSION.get()
+        name = session.id if session else registrable_domain(authority_of(request.url).name)
         key = (name, proxy)
         async with self._opening:  # two pages of a session must not open one each
             context = self._contexts.get(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,8 @@ from skitter.urls import origin_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+#: The session of the request that is fetched now, for a browser; an attempt is a task of its own.
+SESSION: ContextVar[Session | None] = ContextVar("skitter_session", default=None)
 #: How cookies are called on the server.
 _COOKIE: Final = "c:"
 _HEADERS, _ORIGIN, _ROUTE, _LOGIN = "headers", "origin", "route", "login"

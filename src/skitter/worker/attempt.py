@@ -10,6 +10,7 @@ import msgspec
 
 from skitter.errors import SkitterError, SpiderError
 from skitter.fetch.robots import product_token
+from skitter.fetch.session import SESSION
 from skitter.page import Page
 from skitter.settings import Limits
 from skitter.spider.run import HandlerOutput, run_handler
@@ -159,6 +160,7 @@ class Attempts:
             return await self.fetcher.fetch(request, leave=visit.leave)
         now, session = time.time(), visit.session
         sent = session.dress(request, now=now) if session else request
+        SESSION.set(session)
         response = await self.fetcher.fetch(sent, leave=visit.leave)
         visit.session = self.sessions.take(session, visit.lease, response, now=now)
         if visit.login and await visit.login.says_logged_out(Page(request, response)):
