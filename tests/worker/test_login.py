@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.frontier import Frontier
-from skitter.settings import JobOptions, Retries, SessionPool
+from skitter.settings import JobOptions, Politeness, Retries, SessionPool
 from skitter.spider import Scope, Spider
 from web import Answer, Asked, serve_web
 from worker.members import PASSWORD, Shop, member
@@ -206,6 +207,46 @@ async def test_who_is_killed_after_the_log_in_leaves_a_session_that_others_use(
     assert shop.seen["/enter"] == 1
     stats = await frontier.stats()
     assert (stats.done, stats.dead, stats.lost) == (4, 0, 1)
+
+
+async def test_who_is_stopped_in_a_log_in_holds_nobody_up(server, frontier, job):
+    shop, reached = Shop(pages=1), asyncio.Event()
+
+    async def slow_shop(asked: Asked) -> Answer:
+        if asked.path == "/enter" and not reached.is_set():
+            reached.set()
+            await asyncio.Event().wait()
+        return shop(asked)
+
+    async with serve_web(slow_shop) as web:
+        first = asyncio.create_task(web.crawl(frontier, member(job, web)))
+        await reached.wait()
+        first.cancel()
+        await asyncio.wait([first])
+        [fp] = await leased(frontier)
+        shard = frontier.shards[0]
+        await shard.server.command("ZADD", shard.keys.key("lease"), "XX", 0, fp)
+        await web.crawl(await create_job(server, job), member(job, web))
+
+    assert (await frontier.stats()).done == 2
+    assert shop.seen["/enter"] == 1
+
+
+async def test_the_steps_of_a_log_in_keep_the_delay_of_their_host(server, job):
+    shop, times = Shop(pages=1), []
+
+    def watched(asked: Asked) -> Answer:
+        times.append(asyncio.get_running_loop().time())
+        return shop(asked)
+
+    options = JobOptions(politeness=Politeness(delay_s=0.2, max_in_flight=1))
+    frontier = await create_job(server, job, options=options)
+    async with serve_web(watched) as web:
+        await web.crawl(frontier, member(job, web))
+
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    assert len(gaps) == 4  # log-in page, form, where that leads, two pages
+    assert min(gaps) > 0.1  # some may have taken longer to arrive than the next one
 
 
 async def leased(frontier: Frontier) -> list[bytes]:

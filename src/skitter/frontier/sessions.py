@@ -99,6 +99,7 @@ async def end_login(
     claim: str,
     fields: Mapping[str, str] | None = None,
     reason: str = "",
+    rest_s: float | None = None,
 ) -> int:
     """Share what a log-in brought, or say why it failed. For the how many-th time it is logged in;
     0: it is not, or somebody else has done it."""
@@ -108,5 +109,5 @@ async def end_login(
         number=key.number,
         claim=claim,
         reason=cut(reason),
-        rest_ms=ms(LOGIN_REST_S),
+        rest_ms=ms(LOGIN_REST_S if rest_s is None else rest_s),
     )

@@ -19,6 +19,7 @@ from skitter.model import Request
 from skitter.page import Page
 from skitter.spider.source_line import trace
 from skitter.urls import identify, origin_of
+from skitter.worker.departures import TooEarly
 from skitter.worker.redirects import redirected
 from skitter.worker.sessions import site_of
 from skitter.worker.verdict import Bury, Follow, Policy, Retry, judge_response
@@ -117,6 +118,9 @@ class SiteLogin:
     async def _log_in(self, lease: Lease, session: Session, leave: Leave | None) -> Session:
         try:
             await self._take_steps(session, leave)
+        except (asyncio.CancelledError, TooEarly):  # nobody's failure: others need not wait for it
+            await asyncio.shield(self._end(lease, session, reason="it was interrupted", rest_s=0.0))
+            raise
         except Exception as error:
             reason = error.reason if isinstance(error, LoginFailed) else trace(error)
             await self._end(lease, session, reason=reason)
@@ -124,7 +128,9 @@ class SiteLogin:
         await self._end(lease, session)
         return session
 
-    async def _end(self, lease: Lease, session: Session, *, reason: str = "") -> None:
+    async def _end(
+        self, lease: Lease, session: Session, *, reason: str = "", rest_s: float | None = None
+    ) -> None:
         if self.shared.sessions.frontier is None:
             session.login = int(not reason)
             return
@@ -134,6 +140,7 @@ class SiteLogin:
             claim=session.claim,
             fields=session.login_fields,
             reason=reason,
+            rest_s=rest_s,
         )
         session.jar.settle()
 

@@ -7,7 +7,8 @@ ARGV   name     text   site/class
        number   int    of the session
        claim    text
        reason   text   why it failed; empty: it did not
-       rest_ms  int    after a failure: the first rest; each further one is twice as long
+       rest_ms  int    after a failure: the first rest; each further one is twice as long. 0: it was
+                       interrupted, and anybody may try
 EACH   field    text   a cookie, or another part of the session
        value    text
 REPLY  int    how often it was logged in, also when repeated; 0: it failed, or somebody else has it
@@ -24,8 +25,8 @@ if not key or held_by ~= claim then return 0 end
 redis.call('HDEL', key, 'claim', 'claim_until')
 redis.call('HSET', key, 'ended', claim)
 if reason ~= '' then
-  failures = (tonumber(failures) or 0) + 1
-  rest_ms = math.min(LONGEST_MS, rest_ms * 2 ^ math.min(failures - 1, 20))
+  failures = (tonumber(failures) or 0) + (rest_ms > 0 and 1 or 0)
+  rest_ms = math.min(LONGEST_MS, rest_ms * 2 ^ math.min(math.max(failures - 1, 0), 20))
   redis.call('HSET', key, 'failures', failures, 'rest_until', now_ms + rest_ms, 'reason', reason)
   return 0
 end
