@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from lua.conftest import HOST
 from skitter.frontier.delay import Incident
+from skitter.frontier.wire import encode
 
 TEN_PERCENT = 1.1
 
@@ -196,3 +199,18 @@ async def test_nonsense_teaches_nothing(polite, clock, nonsense):
     await visit(raw, clock, latency_ms=nonsense, incident=nonsense)
 
     assert await own(raw) == {}
+
+
+async def test_a_record_of_an_older_release_is_read_and_learned_into(polite, clock):
+    raw = await polite()
+    asked_at = clock() - 5000
+    old = struct.pack("<iiiihBddd", 0, 7, 0, 0, 0, 1, 1.0, asked_at, 0.0)
+    packed = old + encode({"delay_ms": 3000, "max_in_flight": 1})
+    await raw.shard.server.command("HSET", raw.shard.keys.key("hosts"), HOST, packed)
+
+    await visit(raw, clock, incident=503)
+
+    known = await raw.known()
+    assert (known.pages, known.own["delay_ms"], known.own["incident"]) == (8, 3000, 503)
+    assert known.own["raised_ms"] >= 6000
+    assert await raw.counter("damaged") == 0
