@@ -112,6 +112,8 @@ def settings_page() -> str:
     for name, table in settings.TABLES.items():
         parts.append(f"\n## [{name}]\n\n{inspect.getdoc(table)}\n\n")
         parts += [_setting(one) for one in settings.options_of(table, name)]
+    parts.append(f"\n## [[proxy]]\n\n{inspect.getdoc(settings.Route)}\n\n")
+    parts += [_route_field(one) for one in settings.options_of(settings.Route)]
     parts.append(
         "\n# Layout of a job\n\nFixed when the job is created: `Spider(canonical=...)`, `skitter "
         "create`.\n"
@@ -142,7 +144,15 @@ def _setting(one: settings.Option) -> str:
     )
 
 
+def _route_field(one: settings.Option) -> str:
+    takes = f"Takes {one.expected}; default {_shown(one.default)}."
+    text = f"- `{one.name}`: {one.declared.help} {takes}"
+    return fill(text, 116, subsequent_indent="  ", break_on_hyphens=False) + "\n"
+
+
 def _shown(default: object) -> str:
+    if default == "":
+        return "empty"
     if default is None:
         return "none"
     if isinstance(default, bool):

@@ -30,6 +30,8 @@ class Proxy:
     asked: Counter[str] = field(default_factory=Counter)  # requests that went through, per host
     users: list[str] = field(default_factory=list)
     connections: int = 0
+    at_once: int = 0
+    most_at_once: int = 0
     _server: asyncio.Server | None = None
     _writers: list[asyncio.StreamWriter] = field(default_factory=list)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -91,7 +93,7 @@ class Proxy:
             writer.write(refusal)
             await writer.drain()
             return True
-        await asyncio.sleep(self.delay_s)
+        await self._delay()
         upstream, downstream = await self._dial(url.hostname or "", url.port or 80)
         if tunnel:
             writer.write(OK)
@@ -102,6 +104,14 @@ class Proxy:
             return await _answer(upstream, writer)
         finally:
             downstream.close()
+
+    async def _delay(self) -> None:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await asyncio.sleep(self.delay_s)
+        finally:
+            self.at_once -= 1
 
     def _refusal(self, head: bytes, host: str) -> bytes:
         user = _user(head)
@@ -156,7 +166,7 @@ class Proxy:
         if self.fails:
             writer.write(b"\x05\x01\x00\x01" + bytes(6))  # general failure
             return
-        await asyncio.sleep(self.delay_s)
+        await self._delay()
         self.asked[host] += 1
         try:
             upstream, downstream = await self._dial(host, port)

@@ -7,7 +7,7 @@ import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from skitter.errors import BadOption, JobMissing, ServerStopped, ServerUnreachable
 from skitter.frontier.admin.control import operator_options, release_options, replaced
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from skitter.fetch.browser import BrowserRenderer
     from skitter.fetch.client import Fetcher
     from skitter.fetch.guard import Guard
+    from skitter.fetch.render import Renderer
     from skitter.fetch.resolver import Resolver
     from skitter.frontier.frontier import Frontier
     from skitter.settings import Config, SessionPool, Settings, WorkerConfig
@@ -183,7 +184,7 @@ async def open_worker(
     seeds = [seed.url for seed in spider.known_seeds]
     guard = Guard.for_seeds(seeds, also=config.fetch.allow_hosts)
     async with AsyncExitStack() as stack:
-        resolver, renderer = Resolver(), None
+        resolver, renderer = Resolver(), cast("Renderer | None", None)
         stack.push_async_callback(resolver.close)
         if fetcher is None:
             client = HttpFetcher(config.fetch, guard=guard, resolver=resolver)
@@ -191,8 +192,15 @@ async def open_worker(
             if spider.renders:
                 browser = renderer_of(config, guard, resolver)
                 renderer = await stack.enter_async_context(browser)
-        memory = RequestMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths)
         logbook = ClusterLog()
+        if config.proxies:
+            from skitter.worker.routed import RoutedRenderer, open_routed
+
+            fetcher = routed = await stack.enter_async_context(
+                open_routed(fetcher, frontier, config, guard=guard, log=logbook)
+            )
+            renderer = RoutedRenderer(routed, renderer) if renderer else None
+        memory = RequestMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths)
         robots = RobotsBook(frontier, fetcher, guard, config.fetch.user_agent, logbook)
         departures = Departures(frontier, resolver)
         policy = policy_of(spider, config)
@@ -243,6 +251,7 @@ def policy_of(spider: Spider, config: WorkerConfig) -> Policy:
         max_redirects=config.fetch.max_redirects,
         longest_rest_s=config.fetch.max_retry_after_s,
         handler_tries=config.workers.handler_tries,
-        blocked_rest_s=config.fetch.blocked_rest_s,
+        # What one route is denied, another may get.
+        blocked_rest_s=config.fetch.blocked_rest_s if len(config.proxies) < 2 else 0.0,
         accept=spider.accept,
     )

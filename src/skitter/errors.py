@@ -22,6 +22,7 @@
     │   ├── ResponseTooLarge       over the limit of size, after decompression
     │   ├── BadResponse            not HTTP, or cut off in the middle
     │   ├── ProxyFault             the proxy does not work; nothing is known about the page
+    │   ├── NoRoute                no proxy leaves from the country that is asked for
     │   ├── AddressRefused         a private address, which the operator did not allow
     │   └── RenderFailed           the tab or its browser died
     └── InfrastructureError        a server, a disk or a network does not work
@@ -239,6 +240,10 @@ class ProxyFault(FetchError):
     """The proxy does not work: no connection to it, bad credentials, no tunnel. The page may."""
 
     retryable = True
+
+
+class NoRoute(FetchError):
+    """No proxy leaves from the country that is asked for."""
 
 
 class AddressRefused(FetchError):

@@ -55,6 +55,8 @@ class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
     timeout_s: float | None = None
     #: Below fetch.max_body_mb; above it, that one counts.
     max_body_mb: float | None = None
+    #: Leave from this country: two lower case letters, for proxies that can.
+    country: str = ""
     #: Given to `Request(json=...)`, it becomes the body, with its content type; None afterwards.
     json: Any = None
 
@@ -79,6 +81,7 @@ class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
             session: str = "",
             timeout_s: float | None = None,
             max_body_mb: float | None = None,
+            country: str = "",
             json: Any = None,
         ) -> None: ...
 

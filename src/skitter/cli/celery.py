@@ -115,7 +115,7 @@ def _sent(plan: Plan) -> WorkerConfig:
         if one.table == "fetch" and one.declared.secret and origins[one.key] == one.variable
     ]
     hidden = {one.name: one.default for one in ours}
-    return replace(plan.worker, fetch=replace(plan.worker.fetch, **hidden))
+    return replace(plan.worker, fetch=replace(plan.worker.fetch, **hidden), proxies=())
 
 
 def _absolute(target: str) -> str:

@@ -13,7 +13,7 @@ from skitter.cli.flags import CRAWLING, Given, with_flags
 from skitter.cli.output import emit_json, grid
 from skitter.redact import redact
 from skitter.settings import Config, resolve
-from skitter.settings.option import NO_LIMIT, Option
+from skitter.settings.option import NO_LIMIT, Option, options_of
 from skitter.settings.sources import OPTIONS
 from skitter.spider import load_spider
 
@@ -38,12 +38,12 @@ def config(
     name = job or (spider.name if spider else "")
     found = resolve(given, job=name, spider=spider.tables if spider else None)
     values = {key: _shown(one, found) for key, one in OPTIONS.items()}
+    origins = found.origins | dict.fromkeys(proxies := _proxies(found), "[[proxy]]")
+    values |= proxies
     if as_json:
-        emit_json(
-            {key: {"value": value, "from": found.origins[key]} for key, value in values.items()}
-        )
+        emit_json({key: {"value": value, "from": origins[key]} for key, value in values.items()})
     else:
-        rows = [(key, _text(value), found.origins[key]) for key, value in values.items()]
+        rows = [(key, _text(value), origins[key]) for key, value in values.items()]
         grid(["setting", "value", "from"], rows)
 
 
@@ -55,6 +55,16 @@ def _shown(one: Option, config: Config) -> Any:
     if one.declared.secret and isinstance(value, str):
         return redact(value)
     return value if isinstance(value, int | float | str | tuple | dict | None) else str(value)
+
+
+def _proxies(config: Config) -> dict[str, Any]:
+    """What each route says. Its secret is not in it, only where that is."""
+    return {
+        f"proxy.{route.name}.{one.name}": value
+        for route in config.proxies
+        for one in options_of(type(route))
+        if one.name != "name" and (value := getattr(route, one.name)) != one.default
+    }
 
 
 def _text(value: Any) -> str:

@@ -64,5 +64,7 @@ class Plan:
             sessions=self.config.sessions,
             workers=self.config.workers,
             browser=self.config.browser,
+            proxies=self.config.proxies,
+            routes=self.config.routes,
             log=self.config.log,
         )

@@ -104,6 +104,11 @@ SHARD_KEYS: dict[str, KeySpec] = {
         "string", "which pump tells callers that their pages are dead; expires", stored="telling"
     ),
     "events": KeySpec("stream", "the log of all workers, capped"),
+    "routes": KeySpec("hash", "of the fleet: route:field -> sent, bytes, money, good, rests, ..."),
+    "flights": KeySpec("zset", "of the fleet: place -> ms until it counts", family="route"),
+    "arms": KeySpec(
+        "string", "of the fleet: msgpack, what routes to a domain brought; expires", family="domain"
+    ),
     "recent": KeySpec("hash", "verb -> number and answer of a client's last call", family="client"),
     "clock": KeySpec(
         "string",
@@ -115,6 +120,10 @@ SHARD_KEYS: dict[str, KeySpec] = {
 }
 
 _NAMES = {spec.stored or name: name for name, spec in SHARD_KEYS.items() if not spec.outside}
+
+
+#: In place of a job: a shard of what all jobs of a server share. No job can have this name.
+FLEET = "~fleet"
 
 
 @dataclass(frozen=True, slots=True)

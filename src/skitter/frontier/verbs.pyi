@@ -203,9 +203,23 @@ class Verbs:
         keep_ms: int,
         strict: bool = ...,
     ) -> Any: ...
+    async def settle_routes(
+        self,
+        each: Sequence[tuple[Text, Text, Text, Text, Text]],
+        *,
+        domain: Text,
+        strict: bool = ...,
+    ) -> list[Any]: ...
     async def sink(self, *, place: Text, instead: Text, strict: bool = ...) -> bytes: ...
     async def spare(self, *, name: Text, wanted: int, strict: bool = ...) -> int: ...
     async def stats(self) -> list[Any]: ...
+    async def take_routes(
+        self,
+        each: Sequence[tuple[Text, Text, Text, Text]],
+        *,
+        ttl_ms: int,
+        strict: bool = ...,
+    ) -> list[int]: ...
     async def tally(self, each: Sequence[tuple[Text, int]], *, strict: bool = ...) -> int: ...
     async def trap(
         self,

@@ -349,11 +349,13 @@ class Page:
         session: str | None = None,
         timeout_s: float | None = None,
         max_body_mb: float | None = None,
+        country: str = "",
         dont_filter: bool = False,
     ) -> Request:
         """A request for a URL or a node's href, one step deeper than this page.
 
         No handler: the spider's default. `dont_filter` fetches it although the page is known.
+        `country`: two letters, for proxies that can leave from there.
         A body that is text is sent as UTF-8; `json` is one, too. Neither changes the method.
         `session`: the class of sessions to fetch it with, each with its own cookies and log-in;
         None: that of this page.
@@ -367,6 +369,7 @@ class Page:
             session=self.request.session if session is None else session,
             timeout_s=timeout_s,
             max_body_mb=max_body_mb,
+            country=country,
             depth=self.request.depth + 1,
             parent=self.url,
             handler=_handler_name(handler),

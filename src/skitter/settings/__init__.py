@@ -1,6 +1,7 @@
 """Options: small frozen values, units in their names, declared and checked once.
 
 option   how an option is declared, and what is derived from that
+proxy    routes by which requests leave, and how one is chosen
 job      the options of a job: politeness, retries, limits; its layout
 fetch    how pages are fetched
 browser  how pages are rendered
@@ -28,6 +29,7 @@ from skitter.settings.job import (
     check_priority,
 )
 from skitter.settings.option import Option, Table, check_number, options_of
+from skitter.settings.proxy import Route, RouteOptions
 from skitter.settings.quality import QualityOptions
 from skitter.settings.sessions import SessionPool
 from skitter.settings.sources import find_server, resolve
@@ -51,6 +53,8 @@ __all__ = [
     "Politeness",
     "QualityOptions",
     "Retries",
+    "Route",
+    "RouteOptions",
     "SessionPool",
     "Settings",
     "Table",

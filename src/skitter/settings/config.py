@@ -11,6 +11,7 @@ from skitter.settings.browser import BrowserOptions
 from skitter.settings.fetch import FetchOptions
 from skitter.settings.job import JobOptions, Limits, Politeness, Retries
 from skitter.settings.option import options_of
+from skitter.settings.proxy import Route, RouteOptions
 from skitter.settings.quality import QualityOptions
 from skitter.settings.sessions import SessionPool
 from skitter.settings.tables import LogOptions, OutputOptions, Settings, Workers
@@ -29,10 +30,12 @@ class Config:
     sessions: SessionPool = field(default_factory=SessionPool)
     workers: Workers = field(default_factory=Workers)
     browser: BrowserOptions = field(default_factory=BrowserOptions)
+    routes: RouteOptions = field(default_factory=RouteOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
     quality: QualityOptions = field(default_factory=QualityOptions)
     log: LogOptions = field(default_factory=LogOptions)
     server: Settings = field(default_factory=Settings)
+    proxies: tuple[Route, ...] = ()  # [[proxy]]
     origins: dict[str, str] = field(default_factory=dict)  # by key, for people
     #: The keys that flags gave: they win over what an operator set on the job.
     explicit: frozenset[str] = frozenset()
@@ -55,6 +58,9 @@ class WorkerConfig:
     sessions: SessionPool = field(default_factory=SessionPool)
     workers: Workers = field(default_factory=Workers)
     browser: BrowserOptions = field(default_factory=BrowserOptions)
+    #: Not for Celery's workers, who have their own: hosts and secrets are not read from a server.
+    proxies: tuple[Route, ...] = ()
+    routes: RouteOptions = field(default_factory=RouteOptions)
     log: LogOptions = field(default_factory=LogOptions)
 
     def to_json(self) -> str:

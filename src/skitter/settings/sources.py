@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,12 @@ from skitter.errors import BadOption, UsageError
 from skitter.settings.config import Config
 from skitter.settings.fetch import FetchOptions, check_ca_file
 from skitter.settings.option import Option, Table, options_of
+from skitter.settings.proxy import Route, make_route
 from skitter.settings.tables import TABLES, Settings
 
 FILE = "skitter.toml"
 PROJECT = "pyproject.toml"
+PROXY = "proxy"
 DEFAULT = "default"
 OPTIONS: dict[str, Option] = {
     one.key: one for name, table in TABLES.items() for one in options_of(table, name)
@@ -44,7 +46,12 @@ def resolve(
     found = ChainMap(*layers)
     tables = {name: _table(name, table, found) for name, table in TABLES.items()}
     origins = {key: found[key][1] if key in found else DEFAULT for key in OPTIONS}
-    return Config(**tables, origins=origins, explicit=frozenset(explicit))  # type: ignore[arg-type]
+    return Config(
+        **tables,  # type: ignore[arg-type]
+        proxies=file.proxies(job) if file else (),
+        origins=origins,
+        explicit=frozenset(explicit),
+    )
 
 
 def _flag(one: Option) -> str:
@@ -161,6 +168,8 @@ class File:
         if not isinstance(tables, dict):
             raise self._refuse(before.rstrip("."), f"must hold tables: {_listed(TABLES)}.")
         for name, table in tables.items():
+            if name == PROXY:
+                continue
             if name not in TABLES:
                 raise self._refuse(before + name, f"is unknown{_guess(name, TABLES)}")
             if not isinstance(table, dict):
@@ -171,6 +180,31 @@ class File:
                     why = f"is unknown{_guess(key, known)}"
                     raise self._refuse(f"{before}{name}.{key}", why)
                 yield known[key], (self._value(known[key], value, before), self._origin(before))
+
+    def proxies(self, job: str) -> tuple[Route, ...]:
+        """[[proxy]]: those of the job, if it has any, in place of the general ones."""
+        own = self.tables.get("job", {}).get(job, {})
+        rows = own.get(PROXY, self.tables.get(PROXY, []))
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise self._refuse(PROXY, "must be written [[proxy]], once for each.")
+        routes = tuple(map(self._route, rows))
+        if len({one.name for one in routes}) < len(routes):
+            raise self._refuse(PROXY, "has two of the same name.")
+        return routes
+
+    def _route(self, row: dict[str, Any]) -> Route:
+        known, place = {one.name: one for one in options_of(Route)}, f"{self.shown}: proxy"
+        for key in row:
+            if key not in known:
+                raise self._refuse(f"{PROXY}.{key}", f"is unknown{_guess(key, known)}")
+        try:
+            route = make_route({key: known[key].accept(row[key], key) for key in row})
+        except BadOption as error:
+            said = f"{place}.{row.get('name', '')}.{error.option}"
+            raise BadOption(said, error.value, error.expected) from None
+        kind, _, path = route.secret.partition(":")
+        there = f"{kind}:{self.path.parent / Path(path).expanduser()}" if kind == "file" else ""
+        return replace(route, secret=there) if there else route
 
     def _value(self, one: Option, value: Any, before: str) -> Any:
         made = one.accept(value, f"{self._place(one.name)}: {before}{one.key}")

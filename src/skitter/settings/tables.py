@@ -11,6 +11,7 @@ from skitter.settings.browser import BrowserOptions
 from skitter.settings.fetch import FetchOptions
 from skitter.settings.job import Limits, Politeness, Retries
 from skitter.settings.option import Table, option
+from skitter.settings.proxy import RouteOptions
 from skitter.settings.quality import QualityOptions
 from skitter.settings.sessions import SessionPool
 
@@ -104,6 +105,7 @@ TABLES: dict[str, type[Table]] = {
     "sessions": SessionPool,
     "workers": Workers,
     "browser": BrowserOptions,
+    "routes": RouteOptions,
     "output": OutputOptions,
     "quality": QualityOptions,
     "log": LogOptions,

@@ -101,7 +101,7 @@ def judge_response(request: Request, response: Response, policy: Policy, *, now:
     if blocker:
         rest_s = max(policy.blocked_rest_s, rest_s or 0.0)
         why = f"blocked by {blocker}: {reason}"
-        return Retry(why, after_s=rest_s, rest_s=rest_s, incident=Incident.BLOCKED)
+        return Retry(why, after_s=rest_s or None, rest_s=rest_s, incident=Incident.BLOCKED)
     if status not in OVERLOAD:
         return Retry(reason, after_s=rest_s)
     return Retry(reason, after_s=rest_s, rest_s=rest_s or 0.0, incident=status)

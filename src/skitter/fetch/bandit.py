@@ -1,0 +1,132 @@
+"""Which route to take to a domain: discounted Thompson sampling. Pure; chance is an argument.
+
+For each domain and route the fleet counts good pages and bans, and forgets: by 0.995 with each
+request to the domain, by half with each hour, and all but a route's last 30 pages or so. A choice
+draws a success rate for each route from what is known about it, so that a route is tried as often
+as it may be the best. One that nobody knows much about any more is tried again: that is how a route
+that has recovered is found.
+
+Of the rates drawn, the route is taken
+
+- that earns most, if a good page has a value: rate x value - price;
+- else the one with the most good pages for its price, of those with the required success rate; if
+  none has it, of those within a tenth of the best.
+
+The price has a little added for each second of waiting, so that of equals the fast one wins.
+
+Discounted Thompson sampling: Qi et al. 2023. "Good enough, then cheapest": Sinha et al. 2021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from random import Random
+
+#: lua/lib/arms.lua has the same numbers.
+KEPT: Final = 0.995
+HALF_LIFE_MS: Final = 3_600_000
+MEMORY: Final = 30.0
+NEARLY: Final = 0.9
+#: What is assumed about a page through a route that brought none yet.
+USUAL_S: Final = 0.5
+USUAL_MB: Final = 0.1
+#: An unknown route is thought to be rather good, so that it is tried.
+HOPE: Final = 2.0
+
+
+class Arm(msgspec.Struct, array_like=True):
+    """What is known about one route to one domain."""
+
+    good: float = 0.0  # these four fade
+    bad: float = 0.0
+    seconds: float = 0.0
+    mb: float = 0.0
+    good_total: int = 0  # and these do not
+    bans: int = 0
+    faults: int = 0  # of pages: 404, 500
+    bytes: int = 0
+    money: int = 0  # in millionths
+
+    @property
+    def tries(self) -> float:
+        return self.good + self.bad
+
+    def fade(self, by: float) -> None:
+        self.good, self.bad = by * self.good, by * self.bad
+        self.seconds, self.mb = by * self.seconds, by * self.mb
+
+
+class Arms(msgspec.Struct):
+    """All routes to one domain."""
+
+    at: float = 0.0  # server ms at which the fading numbers were right
+    arms: dict[str, Arm] = {}
+
+    def learn(self, route: str, *, is_good: bool, seconds: float, mb: float, now_ms: float) -> None:
+        """One page that came, or was banned, as lua/lib/arms.lua does."""
+        fade = KEPT * 0.5 ** (max(0.0, now_ms - self.at) / HALF_LIFE_MS)
+        for arm in self.arms.values():
+            arm.fade(fade)
+        arm = self.arms.setdefault(route, Arm())
+        arm.good, arm.bad = arm.good + is_good, arm.bad + (not is_good)
+        arm.seconds, arm.mb = arm.seconds + seconds, arm.mb + mb
+        arm.fade(min(1.0, MEMORY / arm.tries))
+        self.at = max(self.at, now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a request costs."""
+
+    per_request: float = 0.0
+    per_mb: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Aims:
+    """What a choice is after."""
+
+    page_value: float | None = None  # what a good page is worth, in the currency of the prices
+    success_rate: float = 0.7  # required, where pages have no value
+    price_per_s: float = 0.0001  # of waiting
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    name: str
+    rate: float
+    cost: float
+
+
+def choose(
+    prices: Mapping[str, Price], known: Arms, aims: Aims, *, chance: Random, now_ms: float = 0.0
+) -> str:
+    """One of the routes that have a price."""
+    faded = 0.5 ** (max(0.0, now_ms - known.at) / HALF_LIFE_MS)
+    drawn = [
+        _draw(name, price, known.arms.get(name, Arm()), aims, faded, chance)
+        for name, price in prices.items()
+    ]
+    if aims.page_value is not None:
+        return max(drawn, key=lambda one: one.rate * (aims.page_value or 0.0) - one.cost).name
+    enough = min(aims.success_rate, NEARLY * max(one.rate for one in drawn))
+    return max(
+        (one for one in drawn if one.rate >= enough), key=lambda one: one.rate / one.cost
+    ).name
+
+
+def cost_of(price: Price, arm: Arm) -> float:
+    """Of a request, in money alone."""
+    return price.per_request + price.per_mb * (arm.mb + USUAL_MB) / (arm.tries + 1)
+
+
+def _draw(name: str, price: Price, arm: Arm, aims: Aims, faded: float, chance: Random) -> _Drawn:
+    rate = chance.betavariate(HOPE + faded * arm.good, 1 + faded * arm.bad)
+    waits_s = (faded * arm.seconds + USUAL_S) / (faded * arm.tries + 1)
+    return _Drawn(name, rate, cost_of(price, arm) + aims.price_per_s * waits_s + 1e-9)

@@ -1,0 +1,66 @@
+--[[
+settle_routes: how requests went that left by routes, and what is known about routes now. A repeated
+call counts nothing twice.
+
+FLAGS  allow-oom
+KEYS   routes   hash   route:field -> a number
+       flights  zset   place -> ms; by route
+       recent   hash   verb -> number of this client's last call
+ARGV   seq      int    the client's number for this call
+       domain   text   one to be told about, besides those that were settled; empty: none
+EACH   place    text   as take_routes gave it; empty: the route has no limits
+       route    text
+       name     text   domain
+       verdict  text   good, ban, page (its own fault), fault (the proxy's), or unused
+       figures  text   `bytes money reserved_bytes reserved_money ms`
+REPLY  list   server ms, the routes as field and number, then domain and record for each domain
+COST   O(requests * routes)
+]]
+--@include arms route_health
+local REMEMBER_MS = 600000
+local FIGURES = '^(%d+) (%d+) (%d+) (%d+) (%d+)$'
+
+local function read_row(at)
+  local bytes, money, reserved_bytes, reserved_money, ms = string.match(ARGV[at + 4], FIGURES)
+  return { place = ARGV[at], route = ARGV[at + 1], domain = ARGV[at + 2], verdict = ARGV[at + 3],
+    bytes = tonumber(bytes), money = tonumber(money), ms = tonumber(ms),
+    reserved = { tonumber(reserved_bytes), tonumber(reserved_money) } }
+end
+
+local function add(row, field, by)
+  if by ~= 0 then redis.call('HINCRBY', routes, row.route .. ':' .. field, by) end
+end
+
+local function pay(row)
+  if row.place ~= '' then redis.call('ZREM', flights .. row.route, row.place) end
+  local used = row.verdict ~= 'unused'
+  add(row, 'sent', row.place == '' and (used and 1 or 0) or (used and 0 or -1))
+  add(row, 'bytes', row.bytes - row.reserved[1])
+  add(row, 'money', row.money - row.reserved[2])
+  if used then add(row, row.verdict, 1) end
+end
+
+local known = {}
+if domain ~= '' then known[domain] = read_arms(domain) end
+local is_new = seq > (tonumber(redis.call('HGET', recent, verb)) or 0)
+for at = EACH.start, #ARGV, EACH.stride do
+  local row = read_row(at)
+  known[row.domain] = known[row.domain] or read_arms(row.domain)
+  if is_new then
+    pay(row)
+    note_health(row)
+    if row.verdict ~= 'fault' and row.verdict ~= 'unused' then
+      learn(known[row.domain], row.route, row)
+      known[row.domain].is_changed = true
+    end
+  end
+end
+redis.call('HSET', recent, verb, seq)
+redis.call('PEXPIRE', recent, REMEMBER_MS)
+local reply = { string.format('%d', now_ms), redis.call('HGETALL', routes) }
+for name, record in pairs(known) do
+  if record.is_changed then write_arms(name, record) end
+  reply[#reply + 1] = name
+  reply[#reply + 1] = cmsgpack.pack(record)
+end
+return reply

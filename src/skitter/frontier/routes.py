@@ -1,0 +1,129 @@
+"""What the fleet knows about routes: places on those with limits, counts, and what they brought.
+
+It belongs to no job: money that is spent by one crawl is spent for all, and so is what it taught.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+
+from skitter.frontier.client import client_name
+from skitter.frontier.keys import FLEET, ShardKeys
+from skitter.frontier.scan import scan_keys
+from skitter.frontier.shard import Shard
+from skitter.frontier.wire import ms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from skitter.frontier.connection import Server
+
+Verdict = Literal["good", "ban", "page", "fault", "unused"]
+NO_LIMIT = -1
+
+
+class RouteLimits(NamedTuple):
+    """Of the whole fleet; money in millionths."""
+
+    in_flight: int = NO_LIMIT
+    gap_ms: float = NO_LIMIT
+    requests: int = NO_LIMIT
+    bytes: int = NO_LIMIT
+    money: int = NO_LIMIT
+
+
+class Cost(NamedTuple):
+    """What a request took, or may take at the most."""
+
+    bytes: int = 0
+    money: int = 0  # in millionths
+
+
+FREE = Cost()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """How one request went that left by a route."""
+
+    place: str = ""  # empty: the route has no limits
+    route: str
+    domain: str
+    verdict: Verdict
+    cost: Cost = FREE
+    reserved: Cost = FREE
+    seconds: float = 0.0
+
+    @property
+    def row(self) -> tuple[str, str, str, str, str]:
+        figures = (*self.cost, *self.reserved, round(1000 * self.seconds))
+        return self.place, self.route, self.domain, self.verdict, " ".join(map(str, figures))
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the fleet knows at one moment."""
+
+    now_ms: int
+    routes: dict[str, dict[str, float]] = field(default_factory=dict)  # by route: sent, money, ...
+    domains: dict[str, bytes] = field(default_factory=dict)  # by domain: msgpack of Arms
+
+
+@dataclass(slots=True)
+class FleetRoutes:
+    """The routes of a server, for one client."""
+
+    shard: Shard
+
+    @classmethod
+    def on(cls, server: Server, *, clock: Callable[[], int] | None = None) -> Self:
+        return cls(Shard(server, ShardKeys(FLEET, 0), client_name(), clock))
+
+    async def take(
+        self, place: str, route: str, limits: RouteLimits, reserve: Cost, *, ttl_s: float
+    ) -> int:
+        """0: go. -1: its budget is spent. Else the ms after which to ask again."""
+        told = " ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in limits)
+        row = (place, route, told, f"{reserve.bytes} {reserve.money}")
+        [answer] = await self.shard.take_routes([row], ttl_ms=ms(ttl_s))
+        return int(answer)
+
+    async def settle(self, settled: Sequence[Settled] = (), *, domain: str = "") -> Known:
+        """Count, and tell what is known about these domains, and about one that is asked for."""
+        now, flat, *pairs = await self.shard.settle_routes(
+            [one.row for one in settled], domain=domain
+        )
+        names = [name.decode("utf-8", "replace") for name in pairs[::2]]
+        return Known(int(now), _routes(flat), dict(zip(names, pairs[1::2], strict=True)))
+
+    async def domains(self) -> list[str]:
+        """Those that something is known about, sorted."""
+        keys, found = self.shard.keys, set[str]()
+        async for batch in scan_keys(self.shard):
+            known = map(keys.name_of, batch)
+            found |= {one[1] or "" for one in known if one and one[0] == "arms"}
+        return sorted(found)
+
+    async def forget(self, routes: Iterable[str] = ()) -> None:
+        """What was spent and learned: of these routes what was spent, or everything."""
+        if names := list(routes):
+            known = await self.settle()
+            fields = [f"{name}:{one}" for name in names for one in known.routes.get(name, {})]
+            if fields:
+                await self.shard.command("HDEL", "routes", *fields)
+            return
+        async for batch in scan_keys(self.shard):
+            await self.shard.server.command("UNLINK", *batch)
+
+
+def _routes(flat: list[bytes]) -> dict[str, dict[str, float]]:
+    """`route:field`, number, ...: anybody may have written them."""
+    found: dict[str, dict[str, float]] = {}
+    for name, value in zip(flat[::2], flat[1::2], strict=True):
+        route, _, what = name.decode("utf-8", "replace").rpartition(":")
+        try:
+            found.setdefault(route, {})[what] = float(value)
+        except ValueError:
+            continue
+    return found

@@ -1,0 +1,196 @@
+"""A fetcher that sends each request by a route: whoever fetches need not know of them.
+
+A page that came is good. A ban, a block page or silence counts against the route at this domain. A
+404 or a broken page counts against nobody. A proxy that does not work counts against the route
+everywhere.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NoReturn
+from urllib.parse import urlsplit
+
+import msgspec
+
+from skitter.errors import AddressRefused, ConnectFailed, FetchError, ProxyFault, ResponseTooLarge
+from skitter.fetch.client import HttpFetcher
+from skitter.fetch.exits import Exit
+from skitter.fetch.guard import Guard
+from skitter.frontier.admin.control import set_state
+from skitter.frontier.routes import FREE, Cost, FleetRoutes
+from skitter.model import State
+from skitter.worker.blocks import blocker_of
+from skitter.worker.ledger import Ledger
+from skitter.worker.routes import Routes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from skitter.fetch.client import Fetcher, Leave
+    from skitter.fetch.render import Render, Renderer
+    from skitter.frontier.frontier import Frontier
+    from skitter.frontier.routes import Verdict
+    from skitter.model import Request, Response
+    from skitter.settings import WorkerConfig
+    from skitter.worker.routes import Trip
+
+#: `route://NAME/SESSION` in place of a proxy: the route of a session.
+SCHEME: Final = "route://"
+BANS: Final = frozenset({403, 429})
+#: What APIs answer when it is about us, not about the page: key, plan, too many at a time.
+API_FAULTS: Final = {401: "rejects our key", 403: "refuses our plan", 429: "has no free slot"}
+BILLED: Final = frozenset({200, 404})
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedFetcher:
+    """`api` fetches from APIs: its guard allows those, and no page may be fetched with it."""
+
+    inner: Fetcher
+    routes: Routes
+    guard: Guard
+    api: Fetcher | None = None
+
+    async def fetch(
+        self, request: Request, *, leave: Leave | None = None, proxy: str | None = None
+    ) -> Response:
+        if proxy and not proxy.startswith(SCHEME):
+            return await self.inner.fetch(request, leave=leave, proxy=proxy)
+        wished, _, session = (proxy or "").removeprefix(SCHEME).partition("/")
+        trip = await self.routes.begin(request, wished=wished)
+        verdict: Verdict = "page"  # what is cancelled is nobody's fault
+        cost = trip.reserved
+        try:
+            response = await self._send(request, trip, session, leave)
+            verdict, cost = judge(response, trip), cost_of(response, trip)
+            return response
+        except FetchError as error:
+            verdict = judge_failure(error)
+            if isinstance(error, ProxyFault | ConnectFailed):
+                cost = FREE
+            raise
+        finally:
+            self.routes.end(trip, verdict, cost)
+
+    async def _send(
+        self, request: Request, trip: Trip, session: str, leave: Leave | None
+    ) -> Response:
+        route = trip.exit.route
+
+        async def go() -> None:
+            if leave is not None:
+                await leave()
+            trip.has_left = True
+
+        if route.timeout_s and request.timeout_s is None:
+            request = msgspec.structs.replace(request, timeout_s=route.timeout_s)
+        if route.kind == "api":
+            return await self._ask_api(request, trip, session, go)
+        proxy = trip.exit.proxy(country=request.country, session=session)
+        return await self.inner.fetch(request, leave=go, proxy=proxy)
+
+    async def _ask_api(self, request: Request, trip: Trip, session: str, leave: Leave) -> Response:
+        """The answer is the page's: no error or address of the API's own, which has our key."""
+        assert self.api is not None
+        self.guard.check_url(request.url)
+        try:
+            asked = trip.exit.through_api(request, session=session)
+            response = await self.api.fetch(asked, leave=leave)
+        except FetchError as error:
+            _refer(error, request.url, trip)
+        if why := API_FAULTS.get(response.status):
+            raise ProxyFault(request.url, f"{trip.exit.route.name} {why} ({response.status})")
+        return msgspec.structs.replace(response, url=request.url)
+
+
+def _refer(error: FetchError, url: str, trip: Trip) -> NoReturn:
+    if isinstance(error, ConnectFailed | AddressRefused):
+        raise ProxyFault(url, f"{trip.exit.route.name} cannot be reached") from None
+    raise type(error)(url, error.reason) from None
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedRenderer:
+    """A browser that goes by routes; those that are APIs, a browser cannot use."""
+
+    routed: RoutedFetcher
+    renderer: Renderer
+
+    async def render(
+        self,
+        request: Request,
+        how: Render,
+        *,
+        leave: Leave | None = None,
+        proxy: str | None = None,
+    ) -> Response:
+        book = self.routed.routes
+        exits = {name: one for name, one in book.exits.items() if one.route.kind != "api"}
+        browser = replace(
+            self.routed, inner=_Browser(self.renderer, how), routes=replace(book, exits=exits)
+        )
+        return await browser.fetch(request, leave=leave, proxy=proxy)
+
+
+@dataclass(frozen=True, slots=True)
+class _Browser:
+    renderer: Renderer
+    how: Render
+
+    async def fetch(
+        self, request: Request, *, leave: Leave | None = None, proxy: str | None = None
+    ) -> Response:
+        return await self.renderer.render(request, self.how, leave=leave, proxy=proxy)
+
+
+@asynccontextmanager
+async def open_routed(
+    inner: Fetcher,
+    frontier: Frontier,
+    config: WorkerConfig,
+    *,
+    guard: Guard,
+    log: Callable[[str, str], None],
+) -> AsyncIterator[RoutedFetcher]:
+    """The routes of a worker, opened. Raises UsageError for a secret that is not there."""
+
+    async def pause(why: str) -> None:
+        await set_state(frontier, State.PAUSED)
+        log("error", f"{why}: the crawl is paused. Raise it, restart the workers, and resume.")
+
+    routes = [one for one in config.proxies if one.is_for(config.routes.region)]
+    exits = {one.name: Exit.open(one) for one in routes}
+    hosts = frozenset(urlsplit(one.url).netloc for one in routes if one.kind == "api")
+    own = replace(config.fetch, headers={})  # ours are for pages, not for providers
+    async with (
+        Ledger(FleetRoutes.on(frontier.server), log, exits.keys()) as ledger,
+        HttpFetcher(own, guard=Guard(hosts)) as api,
+    ):
+        book = Routes(exits, ledger, config.routes, config.fetch, pause)
+        yield RoutedFetcher(inner, book, guard, api)
+
+
+def judge(response: Response, trip: Trip) -> Verdict:
+    """Whose fault an answer is. Pure."""
+    if response.status in BANS or blocker_of(response):
+        return "ban"
+    if response.status < 400:
+        return "good"
+    # An API answers 500 when it has tried for a minute, and failed.
+    return "ban" if trip.exit.route.kind == "api" and response.status >= 500 else "page"
+
+
+def judge_failure(error: FetchError) -> Verdict:
+    """Whose fault it is that there was no answer. A time-out or a reset may be how a ban looks."""
+    if isinstance(error, ProxyFault):
+        return "fault"
+    return "page" if isinstance(error, ResponseTooLarge | AddressRefused) else "ban"
+
+
+def cost_of(response: Response, trip: Trip) -> Cost:
+    """Bytes are counted as they are unpacked: a provider counts fewer."""
+    size = len(response.body) + sum(len(name) + len(value) for name, value in response.headers)
+    billed = trip.exit.route.billed == "all" or response.status in BILLED
+    return Cost(size, trip.exit.price(bytes=size) if billed else 0)
