@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
 
 from cli.conftest import skitter, skitter_here  # noqa: F401
+from conftest import rude
 from fetch.site import redirect, reply, serve
-from skitter.frontier.admin.jobs import open_job
+from skitter.app import open_worker
+from skitter.frontier.admin.control import change_options
+from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.admin.jobs import create_job, open_job
+from skitter.settings import Retries, WorkerConfig
 from skitter.spider import Spider
 
 RUDE = {"politeness.delay_s": 0, "workers.processes": "1"}
@@ -49,6 +55,45 @@ async def test_a_crawl_fetches_what_the_sitemaps_list(server, server_url, job, t
     assert stats.dead == 1  # the sitemap that is not there
 
 
+async def crawl(frontier, spider) -> None:
+    async with open_worker(frontier, spider, WorkerConfig()) as worker:
+        await worker.run()
+
+
+async def test_a_crawl_that_stopped_at_a_sitemap_goes_on_with_another_worker(server, job):
+    async with serve({}) as site:
+        lay_out(site)
+        spider = Spider(job, sitemap=site.url("/old.xml"))
+        spider.page(follow)
+        frontier = await create_job(server, job, options=rude(max_pages=2))
+        await frontier.add([seed async for seed in spider.seeds()])
+        await crawl(frontier, spider)
+        assert (await frontier.stats()).pending == 2  # the sitemaps of the index
+        await change_options(frontier, {"max_pages": None})
+        await crawl(frontier, spider)
+    assert (await frontier.stats()).done == 5
+    assert site.paths.count("/index.xml") == 1
+
+
+async def test_a_sitemap_is_retried_and_does_not_lead_into_our_network(server, job):
+    async with serve({}) as site:
+        inside = f"http://127.0.0.2:{site.port}/private.xml"
+        pages = lay_out(site)
+        pages["/robots.txt"] = reply(f"Sitemap: {inside}\nSitemap: {site.url('/busy')}\n".encode())
+        pages["/busy"] = reply(b"", status=503)
+        spider = Spider(job, site.url("/1"), sitemap=True)
+        spider.page(follow)
+        options = replace(rude(), retries=Retries(max_retries=1, base_s=0.01))
+        frontier = await create_job(server, job, options=options)
+        await frontier.add([seed async for seed in spider.seeds()])
+        await crawl(frontier, spider)
+        dead = {one.url: one.reason async for one in dead_letters(frontier)}
+    assert site.paths.count("/busy") == 2
+    assert "/private.xml" not in site.paths
+    assert "127.0.0.2" in dead[inside]
+    assert dead[site.url("/busy")].startswith("503")
+
+
 def follow(page):
     yield {"url": page.url}
     yield from page.follow_all()
@@ -60,7 +105,7 @@ async def test_a_map_lists_the_urls_of_the_sitemaps(skitter_here):  # noqa: F811
         answer = await skitter_here("map", site.url("/1"), "--delay", "0")
     assert answer.exit_code == 0
     assert answer.out.splitlines() == [site.url("/1"), site.url("/2")]
-    assert "2 URLs from 1 sitemap. A crawl takes about" in answer.err
+    assert "2 URLs from 1 sitemap. Without a delay between requests" in answer.err
     assert f"{site.url('/no')}: 404" in answer.err
 
 
@@ -73,6 +118,7 @@ async def test_a_map_in_json_has_the_estimate_and_keeps_the_limit(skitter_here, 
         answer = await skitter_here(
             "map", site.url(), "--delay", "0", "--json", "--limit", str(limit)
         )
+    assert "A crawl takes about 0 s: 0.01 s between requests to 127.0.0.1:" in answer.err
     found = json.loads(answer.out)
     assert [one["url"] for one in found["urls"]] == [site.url("/1"), site.url("/2")][:limit]
     assert found["hosts"] == [{"host": f"127.0.0.1:{site.port}", "urls": limit, "delay_s": 0.01}]

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from cli.conftest import skitter, skitter_here  # noqa: F401
 from fetch.site import reply, serve
 from skitter.engine.memory import RequestMemory
 from skitter.fetch.robots import RobotsRules, explain_rules
@@ -134,7 +135,7 @@ async def test_a_worker_tells_each_refusal_once_and_nothing_if_there_is_none(fro
     assert (await frontier.stats()).kept_out == {"scope": 1}
 
 
-async def test_a_crawl_reports_what_it_kept_out(server_url, server, job, tmp_path):
+async def test_a_crawl_reports_what_it_kept_out(server_url, job, tmp_path, skitter_here):  # noqa: F811
     home = b"<a href=/secret><a href=/skip/1><a href=/ok><a href=http://elsewhere.test/>"
     pages = {
         "/robots.txt": reply(b"User-agent: *\nDisallow: /secret\n"),
@@ -149,6 +150,15 @@ async def test_a_crawl_reports_what_it_kept_out(server_url, server, job, tmp_pat
         )
     assert report.kept_out == {"scope": 2, "robots": 1}
     assert site.paths.count("/secret") == 0
+    said = await skitter_here("status", job)
+    assert "kept out  3 links: 2 out of scope, 1 by robots.txt" in said.out
+    assert (await skitter_here("status", job, "--json")).json["kept_out"] == report.kept_out
+    said = await skitter_here("why", job, site.url("/secret"))
+    assert "robots.txt: disallowed by line 2, `Disallow: /secret`." in said.out
+    said = await skitter_here("why", job, site.url("/skip/1"))
+    assert "it is out of scope: it matches exclude pattern '/skip/*'" in said.out
+    done = (await skitter_here("why", job, site.url("/ok"), "--json")).json
+    assert (done["state"], done["done"]["status"], done["done"]["items"]) == ("done", 200, 0)
 
 
 def follow(page):

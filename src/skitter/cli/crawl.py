@@ -93,6 +93,9 @@ def crawl(
         str | None,
         typer.Option("--rate", help="Requests per second to each host; none for no limit."),
     ] = None,
+    sitemap: Annotated[
+        bool, typer.Option("--sitemap", help="Start from the sitemaps of the URLs' hosts, too.")
+    ] = False,
     job: Annotated[
         str | None, typer.Option("--job", help="Job name. Default: derived from the URLs.")
     ] = None,
@@ -109,7 +112,7 @@ def crawl(
         if "politeness.delay_s" in given:
             raise UsageError("--rate and --delay both set the pace: choose one.")
         given = _politeness_of(rate) | given
-    arguments = {"name": job or _job_name_of(urls), "urls": urls}
+    arguments = {"name": job or _job_name_of(urls), "urls": urls, "sitemap": sitemap}
     _run(_plan(PLAIN, arguments, None, given, as_json=as_json, fresh=fresh), yes=yes)
 
 

@@ -78,8 +78,12 @@ def summary(survey: Survey, *, is_cut: bool) -> str:
     source = "the links of the page" if survey.from_links else some(len(survey.sources), "sitemap")
     hosts = "" if len(survey.hosts) == 1 else f" on {some(len(survey.hosts), 'host')}"
     more = "; there may be more (--limit)" if is_cut else ""
+    return clean(f"{urls}{hosts} from {source}{more}. {_estimate(survey)}.")
+
+
+def _estimate(survey: Survey) -> str:
+    if not survey.eta_s:
+        return "Without a delay between requests, a crawl is as fast as the site"
     [(host, _)] = survey.hosts.most_common(1)
     pace = f"{survey.delay_s(host):g} s between requests to {host}"
-    return clean(
-        f"{urls}{hosts} from {source}{more}. A crawl takes about {duration(survey.eta_s)}: {pace}."
-    )
+    return f"A crawl takes about {duration(survey.eta_s)}: {pace}"

@@ -27,6 +27,7 @@ def default_spider(
     scope: Scope | None = None,
     politeness: Politeness | None = None,
     limits: Limits | None = None,
+    sitemap: bool = False,
 ) -> Spider:
     """Follows every link in scope; `limits.max_depth=0` takes the seeds alone."""
     spider = Spider(
@@ -36,14 +37,15 @@ def default_spider(
         politeness=politeness or Politeness(),
         limits=limits or Limits(),
         item_per_page=True,
+        sitemap=sitemap,
     )
     spider.page(describe_page)
     return spider
 
 
-def crawl(name: str, urls: list[str]) -> Spider:
+def crawl(name: str, urls: list[str], sitemap: bool = False) -> Spider:
     """The spider of `skitter crawl`, which its processes make by these arguments."""
-    return default_spider(name, urls)
+    return default_spider(name, urls, sitemap=sitemap)
 
 
 def describe_page(page: Page) -> Iterator[Item | Rejected | Request]:
