@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from skitter.fetch.render import Renderer
     from skitter.fetch.resolver import Resolver
     from skitter.frontier.frontier import Frontier
+    from skitter.model import Lane
     from skitter.settings import Config, SessionPool, Settings, WorkerConfig
     from skitter.spider.spider import Spider
     from skitter.valkey import EmbeddedServer
@@ -189,7 +190,7 @@ async def open_worker(
         if fetcher is None:
             client = HttpFetcher(config.fetch, guard=guard, resolver=resolver)
             fetcher = await stack.enter_async_context(client)
-            if spider.renders:
+            if spider.renders and config.workers.only != "http":
                 browser = renderer_of(config, guard, resolver)
                 renderer = await stack.enter_async_context(browser)
         logbook = ClusterLog()
@@ -218,10 +219,11 @@ async def open_worker(
             sessions=sessions,
             logins=Logins(spider, fetcher, sessions, policy),
             traps=Traps(frontier, item_per_page=spider.item_per_page),
+            passes_on=config.workers.only == "http",
         )
         found = FoundItems(spider.default or "")
         delivery = Delivery(frontier, memory, logbook, departures, quality=found)
-        options = options or WorkerOptions.of(config)
+        options = replace(options or WorkerOptions.of(config), lanes=lanes_of(spider, config))
         with logbook.attached():
             yield Worker(frontier, attempts, delivery, logbook, options)
 
@@ -241,6 +243,14 @@ def session_pool_of(config: WorkerConfig) -> SessionPool:
     """Who sets a Cookie header for every request keeps the cookies himself."""
     has_own = any(name.lower() == "cookie" for name in config.fetch.headers)
     return replace(config.sessions, cookies=False) if has_own else config.sessions
+
+
+def lanes_of(spider: Spider, config: WorkerConfig) -> dict[Lane, int]:
+    """How many pages of each lane a worker has under way; none: plain HTTP alone."""
+    most: dict[Lane, int] = {"": config.workers.concurrency, "browser": config.browser.concurrency}
+    if config.workers.only == "browser":
+        return {"browser": most["browser"]}
+    return most if spider.renders and config.workers.only is None else {}
 
 
 def policy_of(spider: Spider, config: WorkerConfig) -> Policy:

@@ -14,9 +14,18 @@ import pytest_asyncio
 from selectolax.lexbor import LexborHTMLParser
 
 from browser.web import FILL_IN, SCROLL_DOWN, pages
+from fetch.proxies import upstream_proxy
 from fetch.site import Site, redirect, serve
 from needs import need
-from skitter.errors import BadOption, FetchError, FetchTimeout, RenderFailed, ResponseTooLarge
+from skitter.errors import (
+    AddressRefused,
+    BadOption,
+    FetchError,
+    FetchTimeout,
+    ProxyFault,
+    RenderFailed,
+    ResponseTooLarge,
+)
 from skitter.fetch.browser import BrowserRenderer
 from skitter.fetch.guard import Guard
 from skitter.fetch.render import Render
@@ -81,6 +90,20 @@ async def test_a_log_in_holds_for_the_pages_after_it(renderer: BrowserRenderer, 
     again = await renderer.render(Request(url=site.url("/account")), THERE)
     assert text(first, ".there") == text(again, ".there") == "hello ann"
     assert first.url == site.url("/account")
+
+
+async def test_a_page_goes_through_the_proxy_of_its_route(
+    renderer: BrowserRenderer, site: Site
+) -> None:
+    """SOCKS5 with credentials, which Chromium itself does not speak."""
+    async with upstream_proxy() as proxy:
+        request = Request(url=site.url("/late", host="far.example"))
+        page = await renderer.render(request, Render(wait_for=".price"), proxy=proxy.url("socks5"))
+        bad = proxy.url("socks5", password="old")
+        with pytest.raises(ProxyFault, match="rejects the credentials"):
+            await renderer.render(request, Render(), proxy=bad)
+    assert text(page, ".price") == "12"
+    assert proxy.asked == [f"socks far.example:{site.port}"]
 
 
 async def test_a_page_that_never_settles_is_taken_as_it_is(
@@ -188,6 +211,35 @@ def tabs_of(group: int | None) -> list[int]:
         if in_group and b"--type=renderer" in words:
             found.append(int(stat.parent.name))
     return found
+
+
+async def test_a_browser_that_runs_elsewhere_is_used_by_its_address(
+    site: Site, tmp_path: Path
+) -> None:
+    words = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
+    words.append("--no-startup-window")  # nor a page for which we would wait
+    there = await asyncio.create_subprocess_exec(
+        need("chromium"),
+        *words,
+        "--remote-debugging-port=0",
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert there.stderr is not None
+    try:
+        while b"DevTools listening on " not in (line := await there.stderr.readline()):
+            assert line, "it did not start"
+        options = BrowserOptions(cdp_url=line.split()[-1].decode())
+        guard = Guard(frozenset({f"127.0.0.1:{site.port}"}))
+        async with BrowserRenderer(options, guard=guard) as renderer:
+            page = await renderer.render(Request(url=site.url("/late")), Render(wait_for=".price"))
+            with pytest.raises(AddressRefused):
+                await renderer.render(Request(url="http://10.0.0.1/"), Render())
+        assert text(page, ".price") == "12"
+        assert there.returncode is None, "it is not ours to end"
+    finally:
+        os.killpg(there.pid, signal.SIGKILL)
+        await there.communicate()
 
 
 @pytest.mark.parametrize(

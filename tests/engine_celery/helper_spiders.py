@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from skitter import Page, Politeness, Retries, Spider
+from skitter import Page, Politeness, Render, Retries, Spider
 
 titles = Spider("titles", politeness=Politeness(delay_s=0, max_in_flight=100))
 
@@ -40,7 +40,16 @@ def status(page: Page):
     yield {"status": page.status}
 
 
-#: Stands in for a page that needs a browser.
+#: Its pages are made by a browser.
+made = Spider("made", politeness=Politeness(delay_s=0, max_in_flight=100))
+
+
+@made.page(render=Render(scripts=["() => { document.title = 'Made' }"]))  # type: ignore[arg-type]
+def new_title(page: Page):
+    yield {"title": page.css_first("title").text()}
+
+
+#: Stands in for a slow page.
 slow = Spider("slow", politeness=Politeness(delay_s=0, max_in_flight=100))
 
 

@@ -13,16 +13,25 @@ from typing import Any
 import pytest
 
 from engine_celery.conftest import Station, open_station
+from needs import need
 from skitter.celery import make_app, status
 from skitter.celery import pump as pumping
 from skitter.celery.config import PUMP_S
 from skitter.celery.factory import Watch
 from skitter.celery.pump import PumpMessage, pump
-from skitter.celery.registry import JobSpec, read_spec, register_job, unregister_job
+from skitter.celery.registry import (
+    JobSpec,
+    read_spec,
+    register_job,
+    spider_for,
+    unregister_job,
+)
 from skitter.celery.runtime import runtime_of
 from skitter.celery.scheduling import reclaim_leases, report_slots
+from skitter.celery.submit import ScrapeOptions, scrape_spec
 from skitter.errors import JobMissing, SpiderError
 from skitter.frontier.admin.control import set_state
+from skitter.frontier.admin.items import read_items
 from skitter.frontier.admin.jobs import purge_job
 from skitter.frontier.admin.log import read_log
 from skitter.frontier.admin.pumps import issue_permits, void_permits
@@ -30,6 +39,7 @@ from skitter.frontier.admin.workers import Heartbeat, beat, live_workers
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.scan import scan_keys
 from skitter.model import Request, State
+from skitter.settings import BrowserOptions, WorkerConfig
 from waiting import until
 
 pytestmark = pytest.mark.timeout(120)
@@ -247,3 +257,31 @@ def test_a_pump_goes_home_early_when_others_wait_for_its_place(quiet, job, monke
 
     assert done["seconds"] < PUMP_S
     assert permits(quiet, job) == 1  # of its next turn
+
+
+def test_a_job_that_renders_goes_to_the_queue_of_browsers_and_uses_our_browser(quiet, tmp_path):
+    """Whoever can write to the server names no program that we start."""
+    need("chromium")
+    target = "engine_celery.helper_spiders:made"
+    evil = WorkerConfig(browser=BrowserOptions(executable=tmp_path / "evil"))
+    spec = scrape_spec(ScrapeOptions(spider=target))
+    quiet.make_job("made")
+    registered(quiet, "made", kind="pages", target=target, browser=True, config=evil)
+    quiet.on_job("made", lambda frontier: frontier.add([Request(url=quiet.page("/about"))]))
+
+    start(quiet, "made").result(timeout=60)
+
+    assert spec.browser
+    [item] = quiet.on_job("made", all_items)
+    assert item == {"title": "Made"}
+
+
+async def all_items(frontier: Frontier) -> list[Any]:
+    return [one.item async for some in read_items(frontier) for one in some]
+
+
+def test_a_task_with_browser_renders_all_pages_of_a_spider_that_does_not_say():
+    target = "engine_celery.helper_spiders:titles"
+    assert not spider_for(JobSpec(job="a", target=target)).renders
+    spider = spider_for(JobSpec(job="a", target=target, browser=True))
+    assert set(spider.renders) == set(spider.handlers)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from skitter.errors import TooBig, UsageError
+from skitter.fetch import Render
 from skitter.frontier.admin.pumps import count_permits, pumped_jobs
 from skitter.settings import Limits, WorkerConfig, check_job_name, check_number
 from skitter.settings.config import to_type
@@ -48,7 +49,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: asked for it. map: to a reducer, when all are there.
     kind: Literal["crawl", "pages", "scrape", "map"] = "crawl"
     target: str = ""  # the spider's file or module; empty: the default one
-    browser: bool = False
+    browser: bool = False  # some of its pages are rendered; all, if the spider says nothing
     pumps: int | None = None  # None: as many as the work needs
     config: WorkerConfig = msgspec.field(default_factory=WorkerConfig)  # of each pump
     #: The output that pumps load items into, by name, or a file; empty: pumps load none. Never an
@@ -142,8 +143,12 @@ async def count_pumps(server: Server) -> dict[str, int]:
 def spider_for(spec: JobSpec) -> Spider:
     """Raises SpiderError if this machine cannot load it."""
     if spec.kind == "crawl":
-        return load_spider(spec.target, spec.config.arguments)
-    return _page_spider(user_spider(spec.target), spec)
+        spider = load_spider(spec.target, spec.config.arguments)
+    else:
+        spider = _page_spider(user_spider(spec.target), spec)
+    if spec.browser and not spider.renders:
+        spider.renders |= dict.fromkeys(spider.handlers, Render())
+    return spider
 
 
 def user_spider(target: str) -> Spider:
@@ -169,6 +174,6 @@ def _page_spider(inner: Spider, spec: JobSpec) -> Spider:
         else:
             yield {"task": page.request.meta.get(TASK), "url": page.url, "items": items}
 
-    spider.page(handle)
+    spider.page(render=inner.renders.get(inner.default or "", False))(handle)
     spider.hooks.start += inner.hooks.start
     return spider

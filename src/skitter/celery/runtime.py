@@ -24,6 +24,7 @@ from skitter.celery.config import frontier_server
 from skitter.celery.registry import spider_for
 from skitter.celery.security import find_secret, is_signed, permissions_of, signed
 from skitter.frontier.admin.jobs import open_job
+from skitter.settings import resolve
 from skitter.worker.loop import Worker, WorkerOptions
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class WarmWorker:
 
     def worker(self, options: WorkerOptions) -> Worker:
         """A worker for one pump."""
-        first = self.first
+        first, options = self.first, replace(options, lanes=self.first.options.lanes)
         return Worker(self.frontier, first.attempts, first.delivery, first.logbook, options)
 
 
@@ -252,7 +253,9 @@ class Runtime:
     async def _open_worker(self, spec: JobSpec) -> WarmWorker:
         permissions = self.permissions_of(spec)  # before anything of it is loaded
         frontier = await open_job(await self.server(), spec.job)
-        config, stack = replace(spec.config, fetch=permissions.fetch), AsyncExitStack()
+        # A browser is a program: which one to start is for this machine to say, and not for a job.
+        browser, stack = resolve(job=spec.job).browser, AsyncExitStack()
+        config = replace(spec.config, fetch=permissions.fetch, browser=browser)
         worker = await stack.enter_async_context(open_worker(frontier, spider_for(spec), config))
         return WarmWorker(spec, frontier, worker, stack, permissions)
 

@@ -198,7 +198,8 @@ def waiting_task(
 def _spec(options: Options, **more: Any) -> JobSpec:
     workers = Workers(lease_s=getattr(options, "lease_s", LEASE_S))
     config = WorkerConfig(workers=workers)
-    return JobSpec(target=options.spider, browser=options.browser, config=config, **more)
+    browser = options.browser or bool(cached_spider(options.spider).renders)
+    return JobSpec(target=options.spider, browser=browser, config=config, **more)
 
 
 # --- one page -------------------------------------------------------------------------------------

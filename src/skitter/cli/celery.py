@@ -17,6 +17,7 @@ from skitter.cli.common import Directory, Redis, settings
 from skitter.cli.output import tell
 from skitter.errors import BadOption, UsageError
 from skitter.redact import redact
+from skitter.settings import BrowserOptions
 from skitter.settings.sources import OPTIONS
 from skitter.valkey import hold
 
@@ -101,7 +102,13 @@ def celery_pool(frontier: Frontier, plan: Plan) -> WorkerPool:
     if runtime.secret is None:
         tell(UNSIGNED)
     target, config = _absolute(plan.target), _sent(plan)
-    spec = JobSpec(job=frontier.job, target=target, pumps=plan.processes, config=config)
+    spec = JobSpec(
+        job=frontier.job,
+        target=target,
+        browser=bool(plan.spider.renders),
+        pumps=plan.processes,
+        config=config,
+    )
     return CeleryPool(runtime=runtime, frontier=frontier, spec=runtime.sign(spec), tell=tell)
 
 
@@ -115,7 +122,9 @@ def _sent(plan: Plan) -> WorkerConfig:
         if one.table == "fetch" and one.declared.secret and origins[one.key] == one.variable
     ]
     hidden = {one.name: one.default for one in ours}
-    return replace(plan.worker, fetch=replace(plan.worker.fetch, **hidden), proxies=())
+    fetch = replace(plan.worker.fetch, **hidden)
+    # The workers' own browsers and proxies count.
+    return replace(plan.worker, fetch=fetch, browser=BrowserOptions(), proxies=())
 
 
 def _absolute(target: str) -> str:

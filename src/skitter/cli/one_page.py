@@ -4,7 +4,7 @@ job."""
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
@@ -73,7 +73,8 @@ async def visit(
     found = Visit([Hop(request)])
     visitor = spider or _looker()
     if render:
-        visitor.renders.setdefault(visitor.handler_of(request)[0], Render())
+        name = visitor.handler_of(request)[0]
+        visitor.renders[name] = replace(visitor.renders.get(name, Render()), auto=False)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(HttpFetcher(options, guard=guard))
         robots = RobotsBook(None, client, guard, options.user_agent)

@@ -31,6 +31,9 @@ class Workers(Table):
     concurrency: int = option(
         64, "Concurrent pages per process.", low=1, high=10_000, flag="--concurrency -c"
     )
+    only: Literal["http", "browser"] | None = option(
+        None, "Only pages for plain HTTP, or only those for a browser.", flag="--only"
+    )
     # Far above what an ordinary crawl needs: about 150, and 64 pages of the largest size.
     max_memory_mb: int | None = option(
         1000, "Replace a worker that uses more than this many MB.", low=50, high=2**24,

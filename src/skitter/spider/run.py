@@ -181,7 +181,8 @@ class _Run:
         if isinstance(verdict, Refused):
             self.output.refused.append((request.url, verdict))
         elif self.quota.takes_link(size_bytes or len(request.url) + len(page.url)):
-            self.output.requests.append(request)
+            spider = self._spider
+            self.output.requests.append(spider.in_lane(request) if spider.renders else request)
 
     def _storable(self, request: Request) -> tuple[Request, int]:
         """What the frontier will read back, and its size. A bad one is refused here, by the name of

@@ -19,6 +19,8 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
+import msgspec
+
 from skitter.domains import registrable_domain
 from skitter.errors import BadOption, SpiderError
 from skitter.fetch.render import Render
@@ -179,6 +181,12 @@ class Spider:
         """How a browser makes this page; None: it is fetched."""
         return self.renders.get(request.handler or self.default or "")
 
+    def in_lane(self, request: Request) -> Request:
+        """The request in the browser's lane, if it is for that."""
+        if request.lane or self.render_of(request) is None:
+            return request
+        return msgspec.structs.replace(request, lane="browser")
+
     # --- hooks ------------------------------------------------------------------------------------
 
     def on_start(self, function: F) -> F:
@@ -323,7 +331,7 @@ class Spider:
     def _checked(self, seed: Request) -> Request:
         identify(seed.url, self.canonical)
         self.handler_of(seed)
-        return seed
+        return self.in_lane(seed) if self.renders else seed
 
 
 async def run_hooks(hooks: Iterable[Callable[..., Any]], *arguments: object) -> None:

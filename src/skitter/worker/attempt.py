@@ -26,6 +26,7 @@ from skitter.worker.departures import (
 from skitter.worker.login import LoggedOut, LoginFailed
 from skitter.worker.outcomes import Outcome, Returned
 from skitter.worker.redirects import redirected
+from skitter.worker.rendering import for_browser
 from skitter.worker.robots import RobotsBook, host_of
 from skitter.worker.verdict import (
     Bury,
@@ -71,6 +72,7 @@ class Attempts:
     sessions: Sessions | None = None  # None: no cookies
     logins: Logins | None = None
     traps: Traps | None = None  # None: no URL is held
+    passes_on: bool = False  # pages that need a browser go to workers that have one
 
     async def begin(self) -> None:
         """Run the spider's on_start hooks. Raises SpiderError."""
@@ -83,6 +85,8 @@ class Attempts:
         """Fetch and handle one request. Raises nothing but cancellation."""
         visit = Visit(lease, self.departures.gate(lease) if self.departures else None)
         try:
+            if self.spider.renders and self._needs_another_lane(lease.request):
+                return visit.completed(links=[for_browser(lease.request)])
             return await self._make(visit)
         except TooEarly:
             return Returned(lease)
@@ -131,6 +135,10 @@ class Attempts:
             request = link  # it counts as the page itself, which nobody else will fetch
             if gate:
                 gate.patience_s = PATIENCE_AFTER_REDIRECT_S
+
+    def _needs_another_lane(self, request: Request) -> bool:
+        """Whether it waits in the lane of plain HTTP, and is for a browser that is not here."""
+        return self.passes_on and self.spider.in_lane(request) is not request
 
     async def _ask_again(self, visit: Visit, url: str) -> Retry | Bury | None:
         """Why a page is not handled, if a browser ended where it may not go."""

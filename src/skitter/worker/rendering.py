@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
     from skitter.fetch.client import Fetcher, Leave
     from skitter.fetch.render import Renderer
@@ -27,3 +29,8 @@ class BrowserFetcher:
         if how is None:
             return await self.client.fetch(request, leave=leave, proxy=proxy)
         return await self.renderer.render(request, how, leave=leave, proxy=proxy)
+
+
+def for_browser(request: Request) -> Request:
+    """The same page in the browser's lane. Set apart: the page itself is known."""
+    return msgspec.structs.replace(request, lane="browser", unique=f"{request.unique}browser")

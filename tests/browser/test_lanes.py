@@ -1,0 +1,103 @@
+"""Which worker renders what: a lane for browsers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from browser.web import LATE, html
+from conftest import rude
+from fetch.site import Site, serve
+from needs import need
+from skitter import Page, Render, Request, Spider
+from skitter.app import open_worker
+from skitter.frontier.admin.items import read_items
+from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.audit.auditor import audit
+from skitter.frontier.connection import Server
+from skitter.frontier.frontier import Frontier
+from skitter.settings import BrowserOptions, FetchOptions, WorkerConfig, Workers
+from skitter.worker.loop import Worker, WorkerOptions
+
+
+def make_spider(site: Site) -> Spider:
+    spider = Spider("shop", [site.url()])
+
+    @spider.page
+    def listing(page: Page):
+        yield from page.follow_all("a", product)
+
+    @spider.page(render=Render(wait_for=".price"))
+    def product(page: Page):
+        yield {"url": page.url}
+
+    return spider
+
+
+@asynccontextmanager
+async def working(frontier: Frontier, spider: Spider, only: str) -> AsyncIterator[Worker]:
+    config = WorkerConfig(
+        workers=Workers(only=only, concurrency=4),  # type: ignore[arg-type]
+        browser=BrowserOptions(concurrency=2),
+        fetch=FetchOptions(obey_robots=False),
+        keep_alive=True,
+    )
+    options = WorkerOptions.of(config, watch_signals=False)
+    async with open_worker(frontier, spider, config, options=options) as worker:
+        running = asyncio.create_task(worker.run())
+        yield worker
+        worker.stop()
+        await running
+
+
+def asked(site: Site, start: str) -> tuple[list[str], list[str]]:
+    """What the client asked for, and what the browser did."""
+    heads = [head for head in site.requests if head.split()[1].startswith(start.encode())]
+    by_browser = [b"sec-ch-ua:" in head.lower() for head in heads]
+    paths = [head.split()[1].decode() for head in heads]
+    pairs = list(zip(paths, by_browser, strict=True))
+    return [path for path, it in pairs if not it], [path for path, it in pairs if it]
+
+
+async def over(frontier: Frontier) -> None:
+    while not (await frontier.stats()).crawled:  # noqa: ASYNC110 - no event tells
+        await asyncio.sleep(0.02)
+
+
+async def test_pages_for_a_browser_are_rendered_by_workers_that_serve_its_lane(
+    server: Server, job: str
+) -> None:
+    need("chromium")
+    pages: dict[str, Any] = {}
+    pages["/"] = html("<a href=/product/1>1</a><a href=/product/2>2</a>")
+    pages |= {f"/product/{i}": html(LATE) for i in range(4)}
+    frontier = await create_job(server, job, options=rude())
+    async with serve(pages) as site:
+        spider = make_spider(site)
+
+        async with (
+            working(frontier, spider, "http"),
+            working(frontier, spider, "browser"),
+        ):
+            await frontier.add([seed async for seed in spider.seeds()])
+            # As others push: without a lane.
+            await frontier.add([Request(url=site.url("/product/3"), handler="product")])
+            await over(frontier)
+        products = asked(site, "/product/")
+        items = {one.item["url"] async for some in read_items(frontier) for one in some}
+    assert not products[0]
+    expected = {f"/product/{i}" for i in range(1, 4)}
+    assert items == {site.url(path) for path in expected}
+    assert (await audit(frontier)).clean
+
+
+async def test_a_spider_puts_its_requests_into_the_lane_of_their_handler() -> None:
+    async with serve({}) as site:
+        spider = make_spider(site)
+        lanes = {
+            name: spider.in_lane(Request(url=site.url(), handler=name)).lane
+            for name in spider.handlers
+        }
+    assert lanes == {"listing": "", "product": "browser"}
