@@ -171,6 +171,7 @@ async def open_worker(
     from skitter.fetch.guard import Guard
     from skitter.fetch.resolver import Resolver
     from skitter.logs import ClusterLog
+    from skitter.worker.adaptive import Adaptive
     from skitter.worker.attempt import Attempts
     from skitter.worker.delivery import Delivery
     from skitter.worker.departures import Departures
@@ -220,6 +221,7 @@ async def open_worker(
             logins=Logins(spider, fetcher, sessions, policy),
             traps=Traps(frontier, item_per_page=spider.item_per_page),
             passes_on=config.workers.only == "http",
+            adaptive=Adaptive(spider, frontier) if spider.is_adaptive else None,
         )
         found = FoundItems(spider.default or "")
         delivery = Delivery(frontier, memory, logbook, departures, quality=found)

@@ -218,6 +218,7 @@ class Feedback(msgspec.Struct, kw_only=True, omit_defaults=True):
     rest_ms: int = 0  # leave the host alone for so long, e.g. Retry-After
     latency_ms: int | None = None  # so long the host took to answer, if it wants a delay
     incident: int = 0  # how the host said that it has had enough: frontier/delay.py
+    rendering: str = ""  # of a page with render="auto": `frontier.rendering.told`
     page: str = ""  # of a page that is done: `frontier.pages.page_facts`
     session: SessionNews | None = None
     yields: dict[int, int] = {}  # number of a URL shape -> what the page is worth to it

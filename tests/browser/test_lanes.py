@@ -1,11 +1,10 @@
-"""Which worker renders what: a lane for browsers."""
+"""Which worker renders what: a lane for browsers, and render="auto", which learns by shape."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from browser.web import LATE, html
 from conftest import rude
@@ -21,6 +20,8 @@ from skitter.frontier.frontier import Frontier
 from skitter.settings import BrowserOptions, FetchOptions, WorkerConfig, Workers
 from skitter.worker.loop import Worker, WorkerOptions
 
+PRICE = '<b class="price">12</b>'
+
 
 def make_spider(site: Site) -> Spider:
     spider = Spider("shop", [site.url()])
@@ -32,6 +33,11 @@ def make_spider(site: Site) -> Spider:
     @spider.page(render=Render(wait_for=".price"))
     def product(page: Page):
         yield {"url": page.url}
+
+    @spider.page(render=Render(wait_for=".price, .none", auto=True))
+    def maybe(page: Page):
+        if price := page.css_first(".price", None):
+            yield {"url": page.url, "price": price.text()}
 
     return spider
 
@@ -70,25 +76,52 @@ async def test_pages_for_a_browser_are_rendered_by_workers_that_serve_its_lane(
     server: Server, job: str
 ) -> None:
     need("chromium")
-    pages: dict[str, Any] = {}
+    pages = {f"/js/{i}": html(LATE) for i in range(30)}
+    pages |= {f"/plain/{i}": html(PRICE) for i in range(30)}
+    pages |= {f"/none/{i}": html("<p class=none>nothing") for i in range(30)}
     pages["/"] = html("<a href=/product/1>1</a><a href=/product/2>2</a>")
     pages |= {f"/product/{i}": html(LATE) for i in range(4)}
     frontier = await create_job(server, job, options=rude())
     async with serve(pages) as site:
         spider = make_spider(site)
 
+        async def push(kind: str, numbers: range, handler: str) -> None:
+            urls = [site.url(f"/{kind}/{i}") for i in numbers]
+            await frontier.add([Request(url=url, handler=handler) for url in urls])
+
         async with (
-            working(frontier, spider, "http"),
+            working(frontier, spider, "http") as http,
             working(frontier, spider, "browser"),
         ):
             await frontier.add([seed async for seed in spider.seeds()])
-            # As others push: without a lane.
-            await frontier.add([Request(url=site.url("/product/3"), handler="product")])
+            await push("product", range(3, 4), "product")  # as others push: without a lane
+            for kind in ("js", "plain", "none"):
+                await push(kind, range(4), "maybe")
             await over(frontier)
+            assert http.attempts.adaptive is not None
+            http.attempts.adaptive._known.clear()  # as after two seconds
+            learned = {kind: asked(site, f"/{kind}/") for kind in ("js", "plain", "none")}
+            site.requests.clear()
+            for kind in ("js", "plain", "none"):
+                await push(kind, range(4, 12), "maybe")
+            await over(frontier)
+            later = {kind: asked(site, f"/{kind}/") for kind in ("js", "plain", "none")}
         products = asked(site, "/product/")
         items = {one.item["url"] async for some in read_items(frontier) for one in some}
+    assert {kind: tuple(map(len, both)) for kind, both in learned.items()} == {
+        "js": (4, 4),
+        "plain": (4, 0),
+        "none": (4, 4),
+    }
+    # One of ten pages is tried the other way; how many of these eight depends on the port.
+    assert len(later["js"][1]) == 8
+    assert len(later["js"][0]) <= 4
+    assert (len(later["plain"][0]), len(later["plain"][1])) == (8, 0)
+    assert len(later["none"][0]) == 8
+    assert len(later["none"][1]) <= 4
     assert not products[0]
-    expected = {f"/product/{i}" for i in range(1, 4)}
+    expected = {f"/{kind}/{i}" for kind in ("js", "plain") for i in range(12)}
+    expected |= {f"/product/{i}" for i in range(1, 4)}
     assert items == {site.url(path) for path in expected}
     assert (await audit(frontier)).clean
 
@@ -100,4 +133,4 @@ async def test_a_spider_puts_its_requests_into_the_lane_of_their_handler() -> No
             name: spider.in_lane(Request(url=site.url(), handler=name)).lane
             for name in spider.handlers
         }
-    assert lanes == {"listing": "", "product": "browser"}
+    assert lanes == {"listing": "", "product": "browser", "maybe": ""}

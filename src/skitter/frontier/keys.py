@@ -83,6 +83,9 @@ SHARD_KEYS: dict[str, KeySpec] = {
         "hash", "fingerprint of a link that was kept out -> msgpack of why; capped", family="part"
     ),
     "kept_out": KeySpec("string", "HyperLogLog: how many such links of a kind", family="kind"),
+    "rendering": KeySpec(
+        "hash", "shape of URLs and plain, browser or neither -> pages like that; capped"
+    ),
     "robots": KeySpec("string", "robots.txt as it was answered, until it expires", family="host"),
     "sessions": KeySpec("string", "there is a pool of sessions in this shard; expires"),
     "pool": KeySpec(

@@ -181,9 +181,15 @@ class Spider:
         """How a browser makes this page; None: it is fetched."""
         return self.renders.get(request.handler or self.default or "")
 
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether it learns which pages need a browser."""
+        return any(how.auto for how in self.renders.values())
+
     def in_lane(self, request: Request) -> Request:
         """The request in the browser's lane, if it is for that."""
-        if request.lane or self.render_of(request) is None:
+        how = self.render_of(request)
+        if request.lane or how is None or how.auto:
             return request
         return msgspec.structs.replace(request, lane="browser")
 

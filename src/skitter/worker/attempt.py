@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,7 +14,7 @@ from skitter.fetch.robots import product_token
 from skitter.fetch.session import SESSION
 from skitter.page import Page
 from skitter.settings import Limits
-from skitter.spider.run import HandlerOutput, run_handler
+from skitter.spider.run import HandlerError, HandlerOutput, run_handler
 from skitter.spider.scope import Refused
 from skitter.spider.source_line import trace
 from skitter.spider.spider import run_hooks
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from skitter.fetch.client import Fetcher
     from skitter.model import Lease, Request, Response
     from skitter.spider.spider import Spider
+    from skitter.worker.adaptive import Adaptive
     from skitter.worker.departures import Departures
     from skitter.worker.login import Logins
     from skitter.worker.sessions import Sessions
@@ -73,6 +75,7 @@ class Attempts:
     logins: Logins | None = None
     traps: Traps | None = None  # None: no URL is held
     passes_on: bool = False  # pages that need a browser go to workers that have one
+    adaptive: Adaptive | None = None  # for handlers with render="auto"
 
     async def begin(self) -> None:
         """Run the spider's on_start hooks. Raises SpiderError."""
@@ -85,7 +88,7 @@ class Attempts:
         """Fetch and handle one request. Raises nothing but cancellation."""
         visit = Visit(lease, self.departures.gate(lease) if self.departures else None)
         try:
-            if self.spider.renders and self._needs_another_lane(lease.request):
+            if self.spider.renders and await self._needs_another_lane(lease):
                 return visit.completed(links=[for_browser(lease.request)])
             return await self._make(visit)
         except TooEarly:
@@ -136,9 +139,13 @@ class Attempts:
             if gate:
                 gate.patience_s = PATIENCE_AFTER_REDIRECT_S
 
-    def _needs_another_lane(self, request: Request) -> bool:
-        """Whether it waits in the lane of plain HTTP, and is for a browser that is not here."""
-        return self.passes_on and self.spider.in_lane(request) is not request
+    async def _needs_another_lane(self, lease: Lease) -> bool:
+        """Whether it waits in the lane of plain HTTP, and is for a browser."""
+        if lease.request.lane:
+            return False
+        if self.adaptive and self.adaptive.applies(lease.request):
+            return await self.adaptive.needs_browser(lease)
+        return self.passes_on and self.spider.in_lane(lease.request) is not lease.request
 
     async def _ask_again(self, visit: Visit, url: str) -> Retry | Bury | None:
         """Why a page is not handled, if a browser ended where it may not go."""
@@ -208,12 +215,26 @@ class Attempts:
             return self._skip(visit, why)
         if link := self._canonical(page):
             return self._skip(visit, Refused(f"it is a copy of {link.url}", "canonical"), link)
-        output = await run_handler(self.spider, page, known=self.memory.known, limits=self.limits())
+        output, more = await self._run(visit, page)
         self.wishes.obey(page, output)
         if self.traps:
             visit.feedback.yields = self.traps.yields(visit.lease, page, output)
         links, again = self.memory.split(self._without_disallowed(output))
-        return visit.completed(output, items=output.items, links=links, again=again)
+        return visit.completed(output, items=output.items, links=[*links, *more], again=again)
+
+    async def _run(self, visit: Visit, page: Page) -> tuple[HandlerOutput, list[Request]]:
+        """What the handler made of it; and the same page for a browser, if that may do better."""
+        run = partial(run_handler, self.spider, page, known=self.memory.known, limits=self.limits())
+        if self.adaptive is None or not self.adaptive.applies(page.request):
+            return await run(), []
+        try:
+            output, failure = await run(), None
+        except HandlerError as error:
+            output, failure = HandlerOutput(), error
+        again = await self.adaptive.try_again(visit, output)
+        if failure is not None and again is None:
+            raise failure
+        return output, [again] if again else []
 
     def _robots_usage(self, lease: Lease) -> str:
         rules = self.robots.known(lease.host) if self.robots else None

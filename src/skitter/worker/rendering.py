@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from skitter.fetch.render import Renderer
     from skitter.model import Request, Response
     from skitter.spider.spider import Spider
+
+
+#: Key of `Request.meta`: how many items and links plain HTML brought.
+PLAIN_YIELD: Final = "_plain_yield"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +30,13 @@ class BrowserFetcher:
         self, request: Request, *, leave: Leave | None = None, proxy: str | None = None
     ) -> Response:
         how = self.spider.render_of(request)
-        if how is None:
+        if how is None or (how.auto and not request.lane):
             return await self.client.fetch(request, leave=leave, proxy=proxy)
         return await self.renderer.render(request, how, leave=leave, proxy=proxy)
 
 
-def for_browser(request: Request) -> Request:
+def for_browser(request: Request, *, plain_yield: int | None = None) -> Request:
     """The same page in the browser's lane. Set apart: the page itself is known."""
-    return msgspec.structs.replace(request, lane="browser", unique=f"{request.unique}browser")
+    meta = request.meta if plain_yield is None else request.meta | {PLAIN_YIELD: plain_yield}
+    unique = f"{request.unique}browser"
+    return msgspec.structs.replace(request, lane="browser", unique=unique, meta=meta)

@@ -2,12 +2,13 @@
 feedback: what an attempt learned besides its result: model.Feedback as msgpack; empty: nothing.
 Each kind has a field there and a line here.
 ]]
---@include block adapt pages learn_session yield
+--@include block adapt pages learn_session yield rendering
 local function learn(claim, packed)
   if packed == '' then return end
   local said = cmsgpack.unpack(packed)
   if said.rest_ms then block(claim.host, said.rest_ms) end
   if said.latency_ms or said.incident then learn_delay(claim, said) end
+  if said.rendering then learn_rendering(said.rendering) end
   if said.page then learn_page(claim, said.page) end
   if said.session then learn_session(said.session) end
   if said.yields then learn_yield(claim, said) end

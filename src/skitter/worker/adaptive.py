@@ -1,0 +1,76 @@
+"""render="auto": plain HTML first, and a browser where that is not enough.
+
+A page without items is tried again in the browser's lane. What comes of it is counted per shape of
+URL, and when the outcome of a shape is known, only a tenth of its pages is tried the other way.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from skitter.frontier.rendering import Rendering, read_rendering, told
+from skitter.shapes import shape_of
+from skitter.worker.rendering import PLAIN_YIELD, for_browser
+
+if TYPE_CHECKING:
+    from skitter.frontier.frontier import Frontier
+    from skitter.model import Lease, Request
+    from skitter.spider.run import HandlerOutput
+    from skitter.spider.spider import Spider
+    from skitter.worker.visit import Visit
+
+FRESH_S: Final = 2.0
+MOST_SHAPES: Final = 10_000
+EXPLORED: Final = 10  # one page of so many
+
+
+@dataclass(slots=True)
+class Adaptive:
+    """Decides for the pages of handlers with render="auto"."""
+
+    spider: Spider
+    frontier: Frontier
+    _known: dict[str, tuple[float, Rendering]] = field(default_factory=dict)
+
+    def applies(self, request: Request) -> bool:
+        how = self.spider.render_of(request)
+        return how is not None and how.auto
+
+    async def needs_browser(self, lease: Lease) -> bool:
+        """Whether plain HTML is not even tried."""
+        return (await self._ask(lease)).needs_browser and not _explores(lease.url)
+
+    async def try_again(self, visit: Visit, output: HandlerOutput) -> Request | None:
+        """The same page for a browser, if what the plain one brought is not enough. What is known
+        by now is told with the end of the lease."""
+        lease, found = visit.lease, len(output.items) + len(output.requests)
+        before = lease.request.meta.get(PLAIN_YIELD)
+        if lease.request.lane:
+            if isinstance(before, int):
+                more = bool(output.items) or found > before
+                visit.feedback.rendering = told(lease.url, "browser" if more else "neither")
+            return None
+        if output.items:
+            visit.feedback.rendering = told(lease.url, "plain")
+            return None
+        if (await self._ask(lease)).is_hopeless and not _explores(lease.url):
+            return None
+        return for_browser(lease.request, plain_yield=found)
+
+    async def _ask(self, lease: Lease) -> Rendering:
+        shape, now = shape_of(lease.url), time.monotonic()
+        known = self._known.pop(shape, None)
+        if known is None or known[0] < now:
+            counts = await read_rendering(self.frontier, lease.host, lease.url)
+            known = now + FRESH_S, counts
+        self._known[shape] = known
+        if len(self._known) > MOST_SHAPES:
+            del self._known[next(iter(self._known))]
+        return known[1]
+
+
+def _explores(url: str) -> bool:
+    return crc32(url.encode("utf-8", "replace")) % EXPLORED == 0
