@@ -393,3 +393,29 @@ async def test_without_routes_nothing_is_asked_of_the_fleet(server, server_url, 
         assert worker.attempts.fetcher is fetcher
         await worker.run()
     assert fetcher.proxies == [None]
+
+
+async def test_a_session_is_made_with_a_route_and_any_worker_continues_it_there(
+    server, server_url, job, town, monkeypatch
+):
+    proxies = [await town.add(name, credentials="me:word") for name in ("one", "two")]
+    page = reply(PAGE, "content-type: text/html", "set-cookie: visit=1; Path=/")
+    town.site.pages = Everything(page)
+    frontier = await create_job(server, job, options=rude())
+    way = {"user": "me", "secret": "env:THE_WORD", "template": "{user}[-s-{session}]"}
+    routes = tuple(town.route(name, **way) for name in ("one", "two"))
+    config = WorkerConfig(
+        job=job,
+        fetch=FetchOptions(obey_robots=False),
+        workers=Workers(concurrency=1),
+        proxies=routes,
+    )
+    monkeypatch.setenv("THE_WORD", "word")
+    for first in (0, 20):  # the first requests have no session yet
+        before = [len(proxy.users) for proxy in proxies]
+        await frontier.add([Request(url=town.url(path=f"/{first + n}")) for n in range(10)])
+        await work(server_url, job, config)
+    later = [proxy.users[count:] for proxy, count in zip(proxies, before, strict=True)]
+    assert sorted(map(len, later)) == [0, 10]
+    [name] = {user for users in later for user in users}
+    assert name.startswith("me-s-")

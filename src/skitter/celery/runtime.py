@@ -253,9 +253,15 @@ class Runtime:
     async def _open_worker(self, spec: JobSpec) -> WarmWorker:
         permissions = self.permissions_of(spec)  # before anything of it is loaded
         frontier = await open_job(await self.server(), spec.job)
-        # A browser is a program: which one to start is for this machine to say, and not for a job.
-        browser, stack = resolve(job=spec.job).browser, AsyncExitStack()
-        config = replace(spec.config, fetch=permissions.fetch, browser=browser)
+        # Browsers and proxies are for this machine to say, and not for a job that anybody wrote.
+        own, stack = resolve(job=spec.job), AsyncExitStack()
+        config = replace(
+            spec.config,
+            fetch=permissions.fetch,
+            browser=own.browser,
+            proxies=own.proxies,
+            routes=own.routes,
+        )
         worker = await stack.enter_async_context(open_worker(frontier, spider_for(spec), config))
         return WarmWorker(spec, frontier, worker, stack, permissions)
 

@@ -37,4 +37,5 @@ LINES = {
     "doctor": "Check the server: version, durability, memory, and how to fix problems.",
     "demo": "Crawl a bundled bookshop with 2 workers into SQLite, and audit it. No network needed.",
     "dead": "Dead letters: what was given up, and why.",
+    "proxy": "Proxies: test them, and see what they bring.",
 }

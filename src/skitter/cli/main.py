@@ -50,7 +50,7 @@ PANELS = {
         "scale": "workers:scale",
     },
     "Check and repair": {"audit": "check:audit_job", "why": "check:explain", "dead": "dead:group"},
-    "Look": {"config": "config:config"},
+    "Look": {"config": "config:config", "proxy": "proxy:group"},
     "Server": {"up": "server:up", "down": "server:down", "doctor": "server:doctor"},
     "See it at work": {"demo": "demo:demo"},
 }

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: The session of the request that is fetched now, for a browser; an attempt is a task of its own.
 SESSION: ContextVar[Session | None] = ContextVar("skitter_session", default=None)
+#: The route that the last request of this task went by: a session that begins with it stays there.
+ROUTE: ContextVar[str] = ContextVar("skitter_route", default="")
 #: How cookies are called on the server.
 _COOKIE: Final = "c:"
 _HEADERS, _ORIGIN, _ROUTE, _LOGIN = "headers", "origin", "route", "login"
@@ -37,6 +39,7 @@ class Session:
     headers: dict[str, str] = field(default_factory=dict)
     origin: str = ""
     route: str = ""  # of [[proxy]]; empty: none was chosen
+    has_new_route: bool = False
     login: int = 0  # for the how many-th time it is logged in; 0: it is not
     score: float = 0.0  # how often it was refused lately
     errors: float = 0.0  # how that changes with this attempt
@@ -78,6 +81,11 @@ class Session:
         """How the site took it. As in Crawlee, a page that arrives makes up for half a refusal."""
         self.errors = 1.0 if refused else -min(0.5, self.score)
 
+    def go_by(self, route: str) -> None:
+        """From now on; the server hears of it."""
+        self.has_new_route = self.has_new_route or route != self.route
+        self.route = route
+
     def take(self, response: Response, *, now: float) -> None:
         """Cookies of an answer, a redirect's too."""
         self.jar.take(response, now=now)
@@ -85,7 +93,8 @@ class Session:
     @property
     def fields(self) -> dict[str, str]:
         """What is new, as the server keeps it."""
-        return {f"{_COOKIE}{key}": _encode(one).decode() for key, one in self.jar.added.items()}
+        cookies = {f"{_COOKIE}{key}": _encode(one).decode() for key, one in self.jar.added.items()}
+        return cookies | ({_ROUTE: self.route} if self.has_new_route else {})
 
     @property
     def login_fields(self) -> dict[str, str]:

@@ -18,6 +18,7 @@ from skitter.errors import AddressRefused, ConnectFailed, FetchError, ProxyFault
 from skitter.fetch.client import HttpFetcher
 from skitter.fetch.exits import Exit
 from skitter.fetch.guard import Guard
+from skitter.fetch.session import ROUTE, SESSION
 from skitter.frontier.admin.control import set_state
 from skitter.frontier.routes import FREE, Cost, FleetRoutes
 from skitter.model import State
@@ -30,13 +31,14 @@ if TYPE_CHECKING:
 
     from skitter.fetch.client import Fetcher, Leave
     from skitter.fetch.render import Render, Renderer
+    from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.routes import Verdict
     from skitter.model import Request, Response
-    from skitter.settings import WorkerConfig
+    from skitter.settings import Route, WorkerConfig
     from skitter.worker.routes import Trip
 
-#: `route://NAME/SESSION` in place of a proxy: the route of a session.
+#: `route://NAME/SESSION` in place of a proxy: that route, and under that name at its gateway.
 SCHEME: Final = "route://"
 BANS: Final = frozenset({403, 429})
 #: What APIs answer when it is about us, not about the page: key, plan, too many at a time.
@@ -58,13 +60,19 @@ class RoutedFetcher:
     ) -> Response:
         if proxy and not proxy.startswith(SCHEME):
             return await self.inner.fetch(request, leave=leave, proxy=proxy)
-        wished, _, session = (proxy or "").removeprefix(SCHEME).partition("/")
-        trip = await self.routes.begin(request, wished=wished)
+        wished, _, mark = (proxy or "").removeprefix(SCHEME).partition("/")
+        if not proxy and (session := SESSION.get()):
+            trip = await self.routes.begin(request, wished=session.route)
+            session.go_by(trip.exit.route.name)
+            mark = session.id if session.number else ""
+        else:
+            trip = await self.routes.begin(request, wished=wished)
+        ROUTE.set(trip.exit.route.name)
         verdict: Verdict = "page"  # what is cancelled is nobody's fault
         cost = trip.reserved
         try:
-            response = await self._send(request, trip, session, leave)
-            verdict, cost = judge(response, trip), cost_of(response, trip)
+            response = await self._send(request, trip, mark, leave)
+            verdict, cost = judge(response, trip.exit.route), cost_of(response, trip.exit)
             return response
         except FetchError as error:
             verdict = judge_failure(error)
@@ -160,26 +168,34 @@ async def open_routed(
         await set_state(frontier, State.PAUSED)
         log("error", f"{why}: the crawl is paused. Raise it, restart the workers, and resume.")
 
+    async with open_book(frontier.server, config, log) as (book, api):
+        yield RoutedFetcher(inner, replace(book, on_spent=pause), guard, api)
+
+
+@asynccontextmanager
+async def open_book(
+    server: Server, config: WorkerConfig, log: Callable[[str, str], None]
+) -> AsyncIterator[tuple[Routes, Fetcher]]:
+    """The routes of the region, and the client for those that are APIs. Raises UsageError."""
     routes = [one for one in config.proxies if one.is_for(config.routes.region)]
     exits = {one.name: Exit.open(one) for one in routes}
     hosts = frozenset(urlsplit(one.url).netloc for one in routes if one.kind == "api")
     own = replace(config.fetch, headers={})  # ours are for pages, not for providers
     async with (
-        Ledger(FleetRoutes.on(frontier.server), log, exits.keys()) as ledger,
+        Ledger(FleetRoutes.on(server), log, exits.keys()) as ledger,
         HttpFetcher(own, guard=Guard(hosts)) as api,
     ):
-        book = Routes(exits, ledger, config.routes, config.fetch, pause)
-        yield RoutedFetcher(inner, book, guard, api)
+        yield Routes(exits, ledger, config.routes, config.fetch), api
 
 
-def judge(response: Response, trip: Trip) -> Verdict:
+def judge(response: Response, route: Route) -> Verdict:
     """Whose fault an answer is. Pure."""
     if response.status in BANS or blocker_of(response):
         return "ban"
     if response.status < 400:
         return "good"
     # An API answers 500 when it has tried for a minute, and failed.
-    return "ban" if trip.exit.route.kind == "api" and response.status >= 500 else "page"
+    return "ban" if route.kind == "api" and response.status >= 500 else "page"
 
 
 def judge_failure(error: FetchError) -> Verdict:
@@ -189,8 +205,8 @@ def judge_failure(error: FetchError) -> Verdict:
     return "page" if isinstance(error, ResponseTooLarge | AddressRefused) else "ban"
 
 
-def cost_of(response: Response, trip: Trip) -> Cost:
+def cost_of(response: Response, exit: Exit) -> Cost:
     """Bytes are counted as they are unpacked: a provider counts fewer."""
     size = len(response.body) + sum(len(name) + len(value) for name, value in response.headers)
-    billed = trip.exit.route.billed == "all" or response.status in BILLED
-    return Cost(size, trip.exit.price(bytes=size) if billed else 0)
+    billed = exit.route.billed == "all" or response.status in BILLED
+    return Cost(size, exit.price(bytes=size) if billed else 0)

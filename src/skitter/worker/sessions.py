@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skitter.domains import registrable_domain
-from skitter.fetch.session import Session
+from skitter.fetch.session import ROUTE, Session
 from skitter.frontier.sessions import Opened, Wanted, open_sessions
 from skitter.settings import SessionPool
 
@@ -64,6 +64,8 @@ class Sessions:
         if not self.options.cookies or all(name != "set-cookie" for name, _ in response.headers):
             return session
         session = session or self.begin(lease)
+        if not session.route and (route := ROUTE.get()):
+            session.go_by(route)
         session.take(response, now=now)
         return session
 

@@ -1,0 +1,228 @@
+"""Routes: try them, see what they brought, compare them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from skitter.cli.common import Directory, Json, Redis, on_server, settings
+from skitter.cli.output import emit_json, grid, say, tell
+from skitter.errors import FetchError, UsageError
+from skitter.fetch.bandit import Arm, Arms
+from skitter.fetch.client import HttpFetcher
+from skitter.fetch.exits import MILLIONTHS
+from skitter.fetch.guard import Guard
+from skitter.frontier.connection import Server
+from skitter.frontier.routes import FleetRoutes
+from skitter.model import Request
+from skitter.settings import Route, WorkerConfig, resolve
+from skitter.urls import identify
+from skitter.worker.bench import Tried, recommend, try_route
+from skitter.worker.departures import TooEarly
+from skitter.worker.routed import RoutedFetcher, open_book
+
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="[PROXY...]", help="By name. Default: all.")
+]
+#: What services that tell our address call it.
+ADDRESS, COUNTRY = ("ip", "query", "origin", "address"), ("country", "country_code", "countryCode")
+group = typer.Typer(no_args_is_help=True, help="Proxies: test them, and see what they bring.")
+
+
+@group.command("test")
+def try_proxies(
+    names: Names = None, redis: Redis = None, directory: Directory = None, as_json: Json = False
+) -> None:
+    """Ask a service through each proxy which address it sees (routes.test_url)."""
+    config, routes = _configured(names)
+    url = config.routes.test_url
+
+    async def work(server: Server) -> list[dict[str, Any]]:
+        async with _fetcher(server, config, [url]) as fetcher:
+            return [await _test(fetcher, route, url) for route in routes]
+
+    rows = on_server(settings(redis, directory), work)
+    _show(rows, as_json)
+    if any(row["problem"] for row in rows):
+        raise typer.Exit(1)
+
+
+@group.command("stats")
+def stats(
+    domain: Annotated[str | None, typer.Option("--domain", help="Of this domain only.")] = None,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Show what each proxy brought per domain, and what a thousand good pages cost."""
+
+    async def work(server: Server) -> list[dict[str, Any]]:
+        fleet = FleetRoutes.on(server)
+        known = await fleet.settle()
+        rows = [_total(name, counts) for name, counts in sorted(known.routes.items())]
+        rows = [] if domain else rows
+        for name in [domain] if domain else await fleet.domains():
+            packed = (await fleet.settle(domain=name)).domains.get(name, b"")
+            rows += [_row(name, route, arm) for route, arm in sorted(_arms(packed).items())]
+        return rows
+
+    rows = on_server(settings(redis, directory), work)
+    if not rows and not as_json:
+        say("no page has come by a proxy yet.")
+    else:
+        _show(rows, as_json)
+
+
+@group.command("bench")
+def bench(
+    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Pages to fetch.")],
+    times: Annotated[int, typer.Option(min=1, max=100, help="How often each.")] = 3,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Fetch the same pages by every proxy, and recommend one. The requests are paid for."""
+    config, routes = _configured(None)
+    pages = [identify(url).url for url in urls] * times
+
+    async def work(server: Server) -> list[Tried]:
+        async with _fetcher(server, config, pages) as fetcher:
+            return [await try_route(fetcher, route.name, pages) for route in routes]
+
+    tried = on_server(settings(redis, directory), work)
+    best = recommend(tried, config.routes)
+    rows = [_tried(one) for one in tried]
+    if as_json:
+        emit_json({"routes": rows, "recommended": best or None})
+    else:
+        _show(rows, as_json)
+        say(f"recommended: {best}" if best else "no proxy brought a page.")
+    if not best:
+        raise typer.Exit(1)
+
+
+@group.command("forget")
+def forget(names: Names = None, redis: Redis = None, directory: Directory = None) -> None:
+    """Forget what proxies spent, so that their budgets begin anew; without a name, also all that
+    was learned about them."""
+    on_server(settings(redis, directory), lambda server: FleetRoutes.on(server).forget(names or ()))
+    say(f"forgot {', '.join(names)}." if names else "forgot all proxies.")
+
+
+def _configured(names: list[str] | None) -> tuple[WorkerConfig, list[Route]]:
+    found = resolve()
+    config = WorkerConfig(proxies=found.proxies, routes=found.routes, fetch=found.fetch)
+    ours = [one for one in found.proxies if one.is_for(found.routes.region)]
+    if not ours:
+        raise UsageError("there is no proxy: write a [[proxy]] to skitter.toml.")
+    if unknown := set(names or ()) - {one.name for one in ours}:
+        raise UsageError(f"there is no proxy {sorted(unknown)[0]!r} in skitter.toml.")
+    return config, [one for one in ours if not names or one.name in names]
+
+
+@asynccontextmanager
+async def _fetcher(
+    server: Server, config: WorkerConfig, urls: list[str]
+) -> AsyncIterator[RoutedFetcher]:
+    """What the operator names may be private."""
+    guard = Guard.for_seeds(urls, also=config.fetch.allow_hosts)
+    async with (
+        HttpFetcher(config.fetch, guard=guard) as inner,
+        open_book(server, config, lambda _, text: tell(text)) as (book, api),
+    ):
+        yield RoutedFetcher(inner, book, guard, api)
+
+
+async def _test(fetcher: RoutedFetcher, route: Route, url: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"proxy": route.name, "address": "", "country": "", "seconds": 0.0}
+    row |= {"price": _price(route), "problem": ""}
+    book = fetcher.routes
+    only = replace(fetcher, routes=replace(book, exits={route.name: book.exits[route.name]}))
+    try:
+        response = await only.fetch(Request(url=url))
+    except TooEarly:
+        return row | {"problem": "it rests, or its budget is spent"}
+    except FetchError as error:
+        return row | {"problem": error.reason}
+    said = _said(response.body)
+    row |= {"address": _first(said, ADDRESS), "country": _first(said, COUNTRY)}
+    problem = "" if response.status == 200 else f"{url} answered {response.status}"
+    return row | {"seconds": round(response.elapsed_s, 3), "problem": problem}
+
+
+def _said(body: bytes) -> dict[str, Any]:
+    """An object, or an address alone."""
+    try:
+        said = msgspec.json.decode(body)
+    except ValueError:
+        return {"ip": body[:60].decode("ascii", "replace").strip()}
+    return said if isinstance(said, dict) else {}
+
+
+def _first(said: dict[str, Any], names: tuple[str, ...]) -> str:
+    return next((str(said[name])[:60] for name in names if name in said), "")
+
+
+def _price(route: Route) -> str:
+    prices = ((route.price_per_request, "a request"), (route.price_per_gb, "a GB"))
+    return " + ".join(f"{price:g} {unit}" for price, unit in prices if price) or "free"
+
+
+def _arms(packed: bytes) -> dict[str, Arm]:
+    try:
+        return msgspec.msgpack.decode(packed, type=Arms).arms
+    except ValueError:  # anybody may have written it
+        return {}
+
+
+def _row(domain: str, route: str, arm: Arm) -> dict[str, Any]:
+    counts = {"good": arm.good_total, "bans": arm.bans, "page faults": arm.faults}
+    return {"domain": domain, "proxy": route, **counts, "proxy faults": 0} | _sums(
+        arm.good_total, arm.bans, arm.bytes, arm.money
+    )
+
+
+def _total(route: str, counts: dict[str, float]) -> dict[str, Any]:
+    good, bans, pages, faults = (
+        int(counts.get(one, 0)) for one in ("good", "ban", "page", "fault")
+    )
+    row = {"domain": "(all)", "proxy": route, "good": good, "bans": bans}
+    row |= {"page faults": pages, "proxy faults": faults}
+    return row | _sums(good, bans + faults, counts.get("bytes", 0), counts.get("money", 0))
+
+
+def _sums(good: int, bad: int, size: float, money: float) -> dict[str, Any]:
+    spent = money / MILLIONTHS
+    return {
+        "success": f"{good / (good + bad):.0%}" if good + bad else "",
+        "MB": round(size / 2**20, 1),
+        "cost": round(spent, 4),
+        "per 1,000 good": f"{1000 * spent / good:.4g}" if good else "",
+    }
+
+
+def _tried(one: Tried) -> dict[str, Any]:
+    per = one.per_thousand
+    return {
+        "proxy": one.route,
+        "good": one.good,
+        "bans": one.verdicts.get("ban", 0),
+        "page faults": one.verdicts.get("page", 0),
+        "proxy faults": one.verdicts.get("fault", 0),
+        "success": f"{one.success:.0%}",
+        "seconds": round(one.median_s, 3),
+        "per 1,000 good": "" if per is None else f"{per:.4g}",
+        "problem": one.problem,
+    }
+
+
+def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        emit_json(rows)
+    else:
+        grid(list(rows[0]), [list(row.values()) for row in rows])

@@ -1,0 +1,105 @@
+"""skitter proxy: routes on loopback, tried and compared from the command line."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from fetch.site import reply, serve
+from proxies import Proxy, open_proxy
+
+ADDRESS = b'{"ip": "203.0.113.9", "country": "DE"}'
+PAGES = {"/me": reply(ADDRESS), "/a": reply(b"<title>Books</title>" + b"x" * 400)}
+
+
+@pytest.fixture
+async def shop(job, tmp_path, monkeypatch) -> AsyncIterator[str]:
+    """A shop that a good proxy brings, a dear one too, and a banned one does not."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("THE_WORD", "hidden-word")
+    host = f"shop-{job}.example"
+    async with serve(PAGES) as site, AsyncExitStack() as stack:
+        names = {host: ("127.0.0.1", site.port)}
+        banned = Proxy(names=names, banned_by={host})
+        good, dear = Proxy(names=names), Proxy(names=names, credentials="me:hidden-word")
+        for one in (good, banned, dear):
+            await stack.enter_async_context(open_proxy(one))
+        (tmp_path / "skitter.toml").write_text(
+            f"""
+            [routes]
+            test_url = "http://{host}/me"
+
+            [[proxy]]
+            name = "good-{job}"
+            url = "{good.url()}"
+            price_per_request = 0.002
+
+            [[proxy]]
+            name = "banned-{job}"
+            url = "{banned.url()}"
+
+            [[proxy]]
+            name = "dear-{job}"
+            url = "{dear.url()}"
+            user = "me"
+            secret = "env:THE_WORD"
+            price_per_request = 0.5
+
+            [[proxy]]
+            name = "dead-{job}"
+            url = "http://127.0.0.1:1"
+            """
+        )
+        yield host
+
+
+async def test_test_tells_address_country_time_and_price(shop, job, skitter_here):
+    answer = await skitter_here("proxy", "test", "--json")
+    rows = {row["proxy"].removesuffix(f"-{job}"): row for row in answer.json}
+    assert answer.exit_code == 1  # not all of them work
+    assert (rows["good"]["address"], rows["good"]["country"]) == ("203.0.113.9", "DE")
+    assert (rows["good"]["price"], rows["banned"]["price"]) == ("0.002 a request", "free")
+    assert rows["good"]["seconds"] > 0
+    assert "answered 403" in rows["banned"]["problem"]
+    assert "does not listen" in rows["dead"]["problem"]
+    one = await skitter_here("proxy", "test", f"dear-{job}")
+    assert one.exit_code == 0
+    assert "203.0.113.9" in one.out
+    assert "hidden-word" not in one.out + one.err
+
+
+async def test_bench_compares_and_recommends_and_stats_remember(shop, job, skitter_here):
+    answer = await skitter_here("proxy", "bench", f"http://{shop}/a", "--times", "4", "--json")
+    rows = {row["proxy"].removesuffix(f"-{job}"): row for row in answer.json["routes"]}
+    assert answer.json["recommended"] == f"good-{job}"
+    assert (rows["good"]["good"], rows["good"]["success"]) == (4, "100%")
+    assert rows["good"]["per 1,000 good"] == "2"
+    assert rows["dear"]["per 1,000 good"] == "500"
+    assert (rows["banned"]["bans"], rows["banned"]["good"]) == (4, 0)
+    assert rows["dead"]["proxy faults"] >= 1
+
+    known = (await skitter_here("proxy", "stats", "--domain", shop, "--json")).json
+    found = {row["proxy"].removesuffix(f"-{job}"): row for row in known}
+    assert (found["good"]["good"], found["good"]["cost"]) == (4, 0.008)
+    assert (found["banned"]["bans"], found["banned"]["success"]) == (4, "0%")
+    totals = (await skitter_here("proxy", "stats")).out
+    assert f"dead-{job}" in totals
+
+    forgot = await skitter_here("proxy", "forget", f"good-{job}")
+    assert forgot.exit_code == 0
+    assert f"(all)   good-{job}" not in (await skitter_here("proxy", "stats")).out
+
+
+async def test_config_shows_routes_and_where_their_secrets_are(shop, job, skitter_here):
+    shown = (await skitter_here("config", "--json")).json
+    assert shown[f"proxy.dear-{job}.secret"]["value"] == "env:THE_WORD"
+    assert "hidden-word" not in str(shown)
+
+
+async def test_without_a_proxy_it_says_what_to_write(tmp_path, monkeypatch, skitter_here):
+    monkeypatch.chdir(tmp_path)
+    answer = await skitter_here("proxy", "test")
+    assert answer.exit_code == 2
+    assert "[[proxy]]" in answer.err
