@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from skitter.domains import registrable_domain
 from skitter.model import Added, Ended, Request, State
 from skitter.settings import JobOptions
 from skitter.urls import shard_of
@@ -536,7 +537,7 @@ class Model:
         self.ceiling = self.shards[0].max_pages  # what is done or leased is never more than this
 
     def shard(self, host: str) -> Shard:
-        return self.shards[shard_of(host, len(self.shards))]
+        return self.shards[shard_of(registrable_domain(host), len(self.shards))]
 
     def page(self, fp: str) -> Page | None:
         for shard in self.shards:

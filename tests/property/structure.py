@@ -21,6 +21,7 @@ PLAIN = {
     **dict.fromkeys(("depths", "outlinks"), "hash"),
     **dict.fromkeys(("due", "wait", "delayed", "lease", "dead", "edge"), "zset"),
     "items": "stream",
+    "trips": "list",  # of the audit of politeness; nothing depends on it
 }
 FAMILIES = {"queue": "zset", "seen": "set", "recent": "hash"}
 NOWHERE, DUE, WAIT = 0, 1, 2

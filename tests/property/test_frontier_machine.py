@@ -56,7 +56,7 @@ from skitter.model import (
     Stats,
 )
 from skitter.settings import JobOptions, Layout, Limits, Politeness, Retries
-from skitter.urls import fingerprint, identify, shard_of
+from skitter.urls import fingerprint, identify
 from skitter.valkey import start, stop
 
 if TYPE_CHECKING:
@@ -121,6 +121,10 @@ values_of_a_host = st.one_of(
     st.tuples(st.just("max_pages"), st.sampled_from([None, 1, 4])),
     st.tuples(st.just("blocked_for_s"), st.sampled_from([None, 1.0, 120.0])),
 )
+
+
+def home_of(host: str, shards: int) -> int:
+    return Layout(shards=shards, domains_together=True).shard_of(host)
 
 
 @dataclass
@@ -346,8 +350,8 @@ class FrontierMachine(RuleBasedStateMachine):
             waits += [] if again_in_s is None else [again_in_s]
             self.edges[who][number] = self.model.shards[number].edge_in_reply()
         # Shards answer side by side; what comes of each has its order.
-        leases = sorted(answer.leases, key=lambda one: shard_of(one.host, self.shards))
-        expected.sort(key=lambda one: shard_of(one[1][2], self.shards))
+        leases = sorted(answer.leases, key=lambda one: home_of(one.host, self.shards))
+        expected.sort(key=lambda one: home_of(one[1][2], self.shards))
         assert [self.seen_by_worker(lease) for lease in leases] == [due for _, due in expected]
         pairs = zip(leases, expected, strict=True)
         given = [Held(lease, holder) for lease, (holder, _) in pairs]

@@ -11,7 +11,6 @@ from skitter.frontier.offers import WEIGHT_BYTES, Offer, offer
 from skitter.frontier.outlinks import Outlinks, pack_outlinks
 from skitter.frontier.wire import NOT_PLAIN, encode, pack_feedback
 from skitter.model import Completion, Lease, Request
-from skitter.urls import shard_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +76,7 @@ def seal_offers(
 ) -> Sealed:
     """The same for those who check their links one by one; those of the completion are left out."""
     lease = completion.lease
-    shard = shard_of(lease.host, layout.shards)
+    shard = layout.shard_of(lease.host)
     here = [one for one in offers if one.shard == shard]
     surplus = _surplus(here)
     return Sealed(

@@ -36,7 +36,6 @@ from skitter.frontier.wire import (
 )
 from skitter.model import Added, Ended, Failure, Leased, State, Stats
 from skitter.settings import check_number
-from skitter.urls import shard_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
@@ -96,7 +95,7 @@ class Frontier:
         return self.home.client
 
     def shard_for(self, host: str) -> Shard:
-        return self.shards[shard_of(host, len(self.shards))]
+        return self.shards[self.layout.shard_of(host)]
 
     async def server_time(self) -> float:
         """Seconds since the epoch, by the clock that all workers share."""
@@ -118,7 +117,7 @@ class Frontier:
 
     def has_sessions(self, host: str) -> bool:
         """Whether there are sessions where this host is; as of the last lease."""
-        return self._with_sessions.get(shard_of(host, len(self.shards)), False)
+        return self._with_sessions.get(self.layout.shard_of(host), False)
 
     async def add(self, requests: Iterable[Request], *, links: bool = False) -> list[Added]:
         """Offer requests. Links that a handler found are not held back by max_pending."""
@@ -320,7 +319,7 @@ class Frontier:
             pairs = zip(answer[::2], answer[1::2], strict=True)
             return [Granted(wait_ms / 1000, moment_ms) for wait_ms, moment_ms in pairs]
 
-        places = [shard_of(one.host, len(self.shards)) for one in departures]
+        places = [self.layout.shard_of(one.host) for one in departures]
         return await scatter(places, send, batch=END_BATCH)
 
     async def reap(self, *, at_most: int = LEASE_BATCH) -> int:
@@ -365,7 +364,7 @@ class Frontier:
             codes = await verb(self.shards[shard], rows, **values)
             return [_ENDED[code] for code in codes]
 
-        places = [shard_of(lease.host, len(self.shards)) for lease in leases]
+        places = [self.layout.shard_of(lease.host) for lease in leases]
         return await scatter(places, send, batch=END_BATCH)
 
 

@@ -12,7 +12,7 @@ from skitter.errors import BadOption, TooBig
 from skitter.frontier.wire import NOT_PLAIN, encode
 from skitter.model import LANES
 from skitter.settings import FetchOptions, Layout, check_number, check_priority, options_of
-from skitter.urls import fingerprint, fingerprint_of, identify, shard_of
+from skitter.urls import fingerprint, fingerprint_of, identify
 
 if TYPE_CHECKING:
     from skitter.model import Request
@@ -69,7 +69,7 @@ def offer(request: Request, layout: Layout, *, limit_bytes: int = MAX_RECORD_BYT
     check_record(body, request, limit_bytes=limit_bytes)
     name = with_lane(host, request.lane) if request.lane else host
     record = b"%d %b %b" % (priority, name.encode(), body)
-    return Offer(shard_of(host, layout.shards), (fp, name, priority, request.depth, record))
+    return Offer(layout.shard_of(host), (fp, name, priority, request.depth, record))
 
 
 def check_record(body: bytes, request: Request, *, limit_bytes: int = MAX_RECORD_BYTES) -> bytes:

@@ -11,9 +11,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from skitter.domains import registrable_domain
 from skitter.errors import BadJobName, BadOption
 from skitter.settings.option import Option, Table, check_number, option, options_of
-from skitter.urls import Canonical
+from skitter.urls import Canonical, shard_of
 
 MAX_PRIORITY = 1000
 #: The server takes half a second for so many items of one page.
@@ -186,11 +187,18 @@ class Layout:
     canonical: Canonical = field(default_factory=Canonical)
     order: Literal["fifo", "lifo"] = "fifo"  # within a host and a priority: first or last come
     by_domain: bool = False  # the hosts of a registrable domain are one: `politeness.per`
+    #: Such hosts live in one shard, with the cookies they share. Jobs of older releases: False.
+    domains_together: bool = False
 
     def __post_init__(self) -> None:
         check_number("shards", self.shards, low=1, high=1024, whole=True)
         if self.order not in ("fifo", "lifo"):
             raise BadOption("order", self.order, "fifo or lifo")
+
+    def shard_of(self, host: str) -> int:
+        if self.shards == 1:
+            return 0
+        return shard_of(registrable_domain(host) if self.domains_together else host, self.shards)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

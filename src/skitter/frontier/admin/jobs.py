@@ -31,6 +31,10 @@ async def list_jobs(server: Server) -> list[str]:
     return sorted(name.decode("utf-8", "replace") for name in names)
 
 
+#: Not what a caller asks for, but what follows from the options and the release.
+CHOSEN_BY_US = frozenset({"by_domain", "domains_together"})
+
+
 async def create_job(
     server: Server,
     job: str,
@@ -43,12 +47,11 @@ async def create_job(
     check_job_name(job)
     if await server.command("HGET", JOBS, job) is None:  # a full server only lets us read
         by_domain = options is not None and options.politeness.per == "domain"
-        new = replace(layout or Layout(), by_domain=by_domain)
+        new = replace(layout or Layout(), by_domain=by_domain, domains_together=True)
         await server.command("HSETNX", JOBS, job, msgspec.json.encode(new))
     frontier = await _frontier(server, job, clock)
     if layout is not None:
-        asked = replace(layout, by_domain=frontier.layout.by_domain)
-        _check_layout(job, stored=frontier.layout, asked=asked)
+        _check_layout(job, stored=frontier.layout, asked=layout)
     if options is not None:
         check_per(frontier, options)
     controls = await read_controls(frontier)
@@ -133,6 +136,8 @@ def _check_states(job: str, controls: list[dict[str, str]]) -> list[State | None
 
 def _check_layout(job: str, *, stored: Layout, asked: Layout) -> None:
     for one in fields(Layout):
+        if one.name in CHOSEN_BY_US:
+            continue
         old, new = getattr(stored, one.name), getattr(asked, one.name)
         if old != new:
             raise JobMismatch(job, one.name, stored=old, asked=new)

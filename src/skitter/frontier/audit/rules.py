@@ -13,7 +13,6 @@ from skitter.frontier.options import WORDS
 from skitter.frontier.seen import is_seen_set_of
 from skitter.frontier.states import PURGE, is_state
 from skitter.model import MESSAGES
-from skitter.urls import shard_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -72,8 +71,8 @@ def _body_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterator[
         yield f"has the body of another request: {url}"
     elif with_lane(host, facts.request.lane) != facts.host:
         yield f"is a request to {host} and queues for {facts.host}"
-    elif shard_of(host, layout.shards) != shard:
-        yield f"belongs in shard {shard_of(host, layout.shards)}"
+    elif layout.shard_of(host) != shard:
+        yield f"belongs in shard {layout.shard_of(host)}"
 
 
 def _state_problems(facts: RequestFacts) -> Iterator[str]:
