@@ -94,6 +94,24 @@ async def test_a_sitemap_is_retried_and_does_not_lead_into_our_network(server, j
     assert dead[site.url("/busy")].startswith("503")
 
 
+async def test_an_index_of_many_sitemaps_is_no_trap(server, job):
+    async with serve({}) as site:
+        paths = [f"/sitemap-{n}.xml" for n in range(70)]
+        listed = "".join(f"<sitemap><loc>{site.url(path)}</loc></sitemap>" for path in paths)
+        site.pages = {
+            "/index.xml": reply(f"<sitemapindex>{listed}</sitemapindex>".encode()),
+            **dict.fromkeys(paths, reply(urlset("/1", port=site.port))),
+            "/1": reply(b"<p>page</p>", "content-type: text/html"),
+        }
+        spider = Spider(job, sitemap=site.url("/index.xml"))
+        spider.page(follow)
+        frontier = await create_job(server, job, options=rude(shape_budget=5))
+        await frontier.add([seed async for seed in spider.seeds()])
+        await crawl(frontier, spider)
+    assert len(set(site.paths)) == 73  # with robots.txt
+    assert (await frontier.stats()).trapped == 0
+
+
 def follow(page):
     yield {"url": page.url}
     yield from page.follow_all()

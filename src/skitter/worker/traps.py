@@ -16,6 +16,7 @@ from skitter.errors import SkitterError
 from skitter.frontier.traps import ask_permits
 from skitter.shapes import REPEATED, number_of, shape_of
 from skitter.spider.default import visible_text
+from skitter.spider.sitemap import SITEMAP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -93,7 +94,7 @@ class Traps:
 
     def _unpaid(self, lease: Lease) -> str:
         """The shape that needs a permit; empty: it needs none, or one is at hand."""
-        if lease.request.parent is None:
+        if not _is_link(lease):
             return ""
         shape = shape_of(lease.url)
         if self._ahead.get(shape, 0) > 0:
@@ -111,7 +112,7 @@ class Traps:
 
     def yields(self, lease: Lease, page: Page, output: HandlerOutput) -> dict[int, int]:
         """What a page was worth, by the numbers of the shapes that it counts for."""
-        if lease.request.parent is None or self.budget is None:
+        if lease.request.parent is None or not _is_link(lease) or self.budget is None:
             return {}
         own = shape_of(lease.url)
         if self._untold[own] <= 0 or own.endswith(REPEATED):
@@ -130,6 +131,11 @@ class Traps:
         if leads_nowhere(own, output):
             return False
         return self._news.is_news(_text_of(page, output))
+
+
+def _is_link(lease: Lease) -> bool:
+    """Not a start URL, nor a sitemap: those are bounded, are alike, and have no items."""
+    return lease.request.parent is not None and lease.request.handler != SITEMAP
 
 
 def leads_nowhere(own: str, output: HandlerOutput) -> bool:
