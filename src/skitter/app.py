@@ -178,6 +178,7 @@ async def open_worker(
     from skitter.worker.login import Logins
     from skitter.worker.loop import Worker, WorkerOptions
     from skitter.worker.rendering import BrowserFetcher
+    from skitter.worker.revisits import Revisits
     from skitter.worker.robots import RobotsBook
     from skitter.worker.sessions import Sessions
     from skitter.worker.traps import Traps
@@ -222,6 +223,7 @@ async def open_worker(
             traps=Traps(frontier, item_per_page=spider.item_per_page),
             passes_on=config.workers.only == "http",
             adaptive=Adaptive(spider, frontier) if spider.is_adaptive else None,
+            revisits=Revisits(frontier),
         )
         found = FoundItems(spider.default or "")
         delivery = Delivery(frontier, memory, logbook, departures, quality=found)

@@ -29,6 +29,17 @@ class _Address(msgspec.Struct, frozen=True, omit_defaults=True):
     url: str  # the one field that may be given without its name
 
 
+class Visited(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known of a page from its last visit."""
+
+    etag: str = ""
+    modified: str = ""  # Last-Modified, as it came
+    digest: bytes = b""  # of its body
+    interval_s: float = 0.0  # until the next visit
+    visits: int = 0
+    at: float = 0.0  # seconds since the epoch
+
+
 class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
     """A page to fetch. Its msgpack form is what the frontier stores."""
 
@@ -51,6 +62,7 @@ class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
     lane: Lane = ""
     #: The class of sessions to fetch it with: see skitter.SessionPool.
     session: str = ""
+    visited: Visited | None = None  # None: this is the first visit
     #: Seconds for the whole request, in place of fetch.total_timeout_s and first_byte_timeout_s.
     timeout_s: float | None = None
     #: Below fetch.max_body_mb; above it, that one counts.
@@ -211,6 +223,14 @@ class SessionNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     logged_out: int = 0  # a page said so, which was fetched after so many log-ins
 
 
+class Revisit(msgspec.Struct, frozen=True, kw_only=True):
+    """A page that is done is visited again."""
+
+    after_ms: int
+    how: Literal["new", "changed", "unchanged"]
+    record: msgspec.Raw  # as `task` will hold it
+
+
 class Feedback(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What an attempt learned besides its result. It counts in the step that ends the lease, and
     only if the lease is still ours: lua/lib/feedback.lua."""
@@ -222,6 +242,7 @@ class Feedback(msgspec.Struct, kw_only=True, omit_defaults=True):
     page: str = ""  # of a page that is done: `frontier.pages.page_facts`
     session: SessionNews | None = None
     yields: dict[int, int] = {}  # number of a URL shape -> what the page is worth to it
+    revisit: Revisit | None = None
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
@@ -295,6 +316,11 @@ class Stats:
     seen: int = 0
     shelved: int = 0  # pending, but their host's budget is spent
     trapped: int = 0  # held, as the budget of their shape is spent
+    revisits: int = 0  # done, and to be visited again
+    due: int = 0  # of those, the ones whose moment has come
+    new: int = 0  # pages visited for the first time, in a job that visits pages again
+    changed: int = 0  # visited again, and not as they were
+    unchanged: int = 0  # visited again, and as they were: no handler ran
     items: int = 0  # results waiting to be read
     duplicates: int = 0
     refused: int = 0  # too deep, or offered to a closed job

@@ -32,6 +32,10 @@ async def test_a_new_job_runs_with_every_limit_it_was_given(make_raw):
         "max_items_per_page": "10000",
         "max_links_per_page": "5000",
         "shape_budget": "30",
+        "revisit": "0",
+        "revisit_after_ms": "86400000",
+        "revisit_min_ms": "3600000",
+        "revisit_max_ms": "1209600000",
         "depths": "1",
     }
 

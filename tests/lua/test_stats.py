@@ -18,6 +18,8 @@ async def test_every_state_is_counted(raw, clock):
         "pending": 3,
         "delayed": 1,
         "trapped": 0,
+        "revisits": 0,
+        "due": 0,
         "leased": 1,
         "done": 1,
         "dead": 1,

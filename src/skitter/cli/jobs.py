@@ -276,6 +276,9 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
             "pages had more items or links than the limit: `skitter logs` names them",
         ),
         (stats.shelved, "shelved", "pending URLs on hosts that reached max_pages_per_host"),
+        (stats.unchanged, "unchanged", "visits found the page as it was: no handler ran"),
+        (stats.changed, "changed", "visits found another page than before"),
+        (stats.revisits, "revisits", f"pages will be visited again, {stats.due:,} of them now"),
         (
             stats.trapped,
             "trapped",

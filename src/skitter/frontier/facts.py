@@ -60,6 +60,7 @@ class RequestFacts:
     reopenable: float | None  # the limit above which its links are offered again
     shape: float | None  # the number of its shape, if it is held in a trap
     on_probation: bool  # it uses the budget of its shape
+    visited_again_at: float | None  # it is done, and will be visited again
 
     @property
     def delayed(self) -> bool:
@@ -72,6 +73,11 @@ class RequestFacts:
     @property
     def dead(self) -> bool:
         return self.dead_since is not None
+
+    @property
+    def resting(self) -> bool:
+        """It is done, until its next visit."""
+        return self.visited_again_at is not None
 
     @property
     def trapped(self) -> bool:
@@ -88,7 +94,7 @@ async def request_facts(shard: Shard, batch: list[tuple[str, str]]) -> list[Requ
 
 def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
     queued, strayed, delayed, leased, token, dead, trouble, seen, *more = scores
-    depth, outlinks, above, shape, on_probation = more
+    depth, outlinks, above, shape, on_probation, revisit = more
     priority, host, request = open_body(record) if record else (0, "", None)
     return RequestFacts(
         fingerprint=fp,
@@ -111,6 +117,7 @@ def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
         reopenable=float(above) if above != b"" else None,
         shape=float(shape) if shape != b"" else None,
         on_probation=bool(on_probation),
+        visited_again_at=_seconds(revisit),
     )
 
 

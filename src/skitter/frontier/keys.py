@@ -52,7 +52,7 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "wait": KeySpec("zset", "host -> ms: hosts with work that may not be asked before then"),
     "queue": KeySpec("zset", "fingerprint -> score (priority, then arrival)", family="host"),
     "task": KeySpec(
-        "hash", "fingerprint -> `priority host msgpack`: the request, until it is done"
+        "hash", "fingerprint -> `priority host msgpack`: the request, until it is done for good"
     ),
     "seen": KeySpec("set", "fingerprints as an intset, split before it grows too big", family="n"),
     "bloom": KeySpec("string", "one block of the Bloom filter, in place of seen", family="n"),
@@ -72,6 +72,7 @@ SHARD_KEYS: dict[str, KeySpec] = {
     ),
     "probation": KeySpec("hash", "fingerprint of a lease -> the shape whose budget it uses"),
     "trapped": KeySpec("zset", "fingerprint -> shape: held, as its shape's budget is spent"),
+    "revisits": KeySpec("zset", "fingerprint of a page that is done -> ms of its next visit"),
     "items": KeySpec("stream", "what handlers yielded, until a reader acknowledges it"),
     "quality": KeySpec("hash", "of shard 0: handler -> msgpack: what it found, by windows"),
     "sink": KeySpec("hash", "of shard 0: the place that items go to, and when it was claimed"),

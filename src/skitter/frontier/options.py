@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_origin
 
 from skitter.errors import BadOption, JobDamaged, shorten
 from skitter.frontier.wire import ms
-from skitter.settings import JOB_OPTIONS, JobOptions, Limits, Option, Politeness, Retries
+from skitter.settings import JOB_OPTIONS, JobOptions, Limits, Option, Politeness, Retries, Visits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +71,7 @@ def to_field(one: Option, options: JobOptions) -> object:
 
 
 def _from_fields(stored: Mapping[str, float | str]) -> JobOptions:
-    values: dict[str, dict[str, Any]] = {"politeness": {}, "retries": {}, "limits": {}}
+    values: dict[str, dict[str, Any]] = {one.table: {} for one in JOB_OPTIONS}
     for one in JOB_OPTIONS:
         if (value := stored.get(one.field)) is not None:
             values[one.table][one.name] = _value(one, value)
@@ -81,6 +81,7 @@ def _from_fields(stored: Mapping[str, float | str]) -> JobOptions:
         politeness=Politeness(**values["politeness"]),
         retries=Retries(**values["retries"]),
         limits=Limits(**values["limits"]),
+        visits=Visits(**values["visits"]),
     )
 
 

@@ -23,7 +23,7 @@ from skitter.fetch import trial
 from skitter.fetch.encoding import decode
 from skitter.fetch.nesting import is_plain, is_small
 from skitter.fetch.query import encode_query
-from skitter.model import Request, Response
+from skitter.model import Request, Response, Visited
 from skitter.page import signals
 from skitter.page.errors import BadSelector, LibraryMissing, NoLink, NoMatch, NotJSON, TooComplex
 from skitter.page.form import Form
@@ -167,6 +167,17 @@ class Page:
     @property
     def depth(self) -> int:
         return self.request.depth
+
+    @property
+    def previous(self) -> Visited | None:
+        """The visit before this one, of a crawl that visits pages again; None: it is the first. A
+        page that has not changed since is not handled."""
+        return self.request.visited
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it was visited before, and was different then."""
+        return self.previous is not None
 
     # --- elements ---------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ from skitter.settings.quality import QualityOptions
 from skitter.settings.sessions import SessionPool
 from skitter.settings.sources import find_server, resolve
 from skitter.settings.tables import TABLES, LogOptions, OutputOptions, Settings, Workers
+from skitter.settings.visits import Visits
 
 __all__ = [
     "JOB_OPTIONS",
@@ -58,6 +59,7 @@ __all__ = [
     "SessionPool",
     "Settings",
     "Table",
+    "Visits",
     "WorkerConfig",
     "Workers",
     "check_job_name",

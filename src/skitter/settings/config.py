@@ -15,6 +15,7 @@ from skitter.settings.proxy import Route, RouteOptions
 from skitter.settings.quality import QualityOptions
 from skitter.settings.sessions import SessionPool
 from skitter.settings.tables import LogOptions, OutputOptions, Settings, Workers
+from skitter.settings.visits import Visits
 
 T = TypeVar("T", FetchOptions, Workers)
 
@@ -28,6 +29,7 @@ class Config:
     retries: Retries = field(default_factory=Retries)
     limits: Limits = field(default_factory=Limits)
     sessions: SessionPool = field(default_factory=SessionPool)
+    visits: Visits = field(default_factory=Visits)
     workers: Workers = field(default_factory=Workers)
     browser: BrowserOptions = field(default_factory=BrowserOptions)
     routes: RouteOptions = field(default_factory=RouteOptions)
@@ -42,7 +44,12 @@ class Config:
 
     @property
     def job_options(self) -> JobOptions:
-        return JobOptions(politeness=self.politeness, retries=self.retries, limits=self.limits)
+        return JobOptions(
+            politeness=self.politeness,
+            retries=self.retries,
+            limits=self.limits,
+            visits=self.visits,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

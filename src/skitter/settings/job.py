@@ -14,6 +14,7 @@ from typing import Any, Literal
 from skitter.domains import registrable_domain
 from skitter.errors import BadJobName, BadOption
 from skitter.settings.option import Option, Table, check_number, option, options_of
+from skitter.settings.visits import Visits
 from skitter.urls import Canonical, shard_of
 
 MAX_PRIORITY = 1000
@@ -208,6 +209,7 @@ class JobOptions:
     politeness: Politeness = field(default_factory=Politeness)
     retries: Retries = field(default_factory=Retries)
     limits: Limits = field(default_factory=Limits)
+    visits: Visits = field(default_factory=Visits)
 
 
 #: Every option that may change while a job runs: those that the server keeps.
@@ -215,6 +217,7 @@ JOB_OPTIONS: tuple[Option, ...] = (
     *options_of(Politeness, "politeness"),
     *options_of(Retries, "retries"),
     *options_of(Limits, "limits"),
+    *options_of(Visits, "visits"),
 )
 
 

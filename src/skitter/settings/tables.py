@@ -14,6 +14,7 @@ from skitter.settings.option import Table, option
 from skitter.settings.proxy import RouteOptions
 from skitter.settings.quality import QualityOptions
 from skitter.settings.sessions import SessionPool
+from skitter.settings.visits import Visits
 
 PROCESSES = "a number from 1 to 1000, cores or auto"
 
@@ -106,6 +107,7 @@ TABLES: dict[str, type[Table]] = {
     "retries": Retries,
     "limits": Limits,
     "sessions": SessionPool,
+    "visits": Visits,
     "workers": Workers,
     "browser": BrowserOptions,
     "routes": RouteOptions,

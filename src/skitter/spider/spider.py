@@ -33,6 +33,7 @@ from skitter.settings import (
     Retries,
     SessionPool,
     Table,
+    Visits,
     check_job_name,
 )
 from skitter.spider.items import check_item_type
@@ -92,6 +93,7 @@ class Spider:
     politeness: Politeness = field(default_factory=Politeness)
     limits: Limits = field(default_factory=Limits)
     retries: Retries = field(default_factory=Retries)
+    visits: Visits = field(default_factory=Visits)
     canonical: Canonical = field(default_factory=Canonical)
     fetch: FetchOptions = field(default_factory=FetchOptions)
     #: Start from sitemaps or feeds, too: True for those of the start URLs' hosts, or their URLs.
@@ -286,6 +288,7 @@ class Spider:
             "retries": self.retries,
             "limits": self.limits,
             "sessions": self.sessions if self.cookies else replace(self.sessions, cookies=False),
+            "visits": self.visits,
         }
 
     @property

@@ -25,7 +25,7 @@ from skitter.worker.departures import (
     TooEarly,
 )
 from skitter.worker.login import LoggedOut, LoginFailed
-from skitter.worker.outcomes import Outcome, Returned
+from skitter.worker.outcomes import Completed, Outcome, Returned
 from skitter.worker.redirects import redirected
 from skitter.worker.rendering import for_browser
 from skitter.worker.robots import RobotsBook, host_of
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from skitter.worker.adaptive import Adaptive
     from skitter.worker.departures import Departures
     from skitter.worker.login import Logins
+    from skitter.worker.revisits import Revisits
     from skitter.worker.sessions import Sessions
     from skitter.worker.traps import Traps
     from skitter.worker.verdict import Verdict
@@ -76,6 +77,7 @@ class Attempts:
     traps: Traps | None = None  # None: no URL is held
     passes_on: bool = False  # pages that need a browser go to workers that have one
     adaptive: Adaptive | None = None  # for handlers with render="auto"
+    revisits: Revisits | None = None  # None: no page is visited again
 
     async def begin(self) -> None:
         """Run the spider's on_start hooks. Raises SpiderError."""
@@ -90,7 +92,10 @@ class Attempts:
         try:
             if self.spider.renders and await self._needs_another_lane(lease):
                 return visit.completed(links=[for_browser(lease.request)])
-            return await self._make(visit)
+            outcome = await self._make(visit)
+            if self.revisits and isinstance(outcome, Completed):
+                self.revisits.plan(visit)
+            return outcome
         except TooEarly:
             return Returned(lease)
         except LoggedOut:
@@ -115,15 +120,14 @@ class Attempts:
             self.log("error", f"an on_error hook failed: {trace(failure)}")
 
     async def _make(self, visit: Visit) -> Outcome:
-        request, gate = visit.lease.request, visit.gate
         if problem := await self._ask_robots(visit):
             return visit.ended(problem)
-        if gate and gate.was_used:
-            gate.patience_s = PATIENCE_AFTER_ROBOTS_S
-        await self._open_session(visit)
+        request = await self._prepare(visit)
         while True:
             response = await self._fetch(visit, request)
             verdict = await self._judge(visit, request, response)
+            if self.revisits and self.revisits.is_unchanged(visit):
+                return visit.completed()
             if isinstance(verdict, Handle):
                 return await self._handle(visit, Page(request, response))
             if isinstance(verdict, Skip):
@@ -136,8 +140,16 @@ class Attempts:
             if verdict.rest_s:
                 return visit.ended(_after_rest(response.status, verdict.rest_s))
             request = link  # it counts as the page itself, which nobody else will fetch
-            if gate:
-                gate.patience_s = PATIENCE_AFTER_REDIRECT_S
+            if visit.gate:
+                visit.gate.patience_s = PATIENCE_AFTER_REDIRECT_S
+
+    async def _prepare(self, visit: Visit) -> Request:
+        """What is sent: with a session, and asking whether the page has changed."""
+        if visit.gate and visit.gate.was_used:
+            visit.gate.patience_s = PATIENCE_AFTER_ROBOTS_S
+        await self._open_session(visit)
+        request = visit.lease.request
+        return self.revisits.conditional(request) if self.revisits else request
 
     async def _needs_another_lane(self, lease: Lease) -> bool:
         """Whether it waits in the lane of plain HTTP, and is for a browser."""

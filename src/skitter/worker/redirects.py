@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from skitter.model import Request
 
 #: All that crosses origins. A list of secret ones would not know the next X-Api-Key.
+CONDITIONAL = frozenset({"if-none-match", "if-modified-since"})
 SAFE_HEADERS: Final = frozenset(
     {"accept", "accept-encoding", "accept-language", "cache-control", "pragma", "user-agent"}
 )
@@ -41,6 +42,10 @@ def redirected(request: Request, url: str, *, status: int) -> Request:
     }
     if _becomes_get(request.method, status):
         changes |= {"method": "GET", "body": b""}
+    if request.visited:  # what the page said of itself, another did not say
+        kept = request.headers.items()
+        changes["headers"] = {name: value for name, value in kept if name not in CONDITIONAL}
+        changes["visited"] = None
     if not _is_same_origin(request.url, url):
         changes["headers"] = _safe(request.headers)
     return msgspec.structs.replace(request, **changes)

@@ -134,8 +134,10 @@ class Traps:
 
 
 def _is_link(lease: Lease) -> bool:
-    """Not a start URL, nor a sitemap: those are bounded, are alike, and have no items."""
-    return lease.request.parent is not None and lease.request.handler != SITEMAP
+    """Not a start URL, nor a page that was visited before, nor a sitemap: those are bounded, are
+    alike, and have no items."""
+    asked = lease.request
+    return asked.parent is not None and asked.visited is None and asked.handler != SITEMAP
 
 
 def leads_nowhere(own: str, output: HandlerOutput) -> bool:

@@ -44,6 +44,7 @@ AT_ONCE = 1000
 #: Keys that name fingerprints, besides the queues.
 REQUEST_KEYS = (
     *("task", "delayed", "trapped", "lease", "holder", "probation", "dead", "trouble"),
+    "revisits",
     *("depths", "outlinks", "reopenable"),  # of a job with max_depth
 )
 

@@ -25,7 +25,7 @@ STATES = ("pending", "delayed", "trapped", "leased", "done", "dead", "dropped")
 
 def request_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterator[str]:
     """One request: in one state, with a body of its own, and what that state needs."""
-    places = ("queued", "delayed", "trapped", "leased", "dead")
+    places = ("queued", "delayed", "trapped", "leased", "dead", "resting")
     states = [name for name in places if getattr(facts, name)]
     if len(states) > 1:
         yield f"is in several states: {', '.join(states)}"
@@ -48,7 +48,8 @@ def _depth_problems(facts: RequestFacts) -> Iterator[str]:
         yield f"has {facts.depth!r} for its depth, which is not a number"
     if facts.depth and not facts.seen:
         yield "has a depth and is not in the seen-set"
-    if facts.has_outlinks and (facts.host or not facts.seen):
+    is_again = facts.request is not None and facts.request.visited is not None
+    if facts.has_outlinks and ((facts.host and not is_again) or not facts.seen):
         yield "has links to be offered again and is not done"
     if facts.reopenable is not None and not facts.has_outlinks:
         yield "is to offer its links again and has none"
@@ -86,7 +87,7 @@ def _state_problems(facts: RequestFacts) -> Iterator[str]:
         yield "is leased without a holder" if facts.leased else "is held without a lease"
     if facts.on_probation and not facts.leased:
         yield "uses the budget of its shape without a lease"
-    for name in ("delayed_until", "leased_until", "dead_since"):
+    for name in ("delayed_until", "leased_until", "dead_since", "visited_again_at"):
         moment = getattr(facts, name)
         if moment is not None and not 0 <= moment < math.inf:
             yield f"is {name.replace('_', ' ')} an impossible moment"
@@ -135,8 +136,9 @@ def equation_problems(counts: Mapping[str, int]) -> Iterator[str]:
         sums = " + ".join(f"{state} {known[state]}" for state in STATES)
         yield f"seen {known['seen']} is not {sums}"
     alive = sum(known[state] for state in STATES if state not in ("done", "dropped"))
-    if known["bodies"] != alive:
-        yield f"{known['bodies']} bodies for {alive} requests that are not done"
+    if known["bodies"] != alive + known["revisits"]:
+        again = f" and {known['revisits']} to be visited again" if known["revisits"] else ""
+        yield f"{known['bodies']} bodies for {alive} requests that are not done{again}"
     if known["holders"] != known["leased"]:
         yield f"{known['holders']} holders for {known['leased']} leases"
     if known["damaged"]:

@@ -151,6 +151,7 @@ async def _explain(
             *_same_page(url, canonical, request),
             *(_outcome(done) if done else _standing(facts, now_s)),
             *(_trapped(facts, frontier.job) if facts.trapped else []),
+            *_next_visit(facts, now_s),
             *(_waiting(host, options, totals.stats.state, now_s) if facts.queued else []),
             *_budget(options, totals.stats.done, facts),
         ],
@@ -283,6 +284,11 @@ def _day(at: float) -> str:
         return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (ValueError, OverflowError, OSError):  # whoever can write to the server wrote it
         return "an unknown time"
+
+
+def _next_visit(facts: RequestFacts, now_s: float) -> list[str]:
+    at = facts.visited_again_at
+    return [] if at is None else [f"it is visited again {_when(at, now_s)}"]
 
 
 def _trapped(facts: RequestFacts, job: str) -> list[str]:

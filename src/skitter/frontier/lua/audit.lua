@@ -14,12 +14,13 @@ KEYS   task     hash   fingerprint -> record
        reopenable zset   fingerprint -> depth
        trapped  zset   fingerprint -> shape
        probation hash  fingerprint -> shape
+       revisits zset   fingerprint -> ms
 EACH   fp       text
        found    text   the host in whose queue it was met, or empty
 REPLY  list   per fingerprint a list, empty where it is not: record, score in its host's queue,
        score in the queue it was met in if that is another, delayed ms, lease ms, token, dead ms,
        trouble, seen (1 or 0), depth, has outlinks (1 or 0), score in reopenable,
-       shape in trapped, on probation (1 or 0)
+       shape in trapped, on probation (1 or 0), ms of its next visit
 COST   O(fingerprints * log N)
 ]]
 --@include seen record
@@ -43,6 +44,7 @@ local function facts_of(fp, found)
     redis.call('ZSCORE', reopenable, fp) or '',
     redis.call('ZSCORE', trapped, fp) or '',
     redis.call('HEXISTS', probation, fp),
+    redis.call('ZSCORE', revisits, fp) or '',
   }
 end
 

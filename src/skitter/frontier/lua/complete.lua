@@ -37,7 +37,7 @@ end
 local claims = read_claims(leases)
 end_leases(claims)
 
-local codes, finished, known = {}, {}, {}
+local codes, finished, troubled, known, done = {}, {}, {}, {}, 0
 local first_link = EACH.start + leases * EACH.stride
 local link_at = first_link
 local item_at = link_at + LINK * links
@@ -47,10 +47,12 @@ for i, claim in ipairs(claims) do
   local next_link, next_item = link_at + LINK * more_links, first_item + more_items
   codes[i] = claim.record and DONE or LOST
   if claim.record then
-    finished[#finished + 1] = claim.fp
+    done = done + 1
     local at_host = touch(claim.host)
     at_host.pages = at_host.pages + 1
     learn(claim, ARGV[claim.at + 3])
+    if not claim.stays then finished[#finished + 1] = claim.fp end
+    troubled[done] = claim.fp
     for at = link_at, next_link - 1, LINK do
       if accept(at, true) == SEEN and tell == 1 then known[#known + 1] = (at - first_link) / LINK end
     end
@@ -67,8 +69,8 @@ for i, claim in ipairs(claims) do
 end
 
 bulk('HDEL', task, finished)
-if redis.call('EXISTS', trouble) == 1 then bulk('HDEL', trouble, finished) end
-count('done', #finished)
+if redis.call('EXISTS', trouble) == 1 then bulk('HDEL', trouble, troubled) end
+count('done', done)
 write_accepted()
 write_pages()
 commit()

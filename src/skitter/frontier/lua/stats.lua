@@ -12,11 +12,11 @@ KEYS   stats    hash   counters
        hosts    hash
        items    stream
 REPLY  list   state, then names and values: max_pages (0: no limit), delayed, trapped, leased, dead,
-       hosts, bodies, holders, items, reopened (pages whose links are to be offered again) and every
-       counter
+       hosts, bodies, holders, items, reopened (pages whose links are to be offered again), revisits
+       (pages to be visited again), due (of those, now) and every counter
 COST   O(1)
 ]]
---@include limits counters depth
+--@include limits counters depth revisit
 local reply = {
   limits.state,
   'max_pages', limits.max_pages < math.huge and limits.max_pages or 0,
@@ -29,6 +29,8 @@ local reply = {
   'holders', redis.call('HLEN', holder),
   'items', redis.call('XLEN', items),
   'reopened', count_to_reopen(),
+  'revisits', redis.call('ZCARD', revisits),
+  'due', count_due(),
 }
 for _, value in ipairs(redis.call('HGETALL', stats)) do reply[#reply + 1] = value end
 return reply

@@ -5,7 +5,7 @@ KEYS   delayed  zset   fingerprint -> ms
        lease    zset   fingerprint -> ms
        task     hash   fingerprint -> record
 ]]
---@include enqueue record
+--@include enqueue record revisit
 -- A host that was leased from goes back to waiting, so at most `at_most` hosts arrive here per
 -- lease: waking twice as many never falls behind. Priorities are compared among those awake, so
 -- after an idle time even a lease of one wakes many.
@@ -19,6 +19,7 @@ local function wake(at_most)
     if name then enqueue(ready[i], name, priority) else count('damaged', 1) end
   end
   bulk('ZREM', delayed, ready)
+  wake_revisits(at_most)
   local open = redis.call('ZRANGE', wait, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, 2 * at_most)
   load_hosts(open)
   for _, name in ipairs(open) do host_in_line(name, WAIT) end
@@ -26,10 +27,12 @@ local function wake(at_most)
 end
 
 -- Milliseconds until something changes by itself: a lease runs out or, if the job hands out at all,
--- a host opens or a retry is due. -1: nothing will.
+-- a host opens, or a retry or the next visit of a page is due. -1: nothing will.
 local function next_change(handing_out)
   local soonest = math.huge
-  for _, key in ipairs(handing_out and { wait, delayed, lease } or { lease }) do
+  local moments = handing_out and { wait, delayed, lease } or { lease }
+  if handing_out and limits.revisit == 1 then moments[4] = revisits end
+  for _, key in ipairs(moments) do
     local head = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
     if head[2] then soonest = math.min(soonest, tonumber(head[2])) end
   end

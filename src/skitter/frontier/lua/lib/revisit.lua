@@ -1,0 +1,40 @@
+--[[
+revisit: pages that are done and will be visited again. They keep their body, with what they said of
+themselves, and count as done until their moment has come: docs/adr/0029-a-page-to-be-visited-again-is-done.md.
+
+KEYS   revisits zset   fingerprint of a page that is done -> ms of its next visit
+       task     hash   fingerprint -> record
+]]
+--@include clock counters limits enqueue record
+local HOW = { new = true, changed = true, unchanged = true }
+
+local function learn_revisit(claim, said)
+  if verb ~= 'complete' or limits.revisit ~= 1 or not HOW[said.how] then return end
+  count(said.how, 1)
+  redis.call('HSET', task, claim.fp, said.record)
+  redis.call('ZADD', revisits, now_ms + said.after_ms, claim.fp)
+  claim.stays = true
+end
+
+-- How many are due. None, if the job does not want them any more.
+local function count_due()
+  return limits.revisit == 1 and redis.call('ZCOUNT', revisits, '-inf', now_ms) or 0
+end
+
+-- What is due becomes pending, and is not done any more.
+local function wake_revisits(at_most)
+  if limits.revisit ~= 1 then return end
+  local ready = redis.call('ZRANGE', revisits, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, at_most)
+  for i, record in ipairs(bulk_read('HMGET', task, ready)) do
+    local priority, name = unpack_record(record or '')
+    if name then
+      local known = touch(name)
+      if known.pages > 0 then known.pages = known.pages - 1 end -- or it was begun anew
+      count('done', -1)
+      enqueue(ready[i], name, priority)
+    else
+      count('damaged', 1)
+    end
+  end
+  bulk('ZREM', revisits, ready)
+end

@@ -1,0 +1,44 @@
+"""Whether pages are visited again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from skitter.errors import BadOption
+from skitter.settings.option import Table, option
+
+DAY_S = 86_400.0
+
+
+def _interval(default: float, help: str) -> Any:
+    return option(default, help, low=1, high=3650 * DAY_S, in_lua=False, in_run=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visits(Table):
+    """Whether pages are visited again, and when: one that changes, more often."""
+
+    revisit: bool = option(
+        False,
+        "Visit pages again; handlers run on those that have changed.",
+        flag="--revisit/--no-revisit",
+    )
+    revisit_after_s: float = _interval(DAY_S, "Seconds until a page is visited a second time.")
+    revisit_min_s: float = _interval(3600.0, "The least time between visits, in seconds.")
+    revisit_max_s: float = _interval(14 * DAY_S, "The longest time between visits, in seconds.")
+
+    def __post_init__(self) -> None:
+        Table.__post_init__(self)
+        if self.revisit_min_s > self.revisit_max_s:
+            raise BadOption("revisit_min_s", self.revisit_min_s, "at most revisit_max_s")
+
+    def interval_s(self, last_s: float | None, *, changed: bool) -> float:
+        """Until the next visit; `last_s`: the one before. As StormCrawler's AdaptiveScheduler."""
+        if last_s is None:
+            wanted = self.revisit_after_s
+        elif changed:
+            wanted = 0.5 * last_s + 0.5 * self.revisit_min_s
+        else:
+            wanted = 1.5 * last_s
+        return min(self.revisit_max_s, max(self.revisit_min_s, wanted))

@@ -1,0 +1,93 @@
+"""Revisits: a page is asked for again, with what it said of itself, and handled if it changed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from skitter.frontier.wire import encode, ms
+from skitter.model import Revisit, Visited
+
+if TYPE_CHECKING:
+    from skitter.frontier.frontier import Frontier
+    from skitter.model import Request, Response
+    from skitter.worker.visit import Visit
+
+NOT_MODIFIED, BAD = 304, 400
+#: Longer ones are not kept: RFC 9110 sets no limit, and they are sent back as they came.
+LONGEST_ETAG, LONGEST_DATE = 256, 40
+
+
+@dataclass(slots=True)
+class Revisits:
+    """Whether a job visits pages again, and when."""
+
+    frontier: Frontier
+
+    @property
+    def are_wanted(self) -> bool:
+        return self.frontier.options.visits.revisit
+
+    def conditional(self, request: Request) -> Request:
+        """The request, answered with 304 if the page is as it was."""
+        last = request.visited
+        if last is None or request.lane or not (last.etag or last.modified):
+            return request
+        asked = {"if-none-match": last.etag, "if-modified-since": last.modified}
+        headers = {name: value for name, value in asked.items() if value}
+        return msgspec.structs.replace(request, headers={**headers, **request.headers})
+
+    def is_unchanged(self, visit: Visit) -> bool:
+        """Whether the answer is the page that was here the last time."""
+        last, response = visit.lease.request.visited, visit.response
+        if last is None or response is None:
+            return False
+        if response.status == NOT_MODIFIED:
+            return True
+        return response.status < BAD and digest_of(response) == last.digest
+
+    def plan(self, visit: Visit) -> None:
+        """The next visit becomes part of the completion."""
+        lease, response = visit.lease, visit.response
+        if not self.are_wanted or response is None:
+            return
+        last, unchanged = lease.request.visited, self.is_unchanged(visit)
+        interval_s = self.frontier.options.visits.interval_s(
+            last.interval_s if last else None, changed=not unchanged
+        )
+        kept = last if last and response.status == NOT_MODIFIED else visited(response)
+        now = msgspec.structs.replace(
+            kept, interval_s=interval_s, visits=last.visits + 1 if last else 1, at=time.time()
+        )
+        body = encode(msgspec.structs.replace(lease.request, visited=now, priority=0))
+        how: Literal["new", "changed", "unchanged"]
+        how = "new" if last is None else "unchanged" if unchanged else "changed"
+        record = b"%d %b %b" % (lease.priority, lease.host.encode(), body)
+        visit.feedback.revisit = Revisit(after_ms=ms(interval_s), how=how, record=as_text(record))
+
+
+def as_text(data: bytes) -> msgspec.Raw:
+    """Bytes for Lua, whose msgpack has text of any bytes, and nothing else for them."""
+    return msgspec.Raw(b"\xdb" + len(data).to_bytes(4, "big") + data)
+
+
+def visited(response: Response) -> Visited:
+    """What a page says of itself, and what it is."""
+    etag, modified = response.header("etag") or "", response.header("last-modified") or ""
+    return Visited(
+        etag=etag if len(etag) <= LONGEST_ETAG else "",
+        modified=modified if len(modified) <= LONGEST_DATE else "",
+        digest=digest_of(response),
+    )
+
+
+def digest_of(response: Response) -> bytes:
+    """Of what matters: the page, or where it leads to."""
+    digest = blake2b(response.body, digest_size=8)
+    if 300 <= response.status < 400:
+        digest.update((response.header("location") or "").encode("utf-8", "replace"))
+    return digest.digest()

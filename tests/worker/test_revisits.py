@@ -1,0 +1,192 @@
+"""Pages are visited again; handlers see those that have changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from conftest import rude
+from skitter.errors import BadOption
+from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.audit.auditor import audit
+from skitter.frontier.audit.why import why
+from skitter.settings import Visits
+from skitter.spider import Spider
+from web import Answer, serve_web
+
+DAY_S = 86_400
+
+
+class Magazine:
+    """Pages with an ETag, a date, or neither; `edition` changes them one by one."""
+
+    def __init__(self) -> None:
+        self.edition: dict[str, int] = {}
+        self.answers: list[tuple[str, int]] = []
+
+    def __call__(self, asked):
+        answer = self._answer(asked)
+        self.answers.append((asked.path, answer.status))
+        return answer
+
+    def _answer(self, asked):
+        edition = self.edition.get(asked.path, 0)
+        links = '<a href="/tagged"></a><a href="/dated"></a><a href="/plain"></a>'
+        body = f"<html>{links if asked.path == '/' else ''}edition {edition}</html>"
+        if asked.path == "/dated":
+            date = f"Mon, 0{edition + 1} Jan 2024 00:00:00 GMT"
+            if asked.headers.get("if-modified-since") == date:
+                return Answer(status=304)
+            return Answer(body, headers=(("Last-Modified", date),))
+        if asked.path == "/plain":
+            return Answer(body)
+        etag = f'"{asked.path}-{edition}"'
+        if asked.headers.get("if-none-match") == etag:
+            return Answer(status=304)
+        return Answer(body, headers=(("ETag", etag),))
+
+
+@pytest.fixture
+async def frontier(server, job, clock):
+    options = replace(rude(), visits=Visits(revisit=True))
+    return await create_job(server, job, options=options, clock=clock)
+
+
+@pytest.fixture
+def handled():
+    return []
+
+
+@pytest.fixture
+def spider(handled):
+    spider = Spider("t", ["https://shop.test/"])
+
+    @spider.page
+    def page(page):
+        previous = page.previous.visits if page.previous else 0
+        handled.append((page.url.rpartition("/")[2], page.is_changed, previous))
+        yield {"url": page.url}
+        yield from page.follow_all()
+
+    return spider
+
+
+async def test_handlers_run_again_on_what_has_changed_only(frontier, clock, spider, handled):
+    magazine = Magazine()
+    async with serve_web(magazine) as web:
+        spider.start = [web.url()]
+        await web.crawl(frontier, spider)
+        assert sorted(handled) == [
+            ("", False, 0), ("dated", False, 0), ("plain", False, 0), ("tagged", False, 0),
+        ]  # fmt: skip
+        stats = await frontier.stats()
+        assert (stats.new, stats.revisits, stats.due, stats.crawled) == (4, 4, 0, True)
+        assert (await audit(frontier)).clean
+
+        handled.clear()
+        await web.crawl(frontier, spider)
+        assert handled == []  # nothing is due yet
+        assert len(magazine.answers) == 4
+
+        clock.advance(DAY_S)
+        magazine.edition["/tagged"] = 1
+        magazine.answers.clear()
+        stats = await frontier.stats()
+        assert (stats.due, stats.crawled) == (4, False)
+        await web.crawl(frontier, spider)
+        said = await why(frontier, web.url("/plain"))
+
+    assert handled == [("tagged", True, 1)]
+    assert sorted(magazine.answers) == [
+        ("/", 304), ("/dated", 304), ("/plain", 200), ("/tagged", 200),
+    ]  # fmt: skip
+    stats = await frontier.stats()
+    assert (stats.new, stats.changed, stats.unchanged) == (4, 1, 3)
+    assert (stats.done, stats.seen, stats.items) == (4, 4, 5)
+    assert said.state == "done"
+    assert said.because[-1] == f"it is visited again in {1.5 * DAY_S:.1f} s"
+    assert (await audit(frontier)).clean
+
+
+async def test_a_page_that_changes_is_visited_sooner_and_one_that_does_not_later(
+    frontier, clock, spider
+):
+    magazine = Magazine()
+    async with serve_web(magazine) as web:
+        spider.start = [web.url("/tagged"), web.url("/dated")]
+        await web.crawl(frontier, spider)
+        clock.advance(DAY_S)
+        magazine.edition["/tagged"] = 1
+        await web.crawl(frontier, spider)
+        magazine.answers.clear()
+
+        clock.advance(DAY_S * 0.6)  # half a day and half an hour
+        await web.crawl(frontier, spider)
+        assert magazine.answers == [("/tagged", 304)]
+
+        clock.advance(DAY_S)
+        await web.crawl(frontier, spider)
+        assert ("/dated", 304) in magazine.answers
+
+
+async def test_a_page_that_has_gone_is_a_dead_letter(frontier, clock, spider):
+    gone: list[bool] = []
+    async with serve_web(lambda asked: Answer("x", status=404 if gone else 200)) as web:
+        spider.start = [web.url()]
+        await web.crawl(frontier, spider)
+        gone.append(True)
+        clock.advance(DAY_S)
+        await web.crawl(frontier, spider)
+    stats = await frontier.stats()
+    assert (stats.done, stats.dead, stats.revisits) == (0, 1, 0)
+    assert (await audit(frontier)).clean
+
+
+async def test_a_redirect_is_visited_again_too(frontier, clock, spider, handled):
+    where = ["/old"]
+
+    def site(asked):
+        if asked.path == "/":
+            return Answer(status=302, headers=(("Location", where[0]),))
+        return Answer(asked.path)
+
+    async with serve_web(site) as web:
+        spider.start = [web.url()]
+        await web.crawl(frontier, spider)
+        where[0] = "/new"
+        clock.advance(DAY_S)
+        await web.crawl(frontier, spider)
+    assert [name for name, *_ in handled] == ["old", "new"]
+    assert (await frontier.stats()).changed == 1
+
+
+async def test_what_a_site_says_of_its_pages_is_bounded(frontier, clock, spider):
+    headers = (("ETag", '"' + "x" * 5000 + '"'), ("Last-Modified", "y" * 5000))
+    async with serve_web(lambda asked: Answer("x", headers=headers)) as web:
+        spider.start = [web.url()]
+        await web.crawl(frontier, spider)
+        clock.advance(DAY_S)
+        await web.crawl(frontier, spider)
+        assert not web.asked[1].headers.keys() & {"if-none-match", "if-modified-since"}
+    assert (await frontier.stats()).unchanged == 1
+
+
+@pytest.mark.parametrize(
+    ("last_s", "changed", "next_s"),
+    [
+        (None, True, 100.0),
+        (100.0, False, 150.0),
+        (900.0, False, 1000.0),
+        (100.0, True, 55.0),
+        (10.0, True, 10.0),
+    ],
+)
+def test_intervals_grow_by_half_and_shrink_towards_the_least(last_s, changed, next_s):
+    visits = Visits(revisit_after_s=100, revisit_min_s=10, revisit_max_s=1000)
+    assert visits.interval_s(last_s, changed=changed) == next_s
+
+
+def test_the_least_interval_is_not_above_the_longest():
+    with pytest.raises(BadOption, match="at most revisit_max_s"):
+        Visits(revisit_min_s=100, revisit_max_s=10)
