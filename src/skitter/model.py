@@ -129,6 +129,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
     remote_address: str | None = None  # the IP that answered
     elapsed_s: float = 0.0
+    moved_bytes: int = 0  # what a browser sent and received for it, with all that it loaded
     screenshot: bytes | None = None  # of a rendered page, if it was asked for
 
     def header(self, name: str, default: str | None = None) -> str | None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import pytest_asyncio
 from selectolax.lexbor import LexborHTMLParser
 
-from browser.web import FILL_IN, SCROLL_DOWN, pages
+from browser.web import FILL_IN, LATE, SCROLL_DOWN, pages
 from fetch.proxies import upstream_proxy
 from fetch.site import Site, redirect, serve
 from needs import need
@@ -27,6 +28,7 @@ from skitter.errors import (
     ResponseTooLarge,
 )
 from skitter.fetch.browser import BrowserRenderer
+from skitter.fetch.chromium import memory_mb
 from skitter.fetch.guard import Guard
 from skitter.fetch.render import Render
 from skitter.model import Request, Response
@@ -198,6 +200,33 @@ async def test_a_tab_that_crashes_is_an_error_that_passes(
         await rendering
     again = await renderer.render(Request(url=site.url("/late")), Render(wait_for=".price"))
     assert text(again, ".price") == "12"
+
+
+async def test_what_is_worn_is_replaced_and_leaves_no_process(site: Site) -> None:
+    """A context after one page, the browser after two; and at once if its driver is killed."""
+    need("chromium")
+    options = BrowserOptions(pages_per_context=1, pages_per_browser=2)
+    guard = Guard(frozenset({f"127.0.0.1:{site.port}"}))
+    groups, contexts = [], []
+    async with BrowserRenderer(options, guard=guard) as renderer:
+        for _ in range(3):
+            async with renderer._tab(Request(url=site.url("/late")), THERE, None) as (_, context):
+                groups.append(context.chromium.group)
+                contexts.append(context)
+        assert groups[0] == groups[1] != groups[2]
+        assert len({*map(id, contexts)}) == 3
+        assert not tabs_of(groups[0])
+        assert memory_mb(groups[2]) > 50
+        assert renderer._chromium is not None
+        driver = renderer._chromium._manager._client._transport._proc
+        driver.kill()
+        await driver.wait()
+        with suppress(RenderFailed):  # whoever notices it
+            await renderer.render(Request(url=site.url("/late")), Render(wait_for=".price"))
+        page = await renderer.render(Request(url=site.url("/late")), Render(wait_for=".price"))
+    assert text(page, ".price") == "12"
+    assert page.moved_bytes > len(LATE)
+    assert not [pid for group in groups for pid in tabs_of(group)]
 
 
 def tabs_of(group: int | None) -> list[int]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from skitter.domains import registrable_domain
-from skitter.errors import FetchTimeout
+from skitter.errors import FetchTimeout, RenderFailed
 from skitter.fetch.auth import Credentials
 from skitter.fetch.browser_cookies import to_browser, with_cookies
 from skitter.fetch.chromium import Chromium
@@ -88,6 +88,7 @@ class BrowserRenderer:
         self._slots = asyncio.Semaphore(self._options.concurrency)
         self._opening = asyncio.Lock()
         self._chromium: Chromium | None = None
+        self._running: set[Chromium] = set()  # also those that only end what they have begun
         self._contexts: dict[Key, Context] = {}
 
     async def __aenter__(self) -> Self:
@@ -95,15 +96,10 @@ class BrowserRenderer:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        if self._chromium is not None:
-            await self._chromium.close()
+        for chromium in list(self._running):
+            await self._close_chromium(chromium)
         await self._egress.__aexit__(*error)
         await self._resolver.close()
-
-    @property
-    def bytes(self) -> int:
-        """Received by all that is open."""
-        return sum(one.way.received_bytes for one in self._contexts.values())
 
     async def render(
         self,
@@ -140,7 +136,11 @@ class BrowserRenderer:
         page: Any = None
         try:
             try:
-                page = await context.raw.new_page()
+                async with asyncio.timeout(self._options.deadline_s):
+                    page = await context.raw.new_page()
+            except TimeoutError as error:
+                context.chromium.give_up()
+                raise RenderFailed(request.url, "the browser hung") from error
             except context.chromium.api.Error as error:
                 raise self._make_tab(page, request, how, context).explain(error) from error
             yield self._make_tab(page, request, how, context), context
@@ -179,29 +179,33 @@ class BrowserRenderer:
                 await self._retire(key, context)
                 context = None
             if context is None:
-                context = self._contexts[key] = await self._open_context(proxy)
+                context = self._contexts[key] = await self._open_context(request.url, proxy)
                 await self._make_room()
             context.busy += 1
             context.pages += 1
             context.chromium.pages += 1
             return context
 
-    async def _open_context(self, proxy: str | None) -> Context:
+    async def _open_context(self, url: str, proxy: str | None) -> Context:
         chromium = await self._take_chromium()
         way = self._egress.open_way(proxy)
         out = {"server": self._egress.url, "username": way.user, "password": way.password}
         try:
-            raw = await chromium.browser.new_context(
-                user_agent=self._fetch.user_agent,
-                service_workers="block",
-                accept_downloads=False,
-                ignore_https_errors=not self._fetch.verify_tls,
-                # Playwright adds <-loopback> for a context with a proxy, unless `bypass` names it.
-                **({} if self._options.cdp_url else {"proxy": out}),
-            )
-        except BaseException:
+            async with asyncio.timeout(self._options.deadline_s):
+                raw = await chromium.browser.new_context(
+                    user_agent=self._fetch.user_agent,
+                    service_workers="block",
+                    accept_downloads=False,
+                    ignore_https_errors=not self._fetch.verify_tls,
+                    # Playwright adds <-loopback> for a context with a proxy.
+                    **({} if self._options.cdp_url else {"proxy": out}),
+                )
+        except BaseException as error:
             self._egress.close_way(way)
-            raise
+            if not isinstance(error, TimeoutError | chromium.api.Error):
+                raise
+            chromium.give_up()  # its driver is gone, or it hangs
+            raise RenderFailed(url, "the browser died") from error
         chromium.contexts += 1
         return Context(raw, way, chromium)
 
@@ -224,7 +228,7 @@ class BrowserRenderer:
                 if page is not None:
                     await page.close()
         except TimeoutError:
-            context.chromium.kill()  # its other pages are tried again
+            context.chromium.give_up()  # its other pages are tried again
         except context.chromium.api.Error:
             pass  # it crashed, or the browser did
         context.busy -= 1
@@ -248,21 +252,28 @@ class BrowserRenderer:
     # --- the browser ------------------------------------------------------------------------------
 
     async def _take_chromium(self) -> Chromium:
-        """The one that runs; a worn one ends with its last context."""
-        old = self._chromium
-        if old is not None and old.is_worn(self._options):
-            old.is_retired = True
-            self._chromium = None
-            if not old.contexts:
-                await old.close()
+        """The one that runs; a worn one ends with the last page that is under way there."""
+        if self._chromium is not None and self._chromium.is_worn(self._options):
+            await self._replace(self._chromium)
         if self._chromium is None:
             self._chromium = await Chromium.start(self._options, proxy=self._egress.url)
+            self._running.add(self._chromium)
         return self._chromium
+
+    async def _replace(self, old: Chromium) -> None:
+        old.is_retired, self._chromium = True, None
+        of_it = [(key, one) for key, one in self._contexts.items() if one.chromium is old]
+        for key, context in of_it:
+            await self._retire(key, context)
+        if not old.contexts:
+            await self._close_chromium(old)
 
     async def _close_chromium(self, chromium: Chromium) -> None:
         if self._chromium is chromium:
             self._chromium = None
-        await chromium.close()
+        if chromium in self._running:
+            self._running.remove(chromium)
+            await chromium.close()
 
 
 def _too_slow(how: Render, within_s: float) -> str:

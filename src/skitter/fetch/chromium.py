@@ -130,6 +130,11 @@ class Chromium:
         self.kill()
         await _stop(self._manager)
 
+    def give_up(self) -> None:
+        """Whatever is under way there fails, and is tried again in another."""
+        self.is_retired = True
+        self.kill()
+
     def kill(self) -> None:
         if self.group is not None:
             with suppress(ProcessLookupError):

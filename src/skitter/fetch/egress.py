@@ -65,6 +65,10 @@ class Way:
     failures: dict[str, FetchError] = field(default_factory=dict)
 
     @property
+    def moved_bytes(self) -> int:
+        return self.sent_bytes + self.received_bytes
+
+    @property
     def credentials(self) -> bytes:
         return b"Basic " + b64encode(f"{self.user}:{self.password}".encode())
 
@@ -238,7 +242,8 @@ class Egress:
         if head.method == b"CONNECT":
             browser[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         else:
-            site[1].write(_request(way, head))
+            site[1].write(request := _request(way, head))
+            way.sent_bytes += len(request)
         ways = (
             asyncio.create_task(_relay(browser[0], site[1], way, "sent_bytes")),
             asyncio.create_task(_deliver(head, site[0], browser[1], way)),
@@ -273,11 +278,12 @@ def _request(way: Way, head: _Head) -> bytes:
     return b" ".join((head.method, target, b"HTTP/1.1\r\n")) + head.passed_on + more + b"\r\n"
 
 
-async def _pass_heads(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pass_heads(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: Way) -> None:
     """The head of a response, which says that the connection ends with it: the next request may be
     for another host. Those before it (100, 103) are left out."""
     while True:
         raw = await reader.readuntil(END)
+        way.received_bytes += len(raw)
         head = _Head.of(raw) or _Head(b"", b"", raw[: -len(END)].split(b"\r\n")[1:])
         status = raw.split(b" ", 2)[1:2]
         if not status or not status[0].startswith(b"1"):
@@ -289,7 +295,7 @@ async def _deliver(
     head: _Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: Way
 ) -> None:
     if head.method != b"CONNECT":
-        await _pass_heads(reader, writer)
+        await _pass_heads(reader, writer, way)
     await _relay(reader, writer, way, "received_bytes")
 
 

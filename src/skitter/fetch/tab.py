@@ -62,12 +62,14 @@ class Tab:
     most_bytes: int
     _main: list[Any] = field(default_factory=list)  # responses that the main frame showed
     _last_asked: str = ""
+    _moved_before: int = 0
     _under_way: set[Any] = field(default_factory=set)  # where it is going
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def render(self, deadline: asyncio.Timeout, leave: Leave | None) -> Response:
         """The time runs from when the request leaves."""
         await self._prepare()
+        self._moved_before = self.way.moved_bytes
         if leave is not None:
             deadline.reschedule(None)
             await leave()
@@ -198,6 +200,7 @@ class Tab:
             headers=tuple((n, v) for n, v in headers if n not in _OF_THE_WIRE),
             body=body,
             screenshot=shot,
+            moved_bytes=self.way.moved_bytes - self._moved_before,
             elapsed_s=perf_counter() - started,
         )
 

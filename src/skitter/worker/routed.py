@@ -206,7 +206,9 @@ def judge_failure(error: FetchError) -> Verdict:
 
 
 def cost_of(response: Response, exit: Exit) -> Cost:
-    """Bytes are counted as they are unpacked: a provider counts fewer."""
+    """Bytes are counted as they are unpacked: a provider counts fewer. A browser loads more than
+    the page, and all of that is counted on the wire."""
     size = len(response.body) + sum(len(name) + len(value) for name, value in response.headers)
+    size = response.moved_bytes or size
     billed = exit.route.billed == "all" or response.status in BILLED
     return Cost(size, exit.price(bytes=size) if billed else 0)
