@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 from celery import Celery
@@ -13,10 +15,14 @@ from celery import Celery
 from skitter.celery import CelerySettings, Queues, make_app, register, scrape, summarize
 from skitter.celery.config import HARD_LIMIT_S, beside
 from skitter.celery.registry import JobSpec
+from skitter.celery.runtime import runtime_of
 from skitter.celery.scheduling import Capacity, wanted_pumps
+from skitter.demo import SPIDER
 from skitter.errors import BadOption
+from skitter.frontier.admin.jobs import create_job
 from skitter.model import State, Stats
-from skitter.settings import Settings
+from skitter.settings import Settings, WorkerConfig
+from skitter.settings.proxy import make_route
 
 
 @pytest.mark.parametrize(
@@ -167,3 +173,20 @@ def test_without_the_extra_its_install_command_is_told(tmp_path):
     assert done.returncode == 2
     assert "pip install 'skitter[celery]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+async def test_a_worker_takes_its_proxies_from_its_own_file(server, job, tmp_path, monkeypatch):
+    await create_job(server, job)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "skitter.toml").write_text('[[proxy]]\nname = "ours"\nkind = "direct"\n')
+    stranger = WorkerConfig(proxies=(make_route({"name": "theirs", "url": "http://evil:1"}),))
+    settings = CelerySettings(where=Settings(redis_url="redis://h"), spiders=(str(SPIDER),))
+    runtime = runtime_of(make_app(settings))
+    monkeypatch.setattr(runtime, "server", lambda: asyncio.sleep(0, server))
+
+    spec = JobSpec(job=job, target=str(SPIDER), config=stranger)
+    warm = await runtime._open_worker(spec)
+
+    async with warm.stack:
+        fetcher: Any = warm.first.attempts.fetcher
+        assert list(fetcher.routes.exits) == ["ours"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,12 @@ def test_mistakes_are_named(project, text, said):
     with pytest.raises(UsageError, match=said) as caught:
         resolve()
     assert "secretword" not in str(caught.value)
+
+
+def test_the_how_to_can_be_used_as_it_is(project):
+    page = Path(__file__).parents[2] / "docs" / "howto" / "proxies.md"
+    blocks = re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
+    project("\n".join(blocks))
+    found = resolve()
+    assert [one.name for one in found.proxies] == ["home", "office", "bright", "api", "own"]
+    assert found.routes.success_rate == 0.7

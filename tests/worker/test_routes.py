@@ -20,6 +20,7 @@ from skitter.app import open_worker
 from skitter.errors import AddressRefused, NoRoute, ProxyFault
 from skitter.fetch import FetchOptions, Guard, HttpFetcher, StaticFetcher
 from skitter.fetch.exits import Exit
+from skitter.fetch.render import Render
 from skitter.fetch.resolver import Resolver
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.admin.log import read_log
@@ -31,7 +32,7 @@ from skitter.settings.proxy import make_route
 from skitter.spider import Spider
 from skitter.worker.departures import TooEarly
 from skitter.worker.ledger import Ledger
-from skitter.worker.routed import RoutedFetcher
+from skitter.worker.routed import RoutedFetcher, RoutedRenderer, open_book
 from skitter.worker.routes import Routes
 
 PAGE = b"<title>Books</title>" + b"x" * 500
@@ -298,6 +299,46 @@ class Everything(dict[str, Any]):
 
     def get(self, key: str, default: Any = None) -> Any:
         return self.page
+
+
+class Screen:
+    """Stands for a browser: remembers the way it went."""
+
+    def __init__(self) -> None:
+        self.proxies: list[str | None] = []
+
+    async def render(self, request, how, *, leave=None, proxy=None) -> Response:
+        await leave()
+        self.proxies.append(proxy)
+        return Response(url=request.url, status=200, body=PAGE)
+
+
+async def test_a_browser_goes_by_routes_and_not_by_apis(town):
+    proxy = await town.add("a")
+    fields = {"kind": "api", "url": "http://127.0.0.1:1/", "template": "url={url}"}
+    api = make_route({"name": town.name("api"), **fields})
+    screen = Screen()
+    async with town.fetcher(town.route("a"), api) as fetcher:
+        for _ in range(10):
+            browser = RoutedRenderer(fetcher, screen)
+            await browser.render(Request(url=town.url()), Render())
+    assert screen.proxies == [proxy.url()] * 10
+    assert (await town.counts("a"))["good"] == 10
+
+
+async def test_workers_of_a_region_use_its_routes(server, town):
+    for name in ("here", "there", "anywhere"):
+        await town.add(name)
+    routes = (
+        town.route("here", regions=("eu",)),
+        town.route("there", regions=("us",)),
+        town.route("anywhere"),
+    )
+    config = WorkerConfig(proxies=routes, routes=RouteOptions(region="eu"))
+    async with open_book(server, config, town.note) as (book, _):
+        assert set(book.exits) == {town.name("here"), town.name("anywhere")}
+    async with open_book(server, WorkerConfig(proxies=routes), town.note) as (book, _):
+        assert len(book.exits) == 3
 
 
 # --- whole workers --------------------------------------------------------------------------------

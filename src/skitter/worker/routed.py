@@ -7,6 +7,7 @@ everywhere.
 
 from __future__ import annotations
 
+import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -43,6 +44,7 @@ SCHEME: Final = "route://"
 BANS: Final = frozenset({403, 429})
 #: What APIs answer when it is about us, not about the page: key, plan, too many at a time.
 API_FAULTS: Final = {401: "rejects our key", 403: "refuses our plan", 429: "has no free slot"}
+SAY_EVERY_S: Final = 10.0
 BILLED: Final = frozenset({200, 404})
 
 
@@ -90,7 +92,7 @@ class RoutedFetcher:
         async def go() -> None:
             if leave is not None:
                 await leave()
-            trip.has_left = True
+            trip.has_left, trip.started_at = True, time.monotonic()
 
         if route.timeout_s and request.timeout_s is None:
             request = msgspec.structs.replace(request, timeout_s=route.timeout_s)
@@ -164,9 +166,13 @@ async def open_routed(
 ) -> AsyncIterator[RoutedFetcher]:
     """The routes of a worker, opened. Raises UsageError for a secret that is not there."""
 
+    said: list[float] = []
+
     async def pause(why: str) -> None:
         await set_state(frontier, State.PAUSED)
-        log("error", f"{why}: the crawl is paused. Raise it, restart the workers, and resume.")
+        if not said or time.monotonic() - said[-1] > SAY_EVERY_S:  # each page under way comes here
+            said.append(time.monotonic())
+            log("error", f"{why}: the crawl is paused. Raise it, restart the workers, and resume.")
 
     async with open_book(frontier.server, config, log) as (book, api):
         yield RoutedFetcher(inner, replace(book, on_spent=pause), guard, api)
