@@ -23,7 +23,9 @@ from skitter.celery.registry import read_specs
 from skitter.celery.runtime import runtime_of
 from skitter.demo import SPIDER
 from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.admin.quality import read_quality
 from skitter.frontier.admin.workers import live_workers
+from skitter.quality import total
 from skitter.valkey import running
 from waiting import PATIENCE_S, until
 
@@ -82,6 +84,8 @@ def test_a_crawl_brings_exactly_the_items_of_the_site_and_asks_politely(station)
     assert_complete(station)
     assert fetched_twice(station.shop.log()) == []
     assert trespasses(station.shop.log()) == []
+    counted = [total(one.windows).items for one in station.on_job("books", read_quality)]
+    assert sum(counted) == report["items"]
 
 
 def test_a_child_that_is_killed_costs_nothing_but_time(slow_station):

@@ -8,8 +8,10 @@ import pytest
 
 from bookshop import expected_items, fetched_twice, trespasses
 from skitter.errors import JobMissing
+from skitter.frontier.admin.quality import read_quality
 from skitter.frontier.admin.workers import live_workers
 from skitter.model import State
+from skitter.quality import total
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -32,6 +34,8 @@ def test_two_nodes_bring_every_book_once_and_ask_for_no_page_twice(open_shop, ma
     assert min(done) > 10, f"one of them had nothing to do: {done}"
     missing = {url for url, reason in cluster.dead().items() if reason == "404 Not Found"}
     assert len(missing) == 8
+    counted = [total(one.windows).items for one in cluster.ask(read_quality)]
+    assert sum(counted) == len(cluster.items())
 
 
 def test_kill_9_of_a_node_loses_nothing_and_brings_nothing_twice(open_shop, make_cluster, until):
