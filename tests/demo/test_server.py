@@ -262,7 +262,7 @@ async def test_half_a_request_is_given_up(shop, wire, monkeypatch):
 
 async def test_a_client_that_talks_without_listening_is_put_out(shop, wire):
     slow = path_of(shop, next(iter(behaviour.SLOW)))
-    wire.send(head(slow) * 500)
+    wire.send(head(slow) * 2000)
 
     with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
         await wire.read()

@@ -21,47 +21,61 @@ from skitter.cli.common import on_job
 from skitter.cli.output import grid, out, say
 from skitter.cli.running import run_plan
 from skitter.crawl.plan import Plan
-from skitter.demo import SPIDER
+from skitter.demo import MEMBERS, SIGNED, SPIDER
 from skitter.errors import InfrastructureError
 from skitter.frontier.audit.auditor import audit
 from skitter.settings import Config, Settings, Workers
 from skitter.spider import load_spider
 
-ROWS = "SELECT title, price, currency, stock, rating, category FROM books ORDER BY title LIMIT 5"
+ROWS = {
+    "books": "SELECT title, price, currency, stock, rating, category FROM books",
+    "members": "SELECT title, price FROM members",
+    "signed": "SELECT title, price FROM signed",
+}
 
 
 def demo(
     books: Annotated[
         int, typer.Option(min=50, max=5000, help="Number of books in the shop.")
     ] = 700,
+    browser: Annotated[
+        bool, typer.Option("--browser", help="Also crawl pages that only a browser shows.")
+    ] = False,
 ) -> None:
-    """Crawl a bundled bookshop with 2 workers into SQLite, and audit it. No network needed."""
+    """Crawl a bundled bookshop with 2 workers into SQLite, log in to its members' corner, and
+    audit it. No network needed."""
     with tempfile.TemporaryDirectory(prefix="skitter-demo-", dir="/tmp") as folder:
         home = Path(folder)
         with _open_shop(home, books) as url:
-            say(f"A bookshop of {books} books is open at {url}, with traps, errors and duplicates.")
             os.environ["SKITTER_DEMO_URL"] = url
-            where = Settings(directory=home / "v")
-            plan = Plan(
-                target=str(SPIDER),
-                spider=(spider := load_spider(SPIDER)),
-                job=spider.name,
-                config=Config(
-                    fetch=spider.fetch,
-                    politeness=spider.politeness,
-                    retries=spider.retries,
-                    limits=spider.limits,
-                    server=where,
-                    workers=Workers(processes="2", concurrency=32),
-                ),
-                out=str(home / "books.db"),
-                is_demo=True,
-            )
-            code = uvloop.run(run_plan(plan))
-            if code:
-                raise typer.Exit(code)
-            _show_rows(home / "books.db")
-            show_audit(on_job(where, "books", audit))
+            say(f"A bookshop of {books} books is open at {url}, with traps, errors and duplicates.")
+            _crawl(home, SPIDER, processes="2")
+            say("\nThe members' corner is behind a log-in, with a form, a token and cookies.")
+            _crawl(home, MEMBERS)
+            if browser:
+                say("\nThe prices of signed copies are written by JavaScript.")
+                _crawl(home, SIGNED)
+
+
+def _crawl(home: Path, target: Path, *, processes: str = "1") -> None:
+    """One spider into its table, and what the audit says."""
+    spider, where = load_spider(target), Settings(directory=home / "v")
+    plan = Plan(
+        target=str(target),
+        spider=spider,
+        job=spider.name,
+        config=Config(
+            **spider.tables,  # type: ignore[arg-type]
+            server=where,
+            workers=Workers(processes=processes, concurrency=32),
+        ),
+        out=str(home / "books.db"),
+        is_demo=True,
+    )
+    if code := uvloop.run(run_plan(plan)):
+        raise typer.Exit(code)
+    _show_rows(home / "books.db", spider.name)
+    show_audit(on_job(where, spider.name, audit))
 
 
 @contextmanager
@@ -81,10 +95,11 @@ def _open_shop(home: Path, books: int) -> Iterator[str]:
         shop.wait()
 
 
-def _show_rows(database: Path) -> None:
+def _show_rows(database: Path, table: str) -> None:
     out.print()
     with closing(sqlite3.connect(database)) as connection:
-        [count] = connection.execute("SELECT count(*) FROM books").fetchone()
-        rows = connection.execute(ROWS).fetchall()
-    grid(["title", "price", "", "stock", "rating", "category"], rows)
+        [count] = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+        found = connection.execute(f"{ROWS[table]} ORDER BY title LIMIT 5")
+        names, rows = [column[0] for column in found.description], found.fetchall()
+    grid(["" if name == "currency" else name for name in names], rows)
     say(f"... and {count - len(rows):,} more rows.\n")

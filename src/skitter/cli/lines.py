@@ -35,7 +35,7 @@ LINES = {
     "up": "Start the embedded server and keep it running until `skitter down`.",
     "down": "Stop the embedded server. Its data stays, and the next command finds it there.",
     "doctor": "Check the server: version, durability, memory, and how to fix problems.",
-    "demo": "Crawl a bundled bookshop with 2 workers into SQLite, and audit it. No network needed.",
+    "demo": "Crawl a bundled bookshop with 2 workers into SQLite, log in to its members' corner, and audit it. No network needed.",
     "dead": "Dead letters: what was given up, and why.",
     "proxy": "Proxies: test them, and see what they bring.",
 }

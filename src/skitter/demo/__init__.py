@@ -1,5 +1,7 @@
-"""What `skitter demo` crawls: a bookshop on loopback (`site/`), and the spider for it."""
+"""What `skitter demo` crawls: a bookshop on loopback (`site/`), and the spiders for it."""
 
 from pathlib import Path
 
-SPIDER = Path(__file__).with_name("books.py")
+SPIDER, MEMBERS, SIGNED = (
+    Path(__file__).with_name(name) for name in ("books.py", "members.py", "signed.py")
+)

@@ -3,6 +3,7 @@
     words, catalogue     what it sells, made from a seed
     addresses            the many spellings of a link, and which mean the same
     html, pages          what stands at each address
+    members              what is behind a log-in, and what only a browser shows
     behaviour            which paths misbehave, and how
     wire, answers        HTTP as bytes; the page and the behaviour become one answer
     connection, server   the sockets; `BookShop`

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from skitter.demo.site.addresses import page_of
 from skitter.demo.site.behaviour import Behaviour, behave, write_scripts
+from skitter.demo.site.members import Members
 from skitter.demo.site.pages import Pages, sorry
 from skitter.demo.site.wire import Answer
 
 if TYPE_CHECKING:
     from skitter.demo.site.catalogue import Catalogue
+    from skitter.demo.site.wire import Head
 
 _TYPES: Final = {
     "/robots.txt": "text/plain; charset=utf-8",
@@ -26,18 +28,22 @@ class Answers:
 
     def __init__(self, catalogue: Catalogue, *, origin: str, latency_s: float = 0.0) -> None:
         self._pages = Pages(catalogue, origin)
+        self._members = Members(catalogue)
         self._scripts = write_scripts(catalogue)
         self._latency_s = latency_s
         self._known = {*self._pages.addresses(), *self._scripts}
         self._made: dict[tuple[str, Behaviour, bool], Answer] = {}
         self._counts: dict[str, int] = {}
 
-    def answer(self, method: str, target: str, *, takes_gzip: bool) -> Answer:
+    def answer(self, head: Head) -> Answer:
         """The answer to a request; a GET of a page that misbehaves changes the next one."""
+        method, takes_gzip = head.method, head.fields.takes_gzip
+        page = page_of(head.target)
+        path = page.partition("?")[0]
+        if answer := self._members.answer(method, path, head.fields, head.body):
+            return replace(answer, delay_s=self._latency_s)
         if method not in ("GET", "HEAD"):
             return self._refuse_method()
-        page = page_of(target)
-        path = page.partition("?")[0]
         asked_before = self._counts.get(path, 0)
         if path in self._scripts and method == "GET":
             self._counts[path] = asked_before + 1

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from skitter.demo.site.log import AccessLog, Entry
 from skitter.demo.site.wire import (
+    MAX_BODY_BYTES,
     MAX_HEAD_BYTES,
     Answer,
     Head,
@@ -39,7 +40,6 @@ class Connection(asyncio.Protocol):
         self._everyone = everyone
         self._loop = asyncio.get_running_loop()
         self._received = bytearray()
-        self._to_skip = 0  # of the body of the last request
         self._answering: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._closing = False
@@ -63,7 +63,7 @@ class Connection(asyncio.Protocol):
         self._received += data
         if self._answering is None:
             self._serve()
-        if self._answering is not None and len(self._received) > MAX_HEAD_BYTES:
+        if self._answering is not None and len(self._received) > MAX_HEAD_BYTES + MAX_BODY_BYTES:
             self.hang_up()  # it talks without listening
 
     def eof_received(self) -> bool:
@@ -100,22 +100,23 @@ class Connection(asyncio.Protocol):
         self._watch_the_clock()
 
     def _next_head(self) -> Head | None:
-        skipped = min(self._to_skip, len(self._received))
-        if skipped:
-            del self._received[:skipped]
-            self._to_skip -= skipped
+        """The next request that is there as a whole."""
         end = self._received.find(_END)
         if end > MAX_HEAD_BYTES or (end < 0 and len(self._received) > MAX_HEAD_BYTES):
             raise Refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
-        if end < 0 or self._to_skip:
+        if end < 0:
             return None
-        head = bytes(self._received[:end])
-        del self._received[: end + len(_END)]
-        return parse_head(head)
+        head = parse_head(bytes(self._received[:end]))
+        start = end + len(_END)
+        end = start + head.fields.body_bytes
+        if len(self._received) < end:
+            return None
+        body = bytes(self._received[start:end])
+        del self._received[:end]
+        return head._replace(body=body) if body else head
 
     def _answer(self, head: Head) -> None:
-        self._to_skip = head.fields.body_bytes
-        answer = self._answers.answer(head.method, head.target, takes_gzip=head.fields.takes_gzip)
+        answer = self._answers.answer(head)
         self._record(head, answer)
         if answer.delay_s:
             self._answering = self._loop.call_later(answer.delay_s, self._answer_late, head, answer)
@@ -150,7 +151,7 @@ class Connection(asyncio.Protocol):
 
     def _watch_the_clock(self) -> None:
         """Half a request must not hold a connection for ever."""
-        is_waiting = bool(self._received or self._to_skip) and self._answering is None
+        is_waiting = bool(self._received) and self._answering is None
         if is_waiting and self._deadline is None and not self._closing:
             late = HTTPStatus.REQUEST_TIMEOUT
             self._deadline = self._loop.call_later(REQUEST_TIMEOUT_S, self._refuse, late)

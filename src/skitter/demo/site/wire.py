@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 
 MAX_HEAD_BYTES: Final = 16 * 1024
-MAX_BODY_BYTES: Final = 64 * 1024  # of a request; it is read and thrown away
+MAX_BODY_BYTES: Final = 64 * 1024  # of a request
 
 _REQUEST_LINE: Final = re.compile(rb"([A-Z]{1,20}) ([!-~]+) HTTP/1\.([01])")
 _FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*", re.DOTALL)
@@ -32,15 +32,17 @@ class Fields(NamedTuple):
     connection: str  # in lower case
     takes_gzip: bool
     body_bytes: int
+    cookie: str = ""
 
 
 class Head(NamedTuple):
-    """A request, without its body."""
+    """A request."""
 
     method: str
     target: str
     keep_alive: bool
     fields: Fields
+    body: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,7 @@ def _parse_fields(data: bytes) -> Fields:
         connection=found.get("connection", "").lower(),
         takes_gzip="gzip" in found.get("accept-encoding", "").lower(),
         body_bytes=_body_bytes(found.get("content-length", "0")),
+        cookie=found.get("cookie", ""),
     )
 
 

@@ -1,0 +1,30 @@
+"""The demo's second spider: the editions for members, behind a log-in."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from skitter import Page, Politeness, Request, Spider
+
+URL = os.environ.get("SKITTER_DEMO_URL", "http://localhost:8000/")
+
+spider = Spider("members", start=[f"{URL}members/"], politeness=Politeness(delay_s=0))
+
+
+@spider.login(f"{URL}members/login")
+def login(page: Page) -> Request:
+    """Once for all workers; again if the shop forgets us. Yours reads the password from outside."""
+    return page.form().fill(user="reader", password="by-candlelight").submit()
+
+
+@spider.page
+def corner(page: Page) -> Iterator[Request]:
+    yield from page.follow_all("article.book h3 a", edition)
+
+
+@spider.page
+def edition(page: Page) -> Iterator[dict[str, Any]]:
+    yield {
+        "title": page.css_first("h1").text(strip=True),
+        "price": page.css_first(".price").text(strip=True),
+    }
