@@ -61,7 +61,8 @@ class Sessions:
         self, session: Session | None, lease: Lease, response: Response, *, now: float
     ) -> Session | None:
         """Keep the cookies of an answer."""
-        if not self.options.cookies or all(name != "set-cookie" for name, _ in response.headers):
+        names = [name for name, _ in response.headers]
+        if "set-cookie" not in names or not self.options.cookies:
             return session
         session = session or self.begin(lease)
         if not session.route and (route := ROUTE.get()):
