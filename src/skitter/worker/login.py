@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skitter.errors import SkitterError
+from skitter.fetch.session import SESSION
 from skitter.frontier.sessions import Key, claim_login, end_login
 from skitter.model import Request
 from skitter.page import Page
@@ -167,6 +168,7 @@ class SiteLogin:
 
     async def _send(self, request: Request, session: Session, leave: Leave | None) -> Page:
         """One step, and where it redirects to."""
+        SESSION.set(session)
         while True:
             now = time.time()
             answer = await self.shared.fetcher.fetch(session.dress(request, now=now), leave=leave)
