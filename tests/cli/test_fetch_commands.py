@@ -48,7 +48,6 @@ PAGES: dict[str, tuple[int, dict[str, str], bytes]] = {
 }
 
 SPIDER = """
-from skitter.settings import WorkerConfig
 from skitter.spider import Spider
 
 spider = Spider("shop", "{url}")
@@ -420,3 +419,15 @@ async def test_a_page_is_fetched_with_the_spiders_log_in():
     assert found.output is not None
     assert found.output.items == [{"text": "inside"}]
     assert len(found.hops) == 1
+
+
+def test_a_crawl_that_needs_a_browser_says_at_once_that_there_is_none(
+    skitter, spider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = Path(spider)
+    file.write_text(file.read_text().replace("@spider.page", "@spider.page(render=True)"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for words in (("run", "--out", str(tmp_path / "out.jsonl")), ("worker", "--only", "browser")):
+        found = skitter(words[0], str(file), *words[1:])
+        assert found.exit_code == 3
+        assert "there is no Chromium: apt-get install chromium" in found.err

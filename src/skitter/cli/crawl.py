@@ -25,6 +25,7 @@ from skitter.cli.running import run_plan, supervisor_of
 from skitter.crawl.course import open_plan
 from skitter.crawl.plan import Engine, Plan
 from skitter.errors import BadOption, JobMissing, UsageError
+from skitter.fetch.chromium import check_browser
 from skitter.frontier.admin.control import change_options
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import Server
@@ -161,7 +162,7 @@ def _plan(
     name = job or spider.name
     config = resolve(given, job=name, spider=spider.tables)
     check_log(config.log)
-    return Plan(
+    plan = Plan(
         target=target,
         arguments=arguments,
         spider=spider,
@@ -170,6 +171,9 @@ def _plan(
         out=config.output.to or ("crawl.jsonl" if target == PLAIN else f"{name}.db"),
         **how,
     )
+    if plan.renders_here:  # told once, and not by each process again and again
+        check_browser(config.browser)
+    return plan
 
 
 def _run(plan: Plan, *, yes: bool) -> None:

@@ -52,6 +52,12 @@ class Plan:
         return (os.cpu_count() or 1) if asked == "cores" else int(asked)
 
     @property
+    def renders_here(self) -> bool:
+        """Whether processes of this machine need a browser."""
+        is_ours = self.engine is Engine.PROCESSES and self.config.workers.only != "http"
+        return is_ours and bool(self.spider.renders)
+
+    @property
     def worker(self) -> WorkerConfig:
         """What each worker gets."""
         fetch = self.config.fetch
