@@ -72,6 +72,7 @@ class Report:
     blocked: int
     capped: int  # pages that had more items or links than the limit
     kept_out: dict[str, int]  # links that were not followed, by kind: robots, scope, ...
+    refused: int  # how often a link was beyond max_depth, or found while the job was draining
     items: int  # stored
     rows: int | None  # of a file that is written at the end; None: it is not such a file
     rejected: int  # items that could not be stored
@@ -99,6 +100,7 @@ def report_of(went: Went, written: Written, *, max_dead: int | None = None) -> R
         blocked=stats.blocked,
         capped=stats.capped,
         kept_out=stats.kept_out,
+        refused=stats.refused,
         items=stats.stored - went.lost,
         rows=written.rows,
         rejected=stats.rejected,

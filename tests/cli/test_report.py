@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from skitter.cli.report import show_report
 from skitter.model import State, Stats
-from skitter.report import Went, _exit_code, end_of
+from skitter.report import Went, Written, _exit_code, end_of, report_of
 
 
 @pytest.mark.parametrize(
@@ -43,3 +46,16 @@ def test_a_stop_with_pages_done_and_items_left_says_so():
 
     says = "stopped; every page is done, 7 items wait to be stored: run it again to store them"
     assert end_of(Went(before, after, 1.0, over=False)) == says
+
+
+def test_the_report_tells_what_was_kept_out(capsys):
+    before = Stats(job="j", state=State.RUNNING)
+    kept_out = {"scope": 1100, "robots": 104, "new kind": 1}
+    after = replace(before, seen=5, done=5, crawled=True, refused=3, kept_out=kept_out)
+    went = Went(before, after, 1.0, over=True)
+
+    show_report(report_of(went, Written("j.db")), hints=False)
+
+    said = capsys.readouterr().out
+    assert "kept out 1,205 links: 1,100 out of scope, 104 by robots.txt, 1 new kind\n" in said
+    assert "refused  3 links beyond max_depth, or while draining\n" in said

@@ -256,7 +256,7 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
     """Counts that are zero for most jobs."""
     job = stats.job
     rows = (
-        (stats.refused, "", "URLs refused: too deep, or found while draining"),
+        (stats.refused, "refused", "links: beyond max_depth, or found while draining"),
         (stats.rejected, "rejected", f"items: `skitter rejected {job}`"),
         (
             stats.blocked,

@@ -54,10 +54,16 @@ def _report_rows(report: Report, *, hints: bool) -> Iterator[tuple[str, str]]:
     if report.capped:
         pages = some(report.capped, "page")
         yield "capped", f"{pages} with more items or links than the limit{warnings}"
-    if report.kept_out:
-        yield "kept out", kept_out(report.kept_out)
+    yield from _kept_out_rows(report)
     if report.dead:
         yield "dead", some(report.dead, "URL") + see(f"dead list {report.job}")
+
+
+def _kept_out_rows(report: Report) -> Iterator[tuple[str, str]]:
+    if report.kept_out:
+        yield "kept out", kept_out(report.kept_out)
+    if report.refused:
+        yield "refused", f"{some(report.refused, 'link')} beyond max_depth, or while draining"
 
 
 def _show_reasons(reasons: dict[str, int]) -> None:
