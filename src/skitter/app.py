@@ -254,6 +254,8 @@ def lanes_of(spider: Spider, config: WorkerConfig) -> dict[Lane, int]:
     most: dict[Lane, int] = {"": config.workers.concurrency, "browser": config.browser.concurrency}
     if config.workers.only == "browser":
         return {"browser": most["browser"]}
+    if spider.renders.keys() >= spider.handlers.keys() and not spider.is_adaptive:
+        most[""] = most["browser"]  # what was pushed without a lane is rendered, too
     return most if spider.renders and config.workers.only is None else {}
 
 

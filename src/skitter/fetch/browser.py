@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 FAREWELL_S: Final = 5.0
 MOST_CONTEXTS: Final = 32
+LONGEST_S: Final = 600.0  # requests are on the server, where others can write
 #: A context belongs to a session, and to the proxy that the session goes through.
 Key = tuple[str, str | None]
 
@@ -162,7 +163,7 @@ class BrowserRenderer:
             how=how,
             way=context.way,
             headers={name.lower(): value for name, value in own.items()},
-            within_s=request.timeout_s or self._options.deadline_s,
+            within_s=min(request.timeout_s or self._options.deadline_s, LONGEST_S),
             settle_s=self._options.settle_s,
             most_bytes=round(most_mb * 2**20),
         )

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skitter.errors import BrowserFailed, BrowserMissing
+from skitter.redact import redact_text
 
 if TYPE_CHECKING:
     from skitter.settings.browser import BrowserOptions
@@ -101,7 +102,8 @@ class Chromium:
                 return cls(api, browser, manager, await _group_of(browser))
         except (api.Error, TimeoutError, OSError) as error:
             await _stop(manager)
-            raise BrowserFailed(f"the browser does not start: {_first_line(error)}") from error
+            why = redact_text(_first_line(error))
+            raise BrowserFailed(f"the browser does not start: {why}") from error
         except BaseException:
             await _stop(manager)
             raise

@@ -227,12 +227,12 @@ class Attempts:
             return self._skip(visit, why)
         if link := self._canonical(page):
             return self._skip(visit, Refused(f"it is a copy of {link.url}", "canonical"), link)
-        output, more = await self._run(visit, page)
+        output, in_browser = await self._run(visit, page)
         self.wishes.obey(page, output)
         if self.traps:
             visit.feedback.yields = self.traps.yields(visit.lease, page, output)
         links, again = self.memory.split(self._without_disallowed(output))
-        return visit.completed(output, items=output.items, links=[*links, *more], again=again)
+        return visit.completed(output, items=output.items, links=links + in_browser, again=again)
 
     async def _run(self, visit: Visit, page: Page) -> tuple[HandlerOutput, list[Request]]:
         """What the handler made of it; and the same page for a browser, if that may do better."""
