@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skitter.fetch.robots import RobotsRules
 from skitter.frontier.admin.jobs import create_job
-from skitter.frontier.pace import Departure, Trip
+from skitter.frontier.pace import Trip
 from skitter.frontier.robots import store_robots
 from skitter.model import Failure, Feedback, Request
 from skitter.settings import JobOptions, Politeness
@@ -57,17 +57,17 @@ async def test_the_audit_of_politeness_names_hosts_and_problems(server, job, ski
     assert nothing.out == f"{job}: no request to a host with a delay is on record.\n"
 
     def left(number, host="a.test", **changes):
-        trip = Trip(f"https://{host}/{number}", 40_000 * number, 0, 0.1, 40)
-        return Departure(host=host, trip=trip._replace(**changes))
+        trip = Trip(host, f"https://{host}/{number}", 40_000 * number, 0, 0.1, 40)
+        return trip._replace(**changes)
 
-    await frontier.depart([left(1), left(2)])
+    await frontier.record([left(1), left(2)])
     polite = await skitter_here("audit", job, "--politeness")
     assert polite.exit_code == 0
     assert "40.000 s" in polite.out
     assert "Every host was asked politely." in polite.out
 
     await store_robots(frontier, "a.test", rules("Disallow: /4"), ttl_s=60)
-    await frontier.depart([left(3), left(4, at_ms=40_000 * 3 + 500)])
+    await frontier.record([left(3), left(4, at_ms=40_000 * 3 + 500)])
     rude = await skitter_here("audit", job, "--politeness")
     assert rude.exit_code == 1
     assert "a.test: 1 request left too soon after the one before" in rude.out

@@ -12,7 +12,6 @@ from skitter.frontier.audit.politeness import (
     open_trip,
 )
 from skitter.frontier.facts import host_facts
-from skitter.frontier.pace import Departure
 from skitter.frontier.pace import Trip as Told
 from skitter.frontier.robots import store_robots
 
@@ -64,7 +63,9 @@ def test_how_many_were_under_way_together(facts, trips, most):
     assert bool(judge(facts, impatient, max_in_flight=1).problems) == (most > 1)
 
 
-@pytest.mark.parametrize("row", ["", "1 2 3", "x 1 1 a.test https://a.test/", "1.5 1 1 a b"])
+@pytest.mark.parametrize(
+    "row", ["", "1 a.test 2 3", "1 a.test x 0 1 1 https://a.test/", "1 a 1.5 0 1 1 b"]
+)
 def test_a_row_that_makes_no_sense_is_left_out(row):
     assert open_trip(row) is None
 
@@ -76,12 +77,9 @@ async def test_what_robots_txt_disallows_is_found(frontier, clock):
         "/robots.txt",
         "https://a.test/" + "x" * 300,
     ]
-    told = [
-        Departure(host=HOST, trip=Told(url, clock() + 1000 * n, 0, 0.1, 1))
-        for n, url in enumerate(urls)
-    ]
+    told = [Told(HOST, url, clock() + 1000 * n, 0, 0.1, 1) for n, url in enumerate(urls)]
     clock.advance(60)
-    await frontier.depart(told)
+    await frontier.record(told)
     asked = []
 
     def allows(stored, url):

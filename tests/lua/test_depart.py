@@ -16,8 +16,8 @@ async def polite(make_raw):
     return raw
 
 
-async def depart(raw, moment_ms=0, *, ago_ms=-1, most_ms=-1, host=HOST, trip=""):
-    wait_ms, granted_ms = await raw.shard.call("depart", [host, moment_ms, ago_ms, most_ms, trip])
+async def depart(raw, moment_ms=0, *, ago_ms=-1, most_ms=-1, host=HOST):
+    wait_ms, granted_ms = await raw.shard.call("depart", [host, moment_ms, ago_ms, most_ms])
     return wait_ms, granted_ms
 
 
@@ -94,7 +94,7 @@ async def test_the_delay_is_the_hosts_own(polite, clock):
 
 async def test_many_who_ask_at_once_get_moments_of_their_own(polite, clock):
     await polite.lease(1)
-    asks = [HOST, 0, 0, 9000, ""] * 3
+    asks = [HOST, 0, 0, 9000] * 3
 
     answer = await polite.shard.call("depart", asks)
 
@@ -166,44 +166,3 @@ async def test_a_repeated_lease_does_not_take_the_turn_of_another_for_its_own(
     assert (await other.lease(1)).fps == ["2"]
 
     assert await pace() == f"0 {DELAY_MS} 1"
-
-
-async def test_a_request_that_is_over_is_recorded_at_the_earlier_of_two_moments(polite, clock):
-    await depart(polite, trip=f"{clock() - 700} 500 90 1000 https://a.test/x y")
-    await depart(polite, trip=f"{2**53} 500 90 1000 https://a.test/")
-    before = clock()
-
-    await depart(polite, trip="nonsense")
-
-    rows = [f"{before - 700} 90 1000 a.test https://a.test/x y"]
-    rows += [f"{before - 500} 90 1000 a.test https://a.test/"]
-    assert await polite.read("trips") == rows
-
-
-async def test_of_a_lease_that_ran_out_the_turn_is_recorded(polite, clock):
-    turn = clock()
-    await polite.lease(1, ttl_ms=500)
-    clock.advance(1)
-
-    await polite.reap()
-
-    assert await polite.read("trips") == [f"{turn} -1 1000 a.test "]
-
-
-async def test_the_record_is_bounded(polite):
-    trips = [HOST, 0, -1, -1, "1 0 1 1 x"] * 1000
-    for _ in range(11):
-        await polite.shard.call("depart", trips)
-
-    assert len(await polite.read("trips")) == 10_000
-
-
-async def test_of_hosts_without_a_delay_nothing_is_recorded(make_raw, clock):
-    raw = await make_raw(delay_s=0)
-    await raw.add("1")
-    await raw.lease(1, ttl_ms=500)
-    clock.advance(1)
-
-    await raw.reap()
-
-    assert await raw.read("trips") == []

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 
     from skitter.frontier.connection import Server
-    from skitter.frontier.pace import Departure
+    from skitter.frontier.pace import Departure, Trip
     from skitter.model import Completion, Lane, Lease, Request
     from skitter.settings import JobOptions, Layout
 
@@ -321,6 +321,16 @@ class Frontier:
 
         places = [self.layout.shard_of(one.host) for one in departures]
         return await scatter(places, send, batch=END_BATCH)
+
+    async def record(self, trips: Sequence[Trip]) -> None:
+        """Remember requests that are over, for the audit of politeness."""
+
+        async def send(shard: int, part: list[int]) -> list[None]:
+            await self.shards[shard].record([trips[i].row for i in part])
+            return [None for _ in part]
+
+        places = [self.layout.shard_of(one.host) for one in trips]
+        await scatter(places, send, batch=END_BATCH)
 
     async def reap(self, *, at_most: int = LEASE_BATCH) -> int:
         """Take back leases that ran out, even when no worker leases. Returns how many."""

@@ -14,6 +14,7 @@ MAX_URL_CHARS = 200
 class Trip(NamedTuple):
     """A request that is over, for the audit of politeness."""
 
+    host: str
     url: str
     at_ms: int  # when it left, by the server's clock as the lease told it
     ago_s: float  # the same, by our own clock
@@ -21,10 +22,10 @@ class Trip(NamedTuple):
     delay_s: float  # that its host wanted then
 
     @property
-    def argument(self) -> str:
-        """As in depart.lua."""
+    def row(self) -> str:
+        """As in record.lua."""
         times = f"{self.at_ms} {ms(self.ago_s)} {ms(self.took_s)} {ms(self.delay_s)}"
-        return f"{times} {self.url[:MAX_URL_CHARS]}"
+        return f"{self.host} {times} {self.url[:MAX_URL_CHARS]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +36,12 @@ class Departure:
     moment_ms: int = 0  # our turn there, or what was granted, if it was not used yet
     ago_s: float | None = None  # since our last request left; None: none did
     most_s: float | None = None  # the longest wait; None: this only tells
-    trip: Trip | None = None  # for the record
 
     @property
-    def arguments(self) -> tuple[str, int, int, int, str]:
+    def arguments(self) -> tuple[str, int, int, int]:
         """As EACH in depart.lua."""
         ago_ms, most_ms = (-1 if one is None else ms(one) for one in (self.ago_s, self.most_s))
-        trip = self.trip.argument if self.trip else ""
-        return self.host, self.moment_ms, ago_ms, most_ms, trip
+        return self.host, self.moment_ms, ago_ms, most_ms
 
 
 class Granted(NamedTuple):

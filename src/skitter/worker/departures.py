@@ -69,7 +69,7 @@ class _Trip(NamedTuple):
         known = bool(pace.moment_ms)  # or the lease does not say when its turn was
         at_ms = pace.moment_ms + ms(self.left_at - pace.since) if known else UNKNOWN_MS
         took_s, ago_s = self.ended_at - self.left_at, now - self.left_at
-        return Trip(self.url, at_ms, ago_s, took_s, pace.delay_s)
+        return Trip(self.lease.host, self.url, at_ms, ago_s, took_s, pace.delay_s)
 
 
 @dataclass(slots=True)
@@ -127,21 +127,20 @@ class Departures:
     async def tell(self, leases: Iterable[Lease]) -> None:
         """Before leases end, and others may have their turn: which of them left late, and what is
         to be recorded."""
+        if trips := self._trips[:]:
+            now = time.monotonic()
+            await self.frontier.record([one.told(now) for one in trips])
+            del self._trips[: len(trips)]
         late = [lease for lease in leases if lease.fingerprint in self._left] if self._left else []
-        trips = self._trips[:]
-        if not late and not trips:
+        if not late:
             return
         now = time.monotonic()
         await self.frontier.depart(
             [
-                *(
-                    Departure(host=lease.host, ago_s=now - self._left[lease.fingerprint])
-                    for lease in late
-                ),
-                *(Departure(host=one.lease.host, trip=one.told(now)) for one in trips),
+                Departure(host=lease.host, ago_s=now - self._left[lease.fingerprint])
+                for lease in late
             ]
         )
-        del self._trips[: len(trips)]
         for lease in late:
             self._left.pop(lease.fingerprint, None)
 

@@ -8,12 +8,11 @@ EACH   name      text  host
                        since, it is ours to use late; 0: there is none, or it was used
        ago_ms    int   so long ago our last request left; -1: none did
        most_ms   int   the longest wait that we would take; -1: ask for none
-       trip      text  a request that is over: `at_ms ago_ms took_ms delay_ms url`; empty: none
 REPLY  ints   per group: how long to wait (-1: not within most_ms, or the host has a rest; nothing
        is reserved), and the moment
 COST   O(groups * log N)
 ]]
---@include once commit trips
+--@include once commit
 local function put_off(name, moment_ms)
   local known = peek(name)
   if moment_ms > known.asked_at then host(name).asked_at = moment_ms end
@@ -30,23 +29,14 @@ local function grant(name, moment_ms, most_ms)
   return opens_at - now_ms, opens_at
 end
 
--- Both moments are a little late, each by what a call took: the earlier is nearer to the truth.
-local function record(name, trip)
-  local at_ms, ago_ms, took_ms, delay_ms, url = string.match(trip, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
-  if not at_ms then return end
-  note_trip(name, math.min(tonumber(at_ms), now_ms - ago_ms), took_ms, delay_ms, url)
-end
-
 local reply = {}
 for at = EACH.start, #ARGV, EACH.stride do
   local name, moment_ms = ARGV[at], tonumber(ARGV[at + 1])
   local ago_ms, most_ms = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   if ago_ms >= 0 then put_off(name, now_ms - ago_ms) end
-  record(name, ARGV[at + 4])
   local wait_ms, granted_ms = 0, 0
   if most_ms >= 0 then wait_ms, granted_ms = grant(name, moment_ms, most_ms) end
   reply[#reply + 1], reply[#reply + 2] = wait_ms, granted_ms
 end
-trim_trips()
 commit()
 return remember(reply)

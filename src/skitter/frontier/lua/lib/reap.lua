@@ -18,8 +18,8 @@ local function lose(fp, counts)
   if known.in_flight > 0 then known.in_flight = known.in_flight - 1 end -- or it was begun anew
   local clock = host(clock_name(name))
   if delay_of(clock) > 0 then
-    note_trip(clock_name(name), clock.asked_at, -1, delay_of(clock), '')
-    trim_trips()
+    local turn = string.format('%d 0 -1 %d ', clock.asked_at, delay_of(clock))
+    keep_trips({ clock_name(name) .. ' ' .. turn })
   end
   -- Nobody knows when its request left, or whether it does now. A moment that was reserved stays.
   clock.asked_at = math.max(clock.asked_at, now_ms)
