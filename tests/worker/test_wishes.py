@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from conftest import rude
@@ -25,8 +27,9 @@ def html(text: str, *headers: str) -> bytes:
 def crawl(server, job):
     """Crawl a site from its root; the frontier and the URLs whose items were stored."""
 
-    async def run(site, **options):
-        frontier = await create_job(server, job, options=rude())
+    async def run(site, per="host", **options):
+        polite = replace(rude().politeness, per=per)
+        frontier = await create_job(server, job, options=replace(rude(), politeness=polite))
         spider = Spider(job, site.url())
         spider.page(take)
         await frontier.add([seed async for seed in spider.seeds()])
@@ -109,9 +112,10 @@ RESERVED = {
 }
 
 
-async def test_uses_are_recorded_and_nothing_is_skipped_for_them(crawl):
+@pytest.mark.parametrize("per", ["host", "domain"])
+async def test_uses_are_recorded_and_nothing_is_skipped_for_them(crawl, per):
     async with serve(RESERVED) as site:
-        frontier, items = await crawl(site)
+        frontier, items = await crawl(site, per=per)
         done = [(await why(frontier, site.url(path))).done for path in RESERVED]
     assert len(items) == 5
     assert [one.usage for one in done if one] == [

@@ -222,7 +222,7 @@ class Attempts:
         moved = page.url != page.request.url
         if moved and (problem := await self._ask_again(visit, page.url)):
             return visit.ended(problem)
-        visit.usage = await self.wishes.read(page, self._robots_usage(visit.lease))
+        visit.usage = await self.wishes.read(page, self._robots_usage(visit.lease.url))
         if visit.usage and (why := self.wishes.reserved_by(page)):
             return self._skip(visit, why)
         if link := self._canonical(page):
@@ -248,9 +248,9 @@ class Attempts:
             raise failure
         return output, [again] if again else []
 
-    def _robots_usage(self, lease: Lease) -> str:
-        rules = self.robots.known(lease.host) if self.robots else None
-        return rules.usage(lease.url, self.wishes.robot) if rules else ""
+    def _robots_usage(self, url: str) -> str:
+        rules = self.robots.known(host_of(url)) if self.robots else None
+        return rules.usage(url, self.wishes.robot) if rules else ""
 
     def _canonical(self, page: Page) -> Request | None:
         """A request for the page in place of which this one is not handled."""
