@@ -32,6 +32,7 @@ CALLS: Any = {
     "bury": lambda t: ([("1", t, "reason", FEEDBACK), ("2", "nonsense", "", b"")], {}),
     "release": lambda t: ([("1", t, 0), ("2", t, 500), ("3", "nonsense", 0)], {}),
     "reap": lambda t: ([], {"at_most": 2}),
+    "next_round": lambda t: ([], {"due_ms": "5", "next_ms": "9", "missed": 0}),
     "trap": lambda t: ([("1", t, 7, 0), ("2", "nonsense", 7, 0), ("3", t, 8, 0)], {}),
     "free_trapped": lambda t: ([], {"at_most": 2}),
     "reclaim": lambda t: ([("1", t), ("2", "nonsense"), ("3", t)], {}),
@@ -109,6 +110,8 @@ async def prepare(raw, clock, verb):
     await raw.add(*"423156")
     grant = await raw.lease(4, ttl_ms=1000)
     await raw.bury(grant.claims[0])
+    if verb == "next_round":
+        await raw.shard.command("HSET", "schedule", "next_ms", 5)
     if verb == "free_trapped":
         await raw.shard.command("ZADD", "trapped", 7, "4", 7, "5")
     clock.advance(1)

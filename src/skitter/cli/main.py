@@ -48,6 +48,7 @@ PANELS = {
         "set": "steer:set_options",
         "host": "steer:host",
         "scale": "workers:scale",
+        "schedule": "schedule:group",
     },
     "Check and repair": {"audit": "check:audit_job", "why": "check:explain", "dead": "dead:group"},
     "Look": {"config": "config:config", "proxy": "proxy:group"},

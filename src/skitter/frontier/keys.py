@@ -73,6 +73,7 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "probation": KeySpec("hash", "fingerprint of a lease -> the shape whose budget it uses"),
     "trapped": KeySpec("zset", "fingerprint -> shape: held, as its shape's budget is spent"),
     "revisits": KeySpec("zset", "fingerprint of a page that is done -> ms of its next visit"),
+    "schedule": KeySpec("hash", "of shard 0: when rounds begin, and how many were missed"),
     "items": KeySpec("stream", "what handlers yielded, until a reader acknowledges it"),
     "quality": KeySpec("hash", "of shard 0: handler -> msgpack: what it found, by windows"),
     "sink": KeySpec("hash", "of shard 0: the place that items go to, and when it was claimed"),

@@ -132,6 +132,14 @@ class Verbs:
         strict: bool = ...,
     ) -> list[Any]: ...
     async def log(self, each: Sequence[tuple[Text, Text, Text, Text]], *, keep: int) -> int: ...
+    async def next_round(
+        self,
+        *,
+        due_ms: Text,
+        next_ms: Text,
+        missed: int,
+        strict: bool = ...,
+    ) -> int: ...
     async def observe(
         self,
         each: Sequence[tuple[Text, bytes, bytes, bytes]],

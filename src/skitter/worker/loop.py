@@ -21,6 +21,7 @@ from skitter.frontier.feed import take_feed
 from skitter.model import Lane, State
 from skitter.report import some
 from skitter.settings import Workers
+from skitter.spider.rounds import begin_due_round, tell_round
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 BROWSER_LEASES = 3
 IDLE_S = 0.2  # how long to wait for news when there is nothing to do
 FEED_S = 0.2
+SCHEDULE_S = 1.0
 MEMORY_S = 0.5
 GONE_S = 1.0  # how often a worker that stays looks for a job that was removed
 #: After the grace, or a second signal: how long it may take to send results and return leases.
@@ -111,6 +113,8 @@ class Worker:
                 self.logbook("info", "worker started")
                 self.has_begun = True
                 helpers += map(self._start, (self._deliver, pulse.run, self._extend, self._feed))
+                if self.options.keep_alive:
+                    helpers.append(self._start(self._watch_schedule))
                 if self.options.max_memory_mb is not None:
                     helpers.append(self._start(self._watch_memory))
                 if stuck_s := self.options.stuck_s:
@@ -368,6 +372,18 @@ class Worker:
         for lease in lost:
             long[id(lease)][1].cancel()
             self.logbook("warning", f"{lease.url}: the lease was lost while it was worked on")
+
+    async def _watch_schedule(self) -> None:
+        """Begin the rounds of the job's schedule; others may do the same."""
+        while True:
+            try:
+                if begun := await begin_due_round(self.frontier, self.attempts.spider):
+                    self.logbook(*tell_round(begun))
+            except JobMissing:
+                pass  # whoever leases notices, and says so
+            except SkitterError as error:
+                self.logbook("warning", f"cannot begin a round of the schedule: {error}")
+            await asyncio.sleep(SCHEDULE_S)
 
     async def _feed(self) -> None:
         while True:

@@ -12,6 +12,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skitter.errors import JobDamaged
+from skitter.frontier.admin.schedule import read_schedule
 from skitter.frontier.audit.inventory import check_control, check_families, check_keys
 from skitter.frontier.audit.report import AuditReport
 from skitter.frontier.audit.rules import (
@@ -62,6 +64,7 @@ async def audit(
         options = await read_options(frontier.home, lenient=True)
         budget = await read_budget(frontier.shards)  # before the shards: what they cede only grows
         report.note("budget", budget_problems(budget))
+        report.note("schedule", await _schedule_problems(frontier))
     for shard in frontier.shards:
         name = f"shard {shard.keys.shard}"
         if damaged & {0, shard.keys.shard}:
@@ -70,6 +73,14 @@ async def audit(
             progress(name)
             await _ShardAudit(frontier, shard, options, budget, report).run()
     return report
+
+
+async def _schedule_problems(frontier: Frontier) -> list[str]:
+    try:
+        await read_schedule(frontier)
+    except JobDamaged as error:
+        return [str(error)]
+    return []
 
 
 @dataclass(slots=True)

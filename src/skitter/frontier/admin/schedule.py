@@ -1,0 +1,94 @@
+"""Schedules: when the rounds of a job begin. Kept with the job; whoever is there begins the next.
+
+docs/adr/0030-rounds-of-a-schedule.md tells why nobody has to be the leader.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import chain, islice, takewhile
+from typing import TYPE_CHECKING
+
+import msgspec
+from cronsim import CronSim, CronSimError
+
+from skitter.errors import BadOption, JobDamaged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skitter.frontier.frontier import Frontier
+
+SHORTEST_S, LONGEST_S = 1.0, 366 * 86_400.0
+MOST_MISSED = 1000  # that are counted
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """Rounds by a cron expression (UTC), or every so many seconds."""
+
+    cron: str = ""
+    every_s: float = 0.0
+    next_ms: int = 0
+    fired_ms: int = 0  # 0: never
+    rounds: int = 0
+    missed: int = 0  # while nobody was there
+
+    def moments_ms(self, after_ms: int) -> Iterator[int]:
+        """When rounds begin after a moment. Raises BadOption."""
+        if not self.cron:
+            step_ms = round(1000 * self.every_s)
+            yield from range(after_ms + step_ms, 2**53, step_ms)
+            return
+        after = datetime.fromtimestamp(after_ms / 1000, UTC)
+        try:
+            for moment in CronSim(self.cron, after):
+                yield round(moment.timestamp() * 1000)
+        except CronSimError as error:
+            raise BadOption("cron", self.cron, f"as in '0 3 * * *' ({error})") from None
+
+
+def new_schedule(*, cron: str = "", every_s: float = 0.0, now_ms: int) -> Schedule:
+    """Checked; its first round is still to come. Raises BadOption."""
+    if bool(cron) == bool(every_s):
+        raise BadOption("schedule", cron or every_s, "either --cron or --every")
+    if len(cron) > 200:
+        raise BadOption("cron", cron[:50], "as in '0 3 * * *'")
+    if every_s and not SHORTEST_S <= every_s <= LONGEST_S:
+        raise BadOption("every", every_s, "from 1 second to 366 days, such as 6h")
+    schedule = Schedule(cron=cron, every_s=every_s)
+    first = next(schedule.moments_ms(now_ms), None)
+    if first is None:
+        raise BadOption("cron", cron, "a moment that comes")
+    return msgspec.structs.replace(schedule, next_ms=first)
+
+
+async def set_schedule(frontier: Frontier, schedule: Schedule) -> None:
+    fields = msgspec.structs.asdict(schedule)
+    await frontier.home.command("HSET", "schedule", *chain.from_iterable(fields.items()))
+
+
+async def read_schedule(frontier: Frontier) -> Schedule | None:
+    """None: the job has none. Raises JobDamaged."""
+    stored = await frontier.home.read_hash("schedule")
+    if not stored:
+        return None
+    try:
+        return msgspec.convert(stored, Schedule, strict=False)
+    except msgspec.ValidationError as error:
+        raise JobDamaged(frontier.job, f"its schedule cannot be read ({error})") from None
+
+
+async def remove_schedule(frontier: Frontier) -> bool:
+    return bool(await frontier.home.command("DEL", "schedule"))
+
+
+async def advance(frontier: Frontier, schedule: Schedule, *, now_ms: int) -> tuple[bool, int]:
+    """The round that was due has begun: plan the next. Returns whether we were the first to say
+    so, and how many rounds were missed before it."""
+    since = takewhile(lambda moment: moment <= now_ms, schedule.moments_ms(schedule.next_ms))
+    missed = sum(1 for _ in islice(since, MOST_MISSED))
+    following = next(schedule.moments_ms(now_ms), schedule.next_ms)
+    first = await frontier.home.next_round(
+        due_ms=str(schedule.next_ms), next_ms=str(following), missed=missed
+    )
+    return bool(first), missed

@@ -1,0 +1,134 @@
+"""Rounds of a job begin when their moment has come, each once, whoever is there."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from skitter.errors import BadOption, JobDamaged
+from skitter.frontier.admin.jobs import open_job
+from skitter.frontier.admin.schedule import (
+    Schedule,
+    new_schedule,
+    read_schedule,
+    remove_schedule,
+    set_schedule,
+)
+from skitter.frontier.audit.auditor import audit
+from skitter.model import Completion
+from skitter.spider import Spider
+from skitter.spider.rounds import begin_due_round, tell_round
+
+HOUR_MS = 3_600_000
+SPIDER = Spider("s", ["https://a.test/", "https://b.test/"])
+
+
+@SPIDER.page
+def nothing(page):
+    return None
+
+
+def at(*words: int) -> int:
+    return round(datetime(*words, tzinfo=UTC).timestamp() * 1000)  # type: ignore[arg-type, misc]
+
+
+async def hourly(frontier, clock) -> Schedule:
+    schedule = new_schedule(every_s=3600, now_ms=clock())
+    await set_schedule(frontier, schedule)
+    return schedule
+
+
+async def drain(frontier) -> list[str]:
+    leases = (await frontier.lease(100)).leases
+    await frontier.complete([Completion(lease=lease) for lease in leases])
+    return sorted(lease.url for lease in leases)
+
+
+async def test_seeds_go_in_again_with_each_round(frontier, clock):
+    await frontier.add([seed async for seed in SPIDER.seeds()])
+    assert len(await drain(frontier)) == 2
+    await hourly(frontier, clock)
+    assert await begin_due_round(frontier, SPIDER) is None
+
+    for _ in range(2):
+        clock.advance(3600)
+        begun = await begin_due_round(frontier, SPIDER)
+        assert begun
+        assert (begun.seeds, begun.missed, begun.is_ours) == (2, 0, True)
+        assert await begin_due_round(frontier, SPIDER) is None
+        assert await drain(frontier) == ["https://a.test/", "https://b.test/"]
+
+    stored = await read_schedule(frontier)
+    assert stored
+    assert (stored.rounds, stored.missed) == (2, 0)
+    assert stored.next_ms == clock() + HOUR_MS
+    assert (await audit(frontier)).clean
+
+
+async def test_a_round_begins_once_however_many_begin_it(server, frontier, clock):
+    await hourly(frontier, clock)
+    clock.advance(3600)
+    others = [await open_job(server, frontier.job, clock=clock) for _ in range(5)]
+
+    begun = await asyncio.gather(*(begin_due_round(one, SPIDER) for one in others))
+
+    assert sum(one.seeds for one in begun if one) == 2
+    assert sum(one.is_ours for one in begun if one) == 1
+    assert (await frontier.stats()).seen == 2
+    stored = await read_schedule(frontier)
+    assert stored
+    assert stored.rounds == 1
+
+
+async def test_rounds_that_nobody_began_are_counted_and_told(frontier, clock):
+    await hourly(frontier, clock)
+    clock.advance(3600 * 4.5)
+    begun = await begin_due_round(frontier, SPIDER)
+    assert begun
+    assert (begun.seeds, begun.missed) == (2, 3)
+    assert tell_round(begun) == (
+        "warning",
+        "a round of the schedule began: 2 start URLs; 3 rounds passed while nobody was there",
+    )
+    stored = await read_schedule(frontier)
+    assert stored
+    assert (stored.missed, stored.next_ms) == (3, clock() + HOUR_MS)
+
+
+async def test_a_schedule_can_be_removed(frontier, clock):
+    await hourly(frontier, clock)
+    assert await remove_schedule(frontier)
+    assert not await remove_schedule(frontier)
+    clock.advance(7200)
+    assert await begin_due_round(frontier, SPIDER) is None
+
+
+async def test_a_schedule_that_makes_no_sense_is_told(frontier):
+    await frontier.home.command("HSET", "schedule", "next_ms", "soon")
+    with pytest.raises(JobDamaged, match="schedule cannot be read"):
+        await read_schedule(frontier)
+    [problem] = (await audit(frontier)).problems
+    assert problem.subject == "schedule"
+
+
+def test_cron_expressions_are_in_utc():
+    schedule = new_schedule(cron="30 3 * * 1", now_ms=at(2026, 11, 16, 3, 30))
+    assert schedule.next_ms == at(2026, 11, 23, 3, 30)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cron": "61 * * * *"},
+        {"cron": "often"},
+        {"cron": "x" * 500},
+        {"every_s": 0.1},
+        {"cron": "0 3 * * *", "every_s": 60.0},
+        {},
+    ],
+)
+def test_a_mistake_is_told(wrong):
+    with pytest.raises(BadOption):
+        new_schedule(**wrong, now_ms=0)
