@@ -12,7 +12,7 @@ from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.sessions import Wanted, open_sessions
-from skitter.settings import Politeness, SessionPool
+from skitter.settings import Layout, Politeness, SessionPool
 from skitter.spider import Scope, Spider
 from web import Answer, Asked, serve_web
 
@@ -67,7 +67,10 @@ async def test_cookies_of_a_page_are_sent_with_the_next_ones(frontier, job):
     assert (await audit(frontier)).clean
 
 
-async def test_the_cookie_of_a_redirect_counts_also_at_another_host_of_the_site(frontier, job):
+@pytest.mark.parametrize("shards", [1, 7])
+async def test_the_cookie_of_a_redirect_counts_also_at_another_host_of_the_site(
+    server, job, shards
+):
     def shop(asked: Asked) -> Answer:
         if asked.host == "www.shop.test":
             to = (("location", web.url("/in", host="my.shop.test")),)
@@ -75,6 +78,7 @@ async def test_the_cookie_of_a_redirect_counts_also_at_another_host_of_the_site(
             return Answer(status=302, headers=to + cookies)
         return Answer(f"<a href='{web.url('/', host='other.test')}'>")
 
+    frontier = await create_job(server, job, options=rude(), layout=Layout(shards=shards))
     async with serve_web(shop) as web:
         await web.crawl(frontier, chain(job, web.url(host="www.shop.test")))
 

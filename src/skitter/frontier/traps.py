@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from skitter.frontier.wire import scatter, side_by_side
-from skitter.urls import shard_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +35,7 @@ async def ask_permits(frontier: Frontier, asked: Sequence[tuple[Lease, int]]) ->
         pairs = zip(answer[::2], answer[1::2], strict=True)
         return [Permit(said == 1, ahead) for said, ahead in pairs]
 
-    places = [shard_of(lease.host, len(frontier.shards)) for lease, _ in asked]
+    places = [frontier.layout.shard_of(lease.host) for lease, _ in asked]
     return await scatter(places, send, batch=BATCH)
 
 
