@@ -267,7 +267,7 @@ def policy_of(spider: Spider, config: WorkerConfig) -> Policy:
         max_redirects=config.fetch.max_redirects,
         longest_rest_s=config.fetch.max_retry_after_s,
         handler_tries=config.workers.handler_tries,
-        # What one route is denied, another may get.
-        blocked_rest_s=config.fetch.blocked_rest_s if len(config.proxies) < 2 else 0.0,
+        blocked_rest_s=config.fetch.blocked_rest_s,
+        has_routes=len(config.proxies) > 1,
         accept=spider.accept,
     )

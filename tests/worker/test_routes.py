@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from random import Random
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -27,7 +28,7 @@ from skitter.frontier.admin.log import read_log
 from skitter.frontier.connection import connect
 from skitter.frontier.routes import FleetRoutes
 from skitter.model import Request, Response, State
-from skitter.settings import RouteOptions, WorkerConfig, Workers
+from skitter.settings import Retries, RouteOptions, WorkerConfig, Workers
 from skitter.settings.proxy import make_route
 from skitter.spider import Spider
 from skitter.worker.departures import TooEarly
@@ -125,17 +126,17 @@ async def until_most(fetcher: RoutedFetcher, url: str, proxy: Proxy, *, most: in
 
 async def test_traffic_moves_to_the_best_per_domain_and_back_when_it_recovers(town):
     good = await town.add("good", banned_by={town.host("books")})
-    slow = await town.add("slow", delay_s=0.02)
+    slow = await town.add("slow", delay_s=0.01)
     dead = await town.add("dead")
     await dead.stop()
     locked = await town.add("locked", credentials="customer:wrong")
     routes = [
         town.route("good"),
-        town.route("slow"),
+        town.route("slow", price_per_request=0.01),
         town.route("dead"),
         town.route("locked", user="customer", secret="env:X"),
     ]
-    async with town.fetcher(*routes, price_per_s=0.1, success_rate=0.6) as fetcher:
+    async with town.fetcher(*routes, success_rate=0.6, seed=1) as fetcher:
         await until_most(fetcher, town.url("shop"), good, most=200)
         await until_most(fetcher, town.url("books"), slow, most=200)
         good.banned_by.add(town.host("shop"))
@@ -145,6 +146,13 @@ async def test_traffic_moves_to_the_best_per_domain_and_back_when_it_recovers(to
     for name in ("dead", "locked"):  # they were tried, and not often
         assert 1 <= (await town.counts(name))["fault"] <= 10
     assert not locked.asked
+
+
+async def test_of_two_that_work_the_fast_one_is_taken(town):
+    fast = await town.add("fast")
+    await town.add("slow", delay_s=0.2)
+    async with town.fetcher(town.route("fast"), town.route("slow")) as fetcher:
+        await until_most(fetcher, town.url(), fast, most=100)
 
 
 async def test_what_one_worker_learned_another_knows(town):
@@ -422,6 +430,26 @@ async def test_a_budget_of_bytes_is_never_exceeded(server, server_url, job, town
     spent = (await town.counts("paid"))["bytes"]
     reserve = 0.01 * 2**20 + 8192
     assert 0.1 * 2**20 - reserve < spent <= 0.1 * 2**20
+
+
+async def test_a_crawl_gets_around_a_ban_without_slowing_the_host(server, server_url, job, town):
+    banned = await town.add("banned", banned_by={town.host()})
+    await town.add("good")
+    frontier = await create_job(
+        server, job, options=replace(rude(), retries=Retries(max_retries=30, base_s=0.01))
+    )
+    town.site.pages = Everything(reply(PAGE, "content-type: text/html"))
+    await frontier.add([Request(url=town.url(path=f"/{n}")) for n in range(60)])
+    config = WorkerConfig(
+        job=job,
+        fetch=FetchOptions(obey_robots=False),
+        workers=Workers(concurrency=8),
+        proxies=(town.route("banned"), town.route("good", price_per_request=0.01)),
+    )
+    await asyncio.gather(*(work(server_url, job, config) for _ in range(2)))
+    stats = await frontier.stats()
+    assert (stats.done, stats.dead, stats.incidents) == (60, 0, 0)
+    assert stats.blocked == banned.asked[town.host()] > 0
 
 
 async def test_without_routes_nothing_is_asked_of_the_fleet(server, server_url, job):

@@ -144,6 +144,17 @@ def test_a_block_page_is_tried_again_after_a_rest_for_its_host(status, headers, 
         assert verdict.after_s == verdict.rest_s == POLICY.blocked_rest_s
 
 
+def test_a_block_page_seen_by_one_of_several_routes_does_not_slow_its_host():
+    response = Response(url=URL, status=403, headers=(("cf-mitigated", "challenge"),))
+    policy = Policy(has_routes=True)
+
+    verdict = judge_response(Request(url=URL), response, policy, now=0)
+
+    assert isinstance(verdict, Retry)
+    assert (verdict.blocked, verdict.of_host) == (True, False)
+    assert (verdict.after_s, verdict.rest_s) == (None, 0)
+
+
 def test_a_guard_that_asks_for_a_longer_rest_gets_it():
     headers = (("cf-mitigated", "challenge"), ("retry-after", "90"))
     verdict = judge_response(

@@ -38,6 +38,7 @@ class Policy:
     longest_rest_s: float = 3600.0
     handler_tries: int = 2  # a page that came incomplete once may be whole the next time
     blocked_rest_s: float = 60.0  # for a host that shows a block page
+    has_routes: bool = False  # several: what one is denied, another may get
     accept: tuple[str, ...] = ()  # content types, as text/*; none: every type
 
 
@@ -69,6 +70,7 @@ class Retry:
     after_s: float | None = None
     rest_s: float = 0.0
     incident: int = 0  # the host has had enough
+    of_host: bool = True  # or only of the route that we came by
 
     @property
     def blocked(self) -> bool:
@@ -99,9 +101,11 @@ def judge_response(request: Request, response: Response, policy: Policy, *, now:
         return Handle() if may_be_missing(request) else Bury(reason)
     rest_s = retry_after_s(response.header("retry-after"), now=now, longest_s=policy.longest_rest_s)
     if blocker:
-        rest_s = max(policy.blocked_rest_s, rest_s or 0.0)
         why = f"blocked by {blocker}: {reason}"
-        return Retry(why, after_s=rest_s or None, rest_s=rest_s, incident=Incident.BLOCKED)
+        if policy.has_routes:
+            return Retry(why, incident=Incident.BLOCKED, of_host=False)
+        rest_s = max(policy.blocked_rest_s, rest_s or 0.0)
+        return Retry(why, after_s=rest_s, rest_s=rest_s, incident=Incident.BLOCKED)
     if status not in OVERLOAD:
         return Retry(reason, after_s=rest_s)
     return Retry(reason, after_s=rest_s, rest_s=rest_s or 0.0, incident=status)

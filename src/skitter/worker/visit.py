@@ -78,7 +78,7 @@ class Visit:
         if isinstance(verdict, Bury):
             return Buried(failure)
         self.feedback.rest_ms = ms(verdict.rest_s)
-        self.feedback.incident = verdict.incident
+        self.feedback.incident = verdict.incident if verdict.of_host else 0
         return Retried(failure, blocked=verdict.blocked)
 
     def logged_out(self) -> Retried | Buried:
