@@ -85,6 +85,23 @@ async def test_a_page_may_say_so_in_its_own_words(frontier, job):
     assert (stats.done, stats.dead, any(out)) == (11, 0, True)
 
 
+async def test_a_sitemap_is_not_asked_whether_it_says_so(frontier, job):
+    shop = Shop()
+
+    def with_sitemap(asked: Asked) -> Answer:
+        answer = shop(asked)
+        listed = f"<urlset><url><loc>{web.url('/listed')}</loc></url></urlset>"
+        return Answer(listed) if asked.path == "/sitemap.xml" and answer.status == 200 else answer
+
+    async with serve_web(with_sitemap) as web:
+        spider = member(job, web, sitemap=web.url("/sitemap.xml"))
+        spider.is_logged_out(lambda page: "inside" not in page.text)
+        await web.crawl(frontier, spider)
+
+    assert (shop.seen["/sitemap.xml"], shop.seen["/listed"]) == (1, 1)
+    assert (await frontier.stats()).dead == 0
+
+
 async def test_a_page_that_always_says_so_is_given_up(server, job):
     options = JobOptions(politeness=rude().politeness, retries=Retries(max_retries=2))
     frontier = await create_job(server, job, options=options)

@@ -18,6 +18,7 @@ from skitter.fetch.session import SESSION
 from skitter.frontier.sessions import Key, claim_login, end_login
 from skitter.model import Request
 from skitter.page import Page
+from skitter.spider.sitemap import SITEMAP
 from skitter.spider.source_line import trace
 from skitter.urls import identify, origin_of
 from skitter.worker.departures import TooEarly
@@ -93,6 +94,8 @@ class SiteLogin:
         """A redirect to the log-in page always does: as a link, it would take the page's place."""
         if _leads_to(page, self.login.url):
             return True
+        if page.request.handler == SITEMAP:  # nobody who wrote a hook thought of one
+            return False
         hooks = self.shared.spider.hooks.logged_out
         for hook in hooks:
             said = hook(page)
