@@ -129,10 +129,12 @@ class JobMissing(UsageError):
 class JobMismatch(UsageError):
     """The job exists with another value of an option that cannot change."""
 
-    def __init__(self, job: str, option: str, *, stored: object, asked: object) -> None:
+    def __init__(
+        self, job: str, option: str, *, stored: object, asked: object, hint: str = ""
+    ) -> None:
         super().__init__(
             f"job {job!r} was created with {option}={stored}, which cannot become {asked}: "
-            f"leave {option} out, or purge the job first."
+            f"{hint or f'leave {option} out'}, or purge the job first."
         )
         self.job, self.option = job, option
 

@@ -51,6 +51,7 @@ def test_gaps_are_compared_with_the_delay_of_their_time(facts, trips, gap_s, too
     ("trips", "most"),
     [
         ([], 0),
+        ([trip(0, 3)], 1),
         ([trip(0, 500), trip(500, 500)], 1),
         ([trip(0, 510), trip(500, 500)], 1),  # by no more than clocks are wrong
         ([trip(0, 600), trip(500, 500)], 2),

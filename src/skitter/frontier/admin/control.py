@@ -77,7 +77,8 @@ def check_per(frontier: Frontier, options: JobOptions) -> None:
     by_domain, asked = frontier.layout.by_domain, options.politeness.per
     if by_domain != (asked == "domain"):
         stored = "domain" if by_domain else "host"
-        raise JobMismatch(frontier.job, "politeness.per", stored=stored, asked=asked)
+        hint = f"set it to {stored}"
+        raise JobMismatch(frontier.job, "politeness.per", stored=stored, asked=asked, hint=hint)
 
 
 def replaced(options: JobOptions, changes: Mapping[str, float | str | None]) -> JobOptions:

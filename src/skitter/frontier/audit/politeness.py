@@ -108,7 +108,7 @@ def judge(facts: HostFacts, trips: list[Trip], *, max_in_flight: int) -> HostPol
 def most_at_once(trips: Iterable[Trip]) -> int:
     """How many were under way together for longer than the clocks are wrong. Pure."""
     moments = [(trip.left_ms, 1) for trip in trips]
-    moments += [(max(one.left_ms, one.left_ms + one.took_ms - SLACK_MS), -1) for one in trips]
+    moments += [(one.left_ms + max(1, one.took_ms - SLACK_MS), -1) for one in trips]
     now = most = 0
     for _, change in sorted(moments):  # at the same moment, those that end come first
         now += change
