@@ -102,6 +102,23 @@ async def test_a_sitemap_is_not_asked_whether_it_says_so(frontier, job):
     assert (await frontier.stats()).dead == 0
 
 
+async def test_a_rule_that_fails_is_named_and_not_taken_for_an_answer(server, job):
+    options = JobOptions(politeness=rude().politeness, retries=Retries(max_retries=0))
+    frontier = await create_job(server, job, options=options)
+    async with serve_web(Shop(pages=0)) as web:
+        spider = member(job, web)
+
+        @spider.is_logged_out
+        def is_logged_out(page):
+            return page.url.endswith("/") and not page.nonsense
+
+        await web.crawl(frontier, spider)
+
+    [letter] = [one async for one in dead_letters(frontier)]
+    assert letter.reason.startswith("the log-in failed: SpiderError: is_logged_out failed")
+    assert "nonsense" in letter.reason
+
+
 async def test_a_page_that_always_says_so_is_given_up(server, job):
     options = JobOptions(politeness=rude().politeness, retries=Retries(max_retries=2))
     frontier = await create_job(server, job, options=options)

@@ -11,9 +11,9 @@ import secrets
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from skitter.errors import SkitterError
+from skitter.errors import SkitterError, SpiderError
 from skitter.fetch.session import SESSION
 from skitter.frontier.sessions import Key, claim_login, end_login
 from skitter.model import Request
@@ -27,6 +27,8 @@ from skitter.worker.sessions import site_of
 from skitter.worker.verdict import Bury, Follow, Policy, Retry, judge_response
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from skitter.fetch.client import Fetcher, Leave
     from skitter.fetch.session import Session
     from skitter.model import Lease
@@ -97,11 +99,15 @@ class SiteLogin:
         if page.request.handler == SITEMAP:  # nobody who wrote a hook thought of one
             return False
         hooks = self.shared.spider.hooks.logged_out
-        for hook in hooks:
-            said = hook(page)
-            if await said if inspect.isawaitable(said) else said:
-                return True
-        return not hooks and page.status == 401
+        if not hooks:
+            return page.status == 401
+        await page.prepare()
+        try:
+            return any([await _ask(hook, page) for hook in hooks])
+        except SkitterError:
+            raise
+        except Exception as error:
+            raise SpiderError(f"is_logged_out failed: {trace(error)}") from error
 
     # --- whose turn it is -------------------------------------------------------------------------
 
@@ -182,6 +188,11 @@ class SiteLogin:
             if not isinstance(verdict, Follow):
                 return Page(request, answer, session)
             request = redirected(request, verdict.url, status=answer.status)
+
+
+async def _ask(hook: Callable[..., Any], page: Page) -> bool:
+    said = hook(page)
+    return bool(await said if inspect.isawaitable(said) else said)
 
 
 def _leads_to(page: Page, url: str) -> bool:
