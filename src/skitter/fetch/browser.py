@@ -117,7 +117,7 @@ class BrowserRenderer:
                 async with asyncio.timeout(tab.within_s) as deadline:
                     if jar := _jar():
                         await context.raw.add_cookies(to_browser(jar.cookies.values()))
-                    response = await tab.render(deadline, leave)
+                    response = await context.chromium.run(tab.render(deadline, leave))
                     response = with_cookies(response, await context.raw.cookies(), jar)
             except TimeoutError:
                 context.is_retired = True  # whatever held it up stays behind
@@ -138,7 +138,7 @@ class BrowserRenderer:
         try:
             try:
                 async with asyncio.timeout(self._options.deadline_s):
-                    page = await context.raw.new_page()
+                    page = await context.chromium.run(context.raw.new_page())
             except TimeoutError as error:
                 context.chromium.give_up()
                 raise RenderFailed(request.url, "the browser hung") from error
@@ -193,13 +193,15 @@ class BrowserRenderer:
         out = {"server": self._egress.url, "username": way.user, "password": way.password}
         try:
             async with asyncio.timeout(self._options.deadline_s):
-                raw = await chromium.browser.new_context(
-                    user_agent=self._fetch.user_agent,
-                    service_workers="block",
-                    accept_downloads=False,
-                    ignore_https_errors=not self._fetch.verify_tls,
-                    # Playwright adds <-loopback> for a context with a proxy.
-                    **({} if self._options.cdp_url else {"proxy": out}),
+                raw = await chromium.run(
+                    chromium.browser.new_context(
+                        user_agent=self._fetch.user_agent,
+                        service_workers="block",
+                        accept_downloads=False,
+                        ignore_https_errors=not self._fetch.verify_tls,
+                        # Playwright adds <-loopback> for a context with a proxy.
+                        **({} if self._options.cdp_url else {"proxy": out}),
+                    )
                 )
         except BaseException as error:
             self._egress.close_way(way)

@@ -17,14 +17,17 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from skitter.errors import BrowserFailed, BrowserMissing
 from skitter.redact import redact_text
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from skitter.settings.browser import BrowserOptions
 
+T = TypeVar("T")
 NAMES: Final = (
     "chromium",
     "chromium-browser",
@@ -85,6 +88,10 @@ class Chromium:
     pages: int = 0  # begun
     contexts: int = 0  # open
     is_retired: bool = False
+    _gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.browser.on("disconnected", lambda _: self._gone.set())
 
     @classmethod
     async def start(cls, options: BrowserOptions, *, proxy: str) -> Chromium:
@@ -123,6 +130,19 @@ class Chromium:
             or self.pages >= options.pages_per_browser
             or (most is not None and memory_mb(self.group) > most)
         )
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Raises the library's error if the browser dies meanwhile: some calls would not return."""
+        task, gone = asyncio.ensure_future(work), asyncio.ensure_future(self._gone.wait())
+        try:
+            await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise self.api.Error("the browser has been closed")
+            return task.result()
+        finally:
+            for one in (task, gone):
+                one.cancel()
+            await asyncio.gather(task, gone, return_exceptions=True)
 
     async def close(self) -> None:
         """Until its last process has ended."""
