@@ -214,3 +214,15 @@ async def test_a_record_of_an_older_release_is_read_and_learned_into(polite, clo
     assert (known.pages, known.own["delay_ms"], known.own["incident"]) == (8, 3000, 503)
     assert known.own["raised_ms"] >= 6000
     assert await raw.counter("damaged") == 0
+
+
+async def test_what_a_browser_meets_counts_for_the_clock_of_its_host(polite, clock):
+    raw = await polite()
+    await raw.add("900", host=f"{HOST}|browser")
+    granted = await raw.lease(1, lane="browser")
+
+    await raw.complete(*granted.claims, said={"incident": 429})
+
+    assert (await own(raw))["incident"] == 429
+    assert (await raw.known(f"{HOST}|browser")).own == {}
+    assert 2000 <= await wait_ms(raw) <= 2000 * TEN_PERCENT
