@@ -109,6 +109,10 @@ async def _tell_of_engines(frontier: Frontier, tell: Callable[[Any], Awaitable[A
     await tell(await shard.call("feed", [messages], limit=2, ttl_ms=5000))
     await tell(await shard.call("spare", name="w", wanted=2))
     await tell(await shard.call("sink", place="books.db", instead=""))
+    limits = ["p1", "gate", "3 250 9 -1 -1", "10 2", "p2", "gate", "3 250 9 -1 -1", "10 2"]
+    await tell(await shard.call("take_routes", limits, ttl_ms=5000))
+    settled = ["p1", "gate", "shop.test", "good", "7 1 10 2 30"]
+    await tell(await shard.call("settle_routes", settled, domain=""))
 
 
 async def _tell_of_depths(frontier: Frontier, tell: Callable[[Any], Awaitable[Any]]) -> None:

@@ -12,6 +12,13 @@ FEEDBACK = pack_feedback(Feedback(rest_ms=5000, incident=503, page="200 1 1 0 -"
 # What to send to a job in which 1, 2 and 3 are leased, 4 is dead and 5 and 6 are pending; `t` is
 # the token of the leases.
 CALLS: Any = {
+    "settle_routes": lambda t: (
+        [
+            ("", "gate", "shop.test", "good", "700 5 0 0 30"),
+            ("", "gate", "shop.test", "fault", "0 0 0 0 30"),
+        ],
+        {"domain": "other.test"},
+    ),
     "add": lambda t: (
         [("9", "b.test", 0, 0, b"0 b.test x"), ("5", "a.test", 0, 0, b"0 a.test x")],
         {"links": 0},
@@ -58,6 +65,7 @@ CALLS |= {
 }
 #: These set values, or let them only grow: the same again is the same again.
 IDEMPOTENT: Any = {
+    "take_routes": lambda t: ([("place", "gate", "3 250 9 -1 -1", "10 2")], {"ttl_ms": 5000}),
     "control": lambda t: ([("state", "pause"), ("max_pages", 3)], {"create": 0}),
     "beat": lambda t: ([], {"name": "w1", "message": b"x"}),
     "group": lambda t: ([], {"name": "load"}),

@@ -5,7 +5,7 @@ call counts nothing twice.
 FLAGS  allow-oom
 KEYS   routes   hash   route:field -> a number
        flights  zset   place -> ms; by route
-       recent   hash   verb -> number of this client's last call
+       recent   hash   verb -> number and answer of this client's last call; a repeat is told anew
 ARGV   seq      int    the client's number for this call
        domain   text   one to be told about, besides those that were settled; empty: none
 EACH   place    text   as take_routes gave it; empty: the route has no limits
@@ -42,7 +42,9 @@ end
 
 local known = {}
 if domain ~= '' then known[domain] = read_arms(domain) end
-local is_new = seq > (tonumber(redis.call('HGET', recent, verb)) or 0)
+local last = tonumber(string.match(redis.call('HGET', recent, verb) or '', '^%d+')) or 0
+if last > seq then error({ err = 'STALE this call was overtaken by a later one' }) end
+local is_new = last < seq
 for at = EACH.start, #ARGV, EACH.stride do
   local row = read_row(at)
   known[row.domain] = known[row.domain] or read_arms(row.domain)
@@ -55,8 +57,10 @@ for at = EACH.start, #ARGV, EACH.stride do
     end
   end
 end
-redis.call('HSET', recent, verb, seq)
-redis.call('PEXPIRE', recent, REMEMBER_MS)
+if is_new then
+  redis.call('HSET', recent, verb, string.format('%d ', seq) .. cmsgpack.pack(1))
+  redis.call('PEXPIRE', recent, REMEMBER_MS)
+end
 local reply = { string.format('%d', now_ms), redis.call('HGETALL', routes) }
 for name, record in pairs(known) do
   if record.is_changed then write_arms(name, record) end
