@@ -10,6 +10,7 @@ budgets they have. Pure, and cheap enough to ask for every page (not for every l
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 from zlib import crc32
 
@@ -28,6 +29,7 @@ _ID: Final = re.compile(r"[0-9a-f]{8,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{1
 _DIGITS: Final = re.compile(r"\d+(?:[-_.:,]*\d+)*")
 
 
+@lru_cache(maxsize=512)  # a page is asked about when it is leased, and when it is done
 def shape_of(url: str) -> str:
     """`host/path?keys`, for a URL as the frontier spells it."""
     _, _, rest = url.partition("://")

@@ -62,7 +62,7 @@ async def test_yield_raises_the_budget_and_frees_what_is_held(make_raw):
     assert len(await raw.read("trapped")) == 2
     again = await raw.lease()
     assert again.fps == ["3", "4"]
-    assert await ask(raw, again) == [(1, 0)] * 2
+    assert [said for said, _ in await ask(raw, again)] == [1, 1]
 
 
 async def test_a_shape_that_yields_too_little_stays_as_it_is(make_raw):
@@ -158,8 +158,8 @@ async def test_a_shape_that_keeps_its_promise_is_trusted_with_many_pages(make_ra
     raw = await make_raw(shape_budget=30)
     await raw.add("1", "2")
     await raw.shard.command("HSET", "shapes", "a.test", encode({SHAPE: [100, 5, 0]}))
-    assert await ask(raw, await raw.lease()) == [(1, 53), (1, 0)]
-    assert await entry(raw) == [155, 5, 0]
+    assert await ask(raw, await raw.lease()) == [(1, 214), (1, 0)]
+    assert await entry(raw) == [316, 5, 0]
 
 
 async def test_a_record_that_makes_no_sense_is_begun_anew(make_raw):

@@ -19,6 +19,7 @@ from skitter.fetch.static import StaticFetcher
 from skitter.fleet.output import Output
 from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.frontier.admin.log import read_log
+from skitter.frontier.admin.schedule import Schedule, read_schedule, set_schedule
 from skitter.frontier.admin.workers import take_back
 from skitter.frontier.connection import connect
 from skitter.frontier.frontier import Frontier
@@ -309,3 +310,21 @@ async def test_a_worker_of_one_lane_leaves_the_other_alone(frontier):
 async def _done(frontier: Frontier, count: int) -> bool:
     stats = await frontier.stats()
     return stats.done + stats.dead == count
+
+
+async def test_a_worker_that_stays_begins_the_rounds_of_a_schedule(frontier):
+    now_ms = round(1000 * await frontier.server_time())
+    await set_schedule(frontier, Schedule(every_s=3600, next_ms=now_ms))
+    fetcher = StaticFetcher({"https://a.test/": b"home"})
+    worker = make_worker(frontier, fetcher, keep_alive=True)
+    running_worker = asyncio.create_task(worker.run())
+
+    async def is_done():
+        return (await frontier.stats()).done == 1
+
+    await _until(is_done)
+    worker.stop()
+    await running_worker
+    stored = await read_schedule(frontier)
+    assert stored
+    assert stored.rounds == 1

@@ -12,7 +12,7 @@ REPLY  ints   per lease: 1 (it may be fetched), 0 (it is held) or LOST; and how 
 COST   O(leases * log N), and the shapes of their hosts: at most 101 each
 ]]
 --@include once claims delay lane shapes free commit
-local RICH, PART = 16, 16 -- doubled so often, a shape is trusted with a part of its room at a time
+local RICH, PART = 4, 4 -- at so many times its budget, a shape is trusted with a part of its room
 local reply, held, admitted, trusted = {}, {}, {}, {}
 
 local function trust(entry, number, room)
