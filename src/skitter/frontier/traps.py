@@ -1,6 +1,6 @@
 """Traps: which leases may be fetched, by the budgets of the shapes of their URLs.
 
-docs/howto/traps.md is for users; docs/adr/0021-traps-are-held-by-shape.md tells why.
+docs/howto/traps.md is for users; docs/adr/0027-traps-are-held-by-shape.md tells why.
 """
 
 from __future__ import annotations

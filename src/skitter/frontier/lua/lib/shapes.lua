@@ -1,6 +1,6 @@
 --[[
 shapes: how many pages each shape of URLs may have. A budget is doubled when the pages of its latest
-half have yielded enough, and by nothing else: docs/adr/0021-traps-are-held-by-shape.md.
+half have yielded enough, and by nothing else: docs/adr/0027-traps-are-held-by-shape.md.
 
 A host keeps at most MOST of its shapes; all further ones share one budget, so that random words do
 not get past it. A record that makes no sense is begun anew.
