@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(180)
 
 DELAY_S = 1.0
 #: A request may be on its way for longer than the next one, on a machine with much to do.
-SMALLEST_S = 0.75 * DELAY_S
+SMALLEST_S = 0.55 * DELAY_S
 
 
 def test_the_audit_agrees_with_the_log_of_the_site_while_workers_are_killed(make_machine, until):
