@@ -249,6 +249,7 @@ READERS = {
     "set": ("SMEMBERS",),
     "stream": ("XRANGE", "-", "+"),
     "string": ("GET",),
+    "list": ("LRANGE", 0, -1),
 }
 
 
