@@ -21,7 +21,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 EVERYTHING = Render(wait_for=".over", block=())
 METADATA = "http://169.254.169.254/latest/meta-data/"
 
-#: Each attempt asks for a path of its own name; `over` when all have failed or succeeded.
+#: Each attempt asks for a path of its own name; `over` when all have failed or succeeded,
+#: or had the time for it: whoever never gets an answer did not get through either.
 ATTEMPTS = """<body><script>
 const to = "TARGET", ws = to.replace('http', 'ws')
 const event = (thing, good, bad) => new Promise(done => { thing[good] = thing[bad] = done })
@@ -46,13 +47,15 @@ const stun = async () => {
   await new Promise(done => setTimeout(done, 300))
 }
 const beacon = async name => navigator.sendBeacon(`${to}${name}`, 'x')
-Promise.allSettled([
+const patience = new Promise(done => setTimeout(done, 10_000))
+const over = Promise.allSettled([
   put('img', 'image'), put('iframe', 'iframe'), put('script', 'script'),
   fetch(`${to}xhr`, {mode: 'no-cors'}),
   event(new WebSocket(`${ws}websocket`), 'onopen', 'onerror'),
   event(new EventSource(`${to}events`), 'onopen', 'onerror'),
   inWorker('worker'), popup('popup'), beacon('beacon'), stun(),
-]).then(() => document.body.className = 'over')
+])
+Promise.race([over, patience]).then(() => document.body.className = 'over')
 </script>"""
 WAYS = {"image", "iframe", "script", "xhr", "websocket", "events", "worker", "popup", "beacon"}
 
