@@ -33,7 +33,7 @@ demo: $(CORE) ## Show Skitter at work
 
 test: $(STAMP) ## Run the tests
 	@scripts/system-packages test
-	@$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n 4 --dist loadfile $(ARGS)
 
 check: $(STAMP) ## Check style, types and layers
 	@$(BIN)/ruff check .

@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
-TARGETS = {"core": ".", "dev": ".[dev]"}
+TARGETS = {"core": ".[server]", "dev": ".[dev]"}
 NAME = re.compile(r"[A-Za-z0-9._-]+")  # of a package, before its version
 
 
@@ -42,9 +42,9 @@ def main(part: str) -> int:
 def direct_dependencies(part: str) -> list[str]:
     """The names in pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    listed = list(project["dependencies"])
-    if part == "dev":
-        listed += [each for extra in project["optional-dependencies"].values() for each in extra]
+    extras = project["optional-dependencies"]
+    wanted = extras.values() if part == "dev" else [extras["server"]]
+    listed = [*project["dependencies"], *(each for extra in wanted for each in extra)]
     names = [NAME.match(each) for each in listed]
     return [name[0] for name in names if name and name[0] != project["name"]]
 
