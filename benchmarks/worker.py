@@ -16,13 +16,13 @@ import msgspec
 import uvloop
 
 from benchmarks.processes import say
-from skitter.app import open_worker
 from skitter.engine.pulse import memory_mb, rss_mb
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
 from skitter.settings import WorkerConfig
 from skitter.spider import Spider
-from skitter.worker.loop import WorkerOptions
+from skitter.worker.assembly import open_worker
+from skitter.worker.options import WorkerOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,11 +6,11 @@ import pytest
 
 from conftest import rude
 from needs import need
-from skitter.app import open_worker
 from skitter.frontier.admin.jobs import create_job
 from skitter.settings import FetchOptions, WorkerConfig
 from skitter.spider import Spider
-from skitter.worker.loop import WorkerOptions
+from skitter.worker.assembly import open_worker
+from skitter.worker.options import WorkerOptions
 from web import Answer, Asked, serve_web
 from worker.members import PASSWORD, Shop
 

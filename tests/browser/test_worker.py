@@ -15,7 +15,6 @@ from conftest import rude
 from fetch.site import Exchange, redirect, reply, serve
 from needs import need
 from skitter import Page, Render, Request, Spider
-from skitter.app import open_worker
 from skitter.errors import BrowserMissing
 from skitter.fetch.chromium import check_browser, missing
 from skitter.frontier.admin.dead import dead_letters
@@ -23,7 +22,8 @@ from skitter.frontier.admin.items import read_items
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.connection import Server
 from skitter.settings import BrowserOptions, FetchOptions, Retries, WorkerConfig
-from skitter.worker.loop import WorkerOptions
+from skitter.worker.assembly import open_worker
+from skitter.worker.options import WorkerOptions
 
 
 def marked(mark: str) -> set[int]:

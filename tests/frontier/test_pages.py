@@ -9,7 +9,6 @@ import pytest
 
 from conftest import rude
 from fetch.site import redirect, reply, serve
-from skitter.app import open_worker
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.why import why
@@ -18,6 +17,7 @@ from skitter.frontier.scripts import script
 from skitter.model import Completion, Feedback, Request, Response
 from skitter.settings import WorkerConfig
 from skitter.spider import Spider
+from skitter.worker.assembly import open_worker
 
 URL = "https://a.test/page"
 ANSWER = Response(url=URL, status=200, body=b"x" * 1234, elapsed_s=0.0351)

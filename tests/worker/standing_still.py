@@ -16,7 +16,8 @@ from skitter.logs import ClusterLog
 from skitter.spider import Spider
 from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery
-from skitter.worker.loop import Worker, WorkerOptions
+from skitter.worker.loop import Worker
+from skitter.worker.options import WorkerOptions
 
 URL = "https://a.test/"
 #: The pattern of the handler tries 2^60 ways to read this, and holds the interpreter's lock.

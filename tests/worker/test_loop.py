@@ -30,7 +30,8 @@ from skitter.valkey import running, start, stop
 from skitter.worker import loop
 from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery
-from skitter.worker.loop import Worker, WorkerOptions
+from skitter.worker.loop import Worker
+from skitter.worker.options import WorkerOptions
 
 STANDING_STILL = Path(__file__).parent / "standing_still.py"
 SLOW, QUICK = "https://a.test/slow", "https://a.test/quick"

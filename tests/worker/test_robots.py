@@ -12,7 +12,6 @@ import pytest
 
 from chaos.rig import until
 from fetch.site import Exchange, redirect, reply, serve
-from skitter.app import open_worker
 from skitter.fetch import Guard, HttpFetcher, RobotsRules
 from skitter.fetch.robots import FRESH_S, LOST_AFTER_S, TROUBLE_S
 from skitter.frontier.admin.jobs import create_job
@@ -22,6 +21,7 @@ from skitter.model import Request
 from skitter.settings import JobOptions, Politeness, WorkerConfig
 from skitter.spider import Spider
 from skitter.urls import identify
+from skitter.worker.assembly import open_worker
 from skitter.worker.robots import DISALLOWED, LARGE_BYTES, NO_ANSWER_S, PATIENCE_S, RobotsBook
 from skitter.worker.verdict import Bury, Retry
 

@@ -17,7 +17,6 @@ from chaos.rig import until
 from conftest import rude
 from fetch.site import Site, reply, serve
 from proxies import BLOCK_PAGE, Proxy, open_proxy
-from skitter.app import open_worker
 from skitter.errors import AddressRefused, NoRoute, ProxyFault
 from skitter.fetch import FetchOptions, Guard, HttpFetcher, StaticFetcher
 from skitter.fetch.exits import Exit
@@ -31,6 +30,7 @@ from skitter.model import Request, Response, State
 from skitter.settings import Retries, RouteOptions, WorkerConfig, Workers
 from skitter.settings.proxy import make_route
 from skitter.spider import Spider
+from skitter.worker.assembly import open_worker
 from skitter.worker.departures import TooEarly
 from skitter.worker.ledger import Ledger
 from skitter.worker.routed import RoutedFetcher, RoutedRenderer, open_book

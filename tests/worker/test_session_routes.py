@@ -6,7 +6,6 @@ import socket
 from contextlib import AsyncExitStack
 
 from proxies import Proxy, open_proxy
-from skitter.app import open_worker
 from skitter.fetch import FetchOptions, HttpFetcher
 from skitter.fetch.resolver import Resolver
 from skitter.frontier.admin.jobs import create_job
@@ -15,7 +14,8 @@ from skitter.model import Request
 from skitter.settings import JobOptions, Politeness, Retries, WorkerConfig
 from skitter.settings.proxy import make_route
 from skitter.spider import Spider
-from skitter.worker.loop import WorkerOptions
+from skitter.worker.assembly import open_worker
+from skitter.worker.options import WorkerOptions
 from web import Answer, Asked, serve_web
 
 OPTIONS = JobOptions(

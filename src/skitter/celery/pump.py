@@ -22,7 +22,7 @@ from skitter.loading import Loader, open_destination
 from skitter.sinks import Destination, LoadPace
 from skitter.spider.source_line import describe
 from skitter.spider.transform import chain
-from skitter.worker.loop import WorkerOptions
+from skitter.worker.options import WorkerOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

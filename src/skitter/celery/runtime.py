@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import uvloop
 
-from skitter.app import open_server, open_worker
+from skitter.app import open_server
 from skitter.celery.config import frontier_server
 from skitter.celery.registry import spider_for
 from skitter.celery.security import find_secret, is_signed, permissions_of, signed
 from skitter.frontier.admin.jobs import open_job
 from skitter.settings import resolve
-from skitter.worker.loop import Worker, WorkerOptions
+from skitter.worker.assembly import open_worker
+from skitter.worker.loop import Worker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.settings import Settings
     from skitter.worker.delivery import Tally
+    from skitter.worker.options import WorkerOptions
 
 T = TypeVar("T")
 CLOSE_S = 5.0

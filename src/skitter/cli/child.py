@@ -56,10 +56,11 @@ def _tell(text: str) -> None:
 
 
 def _worker(job: str, parent: int, config: WorkerConfig) -> Work:
-    from skitter.app import open_worker
     from skitter.engine.pulse import is_orphan
     from skitter.spider import load_spider
-    from skitter.worker.loop import GONE_S, WorkerOptions
+    from skitter.worker.assembly import open_worker
+    from skitter.worker.loop import GONE_S
+    from skitter.worker.options import WorkerOptions
 
     where = find_server()
     spider = load_spider(config.spider, config.arguments)

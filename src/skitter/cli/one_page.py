@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
 
-from skitter.app import policy_of, renderer_of
 from skitter.engine.memory import RequestMemory
 from skitter.errors import SkitterError
 from skitter.fetch import Fetcher, Guard, HttpFetcher, Render, RobotsRules
@@ -18,6 +17,7 @@ from skitter.page import Page
 from skitter.settings import SessionPool, WorkerConfig
 from skitter.spider import HandlerOutput, Refused, Scope, Spider
 from skitter.urls import identify
+from skitter.worker.assembly import policy_of, renderer_of
 from skitter.worker.attempt import Attempts
 from skitter.worker.login import Logins
 from skitter.worker.outcomes import Buried, Completed, Outcome, Retried

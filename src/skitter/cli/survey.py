@@ -9,7 +9,6 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from skitter.app import policy_of
 from skitter.cli.one_page import lease_of
 from skitter.domains import registrable_domain
 from skitter.engine.memory import RequestMemory
@@ -19,6 +18,7 @@ from skitter.settings import WorkerConfig
 from skitter.spider import Scope, Spider
 from skitter.spider.sitemap import SITEMAP, discovery_request
 from skitter.urls import identify
+from skitter.worker.assembly import policy_of
 from skitter.worker.attempt import Attempts
 from skitter.worker.outcomes import Buried, Completed, Retried
 from skitter.worker.robots import RobotsBook

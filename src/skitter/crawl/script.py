@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from skitter.app import open_server, open_worker
+from skitter.app import open_server
 from skitter.crawl.course import begin
 from skitter.crawl.plan import Plan
 from skitter.errors import SkitterError
@@ -21,7 +21,8 @@ from skitter.settings import resolve
 from skitter.settings.sources import check_given
 from skitter.spider.spider import run_hooks
 from skitter.spider.transform import chain
-from skitter.worker.loop import WorkerOptions
+from skitter.worker.assembly import open_worker
+from skitter.worker.options import WorkerOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,8 +5,8 @@ redirects   the request that a redirect asks for, and what another origin may se
 robots      what robots.txt allows, asked once per host for the whole fleet
 departures  when a request may leave, and telling the frontier when it did
 attempt     one request: robots, fetch, handler -> one outcome
-pulse       heartbeats and the log; a loader has the same
 outcomes    how an attempt ended
 delivery    outcomes, sent in batches
 loop        one process: keep N attempts going, extend leases, stop cleanly
+assembly    a worker and its parts, opened from a spider and its configuration
 """

@@ -7,10 +7,9 @@ import signal
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path  # noqa: TC003 - the options read it
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from skitter.engine.leases import extend, is_suspect
 from skitter.engine.pulse import Pulse, cancel_all, rss_mb
@@ -20,8 +19,8 @@ from skitter.frontier.admin.workers import Vitals
 from skitter.frontier.feed import take_feed
 from skitter.model import Lane, State
 from skitter.report import some
-from skitter.settings import Workers
 from skitter.spider.rounds import begin_due_round, tell_round
+from skitter.worker.options import WorkerOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -29,12 +28,9 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.logs import ClusterLog
     from skitter.model import Lease, Leased
-    from skitter.settings import WorkerConfig
     from skitter.worker.attempt import Attempts
     from skitter.worker.delivery import Delivery
 
-#: A browser takes its time, and its pages are dear.
-BROWSER_LEASES = 3
 IDLE_S = 0.2  # how long to wait for news when there is nothing to do
 FEED_S = 0.2
 SCHEDULE_S = 1.0
@@ -42,32 +38,6 @@ MEMORY_S = 0.5
 GONE_S = 1.0  # how often a worker that stays looks for a job that was removed
 #: After the grace, or a second signal: how long it may take to send results and return leases.
 LAST_SEND_S = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerOptions(Workers):
-    """How one process works: what is configured, and how it is run."""
-
-    parent: int | None = None  # the supervisor's process: without it, we go home
-    keep_alive: bool = False  # stay when the crawl has finished or is removed, for what comes later
-    stuck_log: Path | None = None  # where a watchdog writes what held it up; None: stderr
-    for_s: float | None = None  # lease for so long, and then finish up; None: until it is over
-    kind: str = "worker"  # how heartbeats call it
-    watch_signals: bool = True  # not in a thread, nor where somebody else minds them
-    #: The lanes that it serves, and how many pages at a time; empty: plain HTTP, `concurrency`.
-    lanes: dict[Lane, int] = field(default_factory=dict)
-
-    @property
-    def serves(self) -> dict[Lane, int]:
-        return self.lanes or {"": self.concurrency}
-
-    def lease_in_s(self, lane: Lane) -> float:
-        return self.lease_s * BROWSER_LEASES if lane == "browser" else self.lease_s
-
-    @classmethod
-    def of(cls, config: WorkerConfig, **run: Any) -> Self:
-        configured = {one.name: getattr(config.workers, one.name) for one in fields(Workers)}
-        return cls(**{**configured, "keep_alive": config.keep_alive, **run})
 
 
 @dataclass(slots=True)

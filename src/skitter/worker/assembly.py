@@ -1,0 +1,166 @@
+"""A worker and its parts, opened from a spider and its configuration."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from skitter.engine.memory import RequestMemory
+from skitter.engine.quality import FoundItems
+from skitter.fetch.client import HttpFetcher
+from skitter.fetch.guard import Guard
+from skitter.fetch.resolver import Resolver
+from skitter.logs import ClusterLog
+from skitter.worker.adaptive import Adaptive
+from skitter.worker.attempt import Attempts
+from skitter.worker.delivery import Delivery
+from skitter.worker.departures import Departures
+from skitter.worker.login import Logins
+from skitter.worker.loop import Worker
+from skitter.worker.options import WorkerOptions
+from skitter.worker.rendering import BrowserFetcher
+from skitter.worker.revisits import Revisits
+from skitter.worker.robots import RobotsBook
+from skitter.worker.sessions import Sessions
+from skitter.worker.traps import Traps
+from skitter.worker.verdict import Policy
+from skitter.worker.wishes import Wishes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from skitter.fetch.browser import BrowserRenderer
+    from skitter.fetch.client import Fetcher
+    from skitter.fetch.render import Renderer
+    from skitter.frontier.frontier import Frontier
+    from skitter.model import Lane
+    from skitter.settings import SessionPool, WorkerConfig
+    from skitter.spider.spider import Spider
+
+
+@asynccontextmanager
+async def open_worker(
+    frontier: Frontier,
+    spider: Spider,
+    config: WorkerConfig,
+    *,
+    fetcher: Fetcher | None = None,
+    options: WorkerOptions | None = None,
+) -> AsyncIterator[Worker]:
+    """A worker; `await worker.run()` works until the crawl has finished.
+
+    `fetcher`: what brings pages home in place of the HTTP client, opened by the caller. `options`:
+    how this process works, if it is not just as the configuration says.
+    """
+    seeds = [seed.url for seed in spider.known_seeds]
+    guard = Guard.for_seeds(seeds, also=config.fetch.allow_hosts)
+    async with AsyncExitStack() as stack:
+        resolver, log = Resolver(), ClusterLog()
+        stack.push_async_callback(resolver.close)
+        web = _Web(frontier, spider, config, guard, resolver)
+        http, renderer = (fetcher, None) if fetcher else await web.open(stack)
+        if config.proxies:
+            http, renderer = await web.open_routes(stack, http, renderer, log)
+        departures = Departures(frontier, resolver)
+        attempts = web.attempts(http, renderer, departures, log)
+        found = FoundItems(spider.default or "")
+        delivery = Delivery(frontier, attempts.memory, log, departures, quality=found)
+        options = replace(options or WorkerOptions.of(config), lanes=lanes_of(spider, config))
+        with log.attached():
+            yield Worker(frontier, attempts, delivery, log, options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Web:
+    """How pages come home, and what is made of them."""
+
+    frontier: Frontier
+    spider: Spider
+    config: WorkerConfig
+    guard: Guard
+    resolver: Resolver
+
+    async def open(self, stack: AsyncExitStack) -> tuple[Fetcher, Renderer | None]:
+        """The HTTP client, and a browser for a spider that wants one."""
+        client = HttpFetcher(self.config.fetch, guard=self.guard, resolver=self.resolver)
+        fetcher = await stack.enter_async_context(client)
+        if not self.spider.renders or self.config.workers.only == "http":
+            return fetcher, None
+        browser = renderer_of(self.config, self.guard, self.resolver)
+        return fetcher, await stack.enter_async_context(browser)
+
+    async def open_routes(
+        self, stack: AsyncExitStack, fetcher: Fetcher, renderer: Renderer | None, log: ClusterLog
+    ) -> tuple[Fetcher, Renderer | None]:
+        """The same, through the configured proxies."""
+        from skitter.worker.routed import RoutedRenderer, open_routed  # most have no proxies
+
+        routed = await stack.enter_async_context(
+            open_routed(fetcher, self.frontier, self.config, guard=self.guard, log=log)
+        )
+        return routed, RoutedRenderer(routed, renderer) if renderer else None
+
+    def attempts(
+        self, fetcher: Fetcher, renderer: Renderer | None, departures: Departures, log: ClusterLog
+    ) -> Attempts:
+        frontier, spider, config = self.frontier, self.spider, self.config
+        policy = policy_of(spider, config)
+        sessions = Sessions(frontier, session_pool_of(config), spider.logins)
+        robots = RobotsBook(frontier, fetcher, self.guard, config.fetch.user_agent, log)
+        return Attempts(
+            spider=spider,
+            fetcher=BrowserFetcher(spider, fetcher, renderer) if renderer else fetcher,
+            robots=robots if config.fetch.obey_robots else None,
+            memory=RequestMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths),
+            log=log,
+            policy=policy,
+            limits=lambda: frontier.options.limits,
+            departures=departures,
+            wishes=Wishes.of(config.fetch),
+            sessions=sessions,
+            logins=Logins(spider, fetcher, sessions, policy),
+            traps=Traps(frontier, item_per_page=spider.item_per_page),
+            passes_on=config.workers.only == "http",
+            adaptive=Adaptive(spider, frontier) if spider.is_adaptive else None,
+            revisits=Revisits(frontier),
+        )
+
+
+def renderer_of(
+    config: WorkerConfig, guard: Guard, resolver: Resolver | None = None
+) -> BrowserRenderer:
+    """The browser, which starts with its first page. Raises BrowserMissing."""
+    from skitter.fetch.browser import BrowserRenderer  # most spiders need none
+    from skitter.fetch.chromium import check_browser
+
+    check_browser(config.browser)
+    return BrowserRenderer(config.browser, fetch=config.fetch, guard=guard, resolver=resolver)
+
+
+def session_pool_of(config: WorkerConfig) -> SessionPool:
+    """Who sets a Cookie header for every request keeps the cookies himself."""
+    has_own = any(name.lower() == "cookie" for name in config.fetch.headers)
+    return replace(config.sessions, cookies=False) if has_own else config.sessions
+
+
+def lanes_of(spider: Spider, config: WorkerConfig) -> dict[Lane, int]:
+    """How many pages of each lane a worker has under way; none: plain HTTP alone."""
+    most: dict[Lane, int] = {"": config.workers.concurrency, "browser": config.browser.concurrency}
+    if config.workers.only == "browser":
+        return {"browser": most["browser"]}
+    if spider.renders.keys() >= spider.handlers.keys() and not spider.is_adaptive:
+        most[""] = most["browser"]  # what was pushed without a lane is rendered, too
+    return most if spider.renders and config.workers.only is None else {}
+
+
+def policy_of(spider: Spider, config: WorkerConfig) -> Policy:
+    """When to give a page up, and how long to leave a host alone."""
+    return Policy(
+        max_redirects=config.fetch.max_redirects,
+        longest_rest_s=config.fetch.max_retry_after_s,
+        handler_tries=config.workers.handler_tries,
+        blocked_rest_s=config.fetch.blocked_rest_s,
+        has_routes=len(config.proxies) > 1,
+        accept=spider.accept,
+    )
