@@ -1,0 +1,250 @@
+"""Document: one answer as a document: bytes, text, elements, and what it asks of robots.
+
+Nothing is done before it is asked for: the body is decoded at the first look at `text`, parsed at
+the first look at `tree`. A document comes from a stranger, so nothing in it raises anything but the
+errors of errors.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+
+import msgspec
+from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
+
+from skitter.fetch import trial
+from skitter.fetch.encoding import decode
+from skitter.fetch.nesting import is_plain, is_small
+from skitter.page import signals
+from skitter.page.errors import BadSelector, LibraryMissing, NoMatch, NotJSON, TooComplex
+from skitter.page.links import nofollow_hrefs
+from skitter.urls import join, join_all
+
+if TYPE_CHECKING:
+    from skitter.model import Response
+
+T = TypeVar("T")
+
+_REQUIRED: Final[Any] = object()
+_BASE: Final = re.compile(r"<base[\s/>]", re.IGNORECASE)
+_HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
+
+
+class Document:
+    """What came back from a server."""
+
+    __slots__ = (
+        "_base",
+        "_decoded",
+        "_is_parsable",
+        "_metas",
+        "_tree",
+        "response",
+        "robot",
+        "robots_usage",
+        "url",
+    )
+
+    def __init__(self, response: Response) -> None:
+        self.response = response
+        self.url = response.url
+        self._decoded: tuple[str, str] | None = None
+        self._is_parsable: bool | None = None  # unknown
+        self._tree: LexborHTMLParser | None = None
+        self._base: str | None = None
+        self._metas: tuple[tuple[str, str], ...] | None = None
+        self.robot = "skitter"  # the name by which pages call us
+        self.robots_usage = ""  # what robots.txt says about its use
+
+    @property
+    def status(self) -> int:
+        return self.response.status
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """Names in lower case, in the order they came; a name may come twice."""
+        return self.response.headers
+
+    def header(self, name: str, default: str | None = None) -> str | None:
+        """The first header of that name, in any case."""
+        return self.response.header(name, default)
+
+    @property
+    def content_type(self) -> str:
+        """The media type alone, in lower case: `text/html`. Empty if the server named none."""
+        return (self.header("content-type") or "").partition(";")[0].strip().lower()
+
+    @property
+    def is_html(self) -> bool:
+        """Whether a browser would show it as HTML; a page of unknown type is HTML if it has a tag
+        at its beginning."""
+        kind = self.content_type
+        return kind in _HTML_TYPES if kind else self.text[:1000].lstrip().startswith("<")
+
+    @property
+    def body(self) -> bytes:
+        return self.response.body
+
+    @property
+    def screenshot(self) -> bytes | None:
+        """A PNG of the whole page, if it was rendered with `Render(screenshot=True)`."""
+        return self.response.screenshot
+
+    @property
+    def text(self) -> str:
+        """The body, decoded as browsers decode it."""
+        return self._decode()[0]
+
+    @property
+    def encoding(self) -> str:
+        return self._decode()[1]
+
+    def _decode(self) -> tuple[str, str]:
+        if self._decoded is None:
+            self._decoded = decode(self.response.body, self.response.headers)
+        return self._decoded
+
+    def json(self) -> Any:
+        """The body as JSON. Raises NotJSON."""
+        try:
+            return msgspec.json.decode(self.text)
+        except (ValueError, RecursionError):
+            pass
+        try:
+            # Slower and more lenient: NaN, half of an emoji, a line break inside a string.
+            return json.loads(self.text, strict=False)
+        except (ValueError, RecursionError) as error:
+            raise NotJSON(self, f"the body is not JSON: {error}") from None
+
+    # --- elements ---------------------------------------------------------------------------------
+
+    @property
+    def tree(self) -> LexborHTMLParser:
+        """The parsed document. Shared by all that look at this page: do not change it.
+
+        Raises TooComplex.
+        """
+        if self._tree is None:
+            self._refuse_complex()
+            self._tree = LexborHTMLParser(self.text)
+        return self._tree
+
+    async def prepare(self) -> None:
+        """Find out whether it can be parsed, while other pages go on: `tree` would block."""
+        if self._is_parsable is None and is_small(self.body):
+            self._is_parsable = True  # its text is no longer, and has no more tags
+        if self._is_parsable is None and self.is_html:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(trial.thread(), self._can_be_parsed)
+
+    def _can_be_parsed(self) -> bool:
+        if self._is_parsable is None:
+            self._is_parsable = is_plain(self.text) or trial.can_be_parsed(self.text)
+        return self._is_parsable
+
+    def _refuse_complex(self) -> None:
+        if not self._can_be_parsed():
+            raise TooComplex(self, "its HTML takes the parser too much time or memory")
+
+    def css(self, selector: str) -> list[LexborNode]:
+        """All elements that match, in the order of the document."""
+        try:
+            return self.tree.css(selector)
+        except (SelectolaxError, ValueError, TypeError) as error:
+            raise BadSelector(selector, str(error)) from None
+
+    @overload
+    def css_first(self, selector: str) -> LexborNode: ...
+    @overload
+    def css_first(self, selector: str, default: T) -> LexborNode | T: ...
+    def css_first(self, selector: str, default: Any = _REQUIRED) -> Any:
+        """The first element that matches, or the default. Raises NoMatch if there is neither."""
+        try:
+            found = self.tree.css_first(selector)
+        except (SelectolaxError, ValueError, TypeError) as error:
+            raise BadSelector(selector, str(error)) from None
+        if found is not None:
+            return found
+        if default is _REQUIRED:
+            raise NoMatch(self, selector)
+        return default
+
+    def xpath(self, expression: str) -> Any:
+        """What lxml finds: elements, strings or a number. Parses the page a second time.
+
+        Raises TooComplex.
+        """
+        try:
+            lxml = import_module("lxml.html")
+        except ImportError:
+            raise LibraryMissing("page.xpath needs lxml: pip install lxml") from None
+        etree = import_module("lxml.etree")
+        try:
+            query = etree.XPath(expression)
+        except (etree.XPathError, ValueError, TypeError) as error:
+            raise BadSelector(expression, str(error)) from None
+        self._refuse_complex()
+        markup = self.text.encode(errors="replace")
+        try:
+            root = lxml.document_fromstring(markup, parser=lxml.HTMLParser(encoding="utf-8"))
+        except etree.LxmlError:  # an empty document
+            root = lxml.document_fromstring("<html></html>")
+        try:
+            return query(root)
+        except etree.XPathError as error:
+            raise BadSelector(expression, str(error)) from None
+
+    @property
+    def base(self) -> str:
+        """What links are relative to: the page's URL, or its `<base href>`."""
+        if self._base is None:
+            self._base = self._find_base()
+        return self._base
+
+    def _find_base(self) -> str:
+        if self._tree is None and not _BASE.search(self.text):
+            return self.url  # most pages have none, and some that make links are not parsed at all
+        element = self.tree.css_first("base[href]")
+        href = element.attributes.get("href") if element else None
+        return (join(self.url, href) if href else None) or self.url
+
+    # --- what it asks for -------------------------------------------------------------------------
+
+    @property
+    def directives(self) -> frozenset[str]:
+        """What X-Robots-Tag and <meta name=robots> say to everybody and to us: noindex, ..."""
+        return signals.directives(self.headers, self._find_metas(), robot=self.robot)
+
+    @property
+    def usage(self) -> dict[str, bool]:
+        """Uses that the page, its headers or robots.txt allow (True) or reserve (False), such as
+        `train-ai`, `search` or `tdm`. What nobody spoke of is not there."""
+        metas = self._find_metas()
+        return signals.usage(self.headers, metas, self.directives, by_robots=self.robots_usage)
+
+    @property
+    def canonical(self) -> str | None:
+        """The page that this one says it is a copy of, or itself."""
+        if not self._is_readable():
+            return None
+        element = self.tree.css_first('link[rel~="canonical"][href]')
+        href = element.attributes.get("href") if element else None
+        return join(self.base, href) if href else None
+
+    def nofollow_links(self) -> set[str]:
+        """Links that are marked rel=nofollow, and nowhere on the page without it."""
+        return set(join_all(self.base, nofollow_hrefs(self.tree))) if self._is_readable() else set()
+
+    def _find_metas(self) -> tuple[tuple[str, str], ...]:
+        if self._metas is None:
+            elements = self.tree.css("meta[name][content]") if self._is_readable() else []
+            pairs = ((one.attributes["name"], one.attributes["content"]) for one in elements)
+            self._metas = tuple((str(name).lower(), str(content)) for name, content in pairs)
+        return self._metas
+
+    def _is_readable(self) -> bool:
+        return self.is_html and self._can_be_parsed()
