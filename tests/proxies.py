@@ -28,6 +28,7 @@ class Proxy:
     fails: int = 0  # the status with which it answers everything
     port: int = 0
     asked: Counter[str] = field(default_factory=Counter)  # requests that went through, per host
+    lines: list[str] = field(default_factory=list)  # and how: CONNECT a.test:443, socks a.test:80
     users: list[str] = field(default_factory=list)
     connections: int = 0
     at_once: int = 0
@@ -93,6 +94,7 @@ class Proxy:
             writer.write(refusal)
             await writer.drain()
             return True
+        self.lines.append(f"{method} {target}")
         await self._delay()
         upstream, downstream = await self._dial(url.hostname or "", url.port or 80)
         if tunnel:
@@ -168,6 +170,7 @@ class Proxy:
             return
         await self._delay()
         self.asked[host] += 1
+        self.lines.append(f"socks {host}:{port}")
         try:
             upstream, downstream = await self._dial(host, port)
         except OSError:

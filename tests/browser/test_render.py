@@ -15,9 +15,9 @@ import pytest_asyncio
 from selectolax.lexbor import LexborHTMLParser
 
 from browser.web import FILL_IN, LATE, SCROLL_DOWN, pages
-from fetch.proxies import upstream_proxy
 from fetch.site import Site, redirect, serve
 from needs import need
+from proxies import Proxy, open_proxy
 from skitter.errors import (
     AddressRefused,
     BadOption,
@@ -98,14 +98,15 @@ async def test_a_page_goes_through_the_proxy_of_its_route(
     renderer: BrowserRenderer, site: Site
 ) -> None:
     """SOCKS5 with credentials, which Chromium itself does not speak."""
-    async with upstream_proxy() as proxy:
+    known = {"far.example": ("127.0.0.1", site.port)}
+    async with open_proxy(Proxy(names=known, credentials="ann:new")) as proxy:
         request = Request(url=site.url("/late", host="far.example"))
-        page = await renderer.render(request, Render(wait_for=".price"), proxy=proxy.url("socks5"))
-        bad = proxy.url("socks5", password="old")
+        good, bad = proxy.url("socks5", "ann:new"), proxy.url("socks5", "ann:old")
+        page = await renderer.render(request, Render(wait_for=".price"), proxy=good)
         with pytest.raises(ProxyFault, match="rejects the credentials"):
             await renderer.render(request, Render(), proxy=bad)
     assert text(page, ".price") == "12"
-    assert proxy.asked == [f"socks far.example:{site.port}"]
+    assert proxy.lines == [f"socks far.example:{site.port}"]
 
 
 async def test_a_page_that_never_settles_is_taken_as_it_is(

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from fetch.proxies import upstream_proxy
 from fetch.site import raw, reply, serve
+from proxies import Proxy, open_proxy
 from skitter.errors import AddressRefused, BadOption, ConnectFailed, FetchTimeout, ProxyFault
 from skitter.fetch.egress import Egress, Way
 from skitter.fetch.guard import Guard
@@ -202,10 +202,13 @@ async def test_a_way_goes_through_its_upstream_with_its_credentials(
     NAMES["far.example"] = ("93.184.216.34",)
     async with (
         serve(PAGE) as site,
-        upstream_proxy(tls if scheme == "https" else None) as proxy,
+        open_proxy(
+            Proxy(names={"far.example": ("127.0.0.1", site.port)}, credentials="ann:se:cret"),
+            tls=tls if scheme == "https" else None,
+        ) as proxy,
         opened(tls=trust) as egress,
     ):
-        way = egress.open_way(proxy.url(scheme))
+        way = egress.open_way(proxy.url(scheme, "ann:se%3Acret"))
         whom = f"far.example:{site.port}"
         tunnel = await ask(egress, f"CONNECT {whom}", credentials(way), then=GET)
         plain = await ask(egress, f"GET http://{whom}/", credentials(way))
@@ -214,14 +217,14 @@ async def test_a_way_goes_through_its_upstream_with_its_credentials(
     assert plain.endswith(b"home")
     assert status(inside) == 403
     whole = f"socks {whom}" if scheme == "socks5" else f"GET http://{whom}/"
-    assert proxy.asked == [f"{'socks' if scheme == 'socks5' else 'CONNECT'} {whom}", whole]
+    assert proxy.lines == [f"{'socks' if scheme == 'socks5' else 'CONNECT'} {whom}", whole]
 
 
 @pytest.mark.parametrize("scheme", ["http", "socks5"])
 async def test_an_upstream_that_rejects_the_credentials_is_told_apart(scheme: str) -> None:
     NAMES["far.example"] = ("93.184.216.34",)
-    async with upstream_proxy() as proxy, opened() as egress:
-        way = egress.open_way(proxy.url(scheme, password="old"))
+    async with open_proxy(Proxy(credentials="ann:new")) as proxy, opened() as egress:
+        way = egress.open_way(proxy.url(scheme, "ann:old"))
         assert status(await ask(egress, "CONNECT far.example:443", credentials(way))) == 502
     failure = way.failure_of("https://far.example/")
     assert isinstance(failure, ProxyFault)
