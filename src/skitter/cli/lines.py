@@ -35,6 +35,7 @@ LINES = {
     "up": "Start the embedded server and keep it running until `skitter down`.",
     "down": "Stop the embedded server. Its data stays, and the next command finds it there.",
     "doctor": "Check the server: version, durability, memory, and how to fix problems.",
+    "serve": "Serve the HTTP API and the dashboard, until stopped.",
     "demo": "Crawl a bundled bookshop with 2 workers into SQLite, log in to its members' corner, and audit it. No network needed.",
     "schedule": "Schedules: when the rounds of a job begin.",
     "dead": "Dead letters: what was given up, and why.",

@@ -52,7 +52,12 @@ PANELS = {
     },
     "Check and repair": {"audit": "check:audit_job", "why": "check:explain", "dead": "dead:group"},
     "Look": {"config": "config:config", "proxy": "proxy:group"},
-    "Server": {"up": "server:up", "down": "server:down", "doctor": "server:doctor"},
+    "Server": {
+        "up": "server:up",
+        "down": "server:down",
+        "doctor": "server:doctor",
+        "serve": "serve:serve",
+    },
     "See it at work": {"demo": "demo:demo"},
 }
 #: What the system says about a path that a user should not have named.

@@ -1,0 +1,112 @@
+"""The ASGI application: the routes, the page, and what holds for every call."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import FileResponse, Response
+from starlette.routing import BaseRoute, Mount
+from starlette.routing import Route as Path_
+from starlette.staticfiles import StaticFiles
+
+from skitter.server.endpoint import Endpoint, refuse
+from skitter.server.openapi import openapi
+from skitter.server.problems import Refusal
+from skitter.server.route import JSON
+from skitter.server.routes import ROUTES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from skitter.server.route import Route
+    from skitter.server.site import Site
+
+STATIC = Path(__file__).parent / "static"
+SECURITY = [
+    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+]
+
+
+def application(site: Site, routes: Sequence[Route] = ROUTES) -> Starlette:
+    """Everything that is served."""
+    document = msgspec.json.encode(openapi(routes))
+
+    async def api_document(_: Request) -> Response:
+        return Response(document, media_type=JSON)
+
+    async def page(_: Request) -> Response:
+        return FileResponse(STATIC / "index.html")
+
+    paths: list[BaseRoute] = [
+        Path_(route.path, Endpoint(route, site), methods=[route.method]) for route in routes
+    ]
+    paths += [
+        Path_("/api/openapi.json", api_document),
+        Path_("/", page),
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
+    return Starlette(
+        routes=paths,
+        middleware=[Middleware(Guarded, site=site)],
+        exception_handlers={HTTPException: _refused},
+    )
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """What Starlette refuses: no such path, or not with this method."""
+    assert isinstance(error, HTTPException)
+    says = f"{request.method} {request.url.path}: see api/openapi.json for what there is."
+    response = refuse(Refusal(error.status_code, says))
+    response.headers.update(error.headers or {})
+    return response
+
+
+class Guarded:
+    """Around every call: the Host header is checked, and answers get security headers."""
+
+    def __init__(self, app: ASGIApp, site: Site) -> None:
+        self.app, self.site = app, site
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *SECURITY]
+            await send(message)
+
+        host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+        if not is_known_host(host.decode("latin-1"), self.site.allowed_hosts):
+            # A page of a stranger may have its own name resolve to this address (DNS rebinding).
+            says = "this server does not go by that name: `skitter serve --allow-host NAME` adds it"
+            await refuse(Refusal(421, says, field="Host"))(scope, receive, guarded)
+            return
+        await self.app(scope, receive, guarded)
+
+
+def is_known_host(header: str, allowed: frozenset[str]) -> bool:
+    """Whether a Host header names this server: by address, as localhost, or as it was allowed."""
+    host = header.rpartition(":")[0] if not header.endswith("]") and ":" in header else header
+    host = host.lower().removesuffix(".")
+    return host == "localhost" or host in allowed or _is_address(host)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        return bool(ip_address(host.strip("[]")))
+    except ValueError:
+        return False

@@ -1,0 +1,30 @@
+"""One call, for the function that answers it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skitter.frontier.admin.jobs import open_job
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from skitter.frontier.frontier import Frontier
+    from skitter.server.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Who asks for what, and what is needed to answer."""
+
+    site: Site
+    request: Request
+
+    def path(self, name: str) -> str:
+        """A part of the path, such as `job`."""
+        return str(self.request.path_params[name])
+
+    async def frontier(self) -> Frontier:
+        """The job that the path names."""
+        return await open_job(self.site.server, self.path("job"))

@@ -1,0 +1,96 @@
+"""Jobs: list, look, steer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+
+from skitter.errors import SkitterError
+from skitter.frontier.admin.control import set_state
+from skitter.frontier.admin.jobs import list_jobs, open_job
+from skitter.frontier.admin.quality import find_bad
+from skitter.frontier.admin.warnings import find_warnings
+from skitter.frontier.admin.workers import MOST_WORKERS, live_workers, set_wanted_workers
+from skitter.frontier.frontier import Frontier
+from skitter.model import State
+from skitter.server.call import Call
+from skitter.server.problems import Refusal
+from skitter.server.route import Rows
+from skitter.settings import resolve
+
+Overview = dict[str, Any]
+
+
+class Steered(msgspec.Struct, frozen=True):
+    """What the operator wants of the job now."""
+
+    state: State
+
+
+class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Workers per machine; 0: as many as the work is worth."""
+
+    workers: int
+
+
+async def all_jobs(call: Call) -> Rows[Overview]:
+    """The jobs on this server."""
+    found = []
+    for name in await list_jobs(call.site.server):
+        try:
+            found.append(await _overview(await open_job(call.site.server, name)))
+        except SkitterError as error:  # damaged or purged by now: show the others all the same
+            if error.retryable:
+                raise
+    return Rows(rows=found)
+
+
+async def job(call: Call) -> Overview:
+    """One job: its numbers, its workers, and what to know about it."""
+    return await _overview(await call.frontier())
+
+
+async def _overview(frontier: Frontier) -> Overview:
+    stats = await frontier.stats()
+    kinds = Counter(one.kind for one in await live_workers(frontier))
+    bad = await find_bad(frontier, resolve(job=frontier.job).quality)
+    notes = [*await find_warnings(frontier, stats), *bad]
+    numbers = {**asdict(stats), "state": stats.status, "wanted": stats.state}
+    return {**numbers, "notes": notes, "processes": dict(kinds)}
+
+
+async def pause(call: Call) -> Steered:
+    """Stop handing out URLs; new ones are still accepted."""
+    return await _steer(call, State.PAUSED)
+
+
+async def resume(call: Call) -> Steered:
+    """Continue after pause, drain or cancel."""
+    return await _steer(call, State.RUNNING)
+
+
+async def drain(call: Call) -> Steered:
+    """Finish the queue; accept no new URLs."""
+    return await _steer(call, State.DRAINING)
+
+
+async def cancel(call: Call) -> Steered:
+    """Stop: hand out nothing and accept nothing. The queue stays."""
+    return await _steer(call, State.CANCELLED)
+
+
+async def _steer(call: Call, state: State) -> Steered:
+    await set_state(await call.frontier(), state)
+    return Steered(state)
+
+
+async def scale(call: Call, body: Wish) -> Wish:
+    """Set how many workers each machine runs; those that run follow."""
+    if not 0 <= body.workers <= MOST_WORKERS:
+        says = f"workers must be 1 to {MOST_WORKERS:,}, or 0 for automatic."
+        raise Refusal(422, says, field="workers", hint="pause the job to stop all workers.")
+    await set_wanted_workers(await call.frontier(), body.workers)
+    return body

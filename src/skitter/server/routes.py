@@ -1,0 +1,24 @@
+"""The table of routes: handlers, OpenAPI, the reference and the tests come from it.
+
+A module of endpoints is a file of this package; its rows stand here.
+"""
+
+from __future__ import annotations
+
+from skitter.server import jobs, meta
+from skitter.server.route import Route
+
+JOB = "/api/jobs/{job}"
+
+ROUTES: tuple[Route, ...] = (
+    # --- jobs
+    Route("GET", "/api/jobs", jobs.all_jobs),
+    Route("GET", JOB, jobs.job),
+    Route("POST", f"{JOB}/pause", jobs.pause, "operate"),
+    Route("POST", f"{JOB}/resume", jobs.resume, "operate"),
+    Route("POST", f"{JOB}/drain", jobs.drain, "operate"),
+    Route("POST", f"{JOB}/cancel", jobs.cancel, "operate"),
+    Route("PUT", f"{JOB}/workers", jobs.scale, "operate"),
+    # --- the server itself
+    Route("GET", "/healthz", meta.healthz, scope=None, errors=(503,)),
+)

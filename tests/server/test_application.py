@@ -1,0 +1,62 @@
+"""What holds for every call: paths, Host header, security headers, broken input."""
+
+from __future__ import annotations
+
+import pytest
+
+from skitter.server.openapi import openapi
+from skitter.server.routes import ROUTES
+
+
+async def test_the_page_and_the_document_of_the_api_are_served(web):
+    page = await web.get("/")
+    document = await web.get("/api/openapi.json")
+
+    assert page.headers["content-type"].startswith("text/html")
+    assert document.json()["openapi"] == "3.1.0"
+    assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert page.headers["referrer-policy"] == "no-referrer"
+
+
+def test_every_route_is_in_the_document():
+    paths = openapi(ROUTES)["paths"]
+
+    for route in ROUTES:
+        operation = paths[route.path][route.method.lower()]
+        assert operation["summary"]
+        assert operation.get("x-scope") == route.scope
+
+
+@pytest.mark.parametrize("host", ["evil.test", "evil.test:8765", "127.0.0.1.evil.test", ""])
+async def test_a_name_that_is_not_ours_is_refused(web, host):
+    answer = await web.get("/api/jobs", headers={"host": host})
+
+    assert (answer.status_code, answer.json()["field"]) == (421, "Host")
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:8765", "[::1]:1", "127.0.0.1"])
+async def test_localhost_and_addresses_are_names_of_ours(web, host):
+    assert (await web.get("/healthz", headers={"host": host})).json() == {"ok": True}
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status"),
+    [
+        (b"{", "application/json", 400),
+        (b'{"workers": "x"}', "application/json", 422),
+        (b'{"workers": 1}', "text/plain", 415),
+        (b" " * (11 * 2**20), "application/json", 413),
+    ],
+)
+async def test_broken_input_is_a_problem(web, frontier, job, body, kind, status):
+    headers = {"content-type": kind}
+    answer = await web.put(f"/api/jobs/{job}/workers", content=body, headers=headers)
+
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_an_unknown_path_or_method_is_a_problem(web):
+    assert (await web.get("/api/nothing")).json()["status"] == 404
+    assert (await web.delete("/healthz")).json()["status"] == 405
