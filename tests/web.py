@@ -70,6 +70,7 @@ class Web:
     site: Site
     port: int = 0
     asked: list[Asked] = field(default_factory=list)
+    held: set[asyncio.Task[None] | None] = field(default_factory=set)  # open connections
 
     def url(self, path: str = "/", *, host: str = "shop.test") -> str:
         return f"http://{host}:{self.port}{path}"
@@ -78,13 +79,22 @@ class Web:
         return [one.target for one in self.asked if not method or one.method == method]
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.held.add(asyncio.current_task())
         try:
             while True:
                 await self._answer(reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
         finally:
+            self.held.discard(asyncio.current_task())
             writer.close()
+
+    async def hang_up(self) -> None:
+        """End all connections, also those whose answer never comes."""
+        held = [task for task in self.held if task]
+        for task in held:
+            task.cancel()
+        await asyncio.gather(*held)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
@@ -167,3 +177,4 @@ async def serve_web(site: Site) -> AsyncIterator[Web]:
         yield web
     finally:
         server.close()
+        await web.hang_up()
