@@ -157,6 +157,20 @@ def test_a_small_file_that_unpacks_to_a_huge_one_takes_little_memory():
     assert peak < 2_000_000
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<urlset>" + b"<url><loc>x:</loc></url>" * 60_000,
+        b"http://\n" * 60_000,
+        b"<urlset>" + b"<a>" * 1_100_000,
+        b"http://shop.example/" + b"\n" * 1_100_000,
+    ],
+)
+def test_what_makes_no_sense_counts_towards_the_limits(body):
+    """Or 50 kB of gzip would keep a worker busy for 20 seconds."""
+    assert "more than" in read(gzip.compress(body)).cut
+
+
 def test_an_endless_value_is_not_kept():
     body = b"<urlset><url><loc>" + b"x" * 10_000_000 + b"</loc></url></urlset>"
     tracemalloc.start()

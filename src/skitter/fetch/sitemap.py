@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: Both by the protocol, sitemaps.org.
 MOST_URLS: Final = 50_000
 MOST_BYTES: Final = 50 * 2**20
+#: Elements or lines. A real sitemap of 50 MB has fewer; 50 kB of gzip can have millions.
+MOST_PARTS: Final = 1_000_000
 #: Sitemaps that one index may name, of the protocol's 50,000: each of them is a request.
 MOST_SITEMAPS: Final = 5_000
 PIECE_BYTES: Final = 64 * 2**10
@@ -139,7 +141,7 @@ class _Reader:
 
     def __init__(self, url: str, found: Listing) -> None:
         self._url, self._found = url, found
-        self._depth = 0
+        self._depth = self._parts = self._entries = 0
         self._entry = ("", 0)  # the name of entries in this document, and their depth
         self._field = ""
         self._text = ""
@@ -175,6 +177,7 @@ class _Reader:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
+        self._count()
         name = _local(name)
         if self._depth == 1:
             if name not in _ENTRIES:
@@ -221,22 +224,30 @@ class _Reader:
             raise NotASitemap("it is a text without URLs")
 
     def _add_line(self, line: bytes) -> None:
+        self._count()
         text = line.strip().decode("utf-8", "replace")
         if text.startswith(("http://", "https://")):
             self._add({"url": text})
 
     # --- entries ----------------------------------------------------------------------------------
 
+    def _count(self) -> None:
+        self._parts += 1
+        if self._parts > MOST_PARTS:
+            raise _Enough(f"it has more than {MOST_PARTS:,} parts")
+
     def _add(self, values: dict[str, str]) -> None:
+        """Entries that make no sense count as well, or they could go on for ever."""
+        is_index = self._entry[0] == "sitemap"
+        most = MOST_SITEMAPS if is_index else MOST_URLS
+        if self._entries == most:
+            raise _Enough(f"it lists more than {most:,} {'sitemaps' if is_index else 'URLs'}")
+        self._entries += 1
         url = join(self._url, values.get("url", "")) if values.get("url") else None
         if url is None or len(url) > MAX_URL_BYTES:
             return
         changed_at, weight = _moment(values.get("changed", "")), _weight(values.get("weight", ""))
-        is_index = self._entry[0] == "sitemap"
         entries = self._found.sitemaps if is_index else self._found.pages
-        most = MOST_SITEMAPS if is_index else MOST_URLS
-        if len(entries) == most:
-            raise _Enough(f"it lists more than {most:,} {'sitemaps' if is_index else 'URLs'}")
         entries.append(Entry(url, changed_at, weight))
 
 

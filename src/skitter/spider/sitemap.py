@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -21,7 +21,6 @@ from skitter.fetch.sitemap import (
     MOST_URLS,
     PIECE_BYTES,
     Entry,
-    Listing,
     NotASitemap,
     read_sitemap,
 )
@@ -29,9 +28,11 @@ from skitter.model import Request
 from skitter.urls import identify, join
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from skitter.page import Page
+
+T = TypeVar("T")
 
 #: The handler's name. No function can be called so.
 SITEMAP: Final = "skitter.sitemap"
@@ -98,17 +99,19 @@ async def list_pages(page: Page) -> AsyncIterator[Request]:
     """The handler. The pages count as start URLs, so they are as deep as the sitemap: 0."""
     errand = errand_of(page.request)
     if errand.level == 0:
-        for request in _named_by_robots(page, errand):
+        rules = RobotsRules.from_response(page.status, page.body, at=0)
+        for request in _named_by_robots(
+            page, errand, await _in_thread(page, lambda: rules.sitemaps)
+        ):
             yield request
     elif page.status < 400:  # else: a guess that was wrong
         async for request in _listed(page, errand):
             yield request
 
 
-def _named_by_robots(page: Page, errand: Errand) -> Iterator[Request]:
+def _named_by_robots(page: Page, errand: Errand, links: tuple[str, ...]) -> Iterator[Request]:
     """Wherever they are: robots.txt proves that the site wants them read."""
-    rules = RobotsRules.from_response(page.status, page.body, at=0)
-    named = [url for link in rules.sitemaps[:MOST_SITEMAPS] if (url := join(page.url, link))]
+    named = [url for link in links[:MOST_SITEMAPS] if (url := join(page.url, link))]
     for url in dict.fromkeys(named):
         yield _request(url, Errand(errand.site), parent=page.url)
     if not named and (guess := join(page.url, "/sitemap.xml")):
@@ -117,7 +120,7 @@ def _named_by_robots(page: Page, errand: Errand) -> Iterator[Request]:
 
 async def _listed(page: Page, errand: Errand) -> AsyncIterator[Request]:
     try:
-        found = await _read(page)
+        found = await _in_thread(page, lambda: read_sitemap(page.body, url=page.url))
     except NotASitemap as error:
         if errand.is_guess:
             return
@@ -135,11 +138,9 @@ async def _listed(page: Page, errand: Errand) -> AsyncIterator[Request]:
             await asyncio.sleep(0)
 
 
-async def _read(page: Page) -> Listing:
-    """A large one in a thread: 50,000 URLs take most of a second."""
-    if len(page.body) <= PIECE_BYTES:
-        return read_sitemap(page.body, url=page.url)
-    return await asyncio.to_thread(read_sitemap, page.body, url=page.url)
+async def _in_thread(page: Page, read: Callable[[], T]) -> T:
+    """If it is large: 50,000 URLs, or a robots.txt of 500 KiB, take most of a second."""
+    return read() if len(page.body) <= PIECE_BYTES else await asyncio.to_thread(read)
 
 
 def _children(
