@@ -57,6 +57,11 @@ def redact_text(text: str) -> str:
     return _IN_TEXT.sub(lambda found: redact(found[0]), text) if "://" in text else text
 
 
+def hide_queries(text: str) -> str:
+    """A sentence about a log-in: a form may send a password in a query, under any name."""
+    return _IN_TEXT.sub(lambda found: re.sub(r"\?.*", f"?{MASK}", redact(found[0])), text)
+
+
 def redact_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers, with the values of those that may carry a secret masked."""
     return {

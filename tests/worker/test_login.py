@@ -170,6 +170,36 @@ async def test_the_password_is_never_on_the_server_nor_in_the_log(server, fronti
     assert PASSWORD not in caplog.text
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        "<input type=password name=pin>",  # sent in the query, and the page still asks for it
+        "<select name=pin><option>1</select>",  # a page may call anything a password
+    ],
+)
+async def test_a_log_in_that_fails_does_not_quote_the_password(
+    server, job, monkeypatch, caplog, field
+):
+    monkeypatch.setattr(sessions, "LOGIN_REST_S", 0.01)
+    monkeypatch.setenv("PIN", PASSWORD)
+    options = JobOptions(politeness=rude().politeness, retries=Retries(max_retries=0))
+    frontier = await create_job(server, job, options=options)
+    async with serve_web(lambda asked: Answer(f"<form action=/enter>{field}</form>")) as web:
+        spider = Spider(job, start=[web.url()])
+        spider.page(print)
+
+        @spider.login(web.url("/login"))
+        def login(page):
+            return page.form().fill(pin=os.environ["PIN"]).submit()
+
+        await web.crawl(frontier, spider)
+
+    [letter] = [one async for one in dead_letters(frontier)]
+    assert "the log-in failed" in letter.reason
+    assert PASSWORD.encode() not in await everything(server)
+    assert PASSWORD not in caplog.text
+
+
 async def test_each_session_of_a_pool_logs_in_for_itself(frontier, job):
     shop = Shop(pages=20)
     async with serve_web(shop) as web:

@@ -133,14 +133,14 @@ class Form:
     def _choose(self, choices: list[Control], value: Given) -> None:
         if isinstance(value, bool):
             if len(choices) > 1 and value:
-                raise self._no_option(choices[0], value, [one.value for one in choices])
+                raise self._no_option(choices[0], [one.value for one in choices])
             wanted = [choices[0].value] if value else []
         else:
             wanted = _texts(value)
         values = [one.value for one in choices]
         for text in wanted:
             if text not in values:
-                raise self._no_option(choices[0], text, values)
+                raise self._no_option(choices[0], values)
         for one in choices:
             one.values = [one.value] if one.value in wanted else []
             one.is_disabled = one.is_disabled and not one.values
@@ -151,13 +151,14 @@ class Form:
         chosen: list[Value] = []
         for text in _texts(value):
             if text not in values and text not in by_label:
-                raise self._no_option(select, text, values)
+                raise self._no_option(select, values)
             chosen.append(text if text in values else by_label[text])
         return chosen
 
-    def _no_option(self, control: Control, value: object, known: list[str]) -> BadForm:
-        reason = f"{control.name!r} cannot be {shorten(repr(value))}: choose from "
-        return BadForm(self.page, reason + shorten(", ".join(map(repr, known))))
+    def _no_option(self, control: Control, known: list[str]) -> BadForm:
+        """It does not quote what was given: the page decides which field asks for a password."""
+        options = shorten(", ".join(map(repr, known)))
+        return BadForm(self.page, f"{shorten(control.name)!r} has no such option: use {options}")
 
     # --- sending ----------------------------------------------------------------------------------
 

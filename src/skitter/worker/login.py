@@ -18,6 +18,7 @@ from skitter.fetch.session import SESSION
 from skitter.frontier.sessions import Key, claim_login, end_login
 from skitter.model import Request
 from skitter.page import Page
+from skitter.redact import hide_queries
 from skitter.spider.sitemap import SITEMAP
 from skitter.spider.source_line import trace
 from skitter.urls import identify, origin_of
@@ -132,7 +133,7 @@ class SiteLogin:
             await asyncio.shield(self._end(lease, session, reason="it was interrupted", rest_s=0.0))
             raise
         except Exception as error:
-            reason = error.reason if isinstance(error, LoginFailed) else trace(error)
+            reason = hide_queries(error.reason if isinstance(error, LoginFailed) else trace(error))
             await self._end(lease, session, reason=reason)
             raise LoginFailed(reason) from error
         await self._end(lease, session)
