@@ -6,7 +6,7 @@ Those that exist once per URL are msgspec structs: they cost a tenth of a datacl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -302,8 +302,7 @@ class Result:
     fetched_at: float  # seconds since the epoch, the server's clock, when the page was completed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """One moment of a job, over all its shards."""
 
     job: str
@@ -325,7 +324,7 @@ class Stats:
     items: int = 0  # results waiting to be read
     duplicates: int = 0
     refused: int = 0  # too deep, or offered to a closed job
-    kept_out: dict[str, int] = field(default_factory=dict)  # links that were not followed, by kind
+    kept_out: dict[str, int] = {}  # links that were not followed, by kind
     retried: int = 0
     lost: int = 0  # leases that ran out
     late: int = 0  # ends that came after that, and had no effect

@@ -14,8 +14,9 @@ from skitter.cli.progress import CrawlDisplay, Moment
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.admin.workers import Heartbeat, beat
 from skitter.frontier.connection import connect
-from skitter.model import Failure, Request, State, Stats
+from skitter.model import Failure, Request, State
 from skitter.settings import JobOptions, Retries
+from skitter.watch import Overview
 
 EVIL = "[/nope] [bold]loud[/] [link=x] :bomb: \x1b[2J\x1b]0;pwned\x07 \u202egnp.exe \ud83d \x9b31m"
 
@@ -113,15 +114,11 @@ def test_outside_text_is_plain_to_rich():
 def test_a_running_crawl_shows_notes_of_others_as_text(is_terminal):
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=is_terminal, highlight=False, width=200)
-    moment = Moment(
-        stats=Stats(job="[/nope]", state=State.RUNNING),
-        rate=0.0,
-        workers=1,
-        elapsed_s=1.0,
-        notes=[EVIL],
+    look = Overview(
+        job="[/nope]", state=State.RUNNING, status="running", at=1.0, remaining=0, notes=[EVIL]
     )
     with CrawlDisplay(console) as display:
-        display.show(moment)
+        display.show(Moment(look))
 
     assert "[/nope] [bold]loud[/] [link=x]" in shown.getvalue()
     assert "\x1b[2J" not in shown.getvalue()

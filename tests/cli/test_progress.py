@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from io import StringIO
+from typing import Any
 
-import pytest
 from rich.console import Console
 
-from skitter.cli.progress import SAME_EVERY_S, CrawlDisplay, Moment, block, line
+from skitter.cli.progress import SAME_EVERY_S, CrawlDisplay, Moment, block, eta_of, line
 from skitter.frontier.admin.eta import Bound
-from skitter.model import State, Stats
+from skitter.frontier.admin.workers import Heartbeat
+from skitter.model import State
+from skitter.watch import Overview
 
 
-def moment(stats: Stats) -> Moment:
-    return Moment(stats=stats, rate=0.0, workers=1, elapsed_s=1.0)
+def a_look(**fields: Any) -> Overview:
+    """One moment of a crawl."""
+    worker = Heartbeat(name="w", host="h", pid=1, started_at=0.0, at=9.0)
+    basis: dict[str, Any] = {
+        "job": "j",
+        "state": State.RUNNING,
+        "status": "running",
+        "at": 9.0,
+        "remaining": 0,
+    }
+    return Overview(**basis | {"workers": [worker], "elapsed_s": 9.0} | fields)
 
 
 def test_a_line_counts_items_and_those_that_were_rejected():
-    said = line(moment(Stats(job="j", state=State.RUNNING, done=1, stored=3, rejected=2)))
+    said = line(Moment(a_look(done=1, stored=3, rejected=2)))
     assert said.startswith("1 page, ")
     assert "3 items stored, 2 rejected, 1 worker, " in said
 
@@ -32,49 +42,23 @@ def test_the_same_line_comes_once_a_minute_and_another_at_once():
     assert out.getvalue().split() == ["a", "b", "b"]
 
 
-@pytest.mark.parametrize(
-    ("state", "elapsed_s", "pending", "eta"),
-    [
-        (State.RUNNING, 60.0, 100, "50 s"),
-        (State.PAUSED, 60.0, 100, "-"),
-        (State.CANCELLED, 60.0, 100, "-"),
-        (State.RUNNING, 1.0, 1, "-"),  # at the start nobody knows
-        (State.RUNNING, 60.0, 0, "-"),
-        (State.RUNNING, 60.0, 1, "1 s"),
-    ],
-)
-def test_an_eta_is_that_of_a_crawl_that_goes_on(state, elapsed_s, pending, eta):
-    stats = Stats(job="j", state=state, done=7, pending=pending)
-    assert Moment(stats=stats, rate=2.0, workers=1, elapsed_s=elapsed_s).eta == eta
+def test_an_estimate_is_rounded_up_to_a_second():
+    assert [eta_of(a_look(eta_s=eta_s)) for eta_s in (None, 0.1, 50.0)] == ["-", "1 s", "50 s"]
 
 
 def test_text_from_outside_is_shown_as_text():
     evil = "[/bold]\x1b[2J\udcff:boom:"
     shown = StringIO()
     console = Console(file=shown, width=80, force_terminal=True, color_system=None, emoji=False)
-    console.print(
-        block(
-            Moment(
-                stats=Stats(job=evil, state=State.RUNNING, done=1, pending=9),
-                rate=1.0,
-                workers=1,
-                elapsed_s=9.0,
-                bound=Bound(evil, 5, 1.0, 5.0),
-                notes=[evil],
-                errors=[evil],
-            )
-        )
-    )
+    look = a_look(job=evil, done=1, pending=9, bound=Bound(evil, 5, 1.0, 5.0), notes=[evil])
+    console.print(block(Moment(look, errors=[evil])))
     assert shown.getvalue().count("[/bold]\ufffd[2J\ufffd:boom:") == 4
 
 
 def test_the_block_shows_items_and_the_last_errors_of_handlers():
     shown = StringIO()
-    stats = Stats(job="j", state=State.RUNNING, done=1, stored=1234, items=56, rejected=7)
-    moment = Moment(
-        stats=stats, rate=1.0, workers=1, elapsed_s=9.0, errors=["3 x broken"], error_count=3
-    )
-    Console(file=shown, width=80).print(block(moment))
+    look = a_look(done=1, stored=1234, items=56, rejected=7)
+    Console(file=shown, width=80).print(block(Moment(look, errors=["3 x broken"], error_count=3)))
     text = " ".join(shown.getvalue().split())
     assert "items 1,234 waiting 56 rejected 7" in text
     assert text.endswith("3 handler errors: 3 x broken")
@@ -85,7 +69,7 @@ def test_the_block_leaves_room_for_what_a_terminal_echoes_behind_it():
     shown = StringIO()
     console = Console(file=shown, width=80, force_terminal=True, color_system=None, soft_wrap=True)
     with CrawlDisplay(console) as display:
-        display.show(replace(moment(Stats(job="j", state=State.RUNNING)), errors=["failed " * 30]))
+        display.show(Moment(a_look(), errors=["failed " * 30]))
 
     visible = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown.getvalue()).replace("\r", "\n")
     assert max(map(len, visible.splitlines())) == 76

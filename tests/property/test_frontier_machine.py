@@ -12,7 +12,7 @@ import os
 import random
 import sys
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -570,10 +570,10 @@ class FrontierMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.clients)
     @invariant()
     def the_statistics_are_those_of_the_model(self) -> None:
-        stats = asdict(self.run(self.clients[0].stats()))
+        stats = msgspec.structs.asdict(self.run(self.clients[0].stats()))
         assert stats == {
             # What is not of this machine stays as it is.
-            **asdict(Stats(job=self.job, state=self.model.shards[0].state)),
+            **msgspec.structs.asdict(Stats(job=self.job, state=self.model.shards[0].state)),
             "crawled": self.model.is_crawled(),
             "finished": self.model.is_crawled() and not self.model.stats()["items"],
             **self.model.stats(),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
@@ -12,12 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from skitter.cli.output import clean, plain
-from skitter.cli.progress import duration
-from skitter.frontier.admin.eta import Bound, eta_s
+from skitter.cli.progress import duration, eta_of
+from skitter.frontier.admin.eta import Bound
 from skitter.frontier.admin.log import Event
-from skitter.frontier.admin.workers import FETCHING, Heartbeat
-from skitter.model import State, Stats
+from skitter.frontier.admin.warnings import LATE_S
+from skitter.frontier.admin.workers import Heartbeat
+from skitter.model import State
 from skitter.report import some
+from skitter.watch import Overview
 
 T = TypeVar("T")
 
@@ -30,8 +32,6 @@ _STATE_STYLES: Final = {
     State.DRAINING: "yellow",
     State.CANCELLED: "red",
 }
-#: Heartbeats come every 2 seconds: after this long, somebody may want to know.
-LATE_S: Final = 6.0
 #: Between two columns; and what is left of a name at the least.
 GAP: Final = 2
 SHORTEST_NAME: Final = 12
@@ -68,56 +68,14 @@ def loudness(level: str) -> int:
 # --- top ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """One job at one moment of the server's clock."""
-
-    at: float
-    stats: Stats
-    processes: Sequence[Heartbeat] = ()
-    events: Sequence[Event] = field(default=(), repr=False)  # the last ones, oldest first
-    bound: Bound | None = None  # the host that will be the last
-
-    @property
-    def job(self) -> str:
-        return self.stats.job
-
-    @property
-    def state(self) -> str:
-        return self.stats.status
-
-    @property
-    def workers(self) -> int:
-        return sum(one.kind in FETCHING for one in self.processes)
-
-
-def rate_of(look: Look, before: Look | None) -> float:
-    """Pages per second since the look before; without one, since the workers began."""
-    if before is not None and look.at > before.at:
-        return max(0.0, (look.stats.done - before.stats.done) / (look.at - before.at))
-    if look.stats.finished:
-        return 0.0
-    workers = (one for one in look.processes if one.kind in FETCHING)
-    return sum(one.pages / max(1.0, one.at - one.started_at) for one in workers)
-
-
-def eta_of(look: Look, rate: float) -> str:
-    """How long what is queued will take; links that are found on the way come on top."""
-    stands = look.stats.state in (State.PAUSED, State.CANCELLED) or not look.workers
-    if look.stats.finished or stands or not look.stats.remaining:
-        return "-"
-    seconds = eta_s(look.stats.remaining, rate, look.bound)
-    return "-" if seconds is None else duration(seconds)
-
-
-def plain_line(look: Look, before: Look | None = None) -> str:
+def plain_line(look: Overview) -> str:
     """One job in a line, for a pipe or a file."""
-    stats, rate = look.stats, rate_of(look, before)
     when = datetime.fromtimestamp(look.at, UTC).strftime("%H:%M:%S")
     return (
-        f"{when}  {look.job}  {look.state}  {stats.pending:,} pending, {stats.delayed:,} delayed, "
-        f"{stats.leased:,} leased, {stats.done:,} done, {stats.dead:,} dead, {speed(rate)}/s, "
-        f"{some(stats.hosts, 'host')}, {some(look.workers, 'worker')}, ETA {eta_of(look, rate)}"
+        f"{when}  {look.job}  {look.status}  {look.pending:,} pending, {look.delayed:,} delayed, "
+        f"{look.leased:,} leased, {look.done:,} done, {look.dead:,} dead, "
+        f"{speed(look.pages_per_s)}/s, {some(look.hosts, 'host')}, "
+        f"{some(look.fetching, 'worker')}, ETA {eta_of(look)}"
     )
 
 
@@ -130,8 +88,7 @@ class Screen:
 
 
 def top_view(
-    looks: Sequence[Look],
-    before: Mapping[str, Look],
+    looks: Sequence[Overview],
     *,
     title: str = "",
     note: str = "",
@@ -139,20 +96,20 @@ def top_view(
 ) -> Group:
     """Everything: the jobs, their workers, and the end of the log.
 
-    `before` has earlier looks, for the rate. On a screen the log gets the lines that are left, and
-    long lists are cut; elsewhere nothing is cut but the log.
+    On a screen the log gets the lines that are left, and long lists are cut; elsewhere nothing is
+    cut but the log.
     """
-    looks = sorted(looks, key=lambda look: (look.stats.finished, look.job))
+    looks = sorted(looks, key=lambda look: (look.finished, look.job))
     several = len(looks) != 1
     width = screen.width if screen else None
-    processes = [(look, one) for look in looks for one in look.processes]
+    processes = [(look, one) for look in looks for one in look.workers]
     in_trouble = sum(bool(one.note) for _, one in processes)
     slowed = [_slowed(look, look.bound) for look in looks if look.bound and look.bound.is_slowed]
     other = in_trouble + len(slowed)
     room = _share(screen, jobs=len(looks), processes=len(processes), other=other)
     parts: list[RenderableType] = [_headline(looks, len(processes), title), ""]
     if looks:
-        parts.append(_jobs_table(looks, before, room.jobs, width=width))
+        parts.append(_jobs_table(looks, room.jobs, width=width))
     else:
         parts.append(Text("There are no jobs yet: `skitter push JOB URL` creates one."))
     parts += ["", _process_table(processes, room.processes, several=several, width=width), ""]
@@ -182,7 +139,7 @@ def _share(screen: Screen | None, *, jobs: int, processes: int, other: int) -> _
     return _Room(for_jobs, for_processes, max(1, lines - for_jobs - for_processes))
 
 
-def _headline(looks: Sequence[Look], processes: int, title: str) -> Text:
+def _headline(looks: Sequence[Overview], processes: int, title: str) -> Text:
     text = Text("skitter top", style="bold", no_wrap=True, overflow="ellipsis")
     parts = [some(len(looks), "job"), f"{some(processes, 'process', 'processes')} at work"]
     if looks:
@@ -193,21 +150,18 @@ def _headline(looks: Sequence[Look], processes: int, title: str) -> Text:
     return text.append(f"   {' · '.join(parts)}", style="not bold dim")
 
 
-def _jobs_table(
-    looks: Sequence[Look], before: Mapping[str, Look], rows: int, *, width: int | None
-) -> Table:
+def _jobs_table(looks: Sequence[Overview], rows: int, *, width: int | None) -> Table:
     shown = _first(looks, rows)
-    rates = [rate_of(look, before.get(look.job)) for look in shown]
     columns = [
         _Column("job", [_name(look.job, "bold") for look in shown]),
         _Column("state", [_state(look) for look in shown], drop=2, number=False),
         *(
-            _Column(name, [_count(look.stats, name) for look in shown], drop=drop)
+            _Column(name, [_count(look, name) for look in shown], drop=drop)
             for name, drop in _JOB_COUNTS.items()
         ),
-        _Column("pages/s", [Text(speed(rate)) for rate in rates], drop=3),
-        _Column("hosts", [Text(f"{look.stats.hosts:,}") for look in shown], drop=8),
-        _Column("ETA", [Text(eta_of(*both)) for both in zip(shown, rates, strict=True)], drop=1),
+        _Column("pages/s", [Text(speed(look.pages_per_s)) for look in shown], drop=3),
+        _Column("hosts", [Text(f"{look.hosts:,}") for look in shown], drop=8),
+        _Column("ETA", [Text(eta_of(look)) for look in shown], drop=1),
     ]
     table = _table(_fitting(columns, width))
     if len(shown) < len(looks):
@@ -215,18 +169,18 @@ def _jobs_table(
     return table
 
 
-def _state(look: Look) -> Text:
-    style = "blue" if look.stats.finished else _STATE_STYLES[look.stats.state]
-    return Text(look.state, style=style)
+def _state(look: Overview) -> Text:
+    style = "blue" if look.finished else _STATE_STYLES[look.state]
+    return Text(look.status, style=style)
 
 
-def _count(stats: Stats, name: str) -> Text:
-    value: int = getattr(stats, name)
+def _count(look: Overview, name: str) -> Text:
+    value: int = getattr(look, name)
     return Text(f"{value:,}", style="red" if name == "dead" and value else "")
 
 
 def _process_table(
-    processes: Sequence[tuple[Look, Heartbeat]], rows: int, *, several: bool, width: int | None
+    processes: Sequence[tuple[Overview, Heartbeat]], rows: int, *, several: bool, width: int | None
 ) -> RenderableType:
     if not processes:
         return Text(
@@ -256,30 +210,30 @@ def _errors(one: Heartbeat) -> Text:
     return Text(f"{one.errors:,}", style="yellow" if one.errors else "")
 
 
-def _since(look: Look, one: Heartbeat) -> Text:
+def _since(look: Overview, one: Heartbeat) -> Text:
     return Text(duration(max(0.0, look.at - one.started_at)))
 
 
-def _heard(look: Look, one: Heartbeat) -> Text:
+def _heard(look: Overview, one: Heartbeat) -> Text:
     silent_s = max(0.0, look.at - one.at)
     return Text(f"{silent_s:.0f} s ago", style="yellow" if silent_s > LATE_S else "")
 
 
-def _slowed(look: Look, bound: Bound) -> Text:
+def _slowed(look: Overview, bound: Bound) -> Text:
     """Why the host that will be the last takes so long."""
     says = f"{look.job}: {clean(bound.host)} is asked every {bound.delay_s:g} s: {bound.why}"
     return Text(says, style="yellow", no_wrap=True, overflow="ellipsis")
 
 
-def _trouble(look: Look, one: Heartbeat) -> Text:
+def _trouble(look: Overview, one: Heartbeat) -> Text:
     text = clean(f"{look.job}, {one.kind} {one.pid}: {one.note}")
     return Text(text, style="yellow", no_wrap=True, overflow="ellipsis")
 
 
 def _log_lines(
-    looks: Sequence[Look], count: int, *, several: bool, width: int | None
+    looks: Sequence[Overview], count: int, *, several: bool, width: int | None
 ) -> list[Text]:
-    events = [(event.at, event.id, look.job, event) for look in looks for event in look.events]
+    events = [(event.at, event.id, look.job, event) for look in looks for event in look.log]
     events.sort(key=lambda entry: entry[:3])
     lines = []
     for _, _, job, event in events[-count:] if count else ():

@@ -6,10 +6,9 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -24,19 +23,18 @@ from skitter.errors import (
     shorten,
 )
 from skitter.frontier.admin.items import REJECTED_KEPT, RejectedItem, read_rejected
-from skitter.frontier.admin.jobs import create_job, list_jobs, open_job
-from skitter.frontier.admin.quality import find_bad
-from skitter.frontier.admin.warnings import find_warnings
-from skitter.frontier.admin.workers import live_workers
+from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.connection import Server
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
 from skitter.model import Added, Request, Stats
 from skitter.report import kept_out
-from skitter.settings import check_priority, resolve
+from skitter.settings import check_priority
 from skitter.urls import identify
+from skitter.watch import Overview, Watcher
 
 BATCH = 2000
+_COUNTS = ("pending", "delayed", "leased", "done", "dead", "seen")
 
 
 def push(
@@ -156,100 +154,56 @@ def status(
     """Show how many URLs are pending, leased, done and dead, for one job or all."""
 
     async def look(server: Server) -> None:
-        previous: dict[str, Stats] = {}
+        watcher = Watcher(server)
         while True:
-            now = await _reports_of(server, job)
-            _show_status(now, previous, one=job is not None, as_json=as_json, watch=watch)
+            now = [await watcher.look(job)] if job else await watcher.look_at_all(tell)
+            _show_status(now, one=job is not None, as_json=as_json, watch=watch)
             if not watch:
                 return
             sys.stdout.flush()  # somebody may be watching at the other end of a pipe
-            previous = {report.stats.job: report.stats for report in now}
             await asyncio.sleep(2)
 
     on_server(settings(redis, directory), look)
 
 
-@dataclass(frozen=True, slots=True)
-class JobReport:
-    """One job, and what its workers are waiting for."""
-
-    stats: Stats
-    notes: list[str]
-    processes: dict[str, int]  # how many of each kind
-
-    def as_json(self) -> dict[str, Any]:
-        stats = {**asdict(self.stats), "state": self.stats.status, "wanted": self.stats.state}
-        return {**stats, "notes": self.notes, "processes": self.processes}
-
-
-async def _reports_of(server: Server, job: str | None) -> list[JobReport]:
-    if job:
-        return [await _report_of(server, job)]
-    found = []
-    for name in await list_jobs(server):
-        try:
-            found.append(await _report_of(server, name))
-        except SkitterError as error:  # damaged or purged by now: show the others all the same
-            if error.retryable:
-                raise
-            tell(f"{name}: {error}")
-    return found
-
-
-async def _report_of(server: Server, job: str) -> JobReport:
-    frontier = await open_job(server, job)
-    kinds = Counter(one.kind for one in await live_workers(frontier))
-    stats = await frontier.stats()
-    bad = await find_bad(frontier, resolve(job=job).quality)
-    return JobReport(stats, [*await find_warnings(frontier, stats), *bad], dict(kinds))
-
-
-def _show_status(
-    now: list[JobReport], before: dict[str, Stats], *, one: bool, as_json: bool, watch: bool
-) -> None:
+def _show_status(now: list[Overview], *, one: bool, as_json: bool, watch: bool) -> None:
     if as_json:
-        values = [report.as_json() for report in now]
-        (emit_line if watch else emit_json)(values[0] if one else values)
+        (emit_line if watch else emit_json)(now[0] if one else now)
     elif one and not watch:
         pairs(_status_rows(now[0]))
     elif not now:
         say("There are no jobs yet: `skitter push JOB URL` creates one.")
     else:
-        rows = [_status_cells(each.stats, before.get(each.stats.job), watch) for each in now]
-        columns = ["job", "state", "pending", "delayed", "leased", "done", "dead", "seen"]
-        grid(columns + (["done/s"] if watch else []), rows)
+        columns = ["job", "state", *_COUNTS, *(["done/s"] if watch else [])]
+        grid(columns, [_status_cells(each, watch=watch) for each in now])
         for each in now:
             for note in each.notes:
-                tell(f"{each.stats.job}: {note}")
+                tell(f"{each.job}: {note}")
 
 
-def _status_cells(stats: Stats, before: Stats | None, watch: bool) -> list[object]:
-    cells: list[object] = [stats.job, stats.status, stats.pending, stats.delayed, stats.leased]
-    cells += [stats.done, stats.dead, stats.seen]
-    if watch:
-        cells.append((stats.done - before.done) // 2 if before else 0)
-    return cells
+def _status_cells(look: Overview, *, watch: bool) -> list[object]:
+    counts = (getattr(look, name) for name in _COUNTS)
+    return [look.job, look.status, *counts, *([round(look.pages_per_s)] if watch else [])]
 
 
-def _status_rows(report: JobReport) -> Iterator[tuple[str, object]]:
-    stats = report.stats
-    yield "job", stats.job
-    yield "state", stats.status
-    for note in report.notes:
+def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
+    yield "job", look.job
+    yield "state", look.status
+    for note in look.notes:
         yield "trouble", note
-    for name in ("pending", "delayed", "leased", "done", "dead", "seen"):
-        yield name, f"{getattr(stats, name):,}"
-    yield "hosts", f"{stats.hosts:,}"
-    kinds = (f"{number} {kind}" for kind, number in sorted(report.processes.items()))
+    for name in _COUNTS:
+        yield name, f"{getattr(look, name):,}"
+    yield "hosts", f"{look.hosts:,}"
+    kinds = (f"{number} {kind}" for kind, number in sorted(look.processes.items()))
     yield "at work", ", ".join(kinds) or "none"
-    if stats.fed:
-        yield "fed", f"{stats.fed:,} messages waiting for a worker"
-    yield "items", f"{stats.items:,} waiting for a loader, {stats.stored:,} stored"
-    yield "so far", f"{stats.duplicates:,} duplicates, {stats.retried:,} retries"
-    yield "", f"{stats.lost:,} leases expired, {stats.late:,} late results refused"
-    if stats.kept_out:
-        yield "kept out", kept_out(stats.kept_out)
-    yield from _rare_rows(stats)
+    if look.fed:
+        yield "fed", f"{look.fed:,} messages waiting for a worker"
+    yield "items", f"{look.items:,} waiting for a loader, {look.stored:,} stored"
+    yield "so far", f"{look.duplicates:,} duplicates, {look.retried:,} retries"
+    yield "", f"{look.lost:,} leases expired, {look.late:,} late results refused"
+    if look.kept_out:
+        yield "kept out", kept_out(look.kept_out)
+    yield from _rare_rows(look)
 
 
 def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:

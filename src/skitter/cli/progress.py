@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Self
+from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 from rich.console import Console, RenderableType
 from rich.constrain import Constrain
@@ -16,61 +15,23 @@ from rich.table import Table
 from rich.text import Text
 
 from skitter.cli.output import clean, plain
-from skitter.frontier.admin.eta import Bound, eta_s
-from skitter.model import State, Stats
+from skitter.model import State
 from skitter.report import some
+from skitter.watch import Overview
 
 PLAIN_EVERY_S = 2.0
 SAME_EVERY_S = 60.0  # a service that has nothing to do
-WINDOW_S = 5.0
 #: Terminals echo "^C" behind the block. In the last column it would begin a line that Rich does not
 #: know of, and the first line of the block would be left behind.
 ECHO_WIDTH = 4
 
 
-@dataclass(slots=True)
-class Rate:
-    """Pages per second over the last few seconds."""
-
-    _seen: deque[tuple[float, int]] = field(default_factory=deque)
-
-    def update(self, done: int, now: float) -> float:
-        self._seen.append((now, done))
-        while now - self._seen[0][0] > WINDOW_S:
-            self._seen.popleft()
-        (first, before), (last, after) = self._seen[0], self._seen[-1]
-        return (after - before) / (last - first) if last > first else 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class Moment(NamedTuple):
     """All that is shown at one moment."""
 
-    stats: Stats
-    rate: float
-    workers: int
-    elapsed_s: float
-    bound: Bound | None = None
-    max_pages: int | None = None
-    notes: Sequence[str] = ()  # what stands in the way
+    look: Overview
     errors: Sequence[str] = ()  # of handlers: the last ones, counted
     error_count: int = 0
-
-    @property
-    def remaining(self) -> int:
-        known = self.stats.remaining
-        if self.max_pages is None:
-            return known
-        return max(0, min(known, self.max_pages - self.stats.done))
-
-    @property
-    def eta(self) -> str:
-        """The time left. In the first seconds of a crawl there is no way to know it."""
-        goes_on = self.stats.state in (State.RUNNING, State.DRAINING) and self.elapsed_s >= WINDOW_S
-        seconds = eta_s(self.remaining, self.rate, self.bound)
-        if not goes_on or not self.remaining or seconds is None:
-            return "-"
-        return duration(max(1.0, seconds))
 
 
 @dataclass(slots=True)
@@ -111,43 +72,42 @@ class CrawlDisplay:
 
 
 def line(moment: Moment) -> str:
-    stats = moment.stats
+    look = moment.look
     return (
-        f"{some(stats.done, 'page')}, {moment.rate:,.0f}/s, {stats.pending:,} pending, "
-        f"{stats.leased:,} in flight, {stats.dead:,} dead, "
-        + (f"{stats.blocked:,} blocked, " if stats.blocked else "")
-        + f"{some(stats.stored, 'item')} stored, "
-        + (f"{stats.items:,} waiting, " if stats.items else "")
-        + (f"{stats.rejected:,} rejected, " if stats.rejected else "")
+        f"{some(look.done, 'page')}, {look.pages_per_s:,.0f}/s, {look.pending:,} pending, "
+        f"{look.leased:,} in flight, {look.dead:,} dead, "
+        + (f"{look.blocked:,} blocked, " if look.blocked else "")
+        + f"{some(look.stored, 'item')} stored, "
+        + (f"{look.items:,} waiting, " if look.items else "")
+        + (f"{look.rejected:,} rejected, " if look.rejected else "")
         + (f"{some(moment.error_count, 'handler error')}, " if moment.error_count else "")
-        + f"{some(moment.workers, 'worker')}, "
-        f"ETA {moment.eta}" + "".join(f"; {clean(note)}" for note in moment.notes)
+        + f"{some(look.fetching, 'worker')}, "
+        f"ETA {eta_of(look)}" + "".join(f"; {clean(note)}" for note in look.notes)
     )
 
 
 def block(moment: Moment) -> Table:
-    stats = moment.stats
-    known = stats.done + stats.dead + moment.remaining
-    bar = ProgressBar(total=max(1, known), completed=stats.done + stats.dead, width=60)
-    title = plain(stats.job, "bold")
-    if stats.state is not State.RUNNING:
-        title.append(f"  {stats.state.value}", style="yellow")
+    look = moment.look
+    over = look.done + look.dead
+    bar = ProgressBar(total=max(1, over + look.remaining), completed=over, width=60)
+    title = plain(look.job, "bold")
+    if look.state is not State.RUNNING:
+        title.append(f"  {look.state.value}", style="yellow")
     lines = Table.grid()  # a bar alone does not end its line
-    parts: list[RenderableType] = [title, _numbers(moment), bar, plain(_foot(moment), "dim")]
-    parts += [plain(note, "yellow") for note in moment.notes]
+    parts: list[RenderableType] = [title, _numbers(look), bar, plain(_foot(moment), "dim")]
+    parts += [plain(note, "yellow") for note in look.notes]
     parts += [plain(error, "red") for error in moment.errors]
     for part in parts:
         lines.add_row(part)
     return lines
 
 
-def _numbers(moment: Moment) -> Table:
-    stats = moment.stats
+def _numbers(look: Overview) -> Table:
     rows = (
-        (("pages", stats.done), ("pending", stats.pending), ("hosts", stats.hosts)),
-        (("pages/s", moment.rate), ("in flight", stats.leased), ("workers", moment.workers)),
-        (("retries", stats.retried), ("delayed", stats.delayed), ("dead", stats.dead)),
-        (("items", stats.stored), ("waiting", stats.items), ("rejected", stats.rejected)),
+        (("pages", look.done), ("pending", look.pending), ("hosts", look.hosts)),
+        (("pages/s", look.pages_per_s), ("in flight", look.leased), ("workers", look.fetching)),
+        (("retries", look.retried), ("delayed", look.delayed), ("dead", look.dead)),
+        (("items", look.stored), ("waiting", look.items), ("rejected", look.rejected)),
     )
     table = Table.grid(padding=(0, 3))
     for row in rows:
@@ -157,17 +117,22 @@ def _numbers(moment: Moment) -> Table:
 
 
 def _foot(moment: Moment) -> str:
-    stats, bound = moment.stats, moment.bound
-    foot = f"{duration(moment.elapsed_s)} so far, {moment.eta} to go"
-    if stats.crawled and stats.items:
-        foot += f"; every page is done, {some(stats.items, 'item')} left to store"
+    look, bound = moment.look, moment.look.bound
+    foot = f"{duration(look.elapsed_s or 0.0)} so far, {eta_of(look)} to go"
+    if look.crawled and look.items:
+        foot += f"; every page is done, {some(look.items, 'item')} left to store"
     if bound and bound.delay_s > 0 and bound.queued > 1:
         foot += f"; bound by {bound.host}: {bound.queued:,} URLs at {bound.delay_s:g} s"
-    if stats.blocked:
-        foot += f"; {stats.blocked:,} responses were block pages"
+    if look.blocked:
+        foot += f"; {look.blocked:,} responses were block pages"
     if moment.error_count:
         foot += f"; {some(moment.error_count, 'handler error')}:"
     return foot
+
+
+def eta_of(look: Overview) -> str:
+    """The time left, if it is known."""
+    return "-" if look.eta_s is None else duration(max(1.0, look.eta_s))
 
 
 def duration(seconds: float) -> str:

@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from skitter.app import open_server
 from skitter.cli.celery import celery_pool
 from skitter.cli.child import LOAD_TO, WORKER
 from skitter.cli.load import write_file
 from skitter.cli.output import complain, emit_json, err, tell
-from skitter.cli.progress import CrawlDisplay, Moment, Rate
+from skitter.cli.progress import CrawlDisplay, Moment
 from skitter.cli.report import show_report
 from skitter.crawl.course import Crawl, begin
 from skitter.crawl.plan import Engine, Plan
@@ -24,16 +26,14 @@ from skitter.fleet.output import Output
 from skitter.fleet.pool import ProcessPool
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.admin.control import set_state
-from skitter.frontier.admin.eta import Bound, slowest_host
-from skitter.frontier.admin.warnings import find_warnings
 from skitter.frontier.frontier import Frontier
 from skitter.model import State, Stats
 from skitter.report import report_of
 from skitter.spider import Spider
 from skitter.spider.source_line import trace
 from skitter.spider.spider import run_hooks
+from skitter.watch import Watcher
 
-ETA_EVERY_S = 3.0
 ERRORS_SHOWN = 3
 
 
@@ -100,34 +100,22 @@ class _Painter:
     display: CrawlDisplay
     stop: Callable[[], None]
     paused_for: list[str] = field(default_factory=list)
-    rate: Rate = field(default_factory=Rate)
-    bound: Bound | None = None
-    notes: list[str] = field(default_factory=list)
     errors: HandlerErrors = field(default_factory=HandlerErrors)
-    looked_at: float = field(default_factory=time.monotonic)  # those at work begin to be heard of
+    watcher: Watcher = field(init=False)
 
-    async def paint(self, stats: Stats, workers: int) -> None:
-        frontier, now = self.crawl.frontier, time.monotonic()
-        if now - self.looked_at > ETA_EVERY_S:
-            self.bound, self.looked_at = await slowest_host(frontier), now
-            self.notes = [*await find_warnings(frontier, stats), *await self._look_at_quality()]
-            for error in await self.errors.read(frontier, since_s=self.crawl.since_s):
-                self.display.announce(error)
-        self.display.show(
-            Moment(
-                stats=stats,
-                rate=self.rate.update(stats.done, now),
-                workers=workers,
-                elapsed_s=now - self.crawl.began,
-                bound=self.bound,
-                notes=self.notes,
-                max_pages=frontier.options.limits.max_pages,
-                errors=self.errors.lines(ERRORS_SHOWN),
-                error_count=self.errors.counts.total(),
-            )
-        )
+    def __post_init__(self) -> None:
+        server = self.crawl.frontier.server
+        self.watcher = Watcher(server, find_bad=self._look_at_quality, closely_at_once=False)
 
-    async def _look_at_quality(self) -> list[str]:
+    async def paint(self, stats: Stats) -> None:
+        look = await self.watcher.look_at(self.crawl.frontier, stats)
+        for error in await self.errors.read(self.crawl.frontier, since_s=self.crawl.since_s):
+            self.display.announce(error)
+        look = replace(look, elapsed_s=time.monotonic() - self.crawl.began)
+        lines, count = self.errors.lines(ERRORS_SHOWN), self.errors.counts.total()
+        self.display.show(Moment(look, lines, count))
+
+    async def _look_at_quality(self, _: Frontier) -> list[str]:
         bad = await self.crawl.find_bad()
         if bad and self.crawl.plan.config.quality.on_bad == "pause" and not self.paused_for:
             self.paused_for = bad

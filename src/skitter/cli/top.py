@@ -8,10 +8,8 @@ import signal
 import sys
 import termios
 import tty
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
@@ -19,24 +17,15 @@ from rich.console import Console
 from rich.live import Live
 
 from skitter.cli.common import Directory, Json, Redis, on_server, settings
-from skitter.cli.display import Look, Screen, plain_line, top_view
-from skitter.cli.output import emit_json, emit_line, say
+from skitter.cli.display import Screen, plain_line, top_view
+from skitter.cli.output import emit_json, emit_line, say, tell
 from skitter.engine.pulse import cancel_all
 from skitter.errors import SkitterError
-from skitter.frontier.admin.eta import Bound, slowest_host
-from skitter.frontier.admin.jobs import list_jobs, open_job
-from skitter.frontier.admin.log import LOG_PAGE, Event, read_log
-from skitter.frontier.admin.workers import live_workers
 from skitter.frontier.connection import Server
-from skitter.frontier.frontier import Frontier
-from skitter.frontier.wire import side_by_side
+from skitter.watch import Overview, Watcher
 
-#: The rate is that of the last seconds: a polite crawl does a page now and then.
-WINDOW_S = 10.0
-#: Looking for the slowest host takes a while when there are many.
-BOUND_EVERY_S = 5.0
+Look = Callable[[], Coroutine[None, None, list[Overview]]]
 EVENTS_SHOWN = 100
-EVENTS_SINCE_S = 3600.0
 REFRESH_S = 1.0
 SLOW_S = 3.0
 PLAIN_WIDTH = 200
@@ -59,53 +48,56 @@ def top(
     screen = console.is_terminal and not console.is_dumb_terminal and not once and not as_json
 
     async def work(server: Server) -> None:
-        watcher = Watcher(server, job)
+        watcher = Watcher(server, log_lines=EVENTS_SHOWN)
+
+        async def look() -> list[Overview]:
+            return [await watcher.look(job)] if job else await watcher.look_at_all(tell)
+
         if screen:
-            await _fill_screen(watcher, console)
+            await _fill_screen(look, console, title=server.where)
         elif once and as_json:
-            emit_json(await watcher.look())
+            emit_json(await look())
         elif once:
-            console.print(top_view(await watcher.look(), {}))
+            console.print(top_view(await look()))
         else:
-            await _print_lines(watcher, as_json=as_json)
+            await _print_lines(look, as_json=as_json)
 
     on_server(settings(redis, directory), work)
 
 
-async def _print_lines(watcher: Watcher, *, as_json: bool) -> None:
+async def _print_lines(look: Look, *, as_json: bool) -> None:
     while True:
-        for look in await watcher.look():
+        for one in await look():
             if as_json:
-                emit_line(look)
+                emit_line(one)
             else:
-                say(plain_line(look, watcher.before.get(look.job)))
+                say(plain_line(one))
         sys.stdout.flush()
         await asyncio.sleep(REFRESH_S)
 
 
-async def _fill_screen(watcher: Watcher, console: Console) -> None:
+async def _fill_screen(look: Look, console: Console, *, title: str) -> None:
     """Until somebody wants to leave, also while the server does not answer."""
     leave = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, leave.set)
     with _keys(leave), Live(console=console, screen=True, auto_refresh=False) as live:
         leaving = asyncio.create_task(leave.wait())
-        painting = asyncio.create_task(_paint(watcher, live))
+        painting = asyncio.create_task(_paint(look, live, title))
         await asyncio.wait({leaving, painting}, return_when=asyncio.FIRST_COMPLETED)
         await cancel_all([leaving, painting])
     if not painting.cancelled() and (failure := painting.exception()):
         raise failure
 
 
-async def _paint(watcher: Watcher, live: Live) -> None:
-    looks: list[Look] = []
+async def _paint(look: Look, live: Live, title: str) -> None:
+    looks: list[Overview] = []
 
     def paint(note: str = "") -> None:
-        screen, title = Screen(*live.console.size), watcher.server.where
-        view = top_view(looks, watcher.before, title=title, note=note, screen=screen)
+        view = top_view(looks, title=title, note=note, screen=Screen(*live.console.size))
         live.update(view, refresh=True)
 
     while True:
-        looking = asyncio.create_task(watcher.look())
+        looking = asyncio.create_task(look())
         try:
             while not (await asyncio.wait({looking}, timeout=SLOW_S))[0]:
                 paint("The server takes its time to answer.")
@@ -141,68 +133,3 @@ def _keys(leave: asyncio.Event) -> Iterator[None]:
     finally:
         loop.remove_reader(keyboard)
         termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
-
-
-@dataclass(slots=True)
-class Watcher:
-    """Looks at one job or all, every second. The server is asked only for what is new."""
-
-    server: Server
-    job: str | None
-    _looks: dict[str, deque[Look]] = field(default_factory=dict)
-    _events: dict[str, tuple[str, deque[Event]]] = field(default_factory=dict)
-    _bounds: dict[str, tuple[float, Bound | None]] = field(default_factory=dict)
-
-    @property
-    def before(self) -> dict[str, Look]:
-        """The oldest look at each job that still counts."""
-        return {job: looks[0] for job, looks in self._looks.items()}
-
-    async def look(self) -> list[Look]:
-        jobs = [self.job] if self.job else await list_jobs(self.server)
-        found = await side_by_side(map(self._look_at, jobs))
-        looks = [look for look in found if look]
-        self._looks = {look.job: self._remembered(look) for look in looks}
-        return looks
-
-    def _remembered(self, look: Look) -> deque[Look]:
-        looks = self._looks.get(look.job, deque())
-        looks.append(look)
-        while looks[0].at < look.at - WINDOW_S:
-            looks.popleft()
-        return looks
-
-    async def _look_at(self, job: str) -> Look | None:
-        try:
-            return await self._look(await open_job(self.server, job))
-        except SkitterError as error:  # damaged or purged by now: show the others all the same
-            if self.job or error.retryable:
-                raise
-            return None
-
-    async def _look(self, frontier: Frontier) -> Look:
-        stats = await frontier.stats()
-        now = await frontier.server_time()
-        return Look(
-            at=now,
-            stats=stats,
-            processes=await live_workers(frontier),
-            events=await self._read_events(frontier, now),
-            bound=None if stats.finished else await self._bound(frontier, now),
-        )
-
-    async def _read_events(self, frontier: Frontier, now: float) -> list[Event]:
-        first = f"{int((now - EVENTS_SINCE_S) * 1000)}-0"
-        last, events = self._events.get(frontier.job, (first, deque(maxlen=EVENTS_SHOWN)))
-        while page := await read_log(frontier, last, LOG_PAGE):
-            events.extend(page)
-            last = page[-1].id
-        self._events[frontier.job] = last, events
-        return list(events)
-
-    async def _bound(self, frontier: Frontier, now: float) -> Bound | None:
-        looked_at, bound = self._bounds.get(frontier.job, (0.0, None))
-        if now - looked_at > BOUND_EVERY_S:
-            bound = await slowest_host(frontier)
-            self._bounds[frontier.job] = now, bound
-        return bound

@@ -19,9 +19,6 @@ class WorkerPool(Protocol):
     async def scale(self, wanted: int | None, stats: Stats, /) -> None:
         """Called several times a second while there is work. None: as many as the work needs."""
 
-    async def running(self) -> int:
-        """How many workers there are."""
-
     async def stop(self) -> None:
         """Returns when all have returned their leases, or were killed."""
 
@@ -45,9 +42,6 @@ class ProcessPool:
             if child.finished and not stats.crawled:
                 child.finished = False  # work arrived after it ended
             await self.children.keep_running(child)
-
-    async def running(self) -> int:
-        return sum(child.running for child in self._workers)
 
     async def stop(self) -> None:
         await self.children.stop("worker")

@@ -39,7 +39,7 @@ class Supervisor:
     children: Children  # the loader, and the pool's processes if it has any
     loader_command: list[str] | None = None  # None: no loader here
     workers: int | None = None  # None: automatic
-    on_tick: Callable[[Stats, int], Awaitable[None]] | None = None
+    on_tick: Callable[[Stats], Awaitable[None]] | None = None
     keep_alive: bool = False
     stopped_by: signal.Signals | None = None  # the first signal
     _loader: Child | None = None
@@ -137,7 +137,7 @@ class Supervisor:
             await self.children.keep_running(self._loader)
         await self.children.check()
         if self.on_tick:
-            await self.on_tick(stats, await self.pool.running())
+            await self.on_tick(stats)
         return over
 
     def _is_over(self, stats: Stats) -> bool:

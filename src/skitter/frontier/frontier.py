@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from skitter.errors import ServerFull
 from skitter.frontier.budget import refill
@@ -346,7 +348,8 @@ class Frontier:
         is_open = stats.state in (State.RUNNING, State.PAUSED)
         awaited = fed and is_open and not (stats.remaining or stats.reopened)
         crawled = idle and stats.seen > 0 and not awaited
-        return replace(stats, fed=fed, crawled=crawled, finished=crawled and not stats.items)
+        finished = crawled and not stats.items
+        return msgspec.structs.replace(stats, fed=fed, crawled=crawled, finished=finished)
 
     async def fresh_options(self) -> JobOptions:
         """The options, read again now and then: others may have changed them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skitter.frontier.states import open_state
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
     from skitter.frontier.shard import Shard
 
-_COUNTS = [one.name for one in fields(Stats) if one.type == "int"]
+_COUNTS = [name for name, kind in Stats.__annotations__.items() if kind == "int"]
 
 
 #: What counters of refused links begin with, as in lua/refuse.lua.

@@ -11,6 +11,8 @@ import msgspec
 from skitter.frontier.wire import cut, decode, encode, side_by_side
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.shard import Shard
 
@@ -88,6 +90,11 @@ async def live_workers(frontier: Frontier) -> list[Heartbeat]:
     for one in beats:
         if now - one.at > 20 * SILENCE_S:
             await leave(frontier, one.name)
+    return living(beats, now)
+
+
+def living(beats: Sequence[Heartbeat], now: float) -> list[Heartbeat]:
+    """Those that were heard of lately. Pure."""
     alive = [one for one in beats if now - one.at < SILENCE_S]
     return sorted(alive, key=lambda one: (one.kind, one.host, one.pid))
 

@@ -1,0 +1,197 @@
+"""What is shown of a job. `top`, `status`, the display of a running crawl and the HTTP server look
+through a `Watcher`, so that all of them tell the same."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from skitter.errors import SkitterError
+from skitter.frontier.admin.eta import Bound, eta_s, slowest_host
+from skitter.frontier.admin.jobs import list_jobs, open_job
+from skitter.frontier.admin.log import LOG_PAGE, Event, read_log
+from skitter.frontier.admin.quality import find_bad
+from skitter.frontier.admin.warnings import LATE_S, find_warnings
+from skitter.frontier.admin.workers import FETCHING, Heartbeat, heartbeats, living, wanted_workers
+from skitter.frontier.frontier import Frontier
+from skitter.frontier.wire import side_by_side
+from skitter.model import State, Stats
+from skitter.settings import resolve
+
+if TYPE_CHECKING:
+    from skitter.frontier.connection import Server
+
+#: A rate is that of the last seconds: a polite crawl does a page now and then.
+WINDOW_S, LONGEST_WINDOW_S = 10.0, 60.0
+#: Before that, nobody knows how long a crawl will take.
+WARM_UP_S = 5.0
+#: Walking the hosts takes a while when there are many.
+CLOSELY_EVERY_S = 3.0
+LOG_SINCE_S = 3600.0
+
+
+class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "status": "state"}):
+    """One job at one moment of the server's clock. In JSON, `state` is what people are shown."""
+
+    state: State
+    status: str
+    at: float
+    remaining: int  # requests still to be fetched, as far as max_pages lets them
+    notes: Sequence[str] = ()  # what stands in the way
+    pages_per_s: float = 0.0
+    items_per_s: float = 0.0
+    eta_s: float | None = None  # for what is queued; links that are found come on top
+    bound: Bound | None = None  # the host that will be the last, if its delay matters
+    oldest_pending_s: float | None = None
+    processes: dict[str, int] = msgspec.field(
+        default_factory=dict
+    )  # how many of each kind are at work
+    silent_workers: int = 0  # not heard of for a while, and did not say goodbye
+    wanted_workers: int | None = None  # per machine; 0: automatic, None: not set
+    workers: Sequence[Heartbeat] = ()
+    elapsed_s: float | None = None  # since the first of those at work began
+    bytes: int | None = None
+    proxy_money: float | None = None
+    browser_s: float | None = None
+    log: Sequence[Event] = ()  # the last lines, oldest first
+
+    @property
+    def fetching(self) -> int:
+        """How many workers fetch pages."""
+        return sum(one.kind in FETCHING for one in self.workers)
+
+
+FindBad = Callable[[Frontier], Awaitable[list[str]]]
+
+
+async def _configured_quality(frontier: Frontier) -> list[str]:
+    return await find_bad(frontier, resolve(job=frontier.job).quality)
+
+
+@dataclass(slots=True)
+class Watcher:
+    """Looks at jobs, again and again. It remembers what rates need, and what is slow to find."""
+
+    server: Server
+    log_lines: int = 0  # how many come with each look
+    find_bad: FindBad = _configured_quality
+    #: False: the slow questions wait, as those at work begin to be heard of.
+    closely_at_once: bool = True
+    _known: dict[str, _Known] = field(default_factory=dict)
+
+    async def look(self, job: str) -> Overview:
+        return await self.look_at(await open_job(self.server, job))
+
+    async def look_at_all(self, on_damaged: Callable[[str], None]) -> list[Overview]:
+        """Every job; one that is damaged, or purged by now, does not hide the others."""
+
+        async def look(job: str) -> Overview | None:
+            try:
+                return await self.look(job)
+            except SkitterError as error:
+                if error.retryable:
+                    raise
+                on_damaged(f"{job}: {error}")
+                return None
+
+        found = await side_by_side(map(look, jobs := await list_jobs(self.server)))
+        self._known = {job: self._known[job] for job in jobs if job in self._known}
+        return [one for one in found if one]
+
+    async def look_at(self, frontier: Frontier, stats: Stats | None = None) -> Overview:
+        """`stats`: if the caller has just read them."""
+        stats = stats or await frontier.stats()
+        now, beats = await frontier.server_time(), await heartbeats(frontier)
+        known = self._known.get(frontier.job)
+        if known is None:
+            known = self._known[frontier.job] = _Known(-math.inf if self.closely_at_once else now)
+        if now - known.closely_at > CLOSELY_EVERY_S:
+            known.closely_at = now
+            known.bound = None if stats.finished else await slowest_host(frontier)
+            known.notes = [*await find_warnings(frontier, stats), *await self.find_bad(frontier)]
+        if self.log_lines:
+            await known.read_log(frontier, now, self.log_lines)
+        workers = living(beats, now)
+        began = min((one.started_at for one in workers if one.kind in FETCHING), default=None)
+        elapsed_s = None if began is None else max(0.0, now - began)
+        pages_per_s, items_per_s = known.rates.update(stats, now, workers)
+        left = remaining(stats, frontier.options.limits.max_pages)
+        moving = stats.state in (State.RUNNING, State.DRAINING) and not stats.finished and left
+        estimated = moving and elapsed_s is not None and elapsed_s >= WARM_UP_S
+        return Overview(
+            **msgspec.structs.asdict(stats),
+            status=stats.status,
+            at=now,
+            remaining=left,
+            notes=known.notes,
+            pages_per_s=pages_per_s,
+            items_per_s=items_per_s,
+            eta_s=eta_s(left, pages_per_s, known.bound) if estimated else None,
+            bound=known.bound,
+            processes=dict(Counter(one.kind for one in workers)),
+            silent_workers=sum(now - one.at > LATE_S for one in beats),
+            wanted_workers=await wanted_workers(frontier),
+            workers=workers,
+            elapsed_s=elapsed_s,
+            log=list(known.log),
+        )
+
+
+def remaining(stats: Stats, max_pages: int | None) -> int:
+    known = stats.remaining
+    return known if max_pages is None else max(0, min(known, max_pages - stats.done))
+
+
+class _Count(NamedTuple):
+    at: float
+    pages: int
+    items: int
+
+
+@dataclass(slots=True)
+class Rates:
+    """Pages and items a second, over a window that ends now."""
+
+    _counts: deque[_Count] = field(default_factory=deque)
+
+    def update(self, stats: Stats, now: float, workers: Sequence[Heartbeat]) -> tuple[float, float]:
+        """Without an earlier count there are the pages of the workers since they began."""
+        last = _Count(now, stats.done, stats.items + stats.stored + stats.rejected)
+        counts = self._counts
+        if counts and (last.pages < counts[-1].pages or counts[-1].at < now - LONGEST_WINDOW_S):
+            counts.clear()  # the job was made anew, or nobody looked
+        counts.append(last)
+        while len(counts) > 2 and counts[1].at <= now - WINDOW_S:
+            counts.popleft()
+        first, passed_s = counts[0], now - counts[0].at
+        if passed_s >= 0.9:
+            pages_per_s = (last.pages - first.pages) / passed_s
+            return pages_per_s, max(0.0, (last.items - first.items) / passed_s)
+        if stats.finished:
+            return 0.0, 0.0
+        fetching = (one for one in workers if one.kind in FETCHING)
+        return sum(one.pages / max(1.0, one.at - one.started_at) for one in fetching), 0.0
+
+
+@dataclass(slots=True)
+class _Known:
+    """What a watcher remembers of a job."""
+
+    closely_at: float
+    bound: Bound | None = None
+    notes: list[str] = field(default_factory=list)
+    rates: Rates = field(default_factory=Rates)
+    log: deque[Event] = field(default_factory=deque)
+    _last: str = ""
+
+    async def read_log(self, frontier: Frontier, now: float, most: int) -> None:
+        """Only what is new."""
+        self._last = self._last or f"{int((now - LOG_SINCE_S) * 1000)}-0"
+        while page := await read_log(frontier, self._last, LOG_PAGE):
+            self.log = deque([*self.log, *page], maxlen=most)
+            self._last = page[-1].id

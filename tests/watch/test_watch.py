@@ -1,0 +1,152 @@
+"""One look at a job: what everything that shows it shows."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from skitter.frontier.admin.control import change_options, set_state
+from skitter.frontier.admin.workers import Heartbeat, beat, set_wanted_workers
+from skitter.frontier.frontier import Frontier
+from skitter.model import Completion, Request, State, Stats
+from skitter.watch import WARM_UP_S, Rates, Watcher
+
+
+async def at_work(
+    frontier: Frontier, name: str = "w", *, kind: str = "worker", **ago: float
+) -> None:
+    """A worker that began 100 seconds ago and did 2 pages a second, or as long `ago`."""
+    now = await frontier.server_time()
+    at, started_at = now - ago.get("at", 0), now - ago.get("started_at", 100)
+    one = Heartbeat(name=name, host="h", pid=1, started_at=started_at, at=at, kind=kind, pages=200)
+    await beat(frontier, one)
+
+
+async def crawl(frontier: Frontier, pages: int, *, items: int = 0) -> None:
+    leased = await frontier.lease(pages)
+    assert len(leased.leases) == pages
+    found = [{"n": n} for n in range(items)]
+    await frontier.complete([Completion(lease=one, items=found) for one in leased.leases])
+
+
+async def add(frontier: Frontier, pages: int) -> None:
+    await frontier.add([Request(url=f"https://h{n}.test/") for n in range(pages)])
+
+
+async def test_a_look_has_the_counts_and_what_is_not_among_them(frontier, server):
+    await add(frontier, 3)
+    await crawl(frontier, 1, items=2)
+    await at_work(frontier)
+    await at_work(frontier, "l", kind="loader")
+    await set_wanted_workers(frontier, 4)
+
+    look = await Watcher(server).look_at(frontier)
+
+    assert (look.pending, look.done, look.items, look.remaining) == (2, 1, 2, 2)
+    assert look.processes == {"worker": 1, "loader": 1}
+    assert (look.fetching, look.wanted_workers, look.silent_workers) == (1, 4, 0)
+    assert look.elapsed_s == pytest.approx(100)
+
+
+async def test_its_json_says_what_people_are_shown_and_what_the_operator_wants(frontier, server):
+    await add(frontier, 1)
+    await crawl(frontier, 1)
+
+    shown = msgspec.to_builtins(await Watcher(server).look(frontier.job))
+
+    assert (shown["state"], shown["wanted"]) == ("finished", "running")
+    assert shown["eta_s"] is None
+
+
+async def test_rates_are_those_between_two_looks_of_the_server_s_clock(frontier, server, clock):
+    watcher = Watcher(server)
+    await add(frontier, 60)
+    await watcher.look_at(frontier)
+    clock.advance(10)
+    await crawl(frontier, 20, items=3)
+    await at_work(frontier)
+
+    look = await watcher.look_at(frontier)
+
+    assert (look.pages_per_s, look.items_per_s) == (2.0, 6.0)
+    assert look.eta_s == 20.0
+
+
+def counted(done: int) -> Stats:
+    return Stats(job="j", state=State.RUNNING, done=done)
+
+
+def test_a_rate_is_over_the_last_seconds_and_of_the_workers_before():
+    rates, crew = Rates(), [Heartbeat(name="w", host="h", pid=1, started_at=0, at=100, pages=200)]
+
+    assert rates.update(counted(500), 100.0, crew) == (2.0, 0.0)  # nothing to compare it with
+    assert rates.update(counted(505), 101.0, crew)[0] == 5.0
+    for second in range(2, 60):
+        rate, _ = rates.update(counted(505), 100.0 + second, crew)
+    assert rate == 0.0
+    assert rates.update(counted(3), 161.0, crew)[0] == 2.0  # the job was made anew
+    assert rates.update(counted(9000), 900.0, crew)[0] == 2.0  # nobody looked for minutes
+
+
+@pytest.mark.parametrize("state", [State.PAUSED, State.CANCELLED])
+async def test_there_is_no_estimate_for_a_job_that_stands(frontier, server, state):
+    await add(frontier, 3)
+    await at_work(frontier)
+    assert (await Watcher(server).look_at(frontier)).eta_s == 1.5
+    await set_state(frontier, state)
+
+    assert (await Watcher(server).look_at(frontier)).eta_s is None
+
+
+async def test_there_is_no_estimate_without_workers_or_in_their_first_seconds(frontier, server):
+    await add(frontier, 3)
+    assert (await Watcher(server).look_at(frontier)).eta_s is None
+
+    await at_work(frontier, started_at=WARM_UP_S - 1)
+    look = await Watcher(server).look_at(frontier)
+    assert look.pages_per_s > 0
+    assert look.eta_s is None
+
+
+async def test_max_pages_bounds_what_remains(frontier, server):
+    await add(frontier, 30)
+    await change_options(frontier, {"max_pages": 10})
+    await at_work(frontier)
+
+    look = await Watcher(server).look_at(frontier)
+
+    assert (look.pending, look.remaining, look.eta_s) == (30, 10, 5.0)
+
+
+async def test_the_slowest_host_decides_when_it_will_be_over(frontier, server):
+    await change_options(frontier, {"delay_s": 60.0})
+    await frontier.add([Request(url=f"https://slow.test/{n}") for n in range(3)])
+    await at_work(frontier)
+
+    look = await Watcher(server).look_at(frontier)
+
+    assert look.bound
+    assert (look.bound.host, look.bound.queued, look.eta_s) == ("slow.test", 3, 180.0)
+
+
+async def test_a_worker_that_is_not_heard_of_any_more_is_counted_as_silent(frontier, server):
+    await at_work(frontier, "here")
+    await at_work(frontier, "late", at=10)
+    await at_work(frontier, "gone", at=60)
+
+    look = await Watcher(server).look_at(frontier)
+
+    assert [one.name for one in look.workers] == ["here", "late"]
+    assert look.silent_workers == 2
+
+
+async def test_all_jobs_are_looked_at_and_a_damaged_one_does_not_hide_them(frontier, server):
+    damaged, said = f"{frontier.job}-damaged", list[str]()
+    await server.command("HSET", "skitter:jobs", damaged, "nonsense")
+    try:
+        looks = await Watcher(server).look_at_all(said.append)
+    finally:
+        await server.command("HDEL", "skitter:jobs", damaged)
+
+    assert frontier.job in [look.job for look in looks]
+    assert [line for line in said if damaged in line]
