@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import asdict
-from typing import Any
+import logging
 
 import msgspec
 
-from skitter.errors import SkitterError
 from skitter.frontier.admin.control import set_state
-from skitter.frontier.admin.jobs import list_jobs, open_job
-from skitter.frontier.admin.quality import find_bad
-from skitter.frontier.admin.warnings import find_warnings
-from skitter.frontier.admin.workers import MOST_WORKERS, live_workers, set_wanted_workers
-from skitter.frontier.frontier import Frontier
+from skitter.frontier.admin.workers import MOST_WORKERS, set_wanted_workers
 from skitter.model import State
 from skitter.server.call import Call
 from skitter.server.problems import Refusal
 from skitter.server.route import Rows
-from skitter.settings import resolve
+from skitter.watch import Overview
 
-Overview = dict[str, Any]
+log = logging.getLogger("skitter.server")
 
 
 class Steered(msgspec.Struct, frozen=True):
@@ -37,29 +30,14 @@ class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def all_jobs(call: Call) -> Rows[Overview]:
-    """The jobs on this server."""
-    found = []
-    for name in await list_jobs(call.site.server):
-        try:
-            found.append(await _overview(await open_job(call.site.server, name)))
-        except SkitterError as error:  # damaged or purged by now: show the others all the same
-            if error.retryable:
-                raise
-    return Rows(rows=found)
+    """The jobs on this server, without their workers."""
+    looks = await call.site.watcher.look_at_all(log.warning)
+    return Rows(rows=[msgspec.structs.replace(look, workers=()) for look in looks])
 
 
 async def job(call: Call) -> Overview:
     """One job: its numbers, its workers, and what to know about it."""
-    return await _overview(await call.frontier())
-
-
-async def _overview(frontier: Frontier) -> Overview:
-    stats = await frontier.stats()
-    kinds = Counter(one.kind for one in await live_workers(frontier))
-    bad = await find_bad(frontier, resolve(job=frontier.job).quality)
-    notes = [*await find_warnings(frontier, stats), *bad]
-    numbers = {**asdict(stats), "state": stats.status, "wanted": stats.state}
-    return {**numbers, "notes": notes, "processes": dict(kinds)}
+    return await call.site.watcher.look(call.path("job"))
 
 
 async def pause(call: Call) -> Steered:

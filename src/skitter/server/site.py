@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from skitter.watch import Watcher
 
 if TYPE_CHECKING:
     from skitter.frontier.connection import Server
@@ -15,3 +17,7 @@ class Site:
 
     server: Server
     allowed_hosts: frozenset[str] = frozenset()  # beside addresses and localhost
+    watcher: Watcher = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.watcher = Watcher(self.server)
