@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import pytest
 from chaos.proxy import LossyProxy
 from chaos.rig import assert_clean, results, rude, slow, snapshot
 from chaos.worker import pages
+from skitter.frontier import metrics as frontier_metrics
 from skitter.frontier.admin.control import configure, set_host, set_state
 from skitter.frontier.admin.dead import dead_letters, drop, revive
 from skitter.frontier.admin.items import RejectedItem, count, reject_items
@@ -23,6 +25,7 @@ from skitter.frontier.pace import Departure
 from skitter.frontier.robots import ask_robots, store_robots
 from skitter.frontier.scripts import script, verbs
 from skitter.frontier.wire import encode
+from skitter.metrics import Batch, Histogram, Row
 from skitter.model import Added, Completion, Ended, Failure, Lease, Leased, Request, State
 from skitter.settings import Layout, Limits
 
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 #: Not `turn`, which belongs to no job: a repeat takes another moment, and the first passes unused.
 VERBS = [verb for verb in verbs() if script(verb).header.flags != "no-writes" and verb != "turn"]
 HOSTS = 5
+FIGURES = Batch(Counter(pages=3), {"fetch": Histogram({7: 2}, 3.5)}, {"host": {"a": Row(1)}})
 
 
 @pytest.fixture
@@ -134,6 +138,7 @@ async def _tell_of_the_web(
     await tell(await call("next_round", due_ms="5", next_ms="9", missed=0))
     found = ["parse", encode([3, 2, 1]), encode(["text:title"]), encode([2])]
     await tell(await call("observe", found, handlers=5, columns=5))
+    await frontier_metrics.record(frontier, FIGURES)
     await tell(await call("record", ["h1.test 1 0 9 9 x"]))
 
 

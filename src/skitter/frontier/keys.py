@@ -75,6 +75,21 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "revisits": KeySpec("zset", "fingerprint of a page that is done -> ms of its next visit"),
     "schedule": KeySpec("hash", "of shard 0: when rounds begin, and how many were missed"),
     "items": KeySpec("stream", "what handlers yielded, until a reader acknowledges it"),
+    "counts": KeySpec(
+        "string",
+        "of shard 0: a counter, 360 slots of 5 bytes: docs/reference/metrics.md; expires",
+        family="step/chunk/name",
+    ),
+    "timings": KeySpec(
+        "hash",
+        "of shard 0: log bucket -> how many durations; `us`: their sum; expires",
+        family="step/slot/name",
+    ),
+    "tables": KeySpec(
+        "hash",
+        "of shard 0: host, worker, ... -> `ok failed bytes ms`; expires",
+        family="step/slot/name",
+    ),
     "quality": KeySpec("hash", "of shard 0: handler -> msgpack: what it found, by windows"),
     "sink": KeySpec("hash", "of shard 0: the place that items go to, and when it was claimed"),
     "rejected": KeySpec("stream", "items that could not be stored, with the reason; capped"),

@@ -98,6 +98,7 @@ class Verbs:
         ttl_ms: int,
         strict: bool = ...,
     ) -> list[Any]: ...
+    async def figures(self, each: Sequence[Text], *, kind: Text) -> list[Any]: ...
     async def finish_callback(self, *, claim: Text, value: Text, strict: bool = ...) -> int: ...
     async def free_trapped(self, *, at_most: int, strict: bool = ...) -> int: ...
     async def grant(
@@ -132,6 +133,15 @@ class Verbs:
         strict: bool = ...,
     ) -> list[Any]: ...
     async def log(self, each: Sequence[tuple[Text, Text, Text, Text]], *, keep: int) -> int: ...
+    async def measure(
+        self,
+        each: Sequence[tuple[Text, Text, bytes]],
+        *,
+        grains: bytes,
+        slots: int,
+        members: int,
+        strict: bool = ...,
+    ) -> int: ...
     async def next_round(
         self,
         *,

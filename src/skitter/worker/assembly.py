@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from skitter.engine.figures import Figures
 from skitter.engine.memory import RequestMemory
 from skitter.engine.quality import FoundItems
 from skitter.fetch.client import HttpFetcher
@@ -65,7 +66,9 @@ async def open_worker(
         departures = Departures(frontier, resolver)
         attempts = web.attempts(http, renderer, departures, log)
         found = FoundItems(spider.default or "")
-        delivery = Delivery(frontier, attempts.memory, log, departures, quality=found)
+        delivery = Delivery(
+            frontier, attempts.memory, log, departures, quality=found, figures=web.figures
+        )
         options = replace(options or WorkerOptions.of(config), lanes=lanes_of(spider, config))
         with log.attached():
             yield Worker(frontier, attempts, delivery, log, options)
@@ -80,6 +83,7 @@ class _Web:
     config: WorkerConfig
     guard: Guard
     resolver: Resolver
+    figures: Figures = field(default_factory=Figures)
 
     async def open(self, stack: AsyncExitStack) -> tuple[Fetcher, Renderer | None]:
         """The HTTP client, and a browser for a spider that wants one."""
@@ -124,6 +128,7 @@ class _Web:
             passes_on=config.workers.only == "http",
             adaptive=Adaptive(spider, frontier) if spider.is_adaptive else None,
             revisits=Revisits(frontier),
+            figures=self.figures,
         )
 
 

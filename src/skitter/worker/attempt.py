@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from skitter.errors import SkitterError, SpiderError
+from skitter.errors import FetchError, SkitterError, SpiderError
 from skitter.fetch.robots import product_token
 from skitter.fetch.session import SESSION
+from skitter.metrics.recorder import Recorder
 from skitter.page import Page
 from skitter.settings import Limits
 from skitter.spider.run import HandlerError, HandlerOutput, run_handler
@@ -19,6 +20,7 @@ from skitter.spider.scope import Refused
 from skitter.spider.source_line import trace
 from skitter.spider.spider import run_hooks
 from skitter.urls import identify
+from skitter.worker import exchanges
 from skitter.worker.departures import (
     PATIENCE_AFTER_REDIRECT_S,
     PATIENCE_AFTER_ROBOTS_S,
@@ -78,6 +80,7 @@ class Attempts:
     passes_on: bool = False  # pages that need a browser go to workers that have one
     adaptive: Adaptive | None = None  # for handlers with render="auto"
     revisits: Revisits | None = None  # None: no page is visited again
+    figures: Recorder = field(default_factory=Recorder)
 
     async def begin(self) -> None:
         """Run the spider's on_start hooks. Raises SpiderError."""
@@ -104,6 +107,8 @@ class Attempts:
             await self._tell_hooks(lease.request, error)
             return visit.ended(Retry(str(error), after_s=error.after_s))
         except SkitterError as error:
+            if isinstance(error, FetchError):
+                self.figures.add_exchange(exchanges.failed(visit, error), ms=visit.took_ms)
             await self._tell_hooks(lease.request, error)
             return visit.ended(judge_error(error, attempt=lease.attempt, policy=self.policy))
         except Exception as error:  # a bug of ours, which a strange page found: it is that page's
@@ -121,6 +126,7 @@ class Attempts:
 
     async def _make(self, visit: Visit) -> Outcome:
         if problem := await self._ask_robots(visit):
+            self.figures.count("fetch.robots")
             return visit.ended(problem)
         request = await self._prepare(visit)
         while True:
@@ -183,6 +189,7 @@ class Attempts:
 
     async def _fetch(self, visit: Visit, request: Request) -> Response:
         """As the session asks for it, which keeps the cookies of the answer. Raises LoggedOut."""
+        visit.asked_at = time.monotonic()
         if self.sessions is None:
             return await self.fetcher.fetch(request, leave=visit.leave)
         now, session = time.time(), visit.session
@@ -196,6 +203,11 @@ class Attempts:
 
     async def _judge(self, visit: Visit, request: Request, response: Response) -> Verdict:
         verdict = judge_response(request, response, self.policy, now=time.time())
+        self.figures.add_exchange(
+            exchanges.answered(visit, response, verdict),
+            size=response.moved_bytes or len(response.body),
+            ms=1000 * response.elapsed_s,
+        )
         if visit.session:
             visit.session.note(refused=is_refusal(response, verdict))
         await visit.hear(response, verdict)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from skitter.engine.figures import Figures
 from skitter.engine.memory import LinkMemory
 from skitter.engine.outbox import Batch, Outbox, may_be_about_a_page, send_each
 from skitter.engine.quality import FoundItems
@@ -147,6 +148,7 @@ class Delivery:
     on_sent: Callable[[], None] = lambda: None
     tally: Tally = field(default_factory=Tally)
     quality: FoundItems = field(default_factory=FoundItems)
+    figures: Figures = field(default_factory=Figures)
     _outbox: Outbox[Outcome] = field(default_factory=Outbox)
     _undeclared: set[str] = field(default_factory=set)  # fields that the log has named
     _refused: LinkMemory[str] = field(default_factory=LinkMemory)  # links, as the server knows
@@ -218,6 +220,11 @@ class Delivery:
             ),
         )
 
+    async def report(self, frontier: Frontier) -> None:
+        """What was found and measured, with the heartbeat."""
+        await self.quality.send(frontier)
+        await self.figures.send(frontier)
+
     async def tell_departures(self, leases: Iterable[Lease]) -> None:
         """Before a lease ends: the next turn of its host counts from when its request left."""
         if self.departures is not None:
@@ -229,6 +236,8 @@ class Delivery:
         for page, answer in zip(pages, answers, strict=True):
             if answer is Ended.DONE:
                 self.tally.pages += 1
+                self.figures.count("pages")
+                self.figures.count("items", len(page.completion.items))
                 if page.handled:
                     self.quality.add_page(
                         page.completion.lease.request.handler, page.completion.items
@@ -251,16 +260,16 @@ class Delivery:
 
     async def _retry(self, failures: list[Failure]) -> None:
         if failures:
-            await self.frontier.retry(failures)
-            self._note_failures(failures)
+            self._note_failures(failures, await self.frontier.retry(failures))
 
     async def _bury(self, failures: list[Failure]) -> None:
         if failures:
-            await self.frontier.bury(failures)
-            self._note_failures(failures)
+            self._note_failures(failures, await self.frontier.bury(failures))
 
-    def _note_failures(self, failures: list[Failure]) -> None:
+    def _note_failures(self, failures: list[Failure], ends: list[Ended]) -> None:
         self.tally.errors += len(failures)
+        self.figures.count("retries", ends.count(Ended.RETRIED))
+        self.figures.count("dead", ends.count(Ended.BURIED))
         for failure in failures:
             self.log("warning", f"{failure.lease.url}: {failure.error}")
 
@@ -279,6 +288,7 @@ class Delivery:
     async def _tell(self, found: _Sorted) -> None:
         for handler in found.blocked:
             self.quality.add_blocked(handler)
+            self.figures.count("blocked")
         for url, what in found.exceeded:
             self.log("warning", f"{url}: {what}")
         # Each field once: it is in every item, as a rule.

@@ -182,6 +182,11 @@ class Gate:
     def was_used(self) -> bool:
         return self._left_at is not None
 
+    @property
+    def left_at(self) -> float:
+        """By the monotonic clock; 0: nothing has left."""
+        return self._left_at or 0.0
+
     async def leave(self) -> None:
         """Return when the request may leave, which is now. Raises TooEarly."""
         self.arrive()

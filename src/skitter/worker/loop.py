@@ -374,7 +374,7 @@ class Worker:
             vitals=self._vitals,
             parent=self.options.parent,
             on_orphaned=self.stop,
-            also=self.delivery.quality.send,
+            also=self.delivery.report,
         )
 
     def _vitals(self) -> Vitals:

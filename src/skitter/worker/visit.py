@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +32,17 @@ class Visit:
     feedback: Feedback = field(default_factory=Feedback)
     response: Response | None = None  # the last one
     usage: str = ""  # what the page says about its use
+    asked_at: float = 0.0  # when the last fetch began, by the monotonic clock
 
     @property
     def leave(self) -> Leave | None:
         return self.gate.leave if self.gate else None
+
+    @property
+    def took_ms(self) -> float:
+        """Since the last request left; a wait for its moment is not counted."""
+        left_at = self.gate.left_at if self.gate else 0.0
+        return 1000 * (time.monotonic() - max(self.asked_at, left_at))
 
     def arrive(self, url: str) -> None:
         """The request that left last is over."""

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from skitter.frontier.shard import Shard
 
 TRIES = 3
-EXPIRING = ("recent", "robots", "reopening", "sessions", "pool", "session")
+FIGURES = ("counts", "timings", "tables")
+EXPIRING = ("recent", "robots", "reopening", "sessions", "pool", "session", *FIGURES)
 #: What shards do not have in common: only the first has workers and a spare, each has a clock of
 #: its own, and another number after it forgot something.
 OF_ONE_SHARD = dict.fromkeys(("workers", "spare", "clock", "shift", "born"), "")

@@ -1,0 +1,31 @@
+"""The figures of this process, told with its heartbeats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skitter.frontier.metrics import record
+from skitter.metrics.recorder import Recorder
+
+if TYPE_CHECKING:
+    from skitter.frontier.frontier import Frontier
+    from skitter.metrics import Batch
+
+
+@dataclass(slots=True)
+class Figures(Recorder):
+    """What this process measured since the last heartbeat that arrived."""
+
+    _unsent: Batch | None = None
+
+    async def send(self, frontier: Frontier) -> None:
+        """What the server did not take is sent again the next time, before anything else."""
+        if self._unsent is not None:
+            await self._send(frontier, self._unsent)
+        await self._send(frontier, self.take(frontier.client))
+
+    async def _send(self, frontier: Frontier, batch: Batch) -> None:
+        self._unsent = batch
+        await record(frontier, batch)
+        self._unsent = None

@@ -1,0 +1,187 @@
+"""The figures of a job on the server: told in one round trip, read as a chart or a table."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from skitter.frontier.wire import clip, encode
+from skitter.metrics import COUNTERS, TABLES, TIMINGS, Batch, Histogram, Row
+from skitter.metrics.histogram import HIGHEST, LOWEST, merged
+from skitter.metrics.slots import COUNT_GRAINS, SLOTS, TABLE_GRAINS, TIMING_GRAINS, Window, window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from skitter.frontier.frontier import Frontier
+    from skitter.metrics.slots import Grain
+
+#: Of a table, by hour; at times twice as many.
+MEMBERS: Final = 100
+LONGEST_NAME: Final = 60
+OTHERS: Final = "other"
+QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+_GRAINS: Final = encode({"counts": COUNT_GRAINS, "timings": TIMING_GRAINS, "tables": TABLE_GRAINS})
+_SLOT_BYTES: Final = 5
+#: Hashes of one call: the server is busy for a millisecond.
+READ_BATCH: Final = 60
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True, rename={"start": "from"}):
+    """A chart: a point per `step_s`, the first of them at `start`."""
+
+    start: int  # seconds since the epoch
+    step_s: int
+    partial: bool = True  # the newest point is not over
+    #: By counter; None: nobody told anything of that time.
+    series: dict[str, list[int | None]] = {}
+    #: By timing: p50, p95 and p99, in ms.
+    quantiles: dict[str, dict[str, list[float | None]]] = {}
+
+
+class TableRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What requests to one host, of one worker, ... came to."""
+
+    name: str
+    ok: int
+    failed: int
+    bytes: int
+    ms: int  # of all of them together
+
+
+async def record(frontier: Frontier, batch: Batch) -> None:
+    """Add to the figures of the job. Names are those of the catalogue."""
+    rows = [("counts", name, encode(by)) for name, by in {**batch.counts, "reports": 1}.items()]
+    rows += [("timings", name, _pack_timing(one)) for name, one in batch.timings.items()]
+    rows += [("tables", name, _pack_table(one)) for name, one in batch.tables.items()]
+    if strange := {name for _, name, _ in rows} - {*COUNTERS, *TIMINGS, *TABLES}:
+        raise KeyError(f"not in the catalogue: {sorted(strange)}")
+    await frontier.home.measure(rows, grains=_GRAINS, slots=SLOTS, members=MEMBERS)
+
+
+def _pack_timing(one: Histogram) -> bytes:
+    return encode([round(1000 * one.sum_ms), *chain.from_iterable(one.buckets.items())])
+
+
+def _pack_table(rows: dict[str, Row]) -> bytes:
+    return encode(
+        [part for name, row in rows.items() for part in (clip(name[:LONGEST_NAME]), *row)]
+    )
+
+
+async def read_history(
+    frontier: Frontier, names: Sequence[str], *, since_s: float = 3600, points: int = 600
+) -> History:
+    """Counters and timings of the last while, up to 7 days, as a chart."""
+    shown = window(await frontier.server_time(), since_s=since_s, points=points)
+    wanted = [name for name in names if name in COUNTERS]
+    reports, *counters = await _read_counters(frontier, ["reports", *wanted], shown)
+    return History(
+        start=shown.start,
+        step_s=shown.step_s,
+        series={
+            name: [n if told else None for n, told in zip(points, reports, strict=True)]
+            for name, points in zip(wanted, counters, strict=True)
+        },
+        quantiles={
+            name: await _read_quantiles(frontier, name, shown) for name in names if name in TIMINGS
+        },
+    )
+
+
+async def _read_counters(
+    frontier: Frontier, names: Sequence[str], shown: Window
+) -> list[list[int]]:
+    """Of each, a number per point."""
+    step, end = shown.grain.step_s, shown.start + shown.count * shown.step_s
+    first, last = shown.start // step, end // step
+    chunks = range(first // SLOTS, (last - 1) // SLOTS + 1)
+    place = partial(frontier.home.keys.key, "counts")
+    keys = [place(f"{step}/{chunk}/{name}") for name in names for chunk in chunks]
+    packed = [one or b"" for one in await frontier.server.command("MGET", *keys)]
+    return [
+        _points(packed[at : at + len(chunks)], first % SLOTS, shown)
+        for at in range(0, len(packed), len(chunks))
+    ]
+
+
+def _points(chunks: list[bytes], skipped: int, shown: Window) -> list[int]:
+    joined = b"".join(one.ljust(SLOTS * _SLOT_BYTES, b"\0") for one in chunks)
+    width = shown.step_s // shown.grain.step_s
+    starts = range(skipped, skipped + shown.count * width, width)
+    return [sum(_slot(joined, at) for at in range(start, start + width)) for start in starts]
+
+
+def _slot(packed: bytes, at: int) -> int:
+    return int.from_bytes(packed[at * _SLOT_BYTES : (at + 1) * _SLOT_BYTES], "big")
+
+
+async def _read_quantiles(
+    frontier: Frontier, name: str, shown: Window
+) -> dict[str, list[float | None]]:
+    """A histogram stands for each point that it overlaps: it may be longer than one."""
+    step = shown.timing_grain.step_s
+    first, last = shown.start // step, (shown.starts[-1] + shown.step_s - 1) // step
+    found = await read_timings(frontier, name, shown.timing_grain, range(first, last + 1))
+    points = [
+        merged(found[at] for at in range(one // step, (one + shown.step_s - 1) // step + 1))
+        for one in shown.starts
+    ]
+    return {label: [one.quantile(share) for one in points] for label, share in QUANTILES.items()}
+
+
+async def read_timings(
+    frontier: Frontier, name: str, grain: Grain, slots: Iterable[int]
+) -> dict[int, Histogram]:
+    """Histograms by slot."""
+    wanted = list(slots)
+    found = await _read(frontier, "timings", [f"{grain.step_s}/{at}/{name}" for at in wanted])
+    return dict(zip(wanted, map(_open, found), strict=True))
+
+
+async def _read(frontier: Frontier, kind: str, members: list[str]) -> list[dict[bytes, bytes]]:
+    found: list[list[bytes]] = []
+    for start in range(0, len(members), READ_BATCH):
+        found += await frontier.home.figures(members[start : start + READ_BATCH], kind=kind)
+    return [dict(zip(flat[::2], flat[1::2], strict=True)) for flat in found]
+
+
+def _open(raw: dict[bytes, bytes]) -> Histogram:
+    """Anybody may have written it: what makes no sense is left out."""
+    found = Histogram()
+    for name, value in raw.items():
+        try:
+            count = int(value)
+            if name == b"us":
+                found.sum_ms = count / 1000
+            elif LOWEST <= int(name) <= HIGHEST and count > 0:
+                found.buckets[int(name)] = count
+        except ValueError:
+            continue
+    return found
+
+
+async def read_table(frontier: Frontier, table: str, *, since_s: float = 3600) -> list[TableRow]:
+    """Those with the most requests first. In whole hours, of which the first began before."""
+    [grain] = TABLE_GRAINS
+    now, found = await frontier.server_time(), dict[str, Row]()
+    first = int(now - min(since_s, grain.keep_s)) // grain.step_s
+    slots = range(first, int(now) // grain.step_s + 1)
+    for hour in await _read(
+        frontier, "tables", [f"{grain.step_s}/{slot}/{table}" for slot in slots]
+    ):
+        for member, packed in hour.items():
+            name = member.decode("utf-8", "replace") or OTHERS
+            found[name] = found.get(name, Row()).plus(_open_row(packed))
+    rows = [TableRow(name=name, **row._asdict()) for name, row in found.items()]
+    return sorted(rows, key=lambda row: (-row.ok - row.failed, row.name))
+
+
+def _open_row(packed: Any) -> Row:
+    try:
+        return Row(*map(int, packed.split()))
+    except (TypeError, ValueError):
+        return Row()

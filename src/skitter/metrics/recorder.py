@@ -1,0 +1,90 @@
+"""What one process measures: a few additions a page, and a batch of it when somebody asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from skitter.metrics.batch import Batch, Row
+from skitter.metrics.catalogue import CLASSES
+from skitter.metrics.histogram import Histogram
+
+#: Kinds of requests that are told apart until the next batch; hosts come from the web.
+MOST_KINDS: Final = 2000
+_BY_HUNDREDS: Final = ("none", "none", *CLASSES[:4])
+
+
+def status_class(status: int) -> str:
+    hundreds = status // 100
+    return _BY_HUNDREDS[hundreds] if 0 <= hundreds < len(_BY_HUNDREDS) else "none"
+
+
+class Exchange(NamedTuple):
+    """What a request is counted by."""
+
+    outcome: str  # ok, http_error, ...
+    status: str = "none"  # 2xx, ...
+    host: str = ""
+    route: str = ""  # empty: direct
+    session: str = ""
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Counts until `take`."""
+
+    _counts: Counter[str] = field(default_factory=Counter)
+    _timings: dict[str, Histogram] = field(default_factory=dict)
+    _exchanges: dict[Exchange, list[float]] = field(default_factory=dict)  # how many, bytes, ms
+
+    def count(self, name: str, by: int = 1) -> None:
+        if by:
+            self._counts[name] += by
+
+    def time(self, name: str, ms: float) -> None:
+        timing = self._timings.get(name)
+        if timing is None:
+            timing = self._timings[name] = Histogram()
+        timing.add(ms)
+
+    def add_exchange(self, kind: Exchange, *, size: int = 0, ms: float) -> None:
+        """A request is over, however it went."""
+        row = self._exchanges.get(kind)
+        if row is None:
+            if len(self._exchanges) >= MOST_KINDS:
+                kind = kind._replace(host="", session="")
+            row = self._exchanges.setdefault(kind, [0, 0, 0.0])
+        row[0] += 1
+        row[1] += size
+        row[2] += ms
+        self.time("fetch", ms)
+
+    def take(self, worker: str) -> Batch:
+        """All since the last time."""
+        batch = Batch(self._counts, self._timings)
+        exchanges = self._exchanges
+        self._counts, self._timings, self._exchanges = Counter(), {}, {}
+        for kind, (count, size, ms) in exchanges.items():
+            _unfold(batch, kind, worker, (int(count), int(size), round(ms)))
+        return batch
+
+
+def _unfold(batch: Batch, kind: Exchange, worker: str, figures: tuple[int, int, int]) -> None:
+    count, size, ms = figures
+    is_ok = kind.outcome == "ok"
+    row = Row(ok=count if is_ok else 0, failed=0 if is_ok else count, bytes=size, ms=ms)
+    batch.counts[f"fetch.{kind.outcome}"] += count
+    batch.counts[f"status.{kind.status}"] += count
+    batch.counts["bytes"] += size
+    for table, member in (
+        ("host", kind.host),
+        ("worker", worker),
+        ("route", kind.route or "direct"),
+        ("session", kind.session),
+        ("outcome", kind.outcome),
+        ("status", kind.status),
+    ):
+        if member or table == "host":
+            rows = batch.tables.setdefault(table, {})
+            rows[member] = rows.get(member, Row()).plus(row)

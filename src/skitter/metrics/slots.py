@@ -1,0 +1,53 @@
+"""Time in slots: which are kept, for how long, and which of them make a chart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Final, NamedTuple
+
+
+class Grain(NamedTuple):
+    """How finely something is kept, and for how long."""
+
+    step_s: int
+    keep_s: int
+
+
+DAY_S: Final = 86_400
+WEEK_S: Final = 7 * DAY_S
+#: Counters lie side by side: a key holds so many slots.
+SLOTS: Final = 360
+COUNT_GRAINS: Final = (Grain(10, DAY_S), Grain(60, WEEK_S))
+TIMING_GRAINS: Final = (Grain(60, DAY_S), Grain(3600, WEEK_S))
+TABLE_GRAINS: Final = (Grain(3600, WEEK_S),)
+MOST_POINTS: Final = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The points of a chart: `count` of them, from `start` on, each of `step_s`."""
+
+    start: int
+    step_s: int
+    count: int
+    grain: Grain  # of the counters that it is made of
+    timing_grain: Grain
+
+    @property
+    def starts(self) -> range:
+        return range(self.start, self.start + self.count * self.step_s, self.step_s)
+
+
+def window(now: float, *, since_s: float, points: int) -> Window:
+    """The newest point has begun and is not over."""
+    since_s = min(max(since_s, COUNT_GRAINS[0].step_s), WEEK_S)
+    points = min(max(points, 1), MOST_POINTS)
+    fine, coarse = COUNT_GRAINS
+    is_fine = since_s <= fine.keep_s and since_s / points < coarse.step_s
+    grain = fine if is_fine else coarse
+    step = grain.step_s * ceil(since_s / (grain.step_s * points))
+    last = int(now) // step * step
+    count = ceil(since_s / step)
+    timing = TIMING_GRAINS[0 if since_s <= TIMING_GRAINS[0].keep_s else 1]
+    return Window(last - (count - 1) * step, step, count, grain, timing)

@@ -1,0 +1,37 @@
+"""Exchange: how one request of an attempt went, for the figures. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skitter.errors import FetchTimeout, NoRoute, ProxyFault
+from skitter.fetch.session import ROUTE
+from skitter.metrics.recorder import Exchange, status_class
+from skitter.worker.verdict import Bury, Retry
+
+if TYPE_CHECKING:
+    from skitter.errors import FetchError
+    from skitter.model import Response
+    from skitter.worker.verdict import Verdict
+    from skitter.worker.visit import Visit
+
+
+def answered(visit: Visit, response: Response, verdict: Verdict) -> Exchange:
+    return _exchange(visit, _outcome(verdict), status_class(response.status))
+
+
+def failed(visit: Visit, error: FetchError) -> Exchange:
+    if isinstance(error, FetchTimeout):
+        return _exchange(visit, "timeout")
+    return _exchange(visit, "proxy_error" if isinstance(error, ProxyFault | NoRoute) else "error")
+
+
+def _outcome(verdict: Verdict) -> str:
+    if isinstance(verdict, Retry) and verdict.blocked:
+        return "blocked"
+    return "http_error" if isinstance(verdict, Retry | Bury) else "ok"
+
+
+def _exchange(visit: Visit, outcome: str, status: str = "none") -> Exchange:
+    session = visit.session.id if visit.session else ""
+    return Exchange(outcome, status, visit.lease.host, ROUTE.get(), session)

@@ -1,0 +1,177 @@
+"""Figures on the server: added up, kept in slots of time, read as charts and tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from skitter.frontier.admin.jobs import purge_job
+from skitter.frontier.audit.auditor import audit
+from skitter.frontier.metrics import MEMBERS, read_history, read_table, record
+from skitter.metrics import COUNTERS, Batch, Histogram, Row
+from skitter.metrics.slots import window
+
+
+def timing(*durations):
+    histogram = Histogram()
+    for ms in durations:
+        histogram.add(ms)
+    return histogram
+
+
+async def tell(frontier, *, timings=None, tables=None, **counts):
+    await record(frontier, Batch(Counter(counts), timings or {}, tables or {}))
+
+
+async def test_counters_add_up_in_slots_of_ten_seconds(frontier, clock):
+    await tell(frontier, pages=3, items=1)
+    clock.advance(2)
+    await tell(frontier, pages=4)
+    clock.advance(10)
+    await tell(frontier, pages=5)
+
+    history = await read_history(frontier, ["pages", "items"], since_s=60, points=600)
+
+    assert history.step_s == 10
+    assert history.start == clock.now_ms // 10_000 * 10 - 50
+    assert history.series == {
+        "pages": [None, None, None, None, 7, 5],
+        "items": [None, None, None, None, 1, 0],
+    }
+
+
+async def test_a_longer_chart_has_wider_points(frontier, clock):
+    for _ in range(18):
+        await tell(frontier, pages=1)
+        clock.advance(10)
+
+    history = await read_history(frontier, ["pages"], since_s=300, points=10)
+
+    assert history.step_s == 30
+    assert len(history.series["pages"]) == 10
+    assert sum(n or 0 for n in history.series["pages"]) == 18
+
+
+async def test_a_week_is_kept_by_minutes_and_a_day_by_ten_seconds(frontier, clock):
+    await tell(frontier, pages=7)
+    clock.advance(6 * 86_400)
+
+    day, week = [await read_history(frontier, ["pages"], since_s=days * 86_400) for days in (1, 7)]
+
+    assert sum(n or 0 for n in day.series["pages"]) == 0
+    assert sum(n or 0 for n in week.series["pages"]) == 7
+    assert week.step_s % 60 == 0
+    assert len(week.series["pages"]) <= 600
+
+
+async def test_a_full_slot_stays_full(frontier):
+    await tell(frontier, bytes=2**40 - 1)
+    await tell(frontier, bytes=10)
+
+    history = await read_history(frontier, ["bytes"], since_s=10)
+
+    assert history.series["bytes"] == [2**40 - 1]
+
+
+async def test_timings_become_quantiles_of_the_whole_cluster(frontier, make_frontier, clock):
+    other = await make_frontier()
+    await tell(frontier, timings={"fetch": timing(*[10.0] * 90)})
+    await tell(other, timings={"fetch": timing(*[1000.0] * 10)})
+
+    history = await read_history(frontier, ["fetch"], since_s=10)
+
+    found = {name: points[0] for name, points in history.quantiles["fetch"].items()}
+    assert found == {
+        "p50": pytest.approx(10, rel=0.022),
+        "p95": pytest.approx(1000, rel=0.022),
+        "p99": pytest.approx(1000, rel=0.022),
+    }
+
+
+async def test_timings_of_a_week_are_kept_by_hours(frontier, clock):
+    await tell(frontier, timings={"fetch": timing(10.0)})
+    clock.advance(5 * 86_400)
+
+    history = await read_history(frontier, ["fetch"], since_s=7 * 86_400)
+
+    assert any(history.quantiles["fetch"]["p50"])
+
+
+async def test_a_table_has_those_with_the_most_requests_first(frontier):
+    await tell(frontier, tables={"host": {"a.test": Row(1, 1, 10, 5), "b.test": Row(9, 0, 90, 9)}})
+    await tell(frontier, tables={"host": {"a.test": Row(0, 2, 5, 5)}})
+
+    rows = await read_table(frontier, "host")
+
+    assert [(row.name, row.ok, row.failed, row.bytes, row.ms) for row in rows] == [
+        ("b.test", 9, 0, 90, 9),
+        ("a.test", 1, 3, 15, 10),
+    ]
+
+
+async def test_a_table_keeps_the_busy_and_puts_the_others_together(frontier):
+    await tell(frontier, tables={"host": {f"h{n}.test": Row(n) for n in range(1, 500)}})
+
+    rows = await read_table(frontier, "host")
+
+    assert len(rows) == MEMBERS + 1
+    assert {row.name for row in rows} == {f"h{n}.test" for n in range(400, 500)} | {"other"}
+    assert sum(row.ok for row in rows) == sum(range(1, 500))
+
+
+async def test_names_that_are_not_in_the_catalogue_are_a_mistake(frontier):
+    with pytest.raises(KeyError, match="surprise"):
+        await tell(frontier, surprise=1)
+
+
+async def test_what_others_wrote_into_the_keys_is_left_out(frontier, clock):
+    keys, command = frontier.home.keys, frontier.server.command
+    await tell(frontier, pages=1, timings={"fetch": timing(10.0)}, tables={"host": {"a": Row(1)}})
+    minute, hour = clock.now_ms // 60_000, clock.now_ms // 3_600_000
+    await command("HSET", keys.key("timings", f"60/{minute}/fetch"), "x", 1, "99999", 1, "8", "y")
+    await command("HSET", keys.key("tables", f"3600/{hour}/host"), "b", "junk", "c", b"\xff 1")
+
+    history = await read_history(frontier, ["fetch", "nonsense"], since_s=10)
+
+    assert history.quantiles["fetch"]["p99"] == [pytest.approx(10, rel=0.022)]
+    assert {row.name: row.ok for row in await read_table(frontier, "host")} == {
+        "a": 1,
+        "b": 0,
+        "c": 0,
+    }
+
+
+async def test_all_of_it_expires_the_audit_knows_it_and_a_purge_removes_it(frontier):
+    await tell(frontier, pages=1, timings={"fetch": timing(1.0)}, tables={"host": {"a": Row(1)}})
+    prefix = frontier.home.keys.prefix
+    found = [
+        key.decode()
+        async for key in frontier.server.client.scan_iter(match=f"{prefix}*")
+        if key.decode().removeprefix(prefix).startswith(("counts:", "timings:", "tables:"))
+    ]
+    assert len(found) == 2 * 2 + 2 + 1  # pages and reports; fetch; host
+    for key in found:
+        assert 0 < await frontier.server.command("TTL", key) <= 8 * 86_400
+    assert (await audit(frontier)).clean
+
+    await frontier.server.command("PERSIST", found[0])
+    assert not (await audit(frontier)).clean
+
+    await purge_job(frontier)
+    assert not [key async for key in frontier.server.client.scan_iter(match=f"{prefix}*")]
+
+
+@pytest.mark.parametrize("since_s", [1, 10, 59, 3600, 86_400, 86_401, 7 * 86_400, 10**9])
+@pytest.mark.parametrize("points", [-1, 1, 7, 600, 10**9])
+def test_every_window_ends_now_and_is_bounded(since_s, points):
+    now = 1_700_000_123.4
+    shown = window(now, since_s=since_s, points=points)
+    assert shown.starts[-1] <= now < shown.starts[-1] + shown.step_s
+    assert len(shown.starts) == shown.count <= 2000
+    assert shown.step_s % shown.grain.step_s == 0
+    assert shown.count * shown.step_s >= min(since_s, 7 * 86_400)
+
+
+def test_the_catalogue_has_the_names_that_others_rely_on():
+    assert {"pages", "items", "fetch.ok", "status.2xx", "proxy_money_micro"} <= COUNTERS.keys()
