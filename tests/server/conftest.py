@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 
 import httpx
 import pytest
 
+from skitter.frontier.admin.tokens import new_token
 from skitter.frontier.connection import Server
-from skitter.server.running import listen, serving
+from skitter.server.keyring import Keyring
+from skitter.server.running import Address, listen, serving
 from skitter.server.site import Site
+
+MakeClient = Callable[..., Awaitable[httpx.AsyncClient]]
 
 
 @pytest.fixture
 def site(server: Server) -> Site:
-    return Site(server)
+    return Site(server, Keyring(server, b"of the test"))
 
 
 @pytest.fixture
-async def web(site: Site) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of the server, on a real socket."""
-    listener = listen("127.0.0.1", 0)
-    address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    async with serving(site, listener), httpx.AsyncClient(base_url=address) as client:
-        yield client
+async def address(site: Site) -> AsyncIterator[str]:
+    """Where it serves, on a real socket."""
+    listener = listen(Address())
+    async with serving(site, listener):
+        yield Address().url(listener)
+
+
+@pytest.fixture
+async def client_with(address: str, server: Server) -> AsyncIterator[MakeClient]:
+    """`await client_with("read")`: a client with a token of these scopes; none: without a token."""
+    async with AsyncExitStack() as stack:
+
+        async def make(*scopes: str) -> httpx.AsyncClient:
+            headers = {}
+            if scopes:
+                token = await new_token(server, name="a test", scopes=scopes)
+                headers = {"authorization": f"Bearer {token}"}
+            client = httpx.AsyncClient(base_url=address, headers=headers)
+            return await stack.enter_async_context(client)
+
+        yield make
+
+
+@pytest.fixture
+async def web(client_with: MakeClient) -> httpx.AsyncClient:
+    """A client that may do everything."""
+    return await client_with("operate")

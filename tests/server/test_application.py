@@ -28,16 +28,15 @@ def test_every_route_is_in_the_document():
         assert operation.get("x-scope") == route.scope
 
 
-@pytest.mark.parametrize("host", ["evil.test", "evil.test:8765", "127.0.0.1.evil.test", ""])
-async def test_a_name_that_is_not_ours_is_refused(web, host):
-    answer = await web.get("/api/jobs", headers={"host": host})
+async def test_a_name_that_is_not_ours_is_refused(web):
+    for host in ("evil.test", "evil.test:8765", "127.0.0.1.evil.test", ""):
+        answer = await web.get("/api/jobs", headers={"host": host})
+        assert (answer.status_code, answer.json()["field"]) == (421, "Host")
 
-    assert (answer.status_code, answer.json()["field"]) == (421, "Host")
 
-
-@pytest.mark.parametrize("host", ["localhost", "localhost:8765", "[::1]:1", "127.0.0.1"])
-async def test_localhost_and_addresses_are_names_of_ours(web, host):
-    assert (await web.get("/healthz", headers={"host": host})).json() == {"ok": True}
+async def test_localhost_and_addresses_are_names_of_ours(web):
+    for host in ("localhost", "localhost:8765", "[::1]:1", "127.0.0.1"):
+        assert (await web.get("/healthz", headers={"host": host})).json() == {"ok": True}
 
 
 @pytest.mark.parametrize(

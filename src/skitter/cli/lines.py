@@ -40,4 +40,5 @@ LINES = {
     "schedule": "Schedules: when the rounds of a job begin.",
     "dead": "Dead letters: what was given up, and why.",
     "proxy": "Proxies: test them, and see what they bring.",
+    "token": "Tokens of the HTTP API (`skitter serve`).",
 }

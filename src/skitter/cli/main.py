@@ -57,6 +57,7 @@ PANELS = {
         "down": "server:down",
         "doctor": "server:doctor",
         "serve": "serve:serve",
+        "token": "token:group",
     },
     "See it at work": {"demo": "demo:demo"},
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -37,22 +39,36 @@ def serve(
         list[str] | None,
         typer.Option(metavar="NAME", help="A name by which browsers reach it; may be repeated."),
     ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="Certificate (PEM), for HTTPS.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen on other addresses without TLS.")
+    ] = False,
     redis: Redis = None,
     directory: Directory = None,
 ) -> None:
     """Serve the HTTP API and the dashboard, until stopped."""
     try:
-        from skitter.server.running import listen, serving
-        from skitter.server.site import Site
+        from skitter.server.running import Address, listen, serving
+        from skitter.server.site import open_site
     except ImportError:
         raise UsageError(MISSING) from None
-    listener = listen(host, port)
+    address = Address(host, port, tls_cert, tls_key)
+    address.check(insecure=insecure)
+    listener = listen(address)
 
     async def work(server: Server) -> None:
-        site = Site(server, allowed_hosts=frozenset(map(str.lower, allow_host or ())))
-        name = f"[{host}]" if ":" in host else host
-        say(f"Serving http://{name}:{listener.getsockname()[1]}/ - Ctrl-C stops it.")
-        async with serving(site, listener) as task:
+        names = frozenset(map(str.lower, allow_host or ()))
+        site, own = await open_site(server, allowed_hosts=names, is_tls=address.is_tls)
+        url = address.url(listener)
+        async with serving(site, listener, address) as task:
+            say(f"Serving {url} (Ctrl-C stops it).")
+            if own.is_new:
+                say(f"Token, shown this once and kept in {own.file}: {own.text}")
+            else:
+                say(f"The token is in {own.file}; `skitter token new` makes others.")
+            say(f"Log a browser in, once: {url}#token={site.keyring.one_time_code()}")
+            sys.stdout.flush()
             await until_stopped(task)
 
     on_server(settings(redis, directory), work)

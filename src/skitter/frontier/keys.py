@@ -18,6 +18,9 @@ PUMPED = "skitter:pumped"
 #: hash: a machine of such an engine -> how many pumps it can run at a time, and when it said so
 PUMP_SLOTS = "skitter:pumped:rooms"
 
+#: hash: id of a token of the HTTP API -> JSON: its name, scopes and hash
+TOKENS = "skitter:tokens"
+
 
 def feed_key(job: str) -> str:
     """list: URLs or JSON that other programs may LPUSH; workers take them from the other end."""

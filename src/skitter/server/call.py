@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skitter.frontier.admin.jobs import open_job
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from skitter.frontier.frontier import Frontier
+    from skitter.server.caller import Caller
     from skitter.server.site import Site
 
 
@@ -20,6 +21,8 @@ class Call:
 
     site: Site
     request: Request
+    caller: Caller | None = None  # None: the route is for everybody
+    headers: dict[str, str] = field(default_factory=dict)  # of the answer
 
     def path(self, name: str) -> str:
         """A part of the path, such as `job`."""

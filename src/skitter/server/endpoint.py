@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from skitter.errors import SkitterError
 from skitter.server.call import Call
+from skitter.server.caller import check_scope, identify
 from skitter.server.problems import MEDIA, Refusal, bad_input, problem_of, retry_after_s
 from skitter.server.route import JSON
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from skitter.server.site import Site
 
 BODY_BYTES = 10 * 2**20
+BODY_S = 30.0
 encode = msgspec.json.Encoder().encode
 log = logging.getLogger("skitter.server")
 
@@ -38,6 +41,8 @@ class Endpoint:
             response = await self._answer(Request(scope, receive))
         except (SkitterError, Refusal) as error:
             response = refuse(error)
+        except ClientDisconnect:
+            return
         except Exception as error:
             log.exception("%s %s", self.route.method, self.route.path)
             response = refuse(error)
@@ -45,20 +50,29 @@ class Endpoint:
 
     async def _answer(self, request: Request) -> Response:
         values: dict[str, Any] = {}
+        caller = None
+        if self.route.scope:
+            caller = await identify(request, self.site.keyring)
+            check_scope(caller, self.route.scope)
         if self.route.query:
             values["query"] = read_query(request, self.route.query)
         if self.route.body:
             values["body"] = await read_body(request, self.route.body)
-        answer = await self.route.answer(Call(self.site, request), **values)
+        call = Call(self.site, request, caller)
+        answer = await self.route.answer(call, **values)
         if isinstance(answer, Response):
             return answer
-        return Response(encode(answer), self.route.status, media_type=JSON)
+        return Response(encode(answer), self.route.status, call.headers, JSON)
 
 
 def refuse(error: Exception) -> Response:
     """The answer to a call that failed."""
     problem, after_s = problem_of(error), retry_after_s(error)
     headers = {} if after_s is None else {"retry-after": str(after_s)}
+    if problem.status in (408, 413):  # the rest of the body would be taken for the next call
+        headers["connection"] = "close"
+    if problem.status == 401:
+        headers["www-authenticate"] = "Bearer"
     return Response(encode(problem), problem.status, headers, MEDIA)
 
 
@@ -71,14 +85,22 @@ def read_query(request: Request, kind: Any) -> Any:
 
 async def read_body(request: Request, kind: Any) -> Any:
     """The body, as JSON of that type."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+    if media_type(request) != JSON:
         raise Refusal(415, f"send the body as JSON, with `content-type: {JSON}`.")
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > BODY_BYTES:
-            raise Refusal(413, f"the body is over {BODY_BYTES:,} bytes: send it in parts.")
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > BODY_BYTES:
+                    raise Refusal(413, f"the body is over {BODY_BYTES:,} bytes: send it in parts.")
+    except TimeoutError:
+        raise Refusal(408, f"the body did not arrive within {BODY_S:g} s.") from None
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.MsgspecError as error:
         raise bad_input(error) from None
+
+
+def media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -15,7 +15,7 @@ from skitter.server.route import Route
 
 REFERENCE = "#/components/schemas/{name}"
 #: What any call may end with.
-ALWAYS = (400, 401, 403, 404, 409, 413, 415, 421, 422, 429, 503)
+ALWAYS = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 429, 503)
 
 
 def openapi(routes: Sequence[Route]) -> dict[str, Any]:

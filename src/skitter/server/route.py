@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_type_hints
 
 import msgspec
 
+from skitter.frontier.admin.tokens import Scope
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 T = TypeVar("T")
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-#: push does not imply read; operate implies both.
-Scope = Literal["read", "push", "operate"]
 JSON = "application/json"
 
 

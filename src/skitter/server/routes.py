@@ -5,7 +5,7 @@ A module of endpoints is a file of this package; its rows stand here.
 
 from __future__ import annotations
 
-from skitter.server import jobs, meta
+from skitter.server import jobs, login, meta
 from skitter.server.route import Route
 
 JOB = "/api/jobs/{job}"
@@ -19,6 +19,10 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", f"{JOB}/drain", jobs.drain, "operate"),
     Route("POST", f"{JOB}/cancel", jobs.cancel, "operate"),
     Route("PUT", f"{JOB}/workers", jobs.scale, "operate"),
+    # --- browsers
+    Route("POST", "/api/login", login.log_in, scope=None),
+    Route("POST", "/api/logout", login.log_out, scope=None),
+    Route("GET", "/api/me", login.me, scope=None),
     # --- the server itself
     Route("GET", "/healthz", meta.healthz, scope=None, errors=(503,)),
 )

@@ -5,24 +5,66 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from skitter.errors import UsageError
 from skitter.server.application import application
+from skitter.server.protocol import PatientProtocol
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
     from skitter.server.site import Site
 
 #: What is under way when it ends gets so long.
 GRACE_S = 2
+MOST_CONNECTIONS = 2000
 
 
-def listen(host: str, port: int) -> socket.socket:
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen, and with which certificate."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def is_tls(self) -> bool:
+        return self.certificate is not None
+
+    def check(self, *, insecure: bool) -> None:
+        """Raises UsageError if tokens would cross a network that others can listen to."""
+        if (self.certificate is None) != (self.key is None):
+            raise UsageError("TLS needs both --tls-cert and --tls-key.")
+        if not (self.is_tls or insecure or _is_loopback(self.host)):
+            raise UsageError(
+                f"{self.host} can be reached from other machines, and without TLS anybody on the "
+                "way reads the tokens: give --tls-cert and --tls-key, or listen on 127.0.0.1 "
+                "behind a proxy with TLS. --insecure listens all the same."
+            )
+
+    def url(self, listener: socket.socket) -> str:
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http{'s' * self.is_tls}://{name}:{listener.getsockname()[1]}/"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def listen(address: Address) -> socket.socket:
     """A listening socket, so that what is wrong with the address is told before anything else."""
+    host, port = address.host, address.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -39,17 +81,23 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 @asynccontextmanager
-async def serving(site: Site, listener: socket.socket) -> AsyncIterator[asyncio.Task[None]]:
+async def serving(
+    site: Site, listener: socket.socket, address: Address | None = None
+) -> AsyncIterator[asyncio.Task[None]]:
     """Serve for as long as this lasts. The task ends before that only if something is broken."""
     server = _Quiet(
         uvicorn.Config(
             application(site),
-            http="httptools",
+            http=PatientProtocol,
+            limit_concurrency=MOST_CONNECTIONS,
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
+            ssl_certfile=address.certificate if address else None,
+            ssl_keyfile=address.key if address else None,
             timeout_graceful_shutdown=GRACE_S,
         )
     )

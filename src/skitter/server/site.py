@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from skitter.server.keyring import Keyring
+from skitter.server.own_token import OwnToken, own_token, session_key
 from skitter.watch import Watcher
 
 if TYPE_CHECKING:
@@ -13,11 +15,22 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Site:
-    """The server of the frontier. Nothing is kept here that a restart must not lose."""
+    """Nothing is kept here that a restart must not lose."""
 
     server: Server
+    keyring: Keyring
     allowed_hosts: frozenset[str] = frozenset()  # beside addresses and localhost
+    is_tls: bool = False
     watcher: Watcher = field(init=False)
 
     def __post_init__(self) -> None:
         self.watcher = Watcher(self.server)
+
+
+async def open_site(
+    server: Server, *, allowed_hosts: frozenset[str] = frozenset(), is_tls: bool = False
+) -> tuple[Site, OwnToken]:
+    """With the token of whoever runs it, made if there is none."""
+    own = await own_token(server)
+    keyring = Keyring(server, session_key(server), owner=own.id)
+    return Site(server, keyring, allowed_hosts, is_tls), own

@@ -1,0 +1,69 @@
+"""Tokens of the HTTP API: new, list, revoke."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from skitter.cli.common import Directory, Json, Redis, on_server, settings
+from skitter.cli.output import answer, emit_json, grid, say
+from skitter.frontier.admin.tokens import SHAPE, Token, list_tokens, new_token, revoke_token
+from skitter.frontier.connection import Server
+
+group = typer.Typer(no_args_is_help=True, help="Tokens of the HTTP API (`skitter serve`).")
+
+
+@group.command("new")
+def new(
+    scope: Annotated[
+        list[str],
+        typer.Option(help="read, push, or operate, which includes both; may be repeated."),
+    ],
+    name: Annotated[str, typer.Option(help="Who has it, for the list.")] = "unnamed",
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Make a token and print it. It is not shown again: the server keeps only a hash."""
+
+    async def work(server: Server) -> str:
+        return await new_token(server, name=name, scopes=scope)
+
+    token = on_server(settings(redis, directory), work)
+    found = SHAPE.fullmatch(token)
+    answer({"id": found and found[1], "token": token}, token, as_json=as_json)
+
+
+@group.command("list")
+def show(redis: Redis = None, directory: Directory = None, as_json: Json = False) -> None:
+    """List the tokens: their ids, names and scopes, not the tokens themselves."""
+    tokens = on_server(settings(redis, directory), list_tokens)
+    if as_json:
+        emit_json([_document(one) for one in tokens])
+    elif tokens:
+        grid(["id", "name", "scopes", "made"], [_cells(one) for one in tokens])
+    else:
+        say("There are no tokens: `skitter token new` makes one.")
+
+
+@group.command("revoke")
+def revoke(
+    identity: Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it.")],
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Revoke a token, and end the sessions of browsers that logged in with it."""
+    on_server(settings(redis, directory), lambda server: revoke_token(server, identity))
+    answer({"id": identity, "revoked": True}, f"{identity}: revoked.", as_json=as_json)
+
+
+def _document(one: Token) -> dict[str, object]:
+    return {"id": one.id, "name": one.name, "scopes": one.scopes, "created_at": one.created_at}
+
+
+def _cells(one: Token) -> list[str]:
+    made = datetime.fromtimestamp(max(0, min(one.created_at, 2**34)), UTC)
+    return [one.id, one.name, ", ".join(one.scopes), f"{made:%Y-%m-%d %H:%M} UTC"]

@@ -1,0 +1,85 @@
+"""Tokens of the HTTP API: who may ask for what. The server keeps their hashes alone."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal, get_args
+
+import msgspec
+
+from skitter.errors import BadOption, UsageError, shorten
+from skitter.frontier.keys import TOKENS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from skitter.frontier.connection import Server
+
+#: push does not imply read; operate implies both.
+Scope = Literal["read", "push", "operate"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+#: What a token looks like: `skt_`, its id, its secret.
+SHAPE = re.compile(r"skt_([0-9a-f]{12})_[\w-]{43}")
+MOST_TOKENS = 1000
+LONGEST_NAME = 100
+
+
+class Token(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a token; not the token."""
+
+    id: str
+    name: str
+    scopes: list[Scope]
+    created_at: float
+    hash: str  # SHA-256: a secret of 256 bits cannot be guessed from it
+
+    def may(self, scope: Scope) -> bool:
+        return scope in self.scopes or "operate" in self.scopes
+
+
+def hash_of(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+async def new_token(server: Server, *, name: str, scopes: Collection[str]) -> str:
+    """Make a token. It is shown now, and never again."""
+    if not scopes or not set(scopes) <= set(SCOPES):
+        raise BadOption("scope", ", ".join(scopes) or "nothing", "one of " + ", ".join(SCOPES))
+    if not 1 <= len(name) <= LONGEST_NAME:
+        raise BadOption("name", name, f"1 to {LONGEST_NAME} characters")
+    if await server.command("HLEN", TOKENS) >= MOST_TOKENS:
+        raise UsageError(f"there are {MOST_TOKENS:,} tokens: revoke some with `skitter token`.")
+    identity = secrets.token_hex(6)
+    token = f"skt_{identity}_{secrets.token_urlsafe(32)}"
+    record = Token(
+        id=identity,
+        name=name,
+        scopes=[scope for scope in SCOPES if scope in scopes],
+        created_at=time.time(),
+        hash=hash_of(token),
+    )
+    await server.command("HSET", TOKENS, identity, msgspec.json.encode(record))
+    return token
+
+
+async def list_tokens(server: Server) -> list[Token]:
+    """All tokens, oldest first. What cannot be read lets nobody in."""
+    found = []
+    for identity, raw in (await server.command("HGETALL", TOKENS)).items():
+        with suppress(msgspec.MsgspecError):
+            token = msgspec.json.decode(raw, type=Token)
+            if token.id.encode() == identity:
+                found.append(token)
+    return sorted(found, key=lambda one: (one.created_at, one.id))
+
+
+async def revoke_token(server: Server, identity: str) -> None:
+    """Servers that run refuse it within seconds."""
+    if not await server.command("HDEL", TOKENS, identity):
+        raise UsageError(
+            f"there is no token {shorten(identity)!r}: `skitter token list` shows the ids."
+        )

@@ -1,0 +1,56 @@
+"""Whether a call may be answered: a bearer token or a session, the scope, no forgery."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from skitter.server.problems import Refusal
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from skitter.frontier.admin.tokens import Scope, Token
+    from skitter.server.keyring import Keyring
+
+COOKIE = "skitter_session"
+SAFE = frozenset({"GET", "HEAD"})
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose token it is; and their session, if they came with a cookie."""
+
+    token: Token
+    session: str = ""
+
+
+async def identify(request: Request, keyring: Keyring) -> Caller:
+    """Raises Refusal with 401 if nobody is known by what the call carries, 403 for a forgery."""
+    given = request.headers.get("authorization")
+    if given is not None:
+        kind, _, text = given.partition(" ")
+        if kind.lower() == "bearer" and (token := await keyring.by_token(text.strip())):
+            return Caller(token)
+        raise Refusal(401, "this token is not known here, or was revoked.", hint=NEW)
+    cookie = request.cookies.get(COOKIE, "")
+    token = await keyring.by_session(cookie) if cookie else None
+    if not token:
+        raise Refusal(401, "log in, or send `authorization: Bearer TOKEN`.", hint=NEW)
+    if request.method not in SAFE:
+        sent = request.headers.get("x-csrf-token", "")
+        if not hmac.compare_digest(sent.encode(), keyring.csrf(cookie).encode()):
+            says = "a browser sends the `csrf` of its log-in with every change."
+            raise Refusal(403, says, field="X-CSRF-Token")
+    return Caller(token, cookie)
+
+
+def check_scope(caller: Caller, scope: Scope) -> None:
+    if not caller.token.may(scope):
+        has = ", ".join(caller.token.scopes)
+        says = f"this needs a token with the scope {scope!r}; this one has {has}."
+        raise Refusal(403, says, hint=f"`skitter token new --scope {scope}` makes one.")
+
+
+NEW = "`skitter token new` makes a token."

@@ -1,0 +1,128 @@
+"""Who asks: tokens, sessions of browsers, and how often a wrong token may be tried."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import secrets
+import time
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skitter.frontier.admin.tokens import SHAPE, Token, hash_of, list_tokens
+from skitter.server.problems import Refusal
+
+if TYPE_CHECKING:
+    from skitter.frontier.connection import Server
+
+#: A revoked token is refused after this long at the latest.
+FRESH_S = 2.0
+#: While the frontier's server is away, the tokens that were read last are good.
+AWAY_S = 1.0
+SESSION_S = 86_400
+ONE_TIME_S = 900.0
+FAILURES, FAILURES_S, MOST_ADDRESSES = 10, 60.0, 1000
+
+
+@dataclass(slots=True)
+class Keyring:
+    """The tokens as the server has them, and sessions, which are signed and not kept."""
+
+    server: Server
+    key: bytes  # signs sessions
+    owner: str = ""  # id of the token that a one-time code stands for
+    failures: Failures = field(default_factory=lambda: Failures())
+    _tokens: dict[str, Token] = field(default_factory=dict)
+    _read_at: float = -FRESH_S
+    _reading: asyncio.Task[None] | None = None
+    _codes: dict[str, float] = field(default_factory=dict)  # one-time code -> when it is void
+
+    async def by_token(self, text: str) -> Token | None:
+        """Who has this token; None: nobody."""
+        found = SHAPE.fullmatch(text)
+        if not found:
+            return None
+        token = await self.by_id(found[1])
+        return token if token and hmac.compare_digest(token.hash, hash_of(text)) else None
+
+    async def by_id(self, identity: str) -> Token | None:
+        await self._refresh(FRESH_S)
+        if identity not in self._tokens:  # made a moment ago, perhaps
+            await self._refresh(FRESH_S / 10)
+        return self._tokens.get(identity)
+
+    async def _refresh(self, older_than_s: float) -> None:
+        if time.monotonic() - self._read_at < older_than_s:
+            return
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read())
+        done, _ = await asyncio.wait({self._reading}, timeout=AWAY_S if self._tokens else None)
+        if done and (failure := self._reading.exception()) and not self._tokens:
+            raise failure
+
+    async def _read(self) -> None:
+        asked_at = time.monotonic()
+        self._tokens = {one.id: one for one in await list_tokens(self.server)}
+        self._read_at = asked_at
+
+    # --- browsers ---------------------------------------------------------------------------------
+
+    def one_time_code(self) -> str:
+        """For a link that logs a browser in, once and soon."""
+        code = secrets.token_urlsafe(24)
+        self._codes[hash_of(code)] = time.monotonic() + ONE_TIME_S
+        return code
+
+    async def log_in(self, text: str) -> Token | None:
+        """By a token or a one-time code."""
+        void_at = self._codes.pop(hash_of(text), None)
+        if void_at is not None:
+            return await self.by_id(self.owner) if time.monotonic() < void_at else None
+        return await self.by_token(text)
+
+    def new_session(self, token: Token) -> str:
+        """The value of a cookie: whose session, until when, and our signature."""
+        facts = f"{token.id}.{int(time.time()) + SESSION_S}.{secrets.token_hex(8)}"
+        return f"{facts}.{self._sign('session', facts)}"
+
+    async def by_session(self, cookie: str) -> Token | None:
+        facts, _, signature = cookie.rpartition(".")
+        if not hmac.compare_digest(self._sign("session", facts).encode(), signature.encode()):
+            return None
+        identity, until, _ = facts.split(".")
+        return await self.by_id(identity) if time.time() < int(until) else None
+
+    def csrf(self, cookie: str) -> str:
+        """What a page of ours knows of its session, and a page of a stranger cannot."""
+        return self._sign("csrf", cookie)
+
+    def _sign(self, what: str, text: str) -> str:
+        said = hmac.new(self.key, f"{what}:{text}".encode(), hashlib.sha256).digest()
+        return base64.urlsafe_b64encode(said).decode().rstrip("=")
+
+
+@dataclass(slots=True)
+class Failures:
+    """Failed log-ins by address, lately."""
+
+    _times: OrderedDict[str, deque[float]] = field(default_factory=OrderedDict)
+
+    def check(self, address: str, now: float) -> None:
+        """Raises Refusal if there were too many."""
+        times = self._times.get(address, deque())
+        while times and times[0] < now - FAILURES_S:
+            times.popleft()
+        if len(times) >= FAILURES:
+            wait_s = int(times[0] + FAILURES_S - now) + 1
+            refusal = Refusal(429, f"too many failed log-ins: try again in {wait_s} s.")
+            refusal.retry_after_s = wait_s
+            raise refusal
+
+    def note(self, address: str, now: float) -> None:
+        self._times.setdefault(address, deque(maxlen=FAILURES)).append(now)
+        self._times.move_to_end(address)
+        if len(self._times) > MOST_ADDRESSES:
+            self._times.popitem(last=False)

@@ -1,0 +1,75 @@
+"""Browsers log in and out."""
+
+from __future__ import annotations
+
+import time
+from importlib.metadata import version
+
+import msgspec
+
+from skitter.frontier.admin.tokens import Scope
+from skitter.server.call import Call
+from skitter.server.caller import COOKIE, NEW, Caller, identify
+from skitter.server.keyring import SESSION_S
+from skitter.server.problems import Refusal
+
+
+class Credentials(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A token, or the code of a log-in link."""
+
+    token: str
+
+
+class Me(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is logged in, and where."""
+
+    name: str
+    scopes: list[Scope]
+    csrf: str  # empty for a bearer token, which needs none
+    server: str
+    version: str
+
+
+class LoggedOut(msgspec.Struct, frozen=True):
+    ok: bool = True
+
+
+async def log_in(call: Call, body: Credentials) -> Me:
+    """Log a browser in: the answer sets a session cookie."""
+    keyring, now = call.site.keyring, time.monotonic()
+    address = call.request.client.host if call.request.client else ""
+    keyring.failures.check(address, now)
+    token = await keyring.log_in(body.token)
+    if not token:
+        keyring.failures.note(address, now)
+        says = "this token is not known here, was revoked, or its link was used already."
+        raise Refusal(401, says, field="token", hint=NEW)
+    session = keyring.new_session(token)
+    call.headers["set-cookie"] = _cookie(call, session, SESSION_S)
+    return _me(call, Caller(token, session))
+
+
+async def log_out(call: Call) -> LoggedOut:
+    """Remove the session cookie."""
+    call.headers["set-cookie"] = _cookie(call, "", 0)
+    return LoggedOut()
+
+
+async def me(call: Call) -> Me:
+    """Who asks, what they may do, and what a browser sends with every change."""
+    return _me(call, await identify(call.request, call.site.keyring))
+
+
+def _me(call: Call, caller: Caller) -> Me:
+    return Me(
+        name=caller.token.name,
+        scopes=caller.token.scopes,
+        csrf=call.site.keyring.csrf(caller.session) if caller.session else "",
+        server=call.site.server.where,
+        version=version("skitter"),
+    )
+
+
+def _cookie(call: Call, session: str, age_s: int) -> str:
+    secure = "; Secure" if call.site.is_tls else ""
+    return f"{COOKIE}={session}; Max-Age={age_s}; Path=/; HttpOnly; SameSite=Strict{secure}"

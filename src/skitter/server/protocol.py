@@ -1,0 +1,58 @@
+"""HTTP for clients that are slow on purpose: uvicorn waits for headers for ever, and takes any."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+if TYPE_CHECKING:
+    import asyncio
+
+#: From the connection, or the first byte of a further request, to the end of its headers.
+HEADERS_S = 10.0
+HEADERS_BYTES = 64 * 2**10
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """Patient, but not for ever."""
+
+    headers_s = HEADERS_S
+
+    def __init__(self, *words: Any, **names: Any) -> None:
+        super().__init__(*words, **names)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._unread = 0  # bytes of headers that are not complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._deadline is not None:
+            self._unread += len(data)
+        super().data_received(data)
+        if self._deadline is not None and self._unread > HEADERS_BYTES:
+            self.send_400_response("The headers are too large.")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._deadline is None:
+            self._await_headers()
+
+    def on_headers_complete(self) -> None:
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def _await_headers(self) -> None:
+        self._unread = 0
+        self._deadline = self.loop.call_later(self.headers_s, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None

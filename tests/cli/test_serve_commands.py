@@ -1,0 +1,39 @@
+"""serve and token."""
+
+from __future__ import annotations
+
+from skitter.frontier.admin.tokens import SHAPE
+
+
+def test_a_token_is_made_listed_and_revoked(skitter):
+    made = skitter("token", "new", "--scope", "push", "--scope", "read", "--name", "shop", "--json")
+    identity, token = made.json["id"], made.json["token"]
+
+    assert SHAPE.fullmatch(token)
+    listed = {one["id"]: one for one in skitter("token", "list", "--json").json}
+    assert (listed[identity]["name"], listed[identity]["scopes"]) == ("shop", ["read", "push"])
+    shown = skitter("token", "list").out
+    assert identity in shown
+    assert token not in shown
+    assert skitter("token", "revoke", identity).exit_code == 0
+    assert identity not in skitter("token", "list").out
+    assert skitter("token", "revoke", identity).exit_code == 2
+
+
+def test_a_scope_that_there_is_not_is_refused(skitter):
+    answer = skitter("token", "new", "--scope", "admin")
+
+    assert answer.exit_code == 2
+    assert "read, push, operate" in answer.err
+
+
+def test_another_address_without_tls_is_refused_with_the_reason(skitter):
+    answer = skitter("serve", "--host", "0.0.0.0", "--port", "0")
+
+    assert answer.exit_code == 2
+    assert "--tls-cert" in answer.err
+    assert "--insecure" in answer.err
+
+
+def test_half_a_certificate_is_refused(skitter):
+    assert "both" in skitter("serve", "--tls-cert", "x.pem").err

@@ -1,0 +1,167 @@
+"""Who may ask for what: tokens, scopes, sessions, forgery."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from skitter.frontier.admin.tokens import list_tokens, new_token, revoke_token
+from skitter.frontier.keys import TOKENS
+from skitter.server import keyring as rules
+from skitter.server.keyring import Failures
+from skitter.server.own_token import own_token, session_key
+from skitter.server.problems import Refusal
+from skitter.server.routes import ROUTES
+
+OPEN = {"/healthz", "/api/login", "/api/logout", "/api/me"}
+
+
+def test_every_route_but_a_few_wants_a_token():
+    assert {route.path for route in ROUTES if route.scope is None} == OPEN
+
+
+async def test_without_a_token_nothing_is_answered(client_with):
+    client = await client_with()
+    for route in ROUTES:
+        if route.scope:
+            answer = await client.request(route.method, route.path)
+            assert (answer.status_code, route) == (401, route)
+            assert answer.headers["www-authenticate"] == "Bearer"
+
+
+async def test_a_token_that_nobody_made_is_refused(client_with):
+    client = await client_with()
+    for given in (b"Bearer", b"Bearer x", b"Bearer skt_000000000000_" + b"a" * 43, b"Basic YTpi"):
+        answer = await client.get("/api/jobs", headers={"authorization": given})
+        assert (answer.status_code, answer.json()["type"]) == (401, "urn:skitter:unauthorized")
+
+
+async def test_scopes_are_obeyed(client_with, frontier, job):
+    read, push = await client_with("read"), await client_with("push")
+
+    assert (await read.get(f"/api/jobs/{job}")).status_code == 200
+    assert (await push.get(f"/api/jobs/{job}")).status_code == 403
+    refused = await read.post(f"/api/jobs/{job}/pause")
+    assert refused.status_code == 403
+    assert "operate" in refused.json()["detail"]
+    assert (await frontier.stats()).state == "running"
+
+
+async def test_a_revoked_token_is_refused(web, server, site, monkeypatch):
+    monkeypatch.setattr(rules, "FRESH_S", 0.0)
+    token = web.headers["authorization"].split("_")[1]
+    assert (await web.get("/api/jobs")).status_code == 200
+
+    await revoke_token(server, token)
+
+    assert (await web.get("/api/jobs")).status_code == 401
+
+
+async def test_the_server_keeps_no_token(server):
+    token = await new_token(server, name="x", scopes=["read"])
+
+    stored = await server.command("HVALS", TOKENS)
+    assert not any(token.split("_")[2].encode() in value for value in stored)
+
+
+async def test_records_that_make_no_sense_let_nobody_in(server):
+    await server.command("HSET", TOKENS, "nonsense", b"{")
+    try:
+        assert "nonsense" not in {one.id for one in await list_tokens(server)}
+    finally:
+        await server.command("HDEL", TOKENS, "nonsense")
+
+
+async def test_a_browser_logs_in_changes_something_with_its_csrf_and_logs_out(
+    client_with, server, frontier, job
+):
+    browser, token = await client_with(), await new_token(server, name="b", scopes=["operate"])
+    answer = await browser.post("/api/login", json={"token": token})
+    cookie = answer.headers["set-cookie"]
+    csrf = answer.json()["csrf"]
+    pause = f"/api/jobs/{job}/pause"
+
+    assert all(word in cookie for word in ("HttpOnly", "SameSite=Strict", "skitter_session="))
+    assert (await browser.get("/api/me")).json() == answer.json()
+    assert (await browser.get(f"/api/jobs/{job}")).status_code == 200
+    forged = await browser.post(pause)
+    assert (forged.status_code, forged.json()["field"]) == (403, "X-CSRF-Token")
+    assert (await browser.post(pause, headers={"x-csrf-token": "x" * 43})).status_code == 403
+    assert (await browser.post(pause, headers={"x-csrf-token": csrf})).status_code == 200
+    await browser.post("/api/logout")
+    assert (await browser.get("/api/me")).status_code == 401
+
+
+async def test_a_session_that_we_did_not_sign_is_refused(client_with):
+    client = await client_with()
+    for cookie in ("", "x", "a.b.c.d", "000000000000.99999999999.x.y", "..."):
+        answer = await client.get("/api/me", headers={"cookie": f"skitter_session={cookie}"})
+        assert answer.status_code == 401
+
+
+async def test_a_session_ends_by_itself(client_with, server, site, monkeypatch):
+    browser, token = await client_with(), await new_token(server, name="b", scopes=["read"])
+    monkeypatch.setattr(rules, "SESSION_S", -1)
+    found = await site.keyring.by_token(token)
+    cookie = site.keyring.new_session(found)
+
+    answer = await browser.get("/api/me", headers={"cookie": f"skitter_session={cookie}"})
+    assert answer.status_code == 401
+
+
+async def test_a_link_logs_in_once(client_with, server, site):
+    token = await new_token(server, name="owner", scopes=["operate"])
+    site.keyring.owner = token.split("_")[1]
+    code = site.keyring.one_time_code()
+    client = await client_with()
+
+    first = await client.post("/api/login", json={"token": code})
+    again = await client.post("/api/login", json={"token": code})
+
+    assert (first.status_code, first.json()["name"]) == (200, "owner")
+    assert again.status_code == 401
+
+
+async def test_failed_log_ins_are_limited_by_address(client_with):
+    client = await client_with()
+    answers = [await client.post("/api/login", json={"token": "x"}) for _ in range(11)]
+
+    assert [one.status_code for one in answers] == [401] * 10 + [429]
+    assert int(answers[-1].headers["retry-after"]) > 0
+
+
+def test_failures_are_forgotten_after_a_while_and_bounded():
+    failures = Failures()
+    for _ in range(rules.FAILURES):
+        failures.note("a", 0.0)
+    with pytest.raises(Refusal):
+        failures.check("a", 1.0)
+    failures.check("a", rules.FAILURES_S + 1)
+    for i in range(2 * rules.MOST_ADDRESSES):
+        failures.note(str(i), 0.0)
+    assert len(failures._times) == rules.MOST_ADDRESSES
+
+
+async def test_the_own_token_is_made_once_and_kept_for_its_owner_alone(server, tmp_path):
+    server.directory = tmp_path
+    first = await own_token(server)
+    again = await own_token(server)
+
+    assert (first.is_new, again.is_new) == (True, False)
+    assert first.text == again.text == first.file.read_text().strip()
+    assert stat.S_IMODE(first.file.stat().st_mode) == 0o600
+    await revoke_token(server, first.id)
+    assert (await own_token(server)).is_new
+    assert session_key(server) == session_key(server)
+
+
+async def test_of_a_server_elsewhere_it_is_kept_in_the_state_directory(
+    server, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+    file = (await own_token(server)).file
+
+    assert tmp_path in Path(file).parents
