@@ -20,7 +20,7 @@ define need_python
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format docs bench chaos constraints clean
+.PHONY: help install demo test check format docs site bench chaos constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,10 @@ format: $(STAMP) ## Repair what ruff can repair
 
 docs: $(STAMP) ## Write the reference pages that are made from the code
 	@$(BIN)/python scripts/make_docs.py
+
+site: docs ## Build the docs site into build/site; warnings are errors
+	@$(BIN)/python -m sphinx -W --keep-going -q docs build/site
+	@echo "Open build/site/index.html"
 
 bench: $(STAMP) ## Measure against goals and peers: frontier, crawl, scrapy
 	@scripts/system-packages bench

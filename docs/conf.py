@@ -1,0 +1,53 @@
+"""The docs site: `make site`. Pages are plain Markdown; what stands where in the menu is here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+project = "Skitter"
+copyright = "the Skitter authors"
+extensions = ["myst_parser"]
+myst_heading_anchors = 3  # a link to a heading is the one that GitHub has
+html_theme = "furo"
+html_title = "Skitter"
+html_copy_source = False
+html_show_sphinx = False
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+nitpicky = True  # a link that leads nowhere is a warning, and `make site` ends at a warning
+
+# Pages in the order of the menu. `folder/*` is whatever is not named: a new page needs no line.
+MENU = {
+    "How to": [
+        "howto/spiders",
+        "howto/settings",
+        "howto/sinks",
+        "howto/fleet",
+        "howto/queue",
+        "howto/*",
+    ],
+    "Understand": ["architecture", "guarantees", "benchmarks", "adr/index"],
+    "Reference": ["reference/commands", "reference/options", "reference/*"],
+}
+
+
+def add_menu(app: Sphinx, page: str, text: list[str]) -> None:
+    """Sphinx wants its menu in the pages, where others who show Markdown would print it."""
+    if page == "index":
+        text[0] += "".join(
+            toctree(pages, f":hidden:\n:caption: {caption}") for caption, pages in MENU.items()
+        )
+    if page == "adr/index":
+        text[0] += toctree(["*"], ":maxdepth: 1")
+
+
+def toctree(pages: list[str], options: str) -> str:
+    listed = "\n".join(pages)
+    return f"\n```{{toctree}}\n:glob:\n{options}\n\n{listed}\n```\n"
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("source-read", add_menu)
