@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
+import msgspec
 import pytest
 
 from chaos.rig import PrivateServer, until
@@ -19,6 +21,7 @@ from skitter.fleet.pool import ProcessPool
 from skitter.fleet.supervisor import Supervisor
 from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.frontier.admin.log import read_log
+from skitter.frontier.admin.workers import Heartbeat, beat, heartbeats
 from skitter.frontier.connection import connect
 from skitter.model import Request
 
@@ -213,3 +216,24 @@ async def test_whoever_writes_to_the_server_cannot_have_ten_million_processes(bu
 
             await until(follows, what="it follows")
             assert max(seen) <= (most or 0)
+
+
+async def test_what_workers_of_an_earlier_run_held_is_handed_out_again_at_once(busy):
+    child = await asyncio.create_subprocess_exec(*exits(0))
+    await child.wait()
+    (lease,) = (await busy.lease(1, ttl_s=3600)).leases
+    now = await busy.server_time()
+    gone = Heartbeat(
+        name=busy.client, host=socket.gethostname(), pid=child.pid, started_at=now, at=now - 60
+    )
+    other = msgspec.structs.replace(gone, name="elsewhere", host="another-machine")
+    for one in (gone, other):
+        await beat(busy, one)
+    said: list[str] = []
+
+    async with running(make(busy, said)):
+        await until(lambda: said, what="it was taken over")
+
+    assert said[0].endswith("is gone; 1 request returned to the queue.")
+    assert [one.url for one in (await busy.lease(5)).leases] == [lease.url]
+    assert [one.name for one in await heartbeats(busy)] == ["elsewhere"]

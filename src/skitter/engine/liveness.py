@@ -1,6 +1,6 @@
 """Which processes run, and what those held that do not.
 
-dead = await gone(frontier, await heartbeats(frontier), silent_s=6.0)
+dead = await gone(frontier, await heartbeats(frontier))
 for one, taken in await reclaim(frontier, dead): ...
 """
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
     from skitter.frontier.admin.workers import Heartbeat
     from skitter.frontier.frontier import Frontier
+
+
+#: Three heartbeats (engine/pulse.py).
+SILENT_S = 6.0
 
 
 def is_running(pid: int) -> bool:
@@ -37,7 +41,11 @@ def is_here(one: Heartbeat) -> bool:
 
 
 async def gone(
-    frontier: Frontier, beats: Iterable[Heartbeat], *, silent_s: float, elsewhere: bool = False
+    frontier: Frontier,
+    beats: Iterable[Heartbeat],
+    *,
+    silent_s: float = SILENT_S,
+    elsewhere: bool = False,
 ) -> list[Heartbeat]:
     """Those that ended without a word; `elsewhere`: on other machines too, where silence is all
     there is to go by."""

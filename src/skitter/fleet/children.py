@@ -12,6 +12,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from skitter.engine.liveness import gone, reclaim
 from skitter.errors import InfrastructureError, SkitterError, UsageError
 from skitter.fleet.plan import USAGE, is_hopeless, restart_after_s
 from skitter.frontier.admin.log import log
@@ -35,6 +36,7 @@ RECLAIM_S = 1.0
 #: itself long before (engine/watchdog.py), but it may be suspended.
 STUCK_S = 120.0
 CHECK_STUCK_S = 10.0
+TAKE_OVER_S = 2.0
 
 
 class Death(NamedTuple):
@@ -129,6 +131,7 @@ class Children:
     kill_at: float = math.inf  # whoever still runs then is killed
     _all: list[Child] = field(default_factory=list)
     _checked_at: float = 0.0
+    _looked_at: float = -math.inf
 
     def add(self, what: str, command: list[str]) -> Child:
         child = Child(what, command)
@@ -148,11 +151,13 @@ class Children:
         child.send(signal.SIGTERM)
 
     async def check(self) -> None:
-        """Kill the stuck, and reclaim the leases of any that were dismissed and died."""
+        """Kill the stuck, and reclaim the leases of any that were dismissed and died, or that
+        ended with an earlier supervisor."""
         for child in [one for one in self._all if one.dismissed and not one.running]:
             self._all.remove(child)
             if death := child.reap():
                 await self._reclaim(death, death.cause)
+        await self._take_over()
         await self._kill_stuck()
 
     def pass_on(self) -> None:
@@ -201,6 +206,21 @@ class Children:
         taken = await take_back(self.frontier, death.client)
         text = f"{text}; {taken} request{'s' * (taken != 1)} returned to the queue"
         await log(self.frontier, "error", f"supervisor-{os.getpid()}", text)
+
+    async def _take_over(self) -> None:
+        """What workers of this machine held whose supervisor was killed with them."""
+        now = time.monotonic()
+        if now - self._looked_at < TAKE_OVER_S:
+            return
+        self._looked_at = now
+        workers = [one for one in await heartbeats(self.frontier) if one.kind == "worker"]
+        dead = await reclaim(self.frontier, await gone(self.frontier, workers))
+        for one, taken in dead:
+            if taken:
+                returned = f"{taken} request{'s' * (taken != 1)} returned to the queue"
+                text = f"process {one.pid}, a worker of an earlier run, is gone; {returned}"
+                self.on_output(f"{text}.")
+                await log(self.frontier, "warning", f"supervisor-{os.getpid()}", text)
 
     async def _kill_stuck(self) -> None:
         """Their leases return to the queue; a page that does this repeatedly is buried."""

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("skitter.scrapy")
 
 KIND = "scrapy"
-SILENT_S = 6.0  # three heartbeats
 _LOADED_AT = time.monotonic()  # before any crawler of this process began
 
 
@@ -104,7 +103,7 @@ def _was_before_us(one: Heartbeat, now: float) -> bool:
 async def dead_nodes(frontier: Frontier, everybody: Iterable[Heartbeat]) -> list[Heartbeat]:
     """Nodes of this machine that ended without a word."""
     nodes = [one for one in everybody if one.kind == KIND]
-    return await gone(frontier, nodes, silent_s=SILENT_S)
+    return await gone(frontier, nodes)
 
 
 async def _flush(server: Server, job: str) -> None:
