@@ -33,6 +33,7 @@ demo: $(CORE) ## Show Skitter at work
 
 test: $(STAMP) ## Run the tests
 	@scripts/system-packages test
+	@$(BIN)/python -m compileall -q src # once, and not by each of a thousand processes
 	@$(BIN)/python -m pytest -n 4 --dist loadfile $(ARGS)
 
 check: $(STAMP) ## Check style, types and layers
