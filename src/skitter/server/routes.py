@@ -5,7 +5,7 @@ A module of endpoints is a file of this package; its rows stand here.
 
 from __future__ import annotations
 
-from skitter.server import jobs, login, meta
+from skitter.server import events, jobs, login, meta
 from skitter.server.route import Route
 
 JOB = "/api/jobs/{job}"
@@ -23,6 +23,8 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/api/login", login.log_in, scope=None),
     Route("POST", "/api/logout", login.log_out, scope=None),
     Route("GET", "/api/me", login.me, scope=None),
+    # --- live
+    Route("GET", "/api/events", events.events, media=events.MEDIA),
     # --- the server itself
     Route("GET", "/healthz", meta.healthz, scope=None, errors=(503,)),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from skitter.server.channels import Hub
 from skitter.server.keyring import Keyring
 from skitter.server.own_token import OwnToken, own_token, session_key
 from skitter.watch import Watcher
@@ -22,9 +23,11 @@ class Site:
     allowed_hosts: frozenset[str] = frozenset()  # beside addresses and localhost
     is_tls: bool = False
     watcher: Watcher = field(init=False)
+    events: Hub = field(init=False)
 
     def __post_init__(self) -> None:
         self.watcher = Watcher(self.server)
+        self.events = Hub(self.watcher)
 
 
 async def open_site(

@@ -1,0 +1,192 @@
+"""What is told of jobs while they run. There is one reader per job, however many listen, and a
+message is encoded once."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import deque
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from skitter.errors import SkitterError
+from skitter.frontier.admin.jobs import open_job
+from skitter.frontier.admin.log import LOG_PAGE, Event, read_log
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from skitter.frontier.frontier import Frontier
+    from skitter.watch import Overview, Watcher
+
+EVERY_S = 1.0
+#: The server is away if it takes longer than that to answer.
+AWAY_S = 3.0
+#: Proxies close what is silent.
+COMMENT_S = 15.0
+RECENT_LINES, RECENT_S = 100, 3600.0
+#: What a client may be behind, in seconds; one that reads slower is let go.
+BEHIND = 30
+COMMENT = b":\n\n"
+encode = msgspec.json.Encoder().encode
+
+
+@dataclass(slots=True)
+class Hub:
+    """The channels that somebody listens to."""
+
+    watcher: Watcher
+    channels: dict[str, Channel] = field(default_factory=dict)
+
+    @contextmanager
+    def listening(self, job: str) -> Iterator[tuple[Channel, Listener]]:
+        """The first that comes starts the reader of the job, and the last that leaves stops it."""
+        if job not in self.channels:
+            self.channels[job] = Channel(self.watcher, job)
+        channel, listener = self.channels[job], Listener()
+        channel.listeners.add(listener)
+        try:
+            yield channel, listener
+        finally:
+            channel.listeners.discard(listener)
+            if not channel.listeners and self.channels.get(job) is channel:
+                self.channels.pop(job).reader.cancel()
+
+
+@dataclass(slots=True, eq=False)
+class Listener:
+    """One client, and what it was not sent yet. None: it is over."""
+
+    waiting: asyncio.Queue[bytes | None] = field(default_factory=lambda: asyncio.Queue(BEHIND))
+    is_slow: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def tell(self, messages: bytes | None) -> None:
+        try:
+            self.waiting.put_nowait(messages)
+        except asyncio.QueueFull:
+            self.is_slow.set()
+
+    def forget(self) -> None:
+        while not self.waiting.empty():
+            self.waiting.get_nowait()
+
+
+@dataclass(slots=True, eq=False)
+class Channel:
+    """What is told of one job, or of all."""
+
+    watcher: Watcher
+    job: str
+    listeners: set[Listener] = field(default_factory=set)
+    latest: bytes = b""  # the last overview
+    recent: deque[bytes] = field(default_factory=lambda: deque(maxlen=RECENT_LINES))
+    last: str = ""  # id of the last line of the log that was told
+    away: bytes = b""  # the message, while it is so
+    is_open: asyncio.Event = field(default_factory=asyncio.Event)
+    reader: asyncio.Task[None] = field(init=False)
+    _told_at: float = field(default_factory=time.monotonic)
+    _shown: object = None
+
+    def __post_init__(self) -> None:
+        self.reader = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        """Every second, until nobody listens or the job is gone."""
+        while True:
+            try:
+                async with asyncio.timeout(AWAY_S):
+                    told = await self._look()
+            except TimeoutError:
+                told = self._went("the Redis server does not answer.")
+            except SkitterError as error:
+                if not error.retryable:
+                    self._tell(message("gone", {"job": self.job, "detail": str(error)}))
+                    return self._close()
+                told = self._went(str(error))
+            else:
+                if self.away:
+                    self.away, told = b"", message("back", {}) + told
+                self.is_open.set()
+            self._tell(told)
+            await asyncio.sleep(EVERY_S)
+
+    def _tell(self, told: bytes) -> None:
+        now = time.monotonic()
+        if not told and now - self._told_at < COMMENT_S:
+            return
+        self._told_at = now
+        for listener in self.listeners:
+            listener.tell(told or COMMENT)
+
+    def _close(self) -> None:
+        for listener in self.listeners:
+            listener.tell(None)
+
+    def _went(self, detail: str) -> bytes:
+        if self.away:
+            return b""
+        self.away = message("away", {"detail": detail})
+        return self.away
+
+    async def _look(self) -> bytes:
+        if not self.job:
+            looks = await self.watcher.look_at_all(lambda _: None)
+            return self._news("jobs", [msgspec.structs.replace(one, workers=()) for one in looks])
+        frontier = await open_job(self.watcher.server, self.job)
+        look = await self.watcher.look_at(frontier)
+        return self._news("overview", look) + await self._read_log(frontier, look.at)
+
+    def _news(self, event: str, looks: Overview | list[Overview]) -> bytes:
+        """Nothing, if only the time has passed."""
+        rows = looks if isinstance(looks, list) else [looks]
+        shown = [msgspec.structs.replace(one, at=0.0, elapsed_s=None) for one in rows]
+        if shown == self._shown:
+            return b""
+        self._shown = shown
+        self.latest = message(event, {"rows": looks} if isinstance(looks, list) else looks)
+        return self.latest
+
+    async def _read_log(self, frontier: Frontier, now: float) -> bytes:
+        is_first, found = not self.last, list[bytes]()
+        self.last = self.last or f"{int((now - RECENT_S) * 1000)}-0"
+        while page := await read_log(frontier, self.last, LOG_PAGE):
+            found += map(line, page)
+            self.last = page[-1].id
+        self.recent.extend(found)
+        return b"" if is_first else b"".join(found)  # whoever comes gets the recent ones
+
+    async def missed(self, listener: Listener, after: str) -> AsyncIterator[bytes]:
+        """What a client has to know first: all since the line it has, or else the recent ones."""
+        await self.is_open.wait()
+        listener.forget()  # all of that is in what follows
+        upto = self.last
+        yield self.away + self.latest
+        if not self.job or not is_id(after):
+            yield b"".join(self.recent)
+            return
+        frontier = await open_job(self.watcher.server, self.job)
+        while page := await read_log(frontier, after, LOG_PAGE):
+            yield b"".join(line(one) for one in page if place(one.id) <= place(upto))
+            after = page[-1].id
+            if place(after) >= place(upto):
+                return
+
+
+def message(event: str, data: Any) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (event.encode(), encode(data))
+
+
+def line(event: Event) -> bytes:
+    return b"id: %b\n%b" % (event.id.encode(), message("log", event))
+
+
+def is_id(text: str) -> bool:
+    return bool(re.fullmatch(r"\d{1,18}-\d{1,18}", text, re.ASCII))
+
+
+def place(identity: str) -> tuple[int, ...]:
+    return tuple(map(int, identity.split("-")))

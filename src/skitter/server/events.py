@@ -1,0 +1,83 @@
+"""Live events over HTTP: server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+from starlette.responses import Response
+
+from skitter.engine.pulse import cancel_all
+from skitter.errors import SkitterError
+from skitter.frontier.admin.jobs import open_job
+from skitter.server.call import Call
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from skitter.server.channels import Channel, Hub, Listener
+
+MEDIA = "text/event-stream"
+#: A stream ends after a while, and the browser comes back, with a token that is checked again.
+LONGEST_S = 600.0
+HEADERS = {"content-type": MEDIA, "x-accel-buffering": "no"}
+
+
+class Listen(msgspec.Struct, frozen=True):
+    """Which job; without one, the list of all."""
+
+    job: str = ""
+
+
+async def events(call: Call, query: Listen) -> Response:
+    """Live events, as server-sent events.
+
+    With a job, `overview` comes each second while it changes, and `log` for each line of its log.
+    Without one, it is `jobs`. `away` and `back` tell of the Redis server, `gone` of a job that was
+    purged. `Last-Event-ID` is the id of the last `log` that the client has.
+    """
+    hub = call.site.events
+    if query.job and query.job not in hub.channels:
+        await open_job(call.site.server, query.job)  # a problem is told now
+    return EventStream(hub, query.job, call.request.headers.get("last-event-id", ""))
+
+
+class EventStream(Response):
+    """An answer without end."""
+
+    def __init__(self, hub: Hub, job: str, after: str) -> None:
+        super().__init__(headers=HEADERS)
+        self.hub, self.job, self.after = hub, job, after
+        del self.headers["content-length"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(start)
+        with self.hub.listening(self.job) as (channel, listener):
+            tasks = [
+                asyncio.create_task(self._send(channel, listener, send)),
+                asyncio.create_task(listener.is_slow.wait()),
+                asyncio.create_task(_disconnected(receive)),
+            ]
+            await asyncio.wait(tasks, timeout=LONGEST_S, return_when=asyncio.FIRST_COMPLETED)
+            await cancel_all(tasks)
+        if not listener.is_slow.is_set():
+            await send({"type": "http.response.body", "body": b""})
+
+    async def _send(self, channel: Channel, listener: Listener, send: Send) -> None:
+        async def body(part: bytes) -> None:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+
+        await body(b"retry: 1000\n\n")
+        with suppress(SkitterError):  # the client comes back
+            async for part in channel.missed(listener, self.after):  # what is new meanwhile waits
+                await body(part)
+            while messages := await listener.waiting.get():
+                await body(messages)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,162 @@
+"""Live events: what a browser's EventSource gets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from skitter.frontier.admin.jobs import purge_job
+from skitter.frontier.admin.log import log, read_log
+from skitter.model import Request
+from skitter.server import channels
+from skitter.server.site import Site
+
+
+class Told(NamedTuple):
+    """One event, or a comment, which has no name."""
+
+    name: str = ""
+    data: Any = None
+    id: str = ""
+
+
+@asynccontextmanager
+async def listening(
+    web: httpx.AsyncClient, job: str = "", after: str = ""
+) -> AsyncIterator[AsyncIterator[Told]]:
+    headers = {"last-event-id": after} if after else {}
+    query = {"job": job} if job else {}
+    async with web.stream("GET", "api/events", params=query, headers=headers, timeout=60) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        assert answer.headers["content-type"] == "text/event-stream"
+        assert answer.headers["x-accel-buffering"] == "no"
+        async with aclosing(parse(answer)) as told:
+            yield told
+
+
+async def parse(answer: httpx.Response) -> AsyncGenerator[Told]:
+    fields: dict[str, str] = {}
+    async for line in answer.aiter_lines():
+        if line:
+            name, _, value = line.partition(":")
+            fields[name] = value.strip()
+        elif "event" in fields or "" in fields:
+            data = json.loads(fields["data"]) if "data" in fields else None
+            yield Told(fields.get("event", ""), data, fields.get("id", ""))
+            fields = {}
+        else:
+            fields = {}
+
+
+async def first(told: AsyncIterator[Told], name: str) -> Told:
+    async for one in told:
+        if one.name == name:
+            return one
+    raise AssertionError(f"the stream ended without {name!r}")
+
+
+async def test_an_overview_comes_at_once_and_again_when_something_changes(web, frontier, job):
+    await frontier.add([Request("http://a.test/1")])
+    async with listening(web, job) as told:
+        one = (await first(told, "overview")).data
+        assert (one["job"], one["pending"], one["state"]) == (job, 1, "running")
+        await frontier.add([Request("http://a.test/2")])
+
+        assert (await first(told, "overview")).data["pending"] == 2
+
+
+async def test_lines_of_the_log_come_with_the_ids_of_their_stream(web, frontier, job):
+    await log(frontier, "info", "w", "before")
+    async with listening(web, job) as told:
+        assert (await first(told, "log")).data["text"] == "before"
+        await log(frontier, "warning", "w", "two\nlines")
+        one = await first(told, "log")
+
+    assert (one.data["level"], one.data["text"]) == ("warning", "two\nlines")
+    assert one.id == one.data["id"] == (await read_log(frontier))[-1].id
+
+
+async def test_a_client_that_comes_back_gets_every_line_once(web, frontier, job):
+    for number in range(1300):
+        await log(frontier, "info", "w", f"line {number}")
+    have = (await read_log(frontier))[9].id
+    async with listening(web, job, after=have) as told:
+        texts = [(await first(told, "log")).data["text"] for _ in range(1290)]
+        await log(frontier, "info", "w", "new")
+        texts.append((await first(told, "log")).data["text"])
+
+    assert texts == [*(f"line {number}" for number in range(10, 1300)), "new"]
+
+
+@pytest.mark.parametrize("after", ["x", "1-1-1", "9" * 100, "1-"])
+async def test_an_id_that_makes_no_sense_counts_as_none(web, frontier, job, after):
+    await log(frontier, "info", "w", "said")
+    async with listening(web, job, after=after) as told:
+        assert (await first(told, "log")).data["text"] == "said"
+
+
+async def test_without_a_job_there_is_the_list_of_all(web, frontier, job):
+    async with listening(web) as told:
+        rows = (await first(told, "jobs")).data["rows"]
+
+    assert [row["workers"] for row in rows if row["job"] == job] == [[]]
+
+
+async def test_a_job_that_is_not_there_is_a_problem(web):
+    answer = await web.get("api/events", params={"job": "nothing"})
+
+    assert (answer.status_code, answer.json()["field"]) == (404, "job")
+
+
+async def test_a_job_that_is_purged_is_gone_and_its_stream_ends(web, frontier, job):
+    async with listening(web, job) as told:
+        await first(told, "overview")
+        await purge_job(frontier)
+        assert (await first(told, "gone")).data["job"] == job
+        assert [one async for one in told] == []
+
+
+async def test_a_comment_keeps_a_silent_stream_open(web, frontier, job, monkeypatch):
+    monkeypatch.setattr(channels, "COMMENT_S", 0.0)
+    async with listening(web, job) as told:
+        await first(told, "overview")
+        assert await first(told, "") == Told()
+
+
+async def test_the_reader_reads_once_for_all_and_stops_when_nobody_listens(
+    web, site: Site, frontier, job
+):
+    hub = site.events
+    async with listening(web, job) as one, listening(web, job) as two:
+        await first(one, "overview")
+        await first(two, "overview")
+        [channel] = hub.channels.values()
+        reader = channel.reader
+        assert len(channel.listeners) == 2
+    await asyncio.wait({reader})
+
+    assert reader.cancelled()
+    assert not hub.channels
+
+
+async def test_a_client_that_does_not_read_is_let_go(web, site: Site, frontier, job):
+    address = web.base_url
+    reader, writer = await asyncio.open_connection(address.host, address.port, limit=1000)
+    lines = [f"GET /api/events?job={job} HTTP/1.1", "host: localhost"]
+    lines += [f"{name}: {value}" for name, value in web.headers.items() if name != "host"]
+    writer.write("\r\n".join([*lines, "", ""]).encode())
+    await reader.readuntil(b"retry")
+    [channel] = site.events.channels.values()
+    big = channels.message("big", "x" * 100_000)
+    while channel.listeners:
+        channel._tell(big)
+        await asyncio.sleep(0)
+
+    assert not site.events.channels
+    writer.close()
