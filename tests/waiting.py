@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, AnyStr
 
 #: Longer than the time limit of any test that is not `chaos`, so that there is one limit to choose:
@@ -18,6 +19,13 @@ def until(condition: Callable[[], Any], *, deadline_s: float = PATIENCE_S) -> An
     while not (answer := condition()):
         assert time.monotonic() < end, "the condition did not come true in time"
         time.sleep(0.02)
+    return answer
+
+
+async def until_async(condition: Callable[[], Awaitable[Any]]) -> Any:
+    """The same in an event loop, which goes on meanwhile."""
+    while not (answer := await condition()):  # noqa: ASYNC110 - of another process, perhaps
+        await asyncio.sleep(0.01)
     return answer
 
 

@@ -103,16 +103,19 @@ def parse_message(message: bytes) -> Request:
     if not text.startswith(b"{"):
         return Request(url=text.decode("utf-8", "surrogateescape"))
     try:
-        return msgspec.convert(_plain(msgspec.json.decode(text)), Request)
+        return request_of(msgspec.json.decode(text))
     except msgspec.MsgspecError as error:
         raise UsageError(f"the message is not a request: {error}") from None
 
 
-def _plain(fields: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no bytes: a body is text."""
-    if isinstance(fields.get("body"), str):
-        fields["body"] = fields["body"].encode()
+def request_of(fields: dict[str, Any]) -> Request:
+    """A request from JSON, which has no bytes: its body is text. Raises UsageError."""
     unknown = fields.keys() - set(Request.__struct_fields__)
     if unknown:
         raise UsageError(f"the message has unknown fields: {', '.join(sorted(unknown))}")
-    return fields
+    if isinstance(fields.get("body"), str):
+        fields["body"] = fields["body"].encode()
+    try:
+        return msgspec.convert(fields, Request)
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"the message is not a request: {error}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -18,10 +18,14 @@ from skitter.server.problems import MEDIA, Refusal, bad_input, problem_of, retry
 from skitter.server.route import JSON
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.types import Receive, Scope, Send
 
     from skitter.server.route import Route
     from skitter.server.site import Site
+
+T = TypeVar("T")
 
 BODY_BYTES = 10 * 2**20
 BODY_S = 30.0
@@ -57,7 +61,7 @@ class Endpoint:
         if self.route.query:
             values["query"] = read_query(request, self.route.query)
         if self.route.body:
-            values["body"] = await read_body(request, self.route.body)
+            values["body"] = await read_json(request, self.route.decode)
         call = Call(self.site, request, caller)
         answer = await self.route.answer(call, **values)
         if isinstance(answer, Response):
@@ -69,7 +73,7 @@ def refuse(error: Exception) -> Response:
     """The answer to a call that failed."""
     problem, after_s = problem_of(error), retry_after_s(error)
     headers = {} if after_s is None else {"retry-after": str(after_s)}
-    if problem.status in (408, 413):  # the rest of the body would be taken for the next call
+    if problem.status == 408:
         headers["connection"] = "close"
     if problem.status == 401:
         headers["www-authenticate"] = "Bearer"
@@ -83,11 +87,11 @@ def read_query(request: Request, kind: Any) -> Any:
         raise bad_input(error) from None
 
 
-async def read_body(request: Request, kind: Any) -> Any:
-    """The body, as JSON of that type."""
+async def read_json(request: Request, decode: Callable[[bytes], T]) -> T:
+    """The body."""
     if media_type(request) != JSON:
         raise Refusal(415, f"send the body as JSON, with `content-type: {JSON}`.")
-    body = bytearray()
+    body = b""
     try:
         async with asyncio.timeout(BODY_S):
             async for part in request.stream():
@@ -97,7 +101,7 @@ async def read_body(request: Request, kind: Any) -> Any:
     except TimeoutError:
         raise Refusal(408, f"the body did not arrive within {BODY_S:g} s.") from None
     try:
-        return msgspec.json.decode(body, type=kind)
+        return decode(body)
     except msgspec.MsgspecError as error:
         raise bad_input(error) from None
 

@@ -11,7 +11,7 @@ import msgspec
 from starlette.responses import Response
 
 from skitter.server.problems import MEDIA, Problem
-from skitter.server.route import Route
+from skitter.server.route import JSON, Route
 
 REFERENCE = "#/components/schemas/{name}"
 #: What any call may end with.
@@ -39,7 +39,7 @@ def openapi(routes: Sequence[Route]) -> dict[str, Any]:
 def _schemas(routes: Sequence[Route]) -> tuple[dict[Any, Any], dict[str, Any]]:
     kinds: list[Any] = [Problem]
     for route in routes:
-        kinds += [kind for kind in (route.body, route.query) if kind]
+        kinds += [kind for kind in (route.body or route.reads, route.query) if kind]
         kinds += [] if _is_raw(route) else [route.output]
     found, components = msgspec.json.schema_components(kinds, ref_template=REFERENCE)
     by_kind = {repr(kind): schema for kind, schema in zip(kinds, found, strict=True)}
@@ -67,12 +67,16 @@ def _operation(route: Route, schemas: dict[Any, Any], components: dict[str, Any]
             },
         },
     }
-    if route.body:
-        accepted = {media: {"schema": schemas[repr(route.body)]} for media in route.takes}
+    if body := route.body or route.reads:
+        accepted = {media: _accepted(media, schemas[repr(body)]) for media in route.takes}
         operation["requestBody"] = {"required": True, "content": accepted}
     if route.scope:
         operation |= {"security": [{"token": [route.scope]}], "x-scope": route.scope}
     return operation
+
+
+def _accepted(media: str, schema: Any) -> dict[str, Any]:
+    return {"schema": schema if media == JSON else {"type": "string"}}
 
 
 def _path(route: Route) -> list[dict[str, Any]]:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 #: From the connection, or the first byte of a further request, to the end of its headers.
 HEADERS_S = 10.0
 HEADERS_BYTES = 64 * 2**10
+#: For the rest of a body that was refused: a client that is cut off does not see why.
+LINGER_S = 20.0
 
 
 class PatientProtocol(HttpToolsProtocol):
@@ -22,6 +24,7 @@ class PatientProtocol(HttpToolsProtocol):
     def __init__(self, *words: Any, **names: Any) -> None:
         super().__init__(*words, **names)
         self._deadline: asyncio.TimerHandle | None = None
+        self._linger: asyncio.TimerHandle | None = None
         self._unread = 0  # bytes of headers that are not complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -30,6 +33,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        self._stop_lingering()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -48,6 +52,15 @@ class PatientProtocol(HttpToolsProtocol):
         self._stop_waiting()
         super().on_headers_complete()
 
+    def on_message_complete(self) -> None:
+        self._stop_lingering()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        if self.cycle.response_complete and self.cycle.more_body:
+            self._linger = self.loop.call_later(LINGER_S, self.transport.close)
+        super().on_response_complete()
+
     def _await_headers(self) -> None:
         self._unread = 0
         self._deadline = self.loop.call_later(self.headers_s, self.transport.close)
@@ -56,3 +69,8 @@ class PatientProtocol(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _stop_lingering(self) -> None:
+        if self._linger is not None:
+            self._linger.cancel()
+            self._linger = None

@@ -43,7 +43,8 @@ class Route:
     status: int = 200
     errors: tuple[int, ...] = ()  # beside those that any call may end with
     media: str = JSON  # of the answer
-    takes: tuple[str, ...] = (JSON,)  # media types of the body; the function reads other ones
+    takes: tuple[str, ...] = (JSON,)  # media types of the body
+    reads: Any = None  # type of a body that the function reads by itself
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
@@ -52,6 +53,10 @@ class Route:
     @cached_property
     def body(self) -> Any:
         return self._hints.get("body")
+
+    @cached_property
+    def decode(self) -> Callable[[bytes], Any]:
+        return msgspec.json.Decoder(self.body).decode
 
     @cached_property
     def query(self) -> Any:

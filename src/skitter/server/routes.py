@@ -5,12 +5,22 @@ A module of endpoints is a file of this package; its rows stand here.
 
 from __future__ import annotations
 
-from skitter.server import events, jobs, login, meta
-from skitter.server.route import Route
+from skitter.server import events, jobs, login, meta, urls
+from skitter.server.route import JSON, Route
 
 JOB = "/api/jobs/{job}"
 
 ROUTES: tuple[Route, ...] = (
+    # --- URLs; the first row is found first
+    Route(
+        "POST",
+        f"{JOB}/urls",
+        urls.push,
+        "push",
+        status=202,
+        reads=urls.Urls,
+        takes=(JSON, urls.NDJSON),
+    ),
     # --- jobs
     Route("GET", "/api/jobs", jobs.all_jobs),
     Route("GET", JOB, jobs.job),

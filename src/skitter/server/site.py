@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from skitter.server.channels import Hub
 from skitter.server.keyring import Keyring
 from skitter.server.own_token import OwnToken, own_token, session_key
+from skitter.server.pushes import Pushes
 from skitter.watch import Watcher
 
 if TYPE_CHECKING:
@@ -24,10 +25,12 @@ class Site:
     is_tls: bool = False
     watcher: Watcher = field(init=False)
     events: Hub = field(init=False)
+    pushes: Pushes = field(init=False)
 
     def __post_init__(self) -> None:
         self.watcher = Watcher(self.server)
         self.events = Hub(self.watcher)
+        self.pushes = Pushes(self.server)
 
 
 async def open_site(

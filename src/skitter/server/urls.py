@@ -1,0 +1,167 @@
+"""URLs come in: one, many, or a stream of lines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from skitter.errors import JobClosed, JobMissing, QueueFull, UsageError
+from skitter.frontier.feed import parse_message, request_of
+from skitter.frontier.offers import Offer
+from skitter.frontier.wire import NOT_PLAIN
+from skitter.model import Added, Request
+from skitter.server import endpoint
+from skitter.server.call import Call
+from skitter.server.problems import Refusal
+from skitter.server.pushes import JobPushes
+
+NDJSON = "application/x-ndjson"
+BATCH = 500
+LINE_BYTES = 2**20
+BAD_SHOWN = 100
+
+#: A URL, or the fields of a request.
+Entry = str | dict[str, Any]
+
+
+class Urls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """URLs, or requests with any of url, method, headers, body (text), meta, priority, ..."""
+
+    urls: list[Entry]
+    priority: int = 0  # of those that are given as text
+
+
+class BadEntry(msgspec.Struct, frozen=True):
+    """One that cannot be crawled, by its place among those that were sent: the first is 1."""
+
+    line: int
+    reason: str
+
+
+class Pushed(msgspec.Struct, kw_only=True):
+    """What became of them. `bad` names the first hundred that cannot be crawled."""
+
+    new: int = 0
+    seen: int = 0
+    deep: int = 0
+    bad: list[BadEntry] = []
+
+
+_decode = msgspec.json.Decoder(Urls).decode
+
+
+async def push(call: Call) -> Pushed:
+    """Add URLs to a job. Those it knows are not added twice.
+
+    As JSON, or as lines: each a URL, or a request as JSON. What cannot be crawled is named, and
+    does not hold back the others. 429: the queue is full; push the same again later.
+    """
+    job = call.path("job")
+    pushing = Pushing(await call.site.pushes.to(job))
+    try:
+        if endpoint.media_type(call.request) == NDJSON:
+            await pushing.stream(_lines(call))
+        else:
+            body = await endpoint.read_json(call.request, _decode)
+            await pushing.many(body.urls, body.priority)
+    except JobMissing:
+        call.site.pushes.forget(job)
+        raise
+    return pushing.result()
+
+
+class Pushing:
+    """One push on its way in."""
+
+    def __init__(self, pushes: JobPushes) -> None:
+        self.pushes = pushes
+        self.line = 0
+        self.counts: Counter[Added] = Counter()
+        self.bad: list[BadEntry] = []
+
+    async def many(self, urls: Iterable[Entry], priority: int) -> None:
+        """In parts, so that others have their turn."""
+        requests = iter(urls)
+        while part := list(islice(requests, BATCH)):
+            offers = [self._offer(entry, priority) for entry in part]
+            await self._add([one for one in offers if one])
+
+    async def stream(self, lines: AsyncIterator[bytes]) -> None:
+        part: list[Offer] = []
+        async for line in lines:
+            if offer := self._offer(line, 0):
+                part.append(offer)
+            if len(part) >= BATCH:
+                await self._add(part)
+                part = []
+        await self._add(part)
+
+    def result(self) -> Pushed:
+        """Raises Refusal if nothing of it can be crawled."""
+        taken = self.counts.total()
+        if self.bad and not taken:
+            first = self.bad[0]
+            more = f" (and {self.line - 1:,} more)" if self.line > 1 else ""
+            raise Refusal(422, f"{first.reason}{more}", field=f"urls[{first.line - 1}]")
+        counts = {name.value: self.counts[name] for name in (Added.NEW, Added.SEEN, Added.DEEP)}
+        return Pushed(**counts, bad=self.bad)
+
+    def _offer(self, entry: Entry | bytes, priority: int) -> Offer | None:
+        self.line += 1
+        try:
+            return self.pushes.frontier.offer(_request(entry, priority))
+        except (UsageError, *NOT_PLAIN) as error:
+            if len(self.bad) < BAD_SHOWN:
+                self.bad.append(BadEntry(self.line, str(error)))
+            return None
+
+    async def _add(self, offers: list[Offer]) -> None:
+        if not offers:
+            return
+        self.counts.update(await self.pushes.add(offers))
+        frontier = self.pushes.frontier
+        if self.counts[Added.CLOSED]:
+            raise JobClosed(frontier.job, (await frontier.stats()).state)
+        if self.counts[Added.FULL]:
+            most = (await frontier.fresh_options()).limits.max_pending or 0
+            raise QueueFull(frontier.job, max_pending=most, added=self.counts[Added.NEW])
+
+
+def _request(entry: Entry | bytes, priority: int) -> Request:
+    if isinstance(entry, str):
+        return Request(entry, priority=priority)
+    if isinstance(entry, dict):
+        return request_of(entry)
+    return (
+        Request(msgspec.json.decode(entry, type=str)) if entry[:1] == b'"' else parse_message(entry)
+    )
+
+
+async def _lines(call: Call) -> AsyncIterator[bytes]:
+    """The lines of the body that are not empty; never more of it than one line is held."""
+    rest = b""
+    async for part in _parts(call):
+        *whole, rest = (rest + part).split(b"\n")
+        for line in filter(None, map(bytes.strip, whole)):
+            yield line
+        if len(rest) > LINE_BYTES:
+            raise Refusal(413, f"a line is over {LINE_BYTES:,} bytes.")
+    if last := rest.strip():
+        yield last
+
+
+async def _parts(call: Call) -> AsyncIterator[bytes]:
+    stream: AsyncIterator[bytes] = call.request.stream()
+    while True:
+        try:
+            async with asyncio.timeout(endpoint.BODY_S):
+                yield await anext(stream)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise Refusal(408, f"nothing came for {endpoint.BODY_S:g} s.") from None
