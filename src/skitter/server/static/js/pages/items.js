@@ -1,0 +1,160 @@
+/** Items: a table or JSON of those that are stored, how well their fields are filled, and those that were rejected. */
+
+import { address, get, of } from "../api.js";
+import { h } from "../dom.js";
+import { exact, moment, percent, quoted, rate, some } from "../format.js";
+import { icon } from "../icons.js";
+import { empty, Page, skeleton } from "../page.js";
+import { segments } from "../parts/segments.js";
+import { Spark } from "../parts/spark.js";
+import { toneOf } from "../parts/success.js";
+import { DataTable } from "../parts/table.js";
+import { linkTo, remember } from "../router.js";
+
+const PAGE = 100;
+const MOST_COLUMNS = 8;
+const LONGEST = 120;
+const VIEWS = [["Table", "table"], ["JSON", "json"], ["Fill rates", "quality"], ["Rejected", "rejected"]];
+
+export class ItemsPage extends Page {
+  #view = this.place.query.view || "table";
+  #where = h("input", { type: "search", class: "grow", placeholder: "Filter: field=value, field>9, or text", "aria-label": "Filter items", "data-search": true });
+  #body = h("div", { class: "stack" });
+  #rows = [];
+  #next = null;
+
+  build() {
+    this.#where.value = this.place.query.where ?? "";
+    this.#where.addEventListener("change", () => this.#open());
+    const choose = (view) => {
+      this.#view = view;
+      this.#open();
+    };
+    const download = (format) => h("a", { class: "button slim", href: address(of(this.job, "items", "export"), { format }).href, download: `${this.job}.${format}` }, format.toUpperCase());
+    this.tools = h("div", { class: "tools" }, segments("View", VIEWS, this.#view, choose), this.#where, h("span", { class: "label" }, "Export"), download("ndjson"), download("csv"));
+    return [this.tools, this.#body];
+  }
+
+  start() {
+    this.#open();
+  }
+
+  #open() {
+    remember({ view: this.#view, where: this.#where.value });
+    this.#rows = [];
+    this.#next = null;
+    this.#body.replaceChildren(skeleton(5));
+    this.again?.();
+    this.again ??= this.load(0, (signal) => this.#read(signal), (answer) => this.#show(answer));
+  }
+
+  #read(signal) {
+    if (this.#view === "quality" || this.#view === "rejected") return get(of(this.job, this.#view), {}, signal);
+    return get(of(this.job, "items"), { after: this.#next, where: this.#where.value, limit: PAGE }, signal);
+  }
+
+  #show(answer) {
+    if (this.#view === "quality") return this.#showQuality(answer);
+    if (this.#view === "rejected") return this.#showRejected(answer.rows);
+    this.#rows = [...this.#rows, ...answer.rows];
+    this.#next = answer.next;
+    if (!this.#rows.length) {
+      const title = this.#where.value ? "No item fits the filter" : "No items yet";
+      return this.#body.replaceChildren(empty(icon("items"), title, "What handlers yield is shown here once a loader has stored it: ", h("code", {}, `skitter load ${quoted(this.job)}`)));
+    }
+    const more = h("button", { hidden: !this.#next, onclick: () => this.again() }, "More");
+    const foot = h("div", { class: "table-foot" }, `${some(this.#rows.length, "item")}${this.#next ? ", and more" : ""}`, more);
+    this.#body.replaceChildren(this.#view === "json" ? jsonView(this.#rows) : this.#itemTable(), foot);
+  }
+
+  #itemTable() {
+    const names = columnsOf(this.#rows);
+    const table = new DataTable({
+      label: "Items",
+      keyOf: (row) => row.id,
+      columns: [
+        ...names.map((name) => ({ label: name, kind: isNumeric(this.#rows, name) ? "number" : undefined, value: (row) => valueOf(row.item?.[name]), show: ({ item }) => shorten(item?.[name]) })),
+        { label: "Page", value: (row) => row.url, show: ({ url }) => h("a", { class: "clip", href: linkTo(this.job, "url", { url }) }, url) },
+        { label: "Fetched", value: (row) => row.fetched_at, show: ({ fetched_at: at }) => h("time", { title: exact(at) }, moment(at)) },
+      ],
+    });
+    table.show(this.#rows);
+    return table.element;
+  }
+
+  #showQuality({ bad = [], rows = [] }) {
+    const notes = bad.map((one) => h("p", { class: "notice", "data-tone": "bad" }, typeof one === "string" ? one : JSON.stringify(one)));
+    if (!rows.length) return this.#body.replaceChildren(empty(icon("items"), "No page was handled yet"));
+    const isShare = ({ field }) => field !== "(items per page)";
+    const shown = (row, value) => (value === null ? "–" : isShare(row) ? percent(value) : rate(value));
+    const table = new DataTable({
+      label: "Fill rates",
+      keyOf: (row) => `${row.handler} ${row.field}`,
+      columns: [
+        { label: "Handler", value: (row) => row.handler },
+        { label: "Field", value: (row) => row.field },
+        { label: "Type", value: (row) => row.type },
+        { label: "Now", kind: "number", value: (row) => row.now, show: (row) => h("span", { class: isWorse(row) ? "error" : null }, shown(row, row.now)) },
+        { label: "Before", kind: "number", value: (row) => row.before, show: (row) => shown(row, row.before) },
+        { label: "Over time", kind: "wide", fixed: true, value: (row) => row.history.join(), show: ({ history }) => sparkOf(history) },
+      ],
+    });
+    table.show(rows);
+    this.#body.replaceChildren(...notes, table.element);
+    return null;
+  }
+
+  #showRejected(rows) {
+    if (!rows.length) return this.#body.replaceChildren(empty(icon("items"), "No rejected items", "Items that do not fit their type, or that the database refuses, are kept here."));
+    const table = new DataTable({
+      label: "Rejected items, newest first",
+      keyOf: (row) => `${row.at} ${row.url} ${row.field} ${JSON.stringify(row.item)}`,
+      sort: { column: "When", isDown: true },
+      columns: [
+        { label: "When", value: (row) => row.at, show: ({ at }) => h("time", { title: exact(at) }, moment(at)) },
+        { label: "Page", kind: "wide", value: (row) => row.url, show: ({ url }) => h("a", { href: linkTo(this.job, "url", { url }) }, url) },
+        { label: "Field", value: (row) => row.field },
+        { label: "Reason", kind: "wide", value: (row) => row.reason },
+        { label: "Item", kind: "wide", value: (row) => shorten(row.item) },
+      ],
+    });
+    table.show(rows);
+    this.#body.replaceChildren(table.element);
+    return null;
+  }
+}
+
+function sparkOf(history) {
+  const spark = new Spark();
+  spark.show(history);
+  return spark.element;
+}
+
+function isWorse({ now, before }) {
+  return before !== null && before > 0 && toneOf(now / before) !== null;
+}
+
+function jsonView(rows) {
+  return h("pre", { class: "json", tabindex: "0" }, rows.map(({ item }) => JSON.stringify(item, null, 2)).join("\n"));
+}
+
+/** The fields that most items have. */
+function columnsOf(rows) {
+  const times = new Map();
+  for (const { item } of rows) for (const name of Object.keys(item ?? {})) times.set(name, (times.get(name) ?? 0) + 1);
+  return [...times].sort((a, b) => b[1] - a[1]).slice(0, MOST_COLUMNS).map(([name]) => name);
+}
+
+function isNumeric(rows, name) {
+  return rows.every(({ item }) => item?.[name] === null || item?.[name] === undefined || typeof item[name] === "number");
+}
+
+function valueOf(value) {
+  return typeof value === "number" ? value : shorten(value);
+}
+
+function shorten(value) {
+  if (value === null || value === undefined) return "";
+  const text = typeof value === "string" ? value : typeof value === "number" ? String(value) : JSON.stringify(value);
+  return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+}

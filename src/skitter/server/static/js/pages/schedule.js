@@ -1,0 +1,4 @@
+import { Page } from "../page.js";
+export class SchedulePage extends Page {
+  build() { return []; }
+}

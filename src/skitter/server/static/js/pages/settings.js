@@ -1,0 +1,4 @@
+import { Page } from "../page.js";
+export class SettingsPage extends Page {
+  build() { return []; }
+}

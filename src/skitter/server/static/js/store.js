@@ -1,0 +1,47 @@
+/** What all parts of the page know: one object, and who wants to hear of its changes. */
+
+/**
+ * @typedef {object} Known
+ * @property {{name: string, scopes: string[], csrf: string, server: string, version: string} | null} me
+ * @property {object[]} jobs overviews of all jobs, without workers
+ * @property {string | null} job the job that is looked at
+ * @property {object | null} overview of that job
+ * @property {"connecting" | "live" | "lost" | "away"} link to the server; away: its Redis does not answer
+ */
+
+export class Store {
+  #known;
+  #listeners = new Map();
+
+  /** @param {Known} known */
+  constructor(known) {
+    this.#known = known;
+  }
+
+  get(name) {
+    return this.#known[name];
+  }
+
+  set(name, value) {
+    if (Object.is(this.#known[name], value)) return;
+    this.#known[name] = value;
+    for (const tell of [...(this.#listeners.get(name) ?? [])]) tell(value);
+  }
+
+  /** Tell the value now and whenever it changes, until the signal aborts. */
+  follow(name, tell, { signal } = {}) {
+    if (signal?.aborted) return;
+    if (!this.#listeners.has(name)) this.#listeners.set(name, new Set());
+    const listeners = this.#listeners.get(name).add(tell);
+    signal?.addEventListener("abort", () => listeners.delete(tell), { once: true });
+    tell(this.#known[name]);
+  }
+}
+
+export const store = new Store({ me: null, jobs: [], job: null, overview: null, link: "connecting" });
+
+/** Whether whoever is logged in may do something: `operate` implies the rest. */
+export function may(scope) {
+  const scopes = store.get("me")?.scopes ?? [];
+  return scopes.includes(scope) || scopes.includes("operate");
+}

@@ -1,0 +1,100 @@
+"""A real Chromium in front of the real server. One browser and one server for each file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest_asyncio
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+
+from needs import need
+from skitter.frontier.admin.tokens import new_token
+from skitter.frontier.connection import Server, connect
+from skitter.server.keyring import Keyring
+from skitter.server.running import Address, listen, serving
+from skitter.server.site import Site
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+expect.set_options(timeout=30_000)
+
+
+@dataclass
+class Desk:
+    """Somebody at a browser. What the console complains of fails the test."""
+
+    browser: Browser
+    address: str
+    token: str
+    complaints: list[str]
+
+    async def context(self, **options: Any) -> BrowserContext:
+        options.setdefault("viewport", {"width": 1280, "height": 860})
+        context = await self.browser.new_context(**options)
+        context.set_default_timeout(30_000)
+        return context
+
+    async def open(self, path: str = "", *, logged_in: bool = True, **options: Any) -> Page:
+        """A page in a context of its own, logged in by the token."""
+        context = await self.context(**options)
+        page = await context.new_page()
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("console", self._listen)
+        if logged_in:
+            body = {"token": self.token}
+            answer = await context.request.post(f"{self.address}api/login", data=body)
+            assert answer.ok, await answer.text()
+        await page.goto(f"{self.address}{path}")
+        return page
+
+    def _listen(self, message: Any) -> None:
+        expected = "Failed to load resource"  # an answer that is not 200: the page shows it
+        if message.type == "error" and expected not in message.text:
+            self.complaints.append(message.text)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chromium() -> AsyncIterator[Browser]:
+    path = need("chromium")
+    async with async_playwright() as play:
+        browser = await play.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        await browser.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def redis(server_url: str) -> AsyncIterator[Server]:
+    async with connect(server_url) as server:
+        yield server
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def address(redis: Server) -> AsyncIterator[str]:
+    """Where the server of this file serves."""
+    listener = listen(Address())
+    async with serving(Site(redis, Keyring(redis, b"of the test")), listener):
+        yield Address().url(listener)
+
+
+async def token_with(server: Server, scopes: Sequence[str] = ("operate",)) -> str:
+    return await new_token(server, name="a test", scopes=scopes)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def desk(chromium: Browser, address: str, redis: Server) -> AsyncIterator[Desk]:
+    desk = Desk(chromium, address, await token_with(redis), [])
+    yield desk
+    for context in chromium.contexts:
+        await context.close()
+    assert desk.complaints == []

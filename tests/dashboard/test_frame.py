@@ -1,0 +1,115 @@
+"""The frame of the dashboard: log-in, keyboard, themes, what is disconnected, what is hostile."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Page, expect
+
+from conftest import rude
+from dashboard.conftest import Desk, token_with
+from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.admin.log import log_lines
+from skitter.frontier.connection import Server
+from skitter.model import Request, State
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+HOSTILE = "<img src=x onerror=document.title='hacked'><script>document.title='hacked'</script>"
+
+
+def field(page: Page, name: str):
+    """A number of the overview, by its name in `skitter status --json`."""
+    return page.locator(f"main dd[data-field={name}]")
+
+
+async def test_a_wrong_token_is_answered_and_the_right_one_opens_the_dashboard(
+    desk: Desk, redis: Server
+) -> None:
+    await create_job(redis, "log-in", options=rude())
+    page = await desk.open(logged_in=False)
+
+    await page.get_by_label("Token").fill("skt_wrong")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("alert")).to_contain_text("not valid")
+    await expect(page.get_by_label("Token")).to_be_focused()
+
+    await page.get_by_label("Token").fill(desk.token)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
+
+    await page.get_by_role("button", name="Log out").click()
+    await expect(page.get_by_label("Token")).to_be_visible()
+    await page.reload()
+    await expect(page.get_by_label("Token")).to_be_visible()
+
+
+async def test_a_job_is_paused_and_resumed_and_every_action_shows_its_command(
+    desk: Desk, redis: Server
+) -> None:
+    frontier = await create_job(redis, "steered", options=rude())
+    await frontier.add([Request(f"http://a.test/{i}") for i in range(3)])
+    page = await desk.open("#/jobs/steered/overview")
+    await expect(field(page, "pending")).to_have_text("3")
+
+    await page.get_by_role("button", name="Pause").hover()
+    await expect(page.get_by_role("tooltip")).to_contain_text("skitter pause steered")
+    await page.get_by_role("button", name="Pause").click()
+    await expect(page.locator("header .pill")).to_have_text("paused")
+    assert (await frontier.stats()).state is State.PAUSED
+
+    await page.get_by_role("button", name="Resume").click()
+    await expect(page.locator("header .pill")).to_have_text("running")
+    assert (await frontier.stats()).state is State.RUNNING
+
+
+async def test_those_who_may_only_look_cannot_press_a_button(desk: Desk, redis: Server) -> None:
+    await create_job(redis, "looked-at", options=rude())
+    desk.token = await token_with(redis, ["read"])
+    page = await desk.open("#/jobs/looked-at/overview")
+
+    await expect(page.get_by_role("button", name="Pause")).to_be_disabled()
+
+
+async def test_hostile_names_and_lines_are_only_text(desk: Desk, redis: Server) -> None:
+    frontier = await create_job(redis, "hostile", options=rude())
+    await frontier.add([Request(f"http://a.test/{HOSTILE}")])
+    await log_lines(frontier, HOSTILE, [("error", HOSTILE, f"javascript:{HOSTILE}")])
+    page = await desk.open("#/jobs/hostile/pipeline")
+
+    await expect(page.get_by_role("heading", name="hostile")).to_be_visible()
+    assert await page.locator("main img, main script").count() == 0
+    links = await page.locator("a").evaluate_all("all => all.map(a => a.protocol)")
+    assert set(links) <= {"http:"}
+    assert "hacked" not in await page.title()
+
+
+async def test_keys_alone_are_enough(desk: Desk, redis: Server) -> None:
+    await create_job(redis, "keys", options=rude())
+    page = await desk.open("#/jobs/keys/overview")
+    await expect(page.locator("header .pill")).to_have_text("running")
+
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog")).to_contain_text("List the keys")
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("g")
+    await page.keyboard.press("p")
+    await expect(page.get_by_role("heading", name="keys Pipeline")).to_be_visible()
+    await page.keyboard.press("/")
+    await expect(page.get_by_label("Filter the log")).to_be_focused()
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Tab")
+    await page.keyboard.press(".")
+    await expect(page.locator("header .pill")).to_have_text("paused")
+
+
+async def test_the_theme_is_chosen_and_kept(desk: Desk) -> None:
+    page = await desk.open("#/jobs", color_scheme="light")
+    colour = "getComputedStyle(document.body).backgroundColor"
+    light = await page.evaluate(colour)
+
+    for said in ("light", "dark"):
+        await page.get_by_role("button", name="Theme").click()
+        await expect(page.get_by_role("button", name=f"Theme: {said}")).to_be_visible()
+    await page.reload()
+    await expect(page.get_by_role("button", name="Theme: dark")).to_be_visible()
+    assert await page.evaluate(colour) != light
