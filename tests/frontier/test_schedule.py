@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from skitter.errors import BadOption, JobDamaged
+from skitter.errors import JobDamaged, SpiderError, UsageError
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.admin.schedule import (
     Schedule,
@@ -90,7 +90,7 @@ async def test_rounds_that_nobody_began_are_counted_and_told(frontier, clock):
     assert (begun.seeds, begun.missed) == (2, 3)
     assert tell_round(begun) == (
         "warning",
-        "a round of the schedule began: 2 start URLs; 3 rounds passed while nobody was there",
+        "a round of the schedule began: 2 start URLs; 3 rounds missed while no process was running",
     )
     stored = await read_schedule(frontier)
     assert stored
@@ -105,8 +105,24 @@ async def test_a_schedule_can_be_removed(frontier, clock):
     assert await begin_due_round(frontier, SPIDER) is None
 
 
-async def test_a_schedule_that_makes_no_sense_is_told(frontier):
-    await frontier.home.command("HSET", "schedule", "next_ms", "soon")
+async def test_seeds_that_fail_are_told_and_tried_again(frontier, clock):
+    files = []
+    spider = Spider("s", lambda: iter(files.pop()))
+    spider.page(print)
+    await hourly(frontier, clock)
+    clock.advance(3600)
+    with pytest.raises(SpiderError, match="the seeds of 's' failed: IndexError"):
+        await begin_due_round(frontier, spider)
+
+    files.append(["https://a.test/"])
+    begun = await begin_due_round(frontier, spider)
+    assert begun
+    assert (begun.seeds, begun.missed) == (1, 0)
+
+
+@pytest.mark.parametrize("stored", [("next_ms", "soon"), ("every_s", "0"), ("every_s", "-1")])
+async def test_a_schedule_that_makes_no_sense_is_told(frontier, stored):
+    await frontier.home.command("HSET", "schedule", *stored)
     with pytest.raises(JobDamaged, match="schedule cannot be read"):
         await read_schedule(frontier)
     [problem] = (await audit(frontier)).problems
@@ -130,5 +146,5 @@ def test_cron_expressions_are_in_utc():
     ],
 )
 def test_a_mistake_is_told(wrong):
-    with pytest.raises(BadOption):
+    with pytest.raises(UsageError):
         new_schedule(**wrong, now_ms=0)

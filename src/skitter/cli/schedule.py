@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -11,9 +12,20 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
-from skitter.cli.output import answer, emit_json, grid, say
-from skitter.errors import BadOption, JobDamaged, JobMissing
+from skitter.app import open_crawl
+from skitter.cli.common import (
+    Arguments,
+    Directory,
+    Job,
+    Json,
+    Redis,
+    on_job,
+    on_server,
+    pairs_of,
+    settings,
+)
+from skitter.cli.output import answer, emit_json, grid, say, tell
+from skitter.errors import BadOption, JobDamaged, JobMissing, SkitterError, SpiderError
 from skitter.frontier.admin.jobs import list_jobs, open_job
 from skitter.frontier.admin.schedule import (
     Schedule,
@@ -24,43 +36,80 @@ from skitter.frontier.admin.schedule import (
 )
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
+from skitter.settings import resolve
+from skitter.spider import Spider, load_spider
+from skitter.spider.rounds import begin_due_round, tell_round
 
 group = typer.Typer(no_args_is_help=True, help="Schedules: when the rounds of a job begin.")
+WATCH_S = 1.0
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
-HINT = "a worker that stays begins its rounds (`skitter run SPIDER --keep-alive`), or `watch`"
+Spiders = Annotated[
+    str, typer.Argument(metavar="SPIDER", help="A file, file.py:name, or package.module:name.")
+]
+JobName = Annotated[str | None, typer.Option("--job", help="Job name. Default: the spider's name.")]
 
 
 def seconds_of(text: str) -> float:
     """6h, 90m, 2d or a number of seconds. Raises BadOption."""
     found = re.fullmatch(r"(\d{1,9})([smhdw]?)", text.strip())
     if not found:
-        raise BadOption("every", text, "such as 6h, 90m or 2d")
+        raise BadOption("every", text, "an interval such as 6h, 90m or 2d")
     return float(int(found[1]) * UNITS[found[2] or "s"])
 
 
 @group.command("add")
 def add(
-    job: Job,
+    target: Annotated[
+        str,
+        typer.Argument(metavar="JOB|SPIDER", help="A job, or the spider whose job it is: file.py."),
+    ],
     cron: Annotated[
         str, typer.Option(metavar="EXPRESSION", help="As in '0 3 * * *', in UTC.")
     ] = "",
     every: Annotated[str, typer.Option(metavar="INTERVAL", help="Such as 6h, 90m or 2d.")] = "",
+    arguments: Arguments = None,
+    job: JobName = None,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Give a job a schedule, in place of the one it has."""
+    """Give a job a schedule, in place of the one it has. The job of a spider is made if need be."""
+    spider = load_spider(target, pairs_of(arguments)) if names_a_spider(target) else None
+    name = job or (spider.name if spider else target)
 
-    async def work(frontier: Frontier) -> Schedule:
-        now_ms = round(1000 * await frontier.server_time())
+    async def work(server: Server) -> Schedule:
         every_s = seconds_of(every) if every else 0.0
+        new_schedule(cron=cron, every_s=every_s, now_ms=0)  # a mistake makes no job
+        frontier = await _open(server, name, spider)
+        now_ms = round(1000 * await frontier.server_time())
         schedule = new_schedule(cron=cron, every_s=every_s, now_ms=now_ms)
         await set_schedule(frontier, schedule)
         return schedule
 
-    schedule = on_job(settings(redis, directory), job, work)
-    says = f"{job}: the next round begins at {_moment(schedule.next_ms)}; {HINT}."
-    answer(_document(job, schedule), says, as_json=as_json)
+    schedule = on_server(settings(redis, directory), work)
+    says = f"{name}: the next round begins at {_moment(schedule.next_ms)}."
+    answer(_document(name, schedule), says, as_json=as_json)
+    if not as_json:
+        shown = target if spider else "SPIDER"
+        tell(
+            "A running process begins it: `skitter run --keep-alive` with its spider, or "
+            f"`skitter schedule watch {shown}`."
+        )
+
+
+def names_a_spider(target: str) -> bool:
+    """Jobs have neither : nor / in their names. A file `books` beside the job `books` is none."""
+    return target.endswith(".py") or ":" in target or "/" in target
+
+
+async def _open(server: Server, job: str, spider: Spider | None) -> Frontier:
+    """As it is; if there is none, as the spider wants it."""
+    try:
+        return await open_job(server, job)
+    except JobMissing:
+        if spider is None:
+            raise
+    return (await open_crawl(server, job, spider, resolve({}, job=job, spider=spider.tables)))[0]
 
 
 @group.command("list")
@@ -99,24 +148,48 @@ def remove(
 
 @group.command("watch")
 def watch(
-    spider: Annotated[str, typer.Argument(help="The spider of the job: file.py or module:name.")],
-    job: Annotated[str, typer.Option(help="The job. Default: the spider's name.")] = "",
+    target: Spiders,
+    arguments: Arguments = None,
+    job: JobName = None,
     redis: Redis = None,
     directory: Directory = None,
 ) -> None:
-    """Begin the rounds of a job, until stopped. Any number may watch; a round begins once."""
-    from skitter.spider import load_spider
-    from skitter.spider.rounds import begin_due_round, tell_round
+    """Begin the rounds of a job until stopped. Any number may watch: each round begins once."""
+    spider = load_spider(target, pairs_of(arguments))
+    name = job or spider.name
 
-    loaded = load_spider(spider)
+    async def work(server: Server) -> None:
+        frontier = await _open(server, name, spider)
+        schedule = await read_schedule(frontier)
+        when = (
+            f"the next round begins at {_moment(schedule.next_ms)}"
+            if schedule
+            else (f"no schedule yet, add one: `skitter schedule add {name} --every 6h`")
+        )
+        tell(f"Watching {name}: {when}.")
+        await _watch(frontier, spider)
 
-    async def work(frontier: Frontier) -> None:
-        while True:
-            if begun := await begin_due_round(frontier, loaded):
-                say(tell_round(begun)[1])
-            await asyncio.sleep(1.0)
+    on_server(settings(redis, directory), work)
 
-    on_job(settings(redis, directory), job or loaded.name, work)
+
+async def _watch(frontier: Frontier, spider: Spider) -> None:
+    """A server that is away, or seeds that fail: told once, and tried again."""
+    told = ""
+    while True:
+        try:
+            begun = await begin_due_round(frontier, spider)
+        except SkitterError as error:
+            if not (error.retryable or isinstance(error, SpiderError)):
+                raise
+            if str(error) != told:
+                tell(f"{error} Trying again.")
+            told = str(error)
+        else:
+            told = ""
+            if begun and begun.is_ours:
+                say(f"{_moment(begun.due_ms)}: {tell_round(begun)[1]}.")
+                sys.stdout.flush()  # into a file, too: it may run for weeks
+        await asyncio.sleep(WATCH_S)
 
 
 def _document(job: str, schedule: Schedule) -> dict[str, Any]:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from skitter.errors import SkitterError, SpiderError
 from skitter.frontier.admin.schedule import advance, read_schedule
 from skitter.model import Added
 from skitter.report import some
 from skitter.spider.seeding import SEED_BATCH
+from skitter.spider.source_line import trace
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
@@ -33,25 +35,36 @@ async def begin_due_round(frontier: Frontier, spider: Spider) -> Round | None:
     now_ms = round(1000 * await frontier.server_time())
     if schedule is None or schedule.next_ms > now_ms:
         return None
-    added = 0
-    batch: list[Request] = []
-    async for seed in spider.seeds():
-        mark = f"{seed.unique}round {schedule.next_ms}"
-        batch.append(msgspec.structs.replace(seed, unique=mark))
-        if len(batch) >= SEED_BATCH:
-            added += (await frontier.add(batch)).count(Added.NEW)
-            batch = []
-    added += (await frontier.add(batch)).count(Added.NEW)
+    try:
+        added = await _add_seeds(frontier, spider, mark=f"round {schedule.next_ms}")
+    except SkitterError:
+        raise
+    except Exception as error:
+        raise SpiderError(f"the seeds of {spider.name!r} failed: {trace(error)}") from error
     is_ours, missed = await advance(frontier, schedule, now_ms=now_ms)
     return Round(schedule.next_ms, added, missed, is_ours)
 
 
+async def _add_seeds(frontier: Frontier, spider: Spider, *, mark: str) -> int:
+    """How many were new to the frontier."""
+    added = 0
+    batch: list[Request] = []
+    async for seed in spider.seeds():
+        batch.append(msgspec.structs.replace(seed, unique=seed.unique + mark))
+        if len(batch) >= SEED_BATCH:
+            added += (await frontier.add(batch)).count(Added.NEW)
+            batch = []
+    return added + (await frontier.add(batch)).count(Added.NEW)
+
+
 def tell_round(begun: Round) -> tuple[str, str]:
-    """Level and text for the log."""
+    """Level and text for the log. Two who begin it at the same time share its start URLs."""
+    if not begun.is_ours:
+        return "debug", f"another process began a round of the schedule: {begun.seeds} were ours"
     text = f"a round of the schedule began: {some(begun.seeds, 'start URL')}"
     if begun.missed:
         return (
             "warning",
-            f"{text}; {some(begun.missed, 'round')} passed while nobody was there",
+            f"{text}; {some(begun.missed, 'round')} missed while no process was running",
         )
     return "info", text

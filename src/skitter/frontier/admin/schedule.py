@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from cronsim import CronSim, CronSimError
 
-from skitter.errors import BadOption, JobDamaged
+from skitter.errors import BadOption, JobDamaged, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,22 +44,28 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
             for moment in CronSim(self.cron, after):
                 yield round(moment.timestamp() * 1000)
         except CronSimError as error:
-            raise BadOption("cron", self.cron, f"as in '0 3 * * *' ({error})") from None
+            raise BadOption(
+                "cron", self.cron, f"five fields, as in '0 3 * * *' ({error})"
+            ) from None
 
 
 def new_schedule(*, cron: str = "", every_s: float = 0.0, now_ms: int) -> Schedule:
     """Checked; its first round is still to come. Raises BadOption."""
-    if bool(cron) == bool(every_s):
-        raise BadOption("schedule", cron or every_s, "either --cron or --every")
-    if len(cron) > 200:
-        raise BadOption("cron", cron[:50], "as in '0 3 * * *'")
-    if every_s and not SHORTEST_S <= every_s <= LONGEST_S:
-        raise BadOption("every", every_s, "from 1 second to 366 days, such as 6h")
+    _check(cron, every_s)
     schedule = Schedule(cron=cron, every_s=every_s)
     first = next(schedule.moments_ms(now_ms), None)
     if first is None:
         raise BadOption("cron", cron, "a moment that comes")
     return msgspec.structs.replace(schedule, next_ms=first)
+
+
+def _check(cron: str, every_s: float) -> None:
+    if bool(cron) == bool(every_s):
+        raise UsageError("a schedule needs one of --cron and --every, such as --every 6h.")
+    if len(cron) > 200:
+        raise BadOption("cron", cron[:50], "five fields, as in '0 3 * * *'")
+    if every_s and not SHORTEST_S <= every_s <= LONGEST_S:
+        raise BadOption("every", every_s, "from 1 second to 366 days, such as 6h")
 
 
 async def set_schedule(frontier: Frontier, schedule: Schedule) -> None:
@@ -73,9 +79,11 @@ async def read_schedule(frontier: Frontier) -> Schedule | None:
     if not stored:
         return None
     try:
-        return msgspec.convert(stored, Schedule, strict=False)
-    except msgspec.ValidationError as error:
+        schedule = msgspec.convert(stored, Schedule, strict=False)
+        _check(schedule.cron, schedule.every_s)
+    except (msgspec.ValidationError, UsageError) as error:
         raise JobDamaged(frontier.job, f"its schedule cannot be read ({error})") from None
+    return schedule
 
 
 async def remove_schedule(frontier: Frontier) -> bool:
