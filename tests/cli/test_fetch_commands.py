@@ -17,7 +17,7 @@ import pytest
 from needs import need
 from skitter.cli.one_page import visit
 from skitter.fetch import FetchOptions
-from skitter.settings import WorkerConfig
+from skitter.settings import Config
 from skitter.spider import Spider
 from waiting import PATIENCE_S, Child
 from web import serve_web
@@ -414,7 +414,7 @@ async def test_a_page_is_fetched_with_the_spiders_log_in():
         def page(page):
             return {"text": page.text[-6:]}
 
-        found = await visit(url, spider, config=WorkerConfig(fetch=FetchOptions(obey_robots=False)))
+        found = await visit(url, spider, config=Config(fetch=FetchOptions(obey_robots=False)))
 
     assert found.output is not None
     assert found.output.items == [{"text": "inside"}]

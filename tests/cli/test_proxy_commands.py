@@ -103,3 +103,19 @@ async def test_without_a_proxy_it_says_what_to_write(tmp_path, monkeypatch, skit
     answer = await skitter_here("proxy", "test")
     assert answer.exit_code == 2
     assert "[[proxy]]" in answer.err
+
+
+async def test_a_look_at_a_page_goes_by_the_proxies_too(shop, skitter_here, tmp_path):
+    """Only the proxy knows where the shop is."""
+    config = tmp_path / "skitter.toml"
+    config.write_text("[[proxy]]".join(config.read_text().split("[[proxy]]")[:2]))
+
+    page = await skitter_here("fetch", f"http://{shop}/a", "--json")
+    assert (page.exit_code, page.json["title"]) == (0, "Books")
+    mapped = await skitter_here("map", f"http://{shop}/a")
+    assert "does not resolve" not in mapped.err
+
+    config.write_text(f"{config.read_text()}budget_requests = 0\n")
+    spent = await skitter_here("fetch", f"http://{shop}/a")
+    assert spent.exit_code == 1
+    assert "no proxy is free" in spent.err

@@ -73,7 +73,7 @@ def test_two_processes_watch_a_schedule_and_one_is_killed(skitter, job, books, s
 
     def rounds() -> int:
         [mine] = [one for one in skitter("schedule", "list", "--json").json if one["job"] == job]
-        return mine["rounds"]
+        return int(mine["rounds"])
 
     with Child(watch, env=env) as first, Child(watch, env=env) as second:
         until(lambda: rounds() >= 2)

@@ -106,7 +106,7 @@ async def test_a_schedule_can_be_removed(frontier, clock):
 
 
 async def test_seeds_that_fail_are_told_and_tried_again(frontier, clock):
-    files = []
+    files: list[list[str]] = []
     spider = Spider("s", lambda: iter(files.pop()))
     spider.page(print)
     await hourly(frontier, clock)

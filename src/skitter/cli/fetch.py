@@ -24,7 +24,7 @@ from skitter.cli.output import clean, complain, emit_json, pairs, tell
 from skitter.errors import SkitterError, UsageError, shorten
 from skitter.page import Page
 from skitter.redact import redact_request
-from skitter.settings import WorkerConfig, resolve
+from skitter.settings import Config, resolve
 from skitter.spider import HandlerOutput, Spider, load_spider
 from skitter.spider.default import title_of, visible_text
 from skitter.spider.source_line import describe, source_line
@@ -88,9 +88,8 @@ def fetch(
         raise typer.Exit(1)
 
 
-def _config(given: Given, spider: Spider | None) -> WorkerConfig:
-    config = resolve(given, spider=spider.tables if spider else None)
-    return WorkerConfig(fetch=config.fetch, workers=config.workers, browser=config.browser)
+def _config(given: Given, spider: Spider | None) -> Config:
+    return resolve(given, spider=spider.tables if spider else None)
 
 
 def _write_body(found: Visit) -> None:

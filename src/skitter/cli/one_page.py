@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
 
+from skitter.cli.way_out import NO_WAY, by_routes, open_way_out, worker_config
 from skitter.engine.memory import RequestMemory
 from skitter.errors import SkitterError
 from skitter.fetch import Fetcher, Guard, HttpFetcher, Render, RobotsRules
 from skitter.model import Lease, Request, Response
 from skitter.page import Page
-from skitter.settings import SessionPool, WorkerConfig
+from skitter.settings import Config, SessionPool
 from skitter.spider import HandlerOutput, Refused, Scope, Spider
 from skitter.urls import identify
 from skitter.worker.assembly import policy_of, renderer_of
 from skitter.worker.attempt import Attempts
+from skitter.worker.departures import TooEarly
 from skitter.worker.login import Logins
-from skitter.worker.outcomes import Buried, Completed, Outcome, Retried
+from skitter.worker.outcomes import Buried, Completed, Outcome, Retried, Returned
 from skitter.worker.rendering import BrowserFetcher
 from skitter.worker.robots import RobotsBook
 from skitter.worker.sessions import Sessions
@@ -58,7 +60,7 @@ async def visit(
     spider: Spider | None = None,
     *,
     handler: str | None = None,
-    config: WorkerConfig,
+    config: Config,
     render: bool = False,
 ) -> Visit:
     """Fetch a URL and what it redirects to; run the spider's handler, if there is a spider.
@@ -76,13 +78,14 @@ async def visit(
         name = visitor.handler_of(request)[0]
         visitor.renders[name] = replace(visitor.renders.get(name, Render()), auto=False)
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(HttpFetcher(options, guard=guard))
+        client = await _open_client(stack, config, guard)
         robots = RobotsBook(None, client, guard, options.user_agent)
-        fetcher: Fetcher = client
+        fetcher = client
         if visitor.render_of(request):
-            renderer = await stack.enter_async_context(renderer_of(config, guard))
+            browser = renderer_of(worker_config(config), guard)
+            renderer = by_routes(await stack.enter_async_context(browser), client)
             fetcher = BrowserFetcher(visitor, client, renderer)
-        policy = policy_of(visitor, config)
+        policy = policy_of(visitor, worker_config(config))
         sessions = Sessions(None, SessionPool(cookies=visitor.cookies))
         attempts = Attempts(
             spider=visitor,
@@ -100,11 +103,18 @@ async def visit(
             outcome = await _follow(found.hops, attempts)
         except SkitterError as error:
             found.problem = str(error)
+        except TooEarly:  # for robots.txt
+            found.problem = NO_WAY
         else:
             if spider is not None and isinstance(outcome, Completed):
                 found.output = _output_of(outcome)
             found.problem = _problem(outcome, found.hops[-1].request.url)
     return found
+
+
+async def _open_client(stack: AsyncExitStack, config: Config, guard: Guard) -> Fetcher:
+    client = await stack.enter_async_context(HttpFetcher(config.fetch, guard=guard))
+    return await stack.enter_async_context(open_way_out(config, client, guard))
 
 
 def _first_request(url: str, spider: Spider | None, handler: str | None) -> Request:
@@ -206,7 +216,7 @@ def _problem(outcome: Outcome, url: str) -> str | None:
         return f"{url}: {_sentence(outcome.failure.error)} A worker would give it up."
     if isinstance(outcome, Completed) and outcome.skipped:
         return f"{url}: {_sentence(outcome.skipped)} A worker would not run the handler."
-    return None
+    return f"{url}: {NO_WAY}" if isinstance(outcome, Returned) else None
 
 
 def _why_not(rules: RobotsRules, verdict: str) -> str:

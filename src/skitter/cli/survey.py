@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skitter.cli.one_page import lease_of
+from skitter.cli.way_out import NO_WAY, open_way_out
 from skitter.domains import registrable_domain
 from skitter.engine.memory import RequestMemory
 from skitter.fetch import Guard, HttpFetcher
@@ -61,7 +62,10 @@ class Survey:
         """The pages, each once. Raises BadURL."""
         fetch, target = self.config.fetch, identify(self.url)
         guard = Guard.for_seeds([target.url], also=fetch.allow_hosts)
-        async with HttpFetcher(fetch, guard=guard) as fetcher:
+        async with (
+            HttpFetcher(fetch, guard=guard) as client,
+            open_way_out(self.config, client, guard) as fetcher,
+        ):
             robots = RobotsBook(None, fetcher, guard, fetch.user_agent)
             looker = _looker()
             attempts = Attempts(
@@ -140,6 +144,8 @@ class _Road:
             return list(outcome.completion.links)
         if isinstance(outcome, Buried | Retried):
             self.survey.tell(f"{request.url}: {outcome.failure.error}")
+        else:
+            self.survey.tell(f"{request.url}: {NO_WAY}")
         return []
 
     async def _wait(self, host: str) -> None:

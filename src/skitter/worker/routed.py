@@ -44,6 +44,9 @@ SCHEME: Final = "route://"
 BANS: Final = frozenset({403, 429})
 #: What APIs answer when it is about us, not about the page: key, plan, too many at a time.
 API_FAULTS: Final = {401: "rejects our key", 403: "refuses our plan", 429: "has no free slot"}
+#: What a proxy answers in the page's place when it does not reach it. A site may do so, too, and
+#: then no other route is worse off: so it counts against the route at this domain.
+GATEWAY_ERRORS: Final = frozenset({502, 504})
 SAY_EVERY_S: Final = 10.0
 BILLED: Final = frozenset({200, 404})
 
@@ -200,6 +203,11 @@ def judge(response: Response, route: Route) -> Verdict:
         return "ban"
     if response.status < 400:
         return "good"
+    if route.kind == "gateway" and response.url.startswith("http://"):  # no tunnel: who speaks?
+        if "error=" in (response.header("proxy-status") or ""):  # RFC 9209: the proxy itself
+            return "fault"
+        if response.status in GATEWAY_ERRORS:
+            return "ban"
     # An API answers 500 when it has tried for a minute, and failed.
     return "ban" if route.kind == "api" and response.status >= 500 else "page"
 

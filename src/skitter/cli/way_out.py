@@ -1,0 +1,51 @@
+"""How commands that fetch without a job go out: as the workers of a crawl would."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from skitter.app import open_server
+from skitter.cli.output import tell
+from skitter.fetch import Fetcher, Guard
+from skitter.settings import Config, WorkerConfig
+
+if TYPE_CHECKING:
+    from skitter.fetch.render import Renderer
+
+NO_WAY = "no proxy is free: all of them rest, or their budgets are spent (`skitter proxy stats`)."
+
+
+def worker_config(config: Config) -> WorkerConfig:
+    """What a worker would get to fetch with."""
+    return WorkerConfig(
+        fetch=config.fetch,
+        workers=config.workers,
+        browser=config.browser,
+        proxies=config.proxies,
+        routes=config.routes,
+    )
+
+
+@asynccontextmanager
+async def open_way_out(config: Config, client: Fetcher, guard: Guard) -> AsyncIterator[Fetcher]:
+    """By the routes of [[proxy]], if there are any: whoever crawls through proxies does not want
+    to be seen without one. Their budgets and what is known of them are on the server."""
+    if not config.proxies:
+        yield client
+        return
+    from skitter.worker.routed import RoutedFetcher, open_book  # most have no proxies
+
+    async with (
+        open_server(config.server, progress=tell) as server,
+        open_book(server, worker_config(config), lambda _, text: tell(text)) as (book, api),
+    ):
+        yield RoutedFetcher(client, book, guard, api)
+
+
+def by_routes(renderer: Renderer, client: Fetcher) -> Renderer:
+    """A browser that goes the same way as the client."""
+    from skitter.worker.routed import RoutedFetcher, RoutedRenderer
+
+    return RoutedRenderer(client, renderer) if isinstance(client, RoutedFetcher) else renderer
