@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from skitter.settings import Layout as Layout
     from skitter.settings import Limits as Limits
     from skitter.settings import Politeness as Politeness
+    from skitter.settings import QualityOptions as QualityOptions
     from skitter.settings import Retries as Retries
     from skitter.settings import SessionPool as SessionPool
+    from skitter.settings import Visits as Visits
     from skitter.spider import Drop as Drop
     from skitter.spider import Scope as Scope
     from skitter.spider import Spider as Spider
@@ -54,7 +56,7 @@ _HOMES = {
         "skitter.queue": "URLQueue",
         "skitter.report": "Report",
         "skitter.settings": "Bloom BrowserOptions FetchOptions JobOptions Layout Limits Politeness "
-        "Retries SessionPool",
+        "QualityOptions Retries SessionPool Visits",
         "skitter.spider": "Drop Scope Spider load_spider run_handler",
         "skitter.urls": "Canonical",
     }.items()

@@ -124,8 +124,8 @@ def judge(
 def _judge(history: History, options: QualityOptions, since: float) -> Iterator[Finding]:
     now, before = history.split(options.min_pages, since)
     name = history.handler
-    if now.answers and now.blocked_share > _limit(options.max_blocked):
-        yield Finding(name, "", f"{now.blocked_share:.0%} of the answers are block pages")
+    if now.answers and options.max_blocked is not None:
+        yield from _judge_blocks(name, now, before, options)
     if now.pages < options.min_pages:
         return
     if now.per_page < (options.min_items_per_page or 0):
@@ -136,6 +136,19 @@ def _judge(history: History, options: QualityOptions, since: float) -> Iterator[
         yield Finding(name, "", f"{now.per_page:.2g} items a page, and {best:.2g} before")
     for one in history.fields:
         yield from _judge_field(name, one, now, before, options)
+
+
+def _judge_blocks(
+    handler: str, now: Window, before: Sequence[Window], options: QualityOptions
+) -> Iterator[Finding]:
+    share, calm = now.blocked_share, min(before, key=lambda one: one.blocked_share, default=now)
+    says = f"{share:.0%} of the answers are block pages"
+    if share > _limit(options.max_blocked):
+        yield Finding(handler, "", says)
+    elif share - calm.blocked_share > _limit(options.max_blocked_rise) and _differ(
+        (calm.blocked_share, calm.answers), (share, now.answers)
+    ):
+        yield Finding(handler, "", f"{says}, and {calm.blocked_share:.0%} before")
 
 
 def _judge_field(
@@ -162,11 +175,19 @@ def _limit(option: float | None) -> float:
 
 
 def _is_significant(name: str, one: Window, other: Window) -> bool:
-    """By the test of two proportions. Items of a page have much in common: a page is one sample."""
-    a, b = (min(window.pages, window.items) for window in (one, other))
-    share = (one.fill(name) * a + other.fill(name) * b) / (a + b)
+    """Items of a page have much in common: a page is one sample."""
+    return _differ(
+        (one.fill(name), min(one.pages, one.items)),
+        (other.fill(name), min(other.pages, other.items)),
+    )
+
+
+def _differ(one: tuple[float, int], other: tuple[float, int]) -> bool:
+    """Two shares, each with its number of samples: by the test of two proportions."""
+    (p, a), (q, b) = one, other
+    share = (p * a + q * b) / (a + b)
     deviation = math.sqrt(share * (1 - share) * (1 / a + 1 / b))
-    return abs(one.fill(name) - other.fill(name)) > SIGNIFICANT * deviation
+    return abs(p - q) > SIGNIFICANT * deviation
 
 
 def total(windows: Iterable[Window]) -> Window:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import skitter
 from skitter.errors import BadJobName, BadOption, BadURL, SpiderError
 from skitter.model import Request
 from skitter.settings import Limits, Politeness, resolve
@@ -213,3 +214,12 @@ async def test_seeds_that_fail_show_the_users_line(frontier):
 
 def test_a_request_takes_its_url_without_a_name():
     assert Request("https://a.test/", depth=1) == Request(url="https://a.test/", depth=1)
+
+
+def test_a_spider_brings_settings_for_visits_and_quality():
+    quality, visits = skitter.QualityOptions(min_pages=500), skitter.Visits(revisit=True)
+    spider = Spider("books", quality=quality, visits=visits)
+    config = resolve(job="books", spider=spider.tables)
+    assert (config.quality, config.visits) == (quality, visits)
+    with pytest.raises(BadOption, match=r"a skitter\.QualityOptions"):
+        Spider("books", quality=visits)  # type: ignore[arg-type]

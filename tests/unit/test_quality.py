@@ -105,6 +105,17 @@ LISTS = [window(per_page=20)] * 6
         ),
         ([*GOOD, window(blocked=5), window(blocked=5)], DEFAULT, NOTHING),
         (
+            [*GOOD, window(blocked=9), window(blocked=9)],
+            DEFAULT,
+            ["parse: 15% of the answers are block pages, and 0% before"],
+        ),
+        (
+            [*GOOD, window(blocked=9), window(blocked=9)],
+            QualityOptions(max_blocked_rise=None),
+            NOTHING,
+        ),
+        ([window(blocked=9)] * 9, DEFAULT, NOTHING),  # as it always was
+        (
             [*GOOD, Window(0.0, pages=0, blocked=100)],
             DEFAULT,
             ["parse: 100% of the answers are block pages"],

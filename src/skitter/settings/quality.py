@@ -29,6 +29,9 @@ class QualityOptions(Table):
     max_blocked: float | None = option(
         0.2, "The largest share of block pages among the answers.", low=0.001, high=1
     )
+    max_blocked_rise: float | None = option(
+        0.1, "How much that share may rise: 0.1 is from 1 % to 11 %.", low=0.001, high=1
+    )
     on_bad: Literal["warn", "fail", "pause"] = option(
         "warn",
         "On bad quality: warn, fail (run exits with 1), or pause the crawl at once and fail.",

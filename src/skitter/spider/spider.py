@@ -30,6 +30,7 @@ from skitter.settings import (
     FetchOptions,
     Limits,
     Politeness,
+    QualityOptions,
     Retries,
     SessionPool,
     Table,
@@ -94,6 +95,7 @@ class Spider:
     limits: Limits = field(default_factory=Limits)
     retries: Retries = field(default_factory=Retries)
     visits: Visits = field(default_factory=Visits)
+    quality: QualityOptions = field(default_factory=QualityOptions)
     canonical: Canonical = field(default_factory=Canonical)
     fetch: FetchOptions = field(default_factory=FetchOptions)
     #: Start from sitemaps or feeds, too: True for those of the start URLs' hosts, or their URLs.
@@ -289,6 +291,7 @@ class Spider:
             "limits": self.limits,
             "sessions": self.sessions if self.cookies else replace(self.sessions, cookies=False),
             "visits": self.visits,
+            "quality": self.quality,
         }
 
     @property
