@@ -35,6 +35,7 @@
         ├── JobDamaged             what the server holds of a job cannot be used
         ├── ServerFailed           the embedded server did not start
         ├── DirectoryUnusable      the data directory cannot hold the server
+        ├── ClientMissing          the HTTP client that is asked for is not installed
         ├── BrowserMissing         there is no browser, or no library that steers it
         └── BrowserFailed          the browser does not start
 
@@ -336,6 +337,18 @@ class ServerFailed(InfrastructureError):
 
 class DirectoryUnusable(InfrastructureError):
     """The data directory cannot hold the server."""
+
+
+class ClientMissing(InfrastructureError):
+    """The HTTP client that is asked for is not installed, or cannot be imported."""
+
+    def __init__(self, client: str, error: ImportError) -> None:
+        other = "wreq" if client == "aiohttp" else "aiohttp"
+        super().__init__(
+            f"the HTTP client {client} cannot be imported ({error}): install it with "
+            f"`pip install skitter[{client}]`, or use the other with -s fetch.client={other}."
+        )
+        self.client = client
 
 
 class BrowserMissing(InfrastructureError):

@@ -103,7 +103,7 @@ async def test_a_page_goes_through_the_proxy_of_its_route(
         request = Request(url=site.url("/late", host="far.example"))
         good, bad = proxy.url("socks5", "ann:new"), proxy.url("socks5", "ann:old")
         page = await renderer.render(request, Render(wait_for=".price"), proxy=good)
-        with pytest.raises(ProxyFault, match="rejects the credentials"):
+        with pytest.raises(ProxyFault, match="rejects our credentials"):
             await renderer.render(request, Render(), proxy=bad)
     assert text(page, ".price") == "12"
     assert proxy.lines == [f"socks far.example:{site.port}"]

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import ssl
 import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +10,35 @@ import pytest
 
 from needs import need
 from skitter.fetch import FetchOptions, Guard, HttpFetcher
+from skitter.fetch.resolver import Resolver
 
-HERE = frozenset({"127.0.0.1"})
-
-
-@asynccontextmanager
-async def opened(**options: Any) -> AsyncIterator[HttpFetcher]:
-    """A client that may talk to the site of the test."""
-    async with HttpFetcher(FetchOptions(**options), guard=Guard(HERE)) as fetcher:
-        yield fetcher
+OURS = Guard(frozenset({"127.0.0.1"}))
+Opening = Callable[..., HttpFetcher]
 
 
-@pytest.fixture
-async def fetcher() -> AsyncIterator[HttpFetcher]:
-    async with opened() as fetcher:
-        yield fetcher
+@pytest.fixture(params=["wreq", "aiohttp"])
+def client(request: pytest.FixtureRequest) -> str:
+    """Whatever holds for a client holds for each of them."""
+    return str(request.param)
 
 
 @pytest.fixture
-def open_fetcher():
+def open_fetcher(client: str) -> Opening:
+    """Of a client that may talk to the site of the test, unless there is another guard."""
+
+    def opened(
+        *, guard: Guard | None = OURS, resolver: Resolver | None = None, **options: Any
+    ) -> HttpFetcher:
+        chosen = FetchOptions(**{"client": client, **options})
+        return HttpFetcher(chosen, guard=guard, resolver=resolver)
+
     return opened
+
+
+@pytest.fixture
+async def fetcher(open_fetcher: Opening) -> AsyncIterator[HttpFetcher]:
+    async with open_fetcher() as fetcher:
+        yield fetcher
 
 
 @pytest.fixture(scope="session")

@@ -19,13 +19,13 @@ from web import Answer, serve_web
 BASIC = "Basic " + b64encode("me:hünter2".encode()).decode()
 
 
-async def test_basic_and_bearer_go_to_their_hosts_alone(caplog):
+async def test_basic_and_bearer_go_to_their_hosts_alone(caplog, client):
     async with serve_web(lambda asked: Answer()) as web:
         hosts = {
             "basic_auth": {f"one.test:{web.port}": "me:hünter2"},
             "bearer_auth": {f"TWO.test:{web.port}": "t0ken", "three.test": "of port 80 and 443"},
         }
-        async with web.fetcher(**hosts) as fetcher:
+        async with web.fetcher(client=client, **hosts) as fetcher:
             for name in ("one", "two", "three", "sub.one"):
                 await fetcher.fetch(Request(web.url(host=f"{name}.test")))
             await fetcher.fetch(Request(web.url(host="one.test"), headers={"Authorization": "own"}))

@@ -9,8 +9,7 @@ import socket
 import sys
 import tracemalloc
 import zlib
-from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack
 from itertools import count, cycle
 from typing import Any
 
@@ -27,7 +26,7 @@ from skitter.errors import (
     FetchTimeout,
     ResponseTooLarge,
 )
-from skitter.fetch import FetchOptions, Guard, HttpFetcher, fetch_robots, honest_user_agent
+from skitter.fetch import FetchOptions, Guard, fetch_robots, honest_user_agent
 from skitter.fetch.resolver import Resolver
 from skitter.model import Request
 
@@ -122,6 +121,7 @@ async def test_bytes_beyond_the_content_length_are_not_part_of_the_body(fetcher)
         assert (await fetcher.fetch(request(site))).body == b"hi"
 
 
+@pytest.mark.parametrize("client", ["wreq"])  # aiohttp has no HTTP/2
 async def test_http2_is_spoken_where_the_server_offers_it(open_fetcher, tls, certificate):
     def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
         return len(payload).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4) + payload
@@ -142,6 +142,17 @@ async def test_http2_is_spoken_where_the_server_offers_it(open_fetcher, tls, cer
     async with serve({"*": page}, tls=tls) as site, open_fetcher(ca_file=certificate) as fetcher:
         response = await fetcher.fetch(Request(url=site.url(scheme="https")))
     assert (response.status, response.body) == (200, b"second")
+
+
+async def test_http_1_1_is_spoken_where_the_server_wants_nothing_else(
+    open_fetcher, tls, certificate
+):
+    tls.set_alpn_protocols(["http/1.1"])
+    async with (
+        serve({"/": reply(b"first")}, tls=tls) as site,
+        open_fetcher(ca_file=certificate) as fetcher,
+    ):
+        assert (await fetcher.fetch(Request(url=site.url(scheme="https")))).body == b"first"
 
 
 # --- what is sent ---------------------------------------------------------------------------------
@@ -440,19 +451,20 @@ def names(*addresses: str) -> Resolver:
     return Resolver(lookup=lookup)
 
 
-@asynccontextmanager
-async def by_name(
-    *addresses: str, resolver: Resolver | None = None, **options: Any
-) -> AsyncIterator[HttpFetcher]:
+@pytest.fixture
+def by_name(open_fetcher):
     """A client that may talk to hosts a.example and so on, which are on this machine."""
     guard = Guard(frozenset({"localhost", "shop.example", *(f"{c}.example" for c in "abcde")}))
-    resolver = resolver or names(*(addresses or ("127.0.0.1",)))
-    async with HttpFetcher(FetchOptions(**options), guard=guard, resolver=resolver) as fetcher:
-        yield fetcher
+
+    def opened(*addresses, resolver=None, **options):
+        resolver = resolver or names(*(addresses or ("127.0.0.1",)))
+        return open_fetcher(guard=guard, resolver=resolver, **options)
+
+    return opened
 
 
 @pytest.mark.parametrize("dot", ["", "."])
-async def test_the_address_that_was_checked_is_the_one_that_is_dialled(dot):
+async def test_the_address_that_was_checked_is_the_one_that_is_dialled(dot, by_name):
     """The system's resolver has another address for localhost, as a name server that rebinds."""
     async with (
         serve({"/": reply(b"internal")}) as other,
@@ -465,7 +477,7 @@ async def test_the_address_that_was_checked_is_the_one_that_is_dialled(dot):
         assert other.connections == 0
 
 
-async def test_redirects_of_robots_txt_dial_what_was_checked_too():
+async def test_redirects_of_robots_txt_dial_what_was_checked_too(by_name):
     async with serve({"/robots.txt": reply(b"User-agent: *\nDisallow: /")}) as other:
         there = "/rules.txt"
         pages = {"/robots.txt": redirect(f"http://localhost:{other.port}{there}"), there: reply()}
@@ -480,7 +492,7 @@ async def test_redirects_of_robots_txt_dial_what_was_checked_too():
         assert other.connections == 0
 
 
-async def test_tls_is_made_with_the_name_and_not_with_the_address(tls, certificate):
+async def test_tls_is_made_with_the_name_and_not_with_the_address(tls, certificate, by_name):
     asked: list[str] = []
     tls.sni_callback = lambda _, name, __: asked.append(name)
     async with (
@@ -494,13 +506,13 @@ async def test_tls_is_made_with_the_name_and_not_with_the_address(tls, certifica
     assert asked == ["shop.example", "a.example"]
 
 
-async def test_every_address_of_a_name_can_be_used():
+async def test_every_address_of_a_name_can_be_used(by_name):
     async with serve({"/": reply(b"hello")}) as site, by_name("127.0.0.3", "127.0.0.1") as fetcher:
         response = await fetcher.fetch(Request(url=site.url(host="a.example")))
     assert response.remote_address == "127.0.0.1"
 
 
-async def test_a_connection_to_a_name_is_used_again_whatever_the_order_of_its_addresses():
+async def test_a_connection_to_a_name_is_used_again_whatever_the_order_of_its_addresses(by_name):
     answers = cycle([("127.0.0.1", "127.0.0.3"), ("127.0.0.3", "127.0.0.1")])
 
     async def lookup(name):
@@ -513,7 +525,7 @@ async def test_a_connection_to_a_name_is_used_again_whatever_the_order_of_its_ad
         assert site.connections == 1
 
 
-async def test_a_request_under_way_outlives_a_change_of_the_addresses():
+async def test_a_request_under_way_outlives_a_change_of_the_addresses(by_name):
     go_on = asyncio.Event()
 
     async def slow(exchange):
@@ -537,7 +549,7 @@ async def test_a_request_under_way_outlives_a_change_of_the_addresses():
         assert (await first).body == b"hello"
 
 
-async def test_idle_connections_are_bounded_over_all_names():
+async def test_idle_connections_are_bounded_over_all_names(by_name):
     async with serve({"/": reply(b"hello")}) as site, by_name(max_idle_connections=2) as fetcher:
         for letter in "abcde":
             await fetcher.fetch(Request(url=site.url(host=f"{letter}.example")))
@@ -554,52 +566,53 @@ async def test_idle_connections_are_bounded_over_all_names():
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "127.1", "0x7f000001", "localhost", "[::ffff:7f00:1]"]
 )
-async def test_this_machine_is_refused_before_anything_is_sent(host):
-    async with serve({"/": reply(b"internal")}) as site, HttpFetcher() as fetcher:
+async def test_this_machine_is_refused_before_anything_is_sent(host, open_fetcher):
+    async with serve({"/": reply(b"internal")}) as site, open_fetcher(guard=None) as fetcher:
         with pytest.raises(AddressRefused):
             await fetcher.fetch(Request(url=site.url(host=host)))
         assert site.connections == 0
 
 
-async def test_a_name_for_a_private_address_is_refused_before_anything_is_sent():
+async def test_a_name_for_a_private_address_is_refused_before_anything_is_sent(open_fetcher):
     async def lookup(name):
         return ("93.184.215.14", "10.0.0.7")  # one good address does not excuse the other
 
-    async with HttpFetcher(resolver=Resolver(lookup=lookup)) as fetcher:
+    async with open_fetcher(guard=None, resolver=Resolver(lookup=lookup)) as fetcher:
         with pytest.raises(AddressRefused, match=r"10\.0\.0\.7 is a private address"):
             await fetcher.fetch(Request(url="http://intranet.example/"))
 
 
-async def test_a_host_that_the_operator_allowed_may_be_private():
+async def test_a_host_that_the_operator_allowed_may_be_private(open_fetcher):
     async with serve({"/": reply(b"wiki")}) as site:
         guard = Guard(frozenset({f"wiki.corp.example:{site.port}"}))
-        async with HttpFetcher(guard=guard, resolver=names("127.0.0.1")) as fetcher:
+        async with open_fetcher(guard=guard, resolver=names("127.0.0.1")) as fetcher:
             asked = Request(url=site.url(host="wiki.corp.example"))
             assert (await fetcher.fetch(asked)).body == b"wiki"
 
 
-async def test_a_seed_that_is_a_name_needs_to_be_allowed_and_the_error_says_how():
+async def test_a_seed_that_is_a_name_needs_to_be_allowed_and_the_error_says_how(open_fetcher):
     guard = Guard.for_seeds(["http://wiki.corp.example:8080/"])
-    async with HttpFetcher(guard=guard, resolver=names("10.0.0.7")) as fetcher:
+    async with open_fetcher(guard=guard, resolver=names("10.0.0.7")) as fetcher:
         with pytest.raises(AddressRefused, match=r"--allow-host wiki\.corp\.example:8080$"):
             await fetcher.fetch(Request(url="http://wiki.corp.example:8080/"))
 
 
-async def test_a_name_without_an_address_is_a_failed_connection():
+async def test_a_name_without_an_address_is_a_failed_connection(open_fetcher):
     async def lookup(name):
         raise socket.gaierror(socket.EAI_NONAME, "unknown")
 
-    async with HttpFetcher(resolver=Resolver(lookup=lookup)) as fetcher:
+    async with open_fetcher(guard=None, resolver=Resolver(lookup=lookup)) as fetcher:
         with pytest.raises(ConnectFailed, match="does not resolve"):
             await fetcher.fetch(Request(url="http://gone.example/"))
 
 
-async def test_a_name_server_that_does_not_answer_is_a_timeout():
+async def test_a_name_server_that_does_not_answer_is_a_timeout(open_fetcher):
     async def lookup(name):
         await asyncio.Event().wait()
         raise AssertionError
 
-    options = FetchOptions(connect_timeout_s=0.05)
-    async with HttpFetcher(options, resolver=Resolver(lookup=lookup)) as fetcher:
+    async with open_fetcher(
+        guard=None, connect_timeout_s=0.05, resolver=Resolver(lookup=lookup)
+    ) as fetcher:
         with pytest.raises(FetchTimeout, match="did not resolve within"):
             await fetcher.fetch(Request(url="http://slow.example/"))

@@ -12,7 +12,7 @@ import pytest
 from fetch.site import Site, reply, serve
 from proxies import Proxy, open_proxy
 from skitter.errors import AddressRefused, BadOption, ConnectFailed, ProxyFault
-from skitter.fetch import FetchOptions, Guard, HttpFetcher, StaticFetcher
+from skitter.fetch import Guard, StaticFetcher
 from skitter.fetch.resolver import Resolver
 from skitter.model import Request
 
@@ -28,13 +28,13 @@ async def private(name: str) -> tuple[str, ...]:
     return ("10.0.0.7",)
 
 
-@asynccontextmanager
-async def opened(
-    *hosts: str, lookup: Any = nothing_resolves, **options: Any
-) -> AsyncIterator[HttpFetcher]:
-    resolver, guard = Resolver(lookup=lookup), Guard(frozenset(hosts))
-    async with HttpFetcher(FetchOptions(**options), guard=guard, resolver=resolver) as fetcher:
-        yield fetcher
+@pytest.fixture
+def opened(open_fetcher):
+    def opened(*hosts, lookup=nothing_resolves, **options):
+        guard = Guard(frozenset(hosts))
+        return open_fetcher(guard=guard, resolver=Resolver(lookup=lookup), **options)
+
+    return opened
 
 
 @asynccontextmanager
@@ -49,7 +49,7 @@ async def shop_behind(
 
 
 @pytest.mark.parametrize("scheme", ["http", "socks5"])
-async def test_a_page_comes_through_a_proxy_that_resolves_its_name(scheme):
+async def test_a_page_comes_through_a_proxy_that_resolves_its_name(scheme, opened):
     async with shop_behind(proxy := Proxy()) as site, opened() as fetcher:
         response = await fetcher.fetch(SHOP, proxy=proxy.url(scheme))
     assert (response.url, response.status, response.body) == (SHOP.url, 200, b"books")
@@ -58,7 +58,7 @@ async def test_a_page_comes_through_a_proxy_that_resolves_its_name(scheme):
 
 
 @pytest.mark.parametrize("scheme", ["http", "https", "socks5"])
-async def test_a_tunnel_carries_tls_to_the_site(scheme, tls, certificate):
+async def test_a_tunnel_carries_tls_to_the_site(scheme, tls, certificate, opened):
     proxy, outer = Proxy(), tls if scheme == "https" else None
     async with (
         shop_behind(proxy, site_tls=tls, tls=outer),
@@ -69,7 +69,7 @@ async def test_a_tunnel_carries_tls_to_the_site(scheme, tls, certificate):
 
 
 @pytest.mark.parametrize("scheme", ["http", "socks5"])
-async def test_credentials_are_sent_and_each_user_has_connections_of_its_own(scheme):
+async def test_credentials_are_sent_and_each_user_has_connections_of_its_own(scheme, opened):
     proxy = Proxy(credentials="shopper:p@ss/word")
     async with shop_behind(proxy), opened() as fetcher:
         for user in ("shopper-session-a", "shopper-session-b", "shopper-session-a"):
@@ -81,7 +81,7 @@ async def test_credentials_are_sent_and_each_user_has_connections_of_its_own(sch
 
 @pytest.mark.parametrize("asked", [SHOP, LOCKED], ids=["plain", "tunnel"])
 @pytest.mark.parametrize("scheme", ["http", "socks5"])
-async def test_rejected_credentials_are_the_proxys_fault_and_are_not_shown(scheme, asked):
+async def test_rejected_credentials_are_the_proxys_fault_and_are_not_shown(scheme, asked, opened):
     async with shop_behind(proxy := Proxy(credentials="u:p")), opened() as fetcher:
         with pytest.raises(ProxyFault, match="rejects our credentials") as caught:
             await fetcher.fetch(asked, proxy=proxy.url(scheme, "customer-7:secret"))
@@ -90,14 +90,14 @@ async def test_rejected_credentials_are_the_proxys_fault_and_are_not_shown(schem
 
 
 @pytest.mark.parametrize("scheme", ["http", "socks5"])
-async def test_a_gateway_without_a_peer_is_the_proxys_fault(scheme):
+async def test_a_gateway_without_a_peer_is_the_proxys_fault(scheme, opened):
     async with shop_behind(proxy := Proxy(fails=502)), opened() as fetcher:
         with pytest.raises(ProxyFault):
             await fetcher.fetch(LOCKED, proxy=proxy.url(scheme))
 
 
 @pytest.mark.parametrize("scheme", ["http", "https", "socks5"])
-async def test_a_dead_proxy_is_the_proxys_fault(scheme):
+async def test_a_dead_proxy_is_the_proxys_fault(scheme, opened):
     async with opened() as fetcher:
         async with open_proxy() as proxy:
             address = proxy.url(scheme)
@@ -105,14 +105,14 @@ async def test_a_dead_proxy_is_the_proxys_fault(scheme):
             await fetcher.fetch(SHOP, proxy=address)
 
 
-async def test_socks_tells_a_site_that_is_down_from_itself():
+async def test_socks_tells_a_site_that_is_down_from_itself(opened):
     nowhere = Proxy(names={"shop.example": ("127.0.0.1", 1)})
     async with open_proxy(nowhere) as proxy, opened() as fetcher:
         with pytest.raises(ConnectFailed, match="the proxy cannot reach it"):
             await fetcher.fetch(LOCKED, proxy=proxy.url("socks5"))
 
 
-async def test_literal_private_addresses_stay_refused():
+async def test_literal_private_addresses_stay_refused(opened):
     async with open_proxy() as proxy, opened() as fetcher:
         for url in ("http://169.254.169.254/", "http://localhost/", "http://[::1]/"):
             with pytest.raises(AddressRefused):
@@ -120,7 +120,7 @@ async def test_literal_private_addresses_stay_refused():
     assert proxy.connections == 0
 
 
-async def test_a_name_that_is_private_here_is_refused_unless_the_operator_allows_it():
+async def test_a_name_that_is_private_here_is_refused_unless_the_operator_allows_it(opened):
     async with shop_behind(proxy := Proxy()):
         async with opened(lookup=private) as fetcher:
             with pytest.raises(AddressRefused):
@@ -130,7 +130,7 @@ async def test_a_name_that_is_private_here_is_refused_unless_the_operator_allows
             assert (await fetcher.fetch(SHOP, proxy=proxy.url())).body == b"books"
 
 
-async def test_a_name_that_does_not_resolve_here_is_looked_up_once():
+async def test_a_name_that_does_not_resolve_here_is_looked_up_once(opened):
     asked = []
 
     async def lookup(name: str) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ async def test_a_name_that_does_not_resolve_here_is_looked_up_once():
 
 
 @pytest.mark.parametrize("bad", ["ftp://x:1", "nonsense", "http://:1", "http://x:port"])
-async def test_an_address_that_cannot_be_used_is_refused_not_left_out(bad):
+async def test_an_address_that_cannot_be_used_is_refused_not_left_out(bad, opened):
     async with opened() as fetcher:
         with pytest.raises(BadOption):
             await fetcher.fetch(SHOP, proxy=bad)

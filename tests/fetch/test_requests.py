@@ -83,7 +83,7 @@ async def test_a_request_may_want_less_than_the_configured_size_and_not_more(ope
             await fetcher.fetch(Request(site.url(), max_body_mb=1000))
 
 
-async def test_every_method_gets_through_a_crawl(server, job):
+async def test_every_method_gets_through_a_crawl(server, job, client):
     """Each with its body, and handled like any other page."""
     sent = {"PUT": b"put", "PATCH": b"patch", "DELETE": b"", "HEAD": b"", "POST": b'{"a":1}'}
     handled = {}
@@ -103,7 +103,7 @@ async def test_every_method_gets_through_a_crawl(server, job):
         def thing(page):
             handled[page.header("x-m")] = page.body
 
-        await web.crawl(frontier, spider)
+        await web.crawl(frontier, spider, fetch={"client": client})
 
     assert {one.method: one.body for one in web.asked if one.path == "/thing"} == sent
     assert handled == sent

@@ -1,44 +1,47 @@
-"""A wreq client per name, which dials the addresses that were checked and no others.
+"""A client per name, which dials the addresses that were checked and no others.
 
-wreq offers no hook for names, but a client can be made with the addresses of some: it then asks no
-name server for those. A name that changes its address between the check and the connection (DNS
-rebinding) gains nothing. The URL keeps the name, so that TLS and the Host header do. Such a client
-costs 0.06 ms and 50 KB; all share one pool of threads. One whose addresses are replaced is
-dropped, not closed: its requests under way go on, and its idle connections go with the last.
+Neither library offers more than this: a client made with the addresses of a name asks no name
+server for it. A name that changes its address between the check and the connection (DNS rebinding)
+gains nothing. The URL keeps the name, so that TLS and the Host header do. A client costs 0.06 ms
+and 50 KB. One whose addresses are replaced goes when its requests under way are done.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from datetime import timedelta
-from ipaddress import ip_address
-from typing import TYPE_CHECKING
-
-import wreq
-from wreq.redirect import Policy
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from skitter.settings.fetch import FetchOptions
+
+C = TypeVar("C")
 
 
 @dataclass(slots=True, eq=False)
-class Dialer:
+class Dialer(Generic[C]):
     """A client, the addresses it was made for, and how many connections it may have."""
 
-    client: wreq.Client
+    client: C
     addresses: tuple[str, ...]
-    proxy: wreq.Proxy | None = None
     busy: int = 0  # requests under way
     most: int = 0  # at a time: it has no more idle connections than that
+    is_retired: bool = False
 
 
 @dataclass(slots=True)
-class Clients:
-    """The clients of one fetcher, the one used last at the end."""
+class Clients(Generic[C]):
+    """The clients of one fetcher, the one used last at the end.
+
+    `make`: a client for a name and its addresses, or for a proxy. `end`: of one without requests.
+    """
 
     options: FetchOptions
-    _dialers: OrderedDict[str, Dialer] = field(default_factory=OrderedDict)
+    make: Callable[[str, tuple[str, ...], str], C]
+    end: Callable[[C], None]
+    _dialers: OrderedDict[str, Dialer[C]] = field(default_factory=OrderedDict)
     _is_open: bool = False
     _most: int = 0  # of all
 
@@ -47,15 +50,15 @@ class Clients:
 
     def close(self) -> None:
         for dialer in self._dialers.values():
-            dialer.client.close()
+            self.end(dialer.client)
         self._dialers.clear()
         self._is_open = False
 
-    def dialer(self, host: str, addresses: tuple[str, ...] = (), *, proxy: str = "") -> Dialer:
+    def take(self, host: str, addresses: tuple[str, ...] = (), *, proxy: str = "") -> Dialer[C]:
         """The client for a host as its URL spells it; without addresses, it is one itself. A proxy
         has one for all hosts: its credentials may stand for a session, which nobody else joins.
 
-        It is busy from here on: whoever asked for it takes that back.
+        Whoever takes it gives it back.
         """
         if not self._is_open:  # wreq would raise CancelledError, as if the task were cancelled
             raise RuntimeError("the fetcher is not open: use it in `async with`.")
@@ -64,16 +67,19 @@ class Clients:
         dialer = self._dialers.get(name)
         if dialer is None or not _are_the_same(dialer.addresses, addresses):
             self._forget(name)
-            through = wreq.Proxy.all(proxy) if proxy else None
-            dialer = Dialer(_open_client(self.options, name, addresses), addresses, through)
-            self._dialers[name] = dialer
+            dialer = self._dialers[name] = Dialer(self.make(name, addresses, proxy), addresses)
         self._dialers.move_to_end(name)
         dialer.busy += 1
         if dialer.busy > dialer.most:
             self._grow(dialer)
         return dialer
 
-    def _grow(self, dialer: Dialer) -> None:
+    def give_back(self, dialer: Dialer[C]) -> None:
+        dialer.busy -= 1
+        if dialer.is_retired and not dialer.busy:
+            self.end(dialer.client)
+
+    def _grow(self, dialer: Dialer[C]) -> None:
         """One connection more. A broad crawl meets more hosts than it may open files: those that
         rested longest make room."""
         dialer.most += 1
@@ -87,36 +93,11 @@ class Clients:
     def _forget(self, name: str) -> None:
         if dialer := self._dialers.pop(name, None):
             self._most -= dialer.most
+            dialer.is_retired = True
+            if not dialer.busy:
+                self.end(dialer.client)
 
 
 def _are_the_same(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
     """In any order: name servers rotate it."""
     return old == new or set(old) == set(new)
-
-
-def _open_client(options: FetchOptions, name: str, addresses: tuple[str, ...]) -> wreq.Client:
-    dns = wreq.DnsOptions()
-    if addresses:
-        dns.add_resolve(name, [ip_address(one.partition("%")[0]) for one in addresses])
-    return wreq.Client(
-        user_agent=options.user_agent,
-        headers={"accept": options.accept, **options.headers},
-        redirect=Policy.none(),
-        cookie_store=False,
-        referer=False,
-        no_proxy=True,
-        dns_options=dns,
-        connect_timeout=timedelta(seconds=options.connect_timeout_s),
-        read_timeout=timedelta(seconds=options.first_byte_timeout_s),
-        timeout=timedelta(seconds=options.total_timeout_s),
-        http1_only=not options.http2,
-        http1_options=wreq.Http1Options(max_buf_size=options.max_header_bytes, max_headers=512),
-        pool_max_size=options.max_idle_connections,
-        tls_verify=options.ca_file
-        if options.verify_tls and options.ca_file
-        else options.verify_tls,
-        gzip=True,
-        brotli=True,
-        deflate=True,
-        zstd=True,
-    )

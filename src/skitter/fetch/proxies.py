@@ -8,14 +8,11 @@ may be anywhere.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from wreq import exceptions as wreq_errors
-
-from skitter.errors import BadOption, ConnectFailed, FetchError, ProxyFault
+from skitter.errors import BadOption, ProxyFault
 from skitter.redact import redact
 
 if TYPE_CHECKING:
@@ -26,25 +23,10 @@ SCHEMES: Final = ("http", "https", "socks5")
 #: RFC 9110 15.5.8: only a proxy answers with this.
 PROXY_AUTHENTICATION_REQUIRED: Final = 407
 
-#: What wreq's message says, and what it means. SOCKS5 tells the target's failures from its own
-#: (RFC 1928 6); the gateways of HTTP do not.
-_TARGET: Final = re.compile(r"Socks\((?:HostUnreachable|ConnectionRefused|TTLExpired)")
-_CAUSES: Final = (
-    ("ProxyAuthRequired", "rejects our credentials (407)"),
-    ("NoAcceptableAuthMethods", "rejects our credentials"),
-    ("PasswordAuthFailure", "rejects our credentials"),
-    ("TunnelUnsuccessful", "did not open a tunnel (a 502, as a rule)"),
-    ("dns error", "has a name that does not resolve"),
-    ("ConnectionRefused", "does not listen on its port"),
-    ("TimedOut", "did not answer in time"),
-    ("SSL", "failed the TLS handshake"),
-    ("CERTIFICATE_VERIFY_FAILED", "has a TLS certificate that is not trusted"),
-)
-
 
 @lru_cache(maxsize=4096)
 def spell(proxy: str) -> str:
-    """The proxy's address as wreq takes it. Raises BadOption: wreq would go without it."""
+    """The proxy's address as clients take it. Raises BadOption: wreq would go without it."""
     parts = urlsplit(proxy)
     try:
         is_good = parts.scheme in SCHEMES and bool(parts.hostname) and (parts.port or 0) >= 0
@@ -58,18 +40,7 @@ def spell(proxy: str) -> str:
 
 def rejected(url: str, proxy: str) -> ProxyFault:
     """For a 407, which the proxy answered in the page's place."""
-    return ProxyFault(url, f"the proxy {_shown(proxy)} rejects our credentials (407)")
-
-
-def explain_proxy(error: Exception, url: str, proxy: str) -> FetchError | None:
-    """The failure of the proxy, if it is one; else the page's own failure is still to be told."""
-    if not isinstance(error, wreq_errors.ProxyConnectionError):
-        return None
-    text = str(error)
-    if _TARGET.search(text):
-        return ConnectFailed(url, "the proxy cannot reach it")
-    reason = next((reason for words, reason in _CAUSES if words in text), "failed")
-    return ProxyFault(url, f"the proxy {_shown(proxy)} {reason}")
+    return ProxyFault(url, f"the proxy {shown(proxy)} rejects our credentials (407)")
 
 
 async def check_target(guard: Guard, resolver: Resolver, url: str, whom: Authority) -> None:
@@ -79,6 +50,6 @@ async def check_target(guard: Guard, resolver: Resolver, url: str, whom: Authori
         guard.check_address(url, address)
 
 
-def _shown(proxy: str) -> str:
+def shown(proxy: str) -> str:
     """Without its credentials, whose user name says who pays and for which country."""
     return urlsplit(proxy).netloc.rpartition("@")[2]

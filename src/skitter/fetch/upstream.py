@@ -33,12 +33,17 @@ _REFUSALS: Final = {
     5: "nothing listens on that port",
     6: "it took too long",
 }
+_TARGETS: Final = (4, 5, 6)  # of those, what is not the proxy's fault
 
 Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class UpstreamError(OSError):
     """The upstream proxy does not answer, or refuses."""
+
+
+class TargetUnreachable(UpstreamError):
+    """The proxy works, and says that the target does not. SOCKS5 tells them apart (RFC 1928 6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,8 @@ class Upstream:
         secure = (self.tls or ssl.create_default_context()) if self.scheme == "https" else None
         try:
             return await asyncio.open_connection(self.host, self.port, limit=HEAD_BYTES, ssl=secure)
+        except ConnectionRefusedError as error:
+            raise UpstreamError("the proxy does not listen on its port") from error
         except OSError as error:
             raise UpstreamError("the proxy does not answer") from error
 
@@ -109,6 +116,8 @@ class Upstream:
         status = (await reader.readuntil(END)).split(b" ", 2)[1:2]
         if status != [b"200"]:
             said = status[0][:3].decode("latin-1") if status else "nothing"
+            if said == "407":
+                raise UpstreamError("the proxy rejects our credentials (407)")
             raise UpstreamError(f"the proxy answered {said}")
 
     async def _socks(self, wire: Wire, host: str, port: int) -> None:
@@ -116,15 +125,16 @@ class Upstream:
         method = _PASSWORD if self.user else _NO_CREDENTIALS
         writer.write(bytes((_SOCKS, 1, method)))
         if await reader.readexactly(2) != bytes((_SOCKS, method)):
-            raise UpstreamError("the proxy wants other credentials")
+            raise UpstreamError("the proxy rejects our credentials")
         if method == _PASSWORD:
             writer.write(b"\x01" + _counted(self.user) + _counted(self.password))
             if (await reader.readexactly(2))[1]:
-                raise UpstreamError("the proxy rejects the credentials")
+                raise UpstreamError("the proxy rejects our credentials")
         writer.write(bytes((_SOCKS, 1, 0)) + _socks_address(host) + port.to_bytes(2))
         _, refused, _, kind = await reader.readexactly(4)
         if refused:
-            raise UpstreamError(f"the proxy says: {_REFUSALS.get(refused, 'no')}")
+            refusal = TargetUnreachable if refused in _TARGETS else UpstreamError
+            raise refusal(f"the proxy says: {_REFUSALS.get(refused, 'no')}")
         await reader.readexactly({1: 4, 4: 16}.get(kind) or (await reader.readexactly(1))[0])
         await reader.readexactly(2)
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from skitter.errors import BadOption
 from skitter.settings.option import Table, option
@@ -27,6 +27,9 @@ def honest_user_agent(contact: str = PROJECT_URL) -> str:
 class FetchOptions(Table):
     """How pages are fetched. A limit that is reached is a FetchError."""
 
+    client: Literal["wreq", "aiohttp"] = option(
+        "wreq", "The HTTP client; aiohttp is an extra, and has no HTTP/2."
+    )
     user_agent: str = option(
         honest_user_agent,
         "Who we say we are; also the name by which robots.txt is read.",

@@ -7,6 +7,7 @@ tests provoke each on a real socket, and would notice if a release spelled them 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from wreq import exceptions as wreq_errors
@@ -17,8 +18,10 @@ from skitter.errors import (
     ConnectRefused,
     FetchError,
     FetchTimeout,
+    ProxyFault,
     ResponseTooLarge,
 )
+from skitter.fetch.proxies import shown
 
 if TYPE_CHECKING:
     from skitter.settings.fetch import FetchOptions
@@ -65,6 +68,20 @@ _STAGES: Final[tuple[tuple[tuple[type[Exception], ...], type[FetchError], str], 
     ((wreq_errors.BodyError,), BadResponse, "the body was cut off"),
     ((wreq_errors.BuilderError,), FetchError, "the request cannot be sent"),
 )
+#: What wreq's message says, and what it means. SOCKS5 tells the target's failures from its own
+#: (RFC 1928 6); the gateways of HTTP do not.
+_PROXY_TARGET: Final = re.compile(r"Socks\((?:HostUnreachable|ConnectionRefused|TTLExpired)")
+_PROXY_CAUSES: Final = (
+    ("ProxyAuthRequired", "rejects our credentials (407)"),
+    ("NoAcceptableAuthMethods", "rejects our credentials"),
+    ("PasswordAuthFailure", "rejects our credentials"),
+    ("TunnelUnsuccessful", "did not open a tunnel (a 502, as a rule)"),
+    ("dns error", "has a name that does not resolve"),
+    ("ConnectionRefused", "does not listen on its port"),
+    ("TimedOut", "did not answer in time"),
+    ("SSL", "failed the TLS handshake"),
+    ("CERTIFICATE_VERIFY_FAILED", "has a TLS certificate that is not trusted"),
+)
 
 
 def explain(error: Exception, url: str, *, elapsed_s: float, options: FetchOptions) -> FetchError:
@@ -79,6 +96,17 @@ def explain(error: Exception, url: str, *, elapsed_s: float, options: FetchOptio
         if isinstance(error, stage):
             return kind(url, reason)
     return BadResponse(url, "the exchange failed")
+
+
+def explain_proxy(error: Exception, url: str, proxy: str) -> FetchError | None:
+    """The failure of the proxy, if it is one; else the page's own failure is still to be told."""
+    if not isinstance(error, wreq_errors.ProxyConnectionError):
+        return None
+    text = str(error)
+    if _PROXY_TARGET.search(text):
+        return ConnectFailed(url, "the proxy cannot reach it")
+    reason = next((reason for words, reason in _PROXY_CAUSES if words in text), "failed")
+    return ProxyFault(url, f"the proxy {shown(proxy)} {reason}")
 
 
 def _what_was_slow(error: Exception, elapsed_s: float, options: FetchOptions) -> str:

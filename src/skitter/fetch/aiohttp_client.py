@@ -1,0 +1,211 @@
+"""The client on `aiohttp`: no HTTP/2, more CPU time, and nothing in common with wreq.
+
+It is there so that one young library is not a single point of failure (docs/adr).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+from aiohttp.http_exceptions import LineTooLong
+from yarl import URL
+
+from skitter.errors import BadResponse, FetchError, FetchTimeout, ResponseTooLarge
+from skitter.fetch.aiohttp_dial import EXCHANGE, Connector, Exchange, tls_of
+from skitter.fetch.call import bad_header, read_headers, too_large
+from skitter.fetch.clients import Clients, Dialer
+from skitter.fetch.unpack import ACCEPTED, BadPacking, unpacker_of
+from skitter.fetch.upstream import Upstream
+from skitter.model import Response
+
+if TYPE_CHECKING:
+    from skitter.fetch.call import Call
+    from skitter.settings.fetch import FetchOptions
+
+_NO_LIMITS: Final = aiohttp.ClientTimeout(
+    total=None, connect=None, sock_connect=None, sock_read=None
+)
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 5.6.2
+_BREAKING: Final = re.compile(r"[\r\n\0]")
+
+
+class _Answer(aiohttp.ClientResponse):
+    """One that knows who sent it: aiohttp gives the connection back as soon as it can."""
+
+    address: str | None = None
+
+    async def start(self, connection: Any) -> Any:
+        peer = connection.transport.get_extra_info("peername") if connection.transport else None
+        self.address = peer[0] if peer else None
+        return await super().start(connection)
+
+
+class AiohttpClient:
+    """A session of aiohttp's for each name, and for each proxy."""
+
+    def __init__(self, options: FetchOptions) -> None:
+        self._options = options
+        ca_file = str(options.ca_file) if options.ca_file else None
+        self._tls = tls_of(verify=options.verify_tls, ca_file=ca_file)
+        self._clients = Clients(options, self._make, self._end)
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def open(self) -> None:
+        self._clients.open()
+
+    async def close(self) -> None:
+        self._clients.close()
+        await asyncio.gather(*self._ending)
+
+    async def exchange(self, call: Call) -> Response:
+        headers = _headers(call, self._options)
+        dialer = self._clients.take(call.whom.dialled, call.addresses, proxy=call.proxy)
+        try:
+            if call.leave is not None:
+                await call.leave()
+            return await self._exchange(dialer, call, headers)
+        finally:
+            self._clients.give_back(dialer)
+
+    async def _exchange(
+        self, dialer: Dialer[aiohttp.ClientSession], call: Call, headers: dict[str, str]
+    ) -> Response:
+        options, started = call.options, perf_counter()
+        stage = "no response within"
+        whole = asyncio.timeout(options.total_timeout_s)
+        quiet = asyncio.timeout(options.first_byte_timeout_s)
+        EXCHANGE.set(Exchange(call, quiet))
+        try:
+            async with whole, quiet, _ask(dialer.client, call, headers) as answer:
+                assert isinstance(answer, _Answer)
+                stage = "the body stopped for"
+                try:
+                    if call.check:
+                        call.check(call.url, answer.address)
+                    return Response(
+                        url=call.request.url,
+                        status=answer.status,
+                        headers=read_headers(call, answer.raw_headers),
+                        body=await _read_body(call, answer, quiet),
+                        remote_address=answer.address,
+                        elapsed_s=perf_counter() - started,
+                    )
+                except BaseException:
+                    answer.close()  # what is left of it is not read
+                    raise
+        except TimeoutError:
+            if whole.expired():
+                slow = f"it took longer than {options.total_timeout_s:g} s in total"
+            else:
+                slow = f"{stage} {options.first_byte_timeout_s:g} s"
+            raise FetchTimeout(call.url, slow) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _explain(error, call) from error
+
+    def _make(self, name: str, addresses: tuple[str, ...], proxy: str) -> aiohttp.ClientSession:
+        most = self._options.max_header_bytes
+        return aiohttp.ClientSession(
+            connector=Connector(self._tls, addresses, proxy),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=("user-agent", "content-type"),
+            response_class=_Answer,
+            timeout=_NO_LIMITS,
+            auto_decompress=False,
+            max_line_size=most,
+            max_field_size=most,
+            max_headers=512,
+        )
+
+    def _end(self, session: aiohttp.ClientSession) -> None:
+        task = asyncio.create_task(session.close())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+
+def _headers(call: Call, options: FetchOptions) -> dict[str, str]:
+    """All of them, in lower case: one that is given twice is the request's."""
+    authority = call.url.split("/", 3)[2]
+    headers = {"host": authority, "user-agent": options.user_agent, "accept": options.accept}
+    headers["accept-encoding"] = ACCEPTED
+    for more in (options.headers, call.headers):
+        headers |= {name.lower(): value for name, value in more.items()}
+    for name, value in headers.items():
+        if not _NAME.fullmatch(name) or _BREAKING.search(value):
+            raise bad_header(call)
+    if call.proxy and call.url.startswith("http:"):
+        upstream = Upstream.of(call.proxy)
+        if upstream.is_http and upstream.user:
+            line = upstream.credentials.decode().strip()
+            headers["proxy-authorization"] = line.partition(": ")[2]
+    return headers
+
+
+def _ask(session: aiohttp.ClientSession, call: Call, headers: dict[str, str]) -> Any:
+    target = URL(call.url, encoded=True)
+    extra: dict[str, Any] = {}
+    if call.proxy.startswith("http") and target.scheme == "http":
+        extra["proxy"] = _bare(call.proxy)  # so that the whole URL is asked for
+    return session.request(
+        call.request.method,
+        target,
+        headers=headers,
+        data=call.request.body or None,
+        allow_redirects=False,
+        **extra,
+    )
+
+
+def _bare(proxy: str) -> URL:
+    return URL(proxy).with_user(None)
+
+
+async def _read_body(call: Call, answer: _Answer, quiet: asyncio.Timeout) -> bytes:
+    """Count while it comes. Not kept in pieces: a server may send each byte in a chunk of its own,
+    and ten million of those are gigabytes."""
+    body, most_bytes = bytearray(), call.options.max_body_bytes
+    unpacker = unpacker_of(answer.headers.get("content-encoding", ""))
+    loop, silence_s = asyncio.get_running_loop(), call.options.first_byte_timeout_s
+    while chunk := await answer.content.readany():
+        quiet.reschedule(loop.time() + silence_s)
+        body += unpacker.feed(chunk, most_bytes - len(body)) if unpacker else chunk
+        if len(body) > most_bytes:
+            raise too_large(call)
+    if unpacker:
+        unpacker.finish()
+    return bytes(body)
+
+
+# The first that fits decides.
+_FAILURES: Final[tuple[tuple[type[Exception], type[FetchError], str], ...]] = (
+    (BadPacking, BadResponse, "the body does not decompress"),
+    (aiohttp.ClientPayloadError, BadResponse, "the body was cut off"),
+    (aiohttp.ClientResponseError, BadResponse, "the response is not HTTP"),
+    (
+        aiohttp.ServerDisconnectedError,
+        BadResponse,
+        "the connection closed before a response came",
+    ),
+    (OSError, BadResponse, "the connection was reset"),
+    (ValueError, FetchError, "the request cannot be sent"),
+)
+
+
+def _explain(error: Exception, call: Call) -> FetchError:
+    if _is_from(error, LineTooLong):
+        return ResponseTooLarge(
+            call.url, f"the headers are over {call.options.max_header_bytes:,} bytes"
+        )
+    for kind, ours, reason in _FAILURES:
+        if isinstance(error, kind):
+            return ours(call.url, reason)
+    return BadResponse(call.url, "the exchange failed")
+
+
+def _is_from(error: BaseException | None, kind: type[Exception]) -> bool:
+    while error and not isinstance(error, kind):
+        error = error.__cause__
+    return error is not None
