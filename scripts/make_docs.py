@@ -14,7 +14,7 @@ import typer.main
 from skitter import errors, settings
 from skitter.cli.group import group_of
 from skitter.cli.main import PANELS
-from skitter.frontier.keys import JOBS, PUMP_SLOTS, PUMPED, SHARD_KEYS, TOKENS
+from skitter.frontier.keys import ACTIONS, JOBS, PUMP_SLOTS, PUMPED, SHARD_KEYS, TOKENS
 from skitter.frontier.scripts import COMMON, script, verbs
 from skitter.scrapy.compatibility import ATTRIBUTES, METHODS, SETTINGS, Row
 from skitter.urls import Canonical
@@ -53,7 +53,7 @@ def keys_page() -> str:
         + "# The key space\n\n"
         + f"`{JOBS}` is a hash of all jobs: name -> JSON of the layout. `{PUMPED}` is one of the "
         f"jobs in Celery's care, `{PUMP_SLOTS}` of its workers, `{TOKENS}` of the tokens of "
-        "the HTTP API. Every other key but "
+        f"the HTTP API; `{ACTIONS}` is the log of who did what. Every other key but "
         "`clock` belongs to one shard of one job and begins with `skitter:{job:shard}:`; the "
         "braces put a shard into one cluster slot.\n\n| key | type | holds |\n|---|---|---|\n"
         + rows

@@ -12,7 +12,8 @@ import uvloop
 
 from skitter.app import open_server
 from skitter.cli.output import tell
-from skitter.errors import BadOption, UsageError
+from skitter.errors import BadOption, SkitterError, UsageError
+from skitter.frontier.admin.actions import Deed, note_action, this_user
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
@@ -72,20 +73,38 @@ def confirm(question: str, *, what: str) -> None:
         raise typer.Exit(1)
 
 
-def on_server(where: Settings, work: Callable[[Server], Awaitable[T]]) -> T:
-    """Run `work` with the server that the options name."""
+def on_server(
+    where: Settings, work: Callable[[Server], Awaitable[T]], *, deed: Deed | None = None
+) -> T:
+    """Run `work` with the server that the options name. `deed`: for the action log."""
 
     async def main() -> T:
         async with open_server(where, progress=tell) as server:
-            return await work(server)
+            result = await work(server)
+            if deed:
+                await _note(server, deed)
+            return result
 
     return uvloop.run(main())
 
 
-def on_job(where: Settings, job: str, work: Callable[[Frontier], Awaitable[T]]) -> T:
+async def _note(server: Server, deed: Deed) -> None:
+    try:
+        await note_action(server, this_user(), deed)
+    except SkitterError as error:  # it is done all the same
+        tell(f"this is not in the action log: {error}")
+
+
+def on_job(
+    where: Settings,
+    job: str,
+    work: Callable[[Frontier], Awaitable[T]],
+    *,
+    deed: Deed | None = None,
+) -> T:
     """Run `work` with a job that exists."""
 
     async def with_frontier(server: Server) -> T:
         return await work(await open_job(server, job))
 
-    return on_server(where, with_frontier)
+    return on_server(where, with_frontier, deed=deed)

@@ -15,6 +15,7 @@ import typer
 from skitter.cli.common import Body, Directory, Job, Json, Method, Redis, as_bytes, on_job, settings
 from skitter.cli.output import answer, emit_json, grid, indented, out, pairs, say
 from skitter.errors import UsageError, shorten
+from skitter.frontier.admin.actions import Deed
 from skitter.frontier.admin.dead import PAGE, Filter, dead_letters, drop, find_dead, revive
 from skitter.frontier.audit.rules import is_fingerprint
 from skitter.frontier.frontier import Frontier
@@ -170,7 +171,9 @@ def retry(
     async def work(frontier: Frontier) -> int:
         return sum([await revive(frontier, batch) async for batch in batches(frontier)])
 
-    _report(job, "retried", on_job(settings(redis, directory), job, work), as_json=as_json)
+    deed = Deed(job, "retry", _chosen(urls, match, reason))
+    retried = on_job(settings(redis, directory), job, work, deed=deed)
+    _report(job, "retried", retried, as_json=as_json)
 
 
 @group.command("drop")
@@ -197,7 +200,9 @@ def drop_letters(
         found = batches(frontier)
         return sum([await drop(frontier, batch, forget=forget) async for batch in found])
 
-    _report(job, "dropped", on_job(settings(redis, directory), job, work), as_json=as_json)
+    deed = Deed(job, "drop", _chosen(urls, match, reason))
+    dropped = on_job(settings(redis, directory), job, work, deed=deed)
+    _report(job, "dropped", dropped, as_json=as_json)
 
 
 @group.command("export")
@@ -237,6 +242,13 @@ def _open_private(path: Path) -> BinaryIO:
         os.fchmod(file.fileno(), 0o600)
         file.truncate()
     return file
+
+
+def _chosen(urls: list[str] | None, match: str | None, reason: str | None) -> str:
+    """The same, for the action log."""
+    filters = {"match": match, "reason": reason}
+    said = [f"{name}={text}" for name, text in filters.items() if text]
+    return " ".join([*(urls or []), *said]) or "all"
 
 
 def _selection(

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from skitter.cli.output import clean, plain
 from skitter.cli.progress import duration, eta_of
+from skitter.frontier.admin.actions import Action
 from skitter.frontier.admin.eta import Bound
 from skitter.frontier.admin.log import Event
 from skitter.frontier.admin.warnings import LATE_S
@@ -58,6 +59,14 @@ def event_line(event: Event, *, job: str = "", date: bool = True, short: bool = 
     if event.url and event.url not in event.text:
         text.append(f"  {clean(event.url)}")
     return text
+
+
+def action_line(action: Action) -> Text:
+    """One line of the action log."""
+    when = datetime.fromtimestamp(action.at, UTC)
+    text = Text(when.strftime("%Y-%m-%d %H:%M:%S"), style="dim")
+    text.append(f"  {clean(action.who)}", style="not dim cyan")
+    return text.append(f"  {clean(f'{action.what} {action.detail}'.strip())}", style="not dim")
 
 
 def loudness(level: str) -> int:

@@ -17,6 +17,7 @@ from skitter.fetch.bandit import Arm, Arms
 from skitter.fetch.client import HttpFetcher
 from skitter.fetch.exits import MILLIONTHS
 from skitter.fetch.guard import Guard
+from skitter.frontier.admin.actions import Deed
 from skitter.frontier.connection import Server
 from skitter.frontier.routes import FleetRoutes
 from skitter.model import Request
@@ -110,7 +111,12 @@ def bench(
 def forget(names: Names = None, redis: Redis = None, directory: Directory = None) -> None:
     """Forget what proxies spent, so that their budgets begin anew; without a name, also all that
     was learned about them."""
-    on_server(settings(redis, directory), lambda server: FleetRoutes.on(server).forget(names or ()))
+    deed = Deed("", "proxy forget", " ".join(names or ["all"]))
+    on_server(
+        settings(redis, directory),
+        lambda server: FleetRoutes.on(server).forget(names or ()),
+        deed=deed,
+    )
     say(f"forgot {', '.join(names)}." if names else "forgot all proxies.")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated
 
@@ -22,6 +22,7 @@ from skitter.cli.common import (
 from skitter.cli.flags import Given, changes_of, show_options, with_flags
 from skitter.cli.output import answer, emit_json, pairs
 from skitter.errors import UsageError, shorten
+from skitter.frontier.admin.actions import Deed
 from skitter.frontier.admin.control import (
     RESET,
     change_options,
@@ -53,6 +54,19 @@ STATES = (
         "Stop: hand out nothing and accept nothing. The queue stays, for `resume` or `purge`.",
     ),
 )
+
+
+VERBS = {
+    State.PAUSED: "pause",
+    State.RUNNING: "resume",
+    State.DRAINING: "drain",
+    State.CANCELLED: "cancel",
+}
+
+
+def told(changes: Mapping[str, object]) -> str:
+    """For the action log."""
+    return " ".join(f"{name}={value}" for name, value in changes.items())
 
 
 # --- create ---------------------------------------------------------------------------------------
@@ -98,7 +112,7 @@ def create(
         if changes:  # as with `set`: they stay when the job is run
             await change_options(frontier, changes)
 
-    on_server(settings(redis, directory), work)
+    on_server(settings(redis, directory), work, deed=Deed(job, "create", told(changes)))
     how = f"a Bloom filter for {bloom:,} URLs" if bloom else "an exact set"
     created = {"job": job, "layout": layout, "options": options}
     answer(created, f"{job}: created with {some(shards, 'shard')} and {how}.", as_json=as_json)
@@ -123,7 +137,7 @@ def _command_for(state: State, help_text: str) -> Callable[..., None]:
             await set_state(frontier, state)
             return await frontier.stats()
 
-        stats = on_job(settings(redis, directory), job, work)
+        stats = on_job(settings(redis, directory), job, work, deed=Deed(job, VERBS[state]))
         counts = f"{stats.pending:,} pending, {stats.leased:,} leased"
         answer(stats, f"{job}: {state.value} ({counts})", as_json=as_json)
 
@@ -149,7 +163,7 @@ def purge(
             confirm(f"Remove {job!r} with all its URLs and items?", what="this removes data")
         return await purge_job(frontier)
 
-    removed = on_server(settings(redis, directory), work)
+    removed = on_server(settings(redis, directory), work, deed=Deed(job, "purge"))
     answer({"job": job, "removed_keys": removed}, f"{job}: removed.", as_json=as_json)
 
 
@@ -177,7 +191,8 @@ def set_options(
             return (await open_job(server, job)).options
         return await change_options(await create_job(server, job), changes)
 
-    options = on_server(settings(redis, directory), work)
+    deed = Deed(job, "set", told(changes)) if changes else None
+    options = on_server(settings(redis, directory), work, deed=deed)
     if as_json:
         emit_json(options)
     else:
@@ -218,7 +233,8 @@ def host(
         now = await frontier.server_time()
         return await look_at_host(frontier, name), frontier.options, now
 
-    facts, options, now = on_job(settings(redis, directory), job, work)
+    deed = Deed(job, "host", f"{name} {told(changes) or 'reset'}") if changes or reset else None
+    facts, options, now = on_job(settings(redis, directory), job, work, deed=deed)
     if as_json:
         emit_json(facts)
     else:

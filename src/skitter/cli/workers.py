@@ -11,10 +11,11 @@ from typing import Annotated
 
 import typer
 
-from skitter.cli.common import Directory, Job, Json, Redis, on_job, settings
-from skitter.cli.display import event_line, loudness
+from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
+from skitter.cli.display import action_line, event_line, loudness
 from skitter.cli.output import answer, emit_line, out, tell
 from skitter.errors import BadOption, SkitterError
+from skitter.frontier.admin.actions import Deed, read_actions
 from skitter.frontier.admin.log import EVENTS_KEPT, LOG_PAGE, Event, read_log
 from skitter.frontier.admin.workers import (
     FETCHING,
@@ -25,6 +26,7 @@ from skitter.frontier.admin.workers import (
 )
 from skitter.frontier.frontier import Frontier
 from skitter.report import some
+from skitter.settings import Settings
 
 FOLLOW_S = 0.3
 
@@ -53,11 +55,17 @@ def logs(
     worker: Annotated[
         str | None, typer.Option(help="Only workers whose name contains this.")
     ] = None,
+    actions: Annotated[
+        bool, typer.Option("--actions", help="Who changed the job instead: the action log.")
+    ] = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
     """Show the log of all workers on all machines, oldest first. Times are UTC."""
+    if actions:
+        _show_actions(settings(redis, directory), job, lines, as_json=as_json)
+        return
 
     def wanted(event: Event) -> bool:
         return loudness(event.level) >= loudness(level) and (worker or "") in event.worker
@@ -73,6 +81,18 @@ def logs(
             _show_events([event for event in fresh if wanted(event)], as_json=as_json)
 
     on_job(settings(redis, directory), job, work)
+
+
+def _show_actions(where: Settings, job: str, lines: int, *, as_json: bool) -> None:
+    """Also those of a job that is gone."""
+    found = on_server(where, lambda server: read_actions(server, job, limit=lines))
+    for one in reversed(found):
+        if as_json:
+            emit_line(one)
+        else:
+            out.print(action_line(one))
+    if not found and not as_json:
+        tell(f"{job}: no operator changed it.")
 
 
 def _show_events(events: list[Event], *, as_json: bool) -> None:
@@ -149,7 +169,8 @@ def scale(
         workers = [one for one in await live_workers(frontier) if one.kind in FETCHING]
         return was, len(workers), len({one.host for one in workers})
 
-    was, at_work, machines = on_job(settings(redis, directory), job, work)
+    deed = Deed(job, "scale", f"workers={workers}")
+    was, at_work, machines = on_job(settings(redis, directory), job, work, deed=deed)
     names = {None: None, AUTO: "auto"}
     scaled = {
         "job": job,

@@ -20,6 +20,8 @@ PUMP_SLOTS = "skitter:pumped:rooms"
 
 #: hash: id of a token of the HTTP API -> JSON: its name, scopes and hash
 TOKENS = "skitter:tokens"
+#: stream: who did what to which job; capped
+ACTIONS = "skitter:actions"
 
 
 def feed_key(job: str) -> str:

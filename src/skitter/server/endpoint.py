@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from skitter.errors import SkitterError
+from skitter.server.actions import note_call
 from skitter.server.call import Call
 from skitter.server.caller import check_scope, identify
 from skitter.server.problems import MEDIA, Refusal, bad_input, problem_of, retry_after_s
@@ -64,6 +65,8 @@ class Endpoint:
             values["body"] = await read_json(request, self.route.decode)
         call = Call(self.site, request, caller)
         answer = await self.route.answer(call, **values)
+        if self.route.scope == "operate":
+            await note_call(call, self.route.name, values)
         if isinstance(answer, Response):
             return answer
         return Response(encode(answer), self.route.status, call.headers, JSON)

@@ -5,7 +5,7 @@ A module of endpoints is a file of this package; its rows stand here.
 
 from __future__ import annotations
 
-from skitter.server import events, jobs, login, meta, urls
+from skitter.server import actions, events, jobs, login, meta, urls
 from skitter.server.route import JSON, Route
 
 JOB = "/api/jobs/{job}"
@@ -29,6 +29,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", f"{JOB}/drain", jobs.drain, "operate"),
     Route("POST", f"{JOB}/cancel", jobs.cancel, "operate"),
     Route("PUT", f"{JOB}/workers", jobs.scale, "operate"),
+    Route("GET", f"{JOB}/actions", actions.actions),
     # --- browsers
     Route("POST", "/api/login", login.log_in, scope=None),
     Route("POST", "/api/logout", login.log_out, scope=None),

@@ -50,14 +50,19 @@ async def read_log(frontier: Frontier, after: str = "-", count: int = 1000) -> l
 def _event(entry: bytes, fields: dict[bytes, bytes]) -> Event:
     return Event(
         id=entry.decode(),
-        at=min(int(entry.partition(b"-")[0]) / 1000, END_OF_TIME_S),
-        level=_text(fields, b"level"),
-        worker=_text(fields, b"worker"),
-        text=_text(fields, b"text"),
-        url=_text(fields, b"url"),
+        at=moment_of(entry),
+        level=text_of(fields, b"level"),
+        worker=text_of(fields, b"worker"),
+        text=text_of(fields, b"text"),
+        url=text_of(fields, b"url"),
     )
 
 
-def _text(fields: dict[bytes, bytes], name: bytes) -> str:
+def moment_of(entry: bytes) -> float:
+    """When it was written, in seconds since the epoch."""
+    return min(int(entry.partition(b"-")[0]) / 1000, END_OF_TIME_S)
+
+
+def text_of(fields: dict[bytes, bytes], name: bytes) -> str:
     """Whoever can write to the server can write anything."""
     return fields.get(name, b"").decode("utf-8", "replace")

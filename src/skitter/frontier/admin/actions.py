@@ -1,0 +1,90 @@
+"""Who did what to a job: every change by an operator, from the command line or over HTTP.
+
+The log is one for the whole server, so that it also tells who purged a job.
+"""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from skitter.errors import shorten
+from skitter.frontier.admin.log import moment_of, text_of
+from skitter.frontier.keys import ACTIONS
+from skitter.frontier.wire import cut
+
+if TYPE_CHECKING:
+    from skitter.frontier.connection import Server
+
+ACTIONS_KEPT = 10_000
+PAGE = 1000
+LONGEST_DETAIL = 500
+
+
+class Deed(NamedTuple):
+    """What was done. Of all jobs: without a job."""
+
+    job: str
+    what: str
+    detail: str = ""
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the log."""
+
+    id: str
+    at: float
+    who: str
+    job: str
+    what: str
+    detail: str = ""
+
+
+def this_user() -> str:
+    """Whoever runs this process: user@host."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no name
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
+
+
+async def note_action(server: Server, who: str, deed: Deed) -> None:
+    """Add a line. One whose reply is lost may come twice."""
+    said = {"who": who, **deed._asdict()}
+    fields = [part for name, text in said.items() for part in (name, _short(text))]
+    await server.command("XADD", ACTIONS, "MAXLEN", "~", ACTIONS_KEPT, "*", *fields)
+
+
+def _short(text: str) -> str:
+    return shorten(cut(text), LONGEST_DETAIL)
+
+
+async def read_actions(
+    server: Server, job: str = "", *, before: str = "", limit: int = 100
+) -> list[Action]:
+    """The newest first, of one job or of all; `before` is the id of the last that one has."""
+    found: list[Action] = []
+    end = f"({before}" if before else "+"
+    while len(found) < limit:
+        page = await server.command("XREVRANGE", ACTIONS, end, "-", "COUNT", PAGE)
+        actions = [_action(entry, fields) for entry, fields in page]
+        found += [one for one in actions if not job or one.job == job]
+        if len(page) < PAGE:
+            break
+        end = f"({actions[-1].id}"
+    return found[:limit]
+
+
+def _action(entry: bytes, fields: dict[bytes, bytes]) -> Action:
+    return Action(
+        id=entry.decode(),
+        at=moment_of(entry),
+        who=text_of(fields, b"who"),
+        job=text_of(fields, b"job"),
+        what=text_of(fields, b"what"),
+        detail=text_of(fields, b"detail"),
+    )

@@ -1,0 +1,58 @@
+"""The action log over HTTP: who did what."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+
+from skitter.errors import SkitterError
+from skitter.frontier.admin.actions import Action, Deed, note_action, read_actions
+from skitter.server.call import Call
+from skitter.server.route import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+log = logging.getLogger("skitter.server")
+
+
+class Which(msgspec.Struct, frozen=True):
+    """The newest come first; `after` goes on where the rows before ended."""
+
+    after: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,18}-\d{1,18})?$")] = ""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
+
+
+async def actions(call: Call, query: Which) -> Rows[Action]:
+    """Who changed the job, when and how: the newest first."""
+    job, server = call.path("job"), call.site.server
+    rows = await read_actions(server, job, before=query.after, limit=query.limit)
+    return Rows(rows=rows, next=rows[-1].id if len(rows) == query.limit else None)
+
+
+async def note_call(call: Call, what: str, values: Mapping[str, Any]) -> None:
+    """A line for a call that changed something."""
+    assert call.caller
+    parts = dict(call.request.path_params)
+    detail = {**parts, **call.request.query_params, **_given(values.get("body"))}
+    if detail.get("preview") is True or what.startswith("preview"):
+        return
+    job = str(detail.pop("job", ""))
+    said = " ".join(f"{name}={_shown(value)}" for name, value in detail.items())
+    token = call.caller.token
+    try:
+        await note_action(call.site.server, f"{token.name} ({token.id})", Deed(job, what, said))
+    except SkitterError as error:  # it is done all the same
+        log.warning("%s of %s is not in the action log: %s", what, job, error)
+
+
+def _given(body: Any) -> dict[str, Any]:
+    """What the body says, without what it leaves as it is."""
+    built = msgspec.to_builtins(body)
+    return {k: v for k, v in built.items() if v is not None} if isinstance(built, dict) else {}
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
