@@ -30,6 +30,7 @@ install: $(STAMP) ## Set up .venv with the pinned dependencies
 
 demo: $(CORE) ## Show Skitter at work
 	@$(BIN)/skitter demo
+	@echo "To see it live in a browser: $(BIN)/skitter demo --dashboard"
 
 test: $(STAMP) ## Run the tests
 	@scripts/system-packages test

@@ -35,11 +35,17 @@ WORKER, LOAD_TO = "SKITTER_WORKER", "SKITTER_LOAD_TO"
 
 
 def main(words: list[str]) -> None:
-    """`work JOB --parent PID`, or `load JOB --parent PID [--transform SPIDER]`."""
+    """`work JOB --parent PID`, `load JOB --parent PID [--transform SPIDER]` or, for a dashboard,
+    `serve - --parent PID`."""
     kind, job, _, parent, *rest = words
     text = os.environ.pop(WORKER, "")  # nobody whom we start gets it
     config = WorkerConfig.from_json(text) if text else WorkerConfig()
-    if kind == "work":
+    if kind == "serve":
+        from skitter.cli.dashboard import serving_beside
+
+        work: Work = serving_beside(int(parent))
+    elif kind == "work":
+        os.nice(config.workers.nice or 0)
         work = _worker(job, int(parent), config)
     else:
         work = _loader(job, int(parent), config, transform=rest[1] if rest else "")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +21,7 @@ from skitter.cli.common import (
     confirm,
     pairs_of,
 )
+from skitter.cli.dashboard import NICE, WithDashboard, dashboard
 from skitter.cli.flags import CRAWLING, WORKING, Given, with_flags
 from skitter.cli.output import tell
 from skitter.cli.running import run_plan, supervisor_of
@@ -68,6 +71,7 @@ def run(
             help="Exit with 1 if there are more dead letters than this. Default: half of all URLs.",
         ),
     ] = None,
+    with_dashboard: WithDashboard = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
@@ -84,7 +88,8 @@ def run(
             f"--max-memory-per-child={most * 1024} instead, which is the same in KiB."
         )
     how = {"fresh": fresh, "keep_alive": keep_alive, "engine": engine, "max_dead": max_dead}
-    _run(_plan(target, pairs_of(arguments), job, given, as_json=as_json, **how), yes=yes)
+    plan = _plan(target, pairs_of(arguments), job, given, as_json=as_json, **how)
+    _run(plan, yes=yes, with_dashboard=with_dashboard)
 
 
 @with_flags(CRAWLING, settable=True)
@@ -102,6 +107,7 @@ def crawl(
     ] = None,
     fresh: Fresh = False,
     yes: Yes = False,
+    with_dashboard: WithDashboard = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
@@ -114,7 +120,8 @@ def crawl(
             raise UsageError("--rate and --delay both set the pace: choose one.")
         given = _politeness_of(rate) | given
     arguments = {"name": job or _job_name_of(urls), "urls": urls, "sitemap": sitemap}
-    _run(_plan(PLAIN, arguments, None, given, as_json=as_json, fresh=fresh), yes=yes)
+    plan = _plan(PLAIN, arguments, None, given, as_json=as_json, fresh=fresh)
+    _run(plan, yes=yes, with_dashboard=with_dashboard)
 
 
 def _job_name_of(urls: list[str]) -> str:
@@ -145,6 +152,7 @@ def worker(
     arguments: Arguments = None,
     job: JobName = None,
     keep_alive: KeepAlive = False,
+    with_dashboard: WithDashboard = False,
     redis: Redis = None,
     directory: Directory = None,
     *,
@@ -152,7 +160,7 @@ def worker(
 ) -> None:
     """Join a crawl from this machine; --redis names the server that holds it."""
     plan = _plan(target, pairs_of(arguments), job, given, keep_alive=keep_alive)
-    raise typer.Exit(uvloop.run(_join(plan)))
+    _work(plan, _join, with_dashboard=with_dashboard)
 
 
 def _plan(
@@ -176,11 +184,24 @@ def _plan(
     return plan
 
 
-def _run(plan: Plan, *, yes: bool) -> None:
+def _run(plan: Plan, *, yes: bool, with_dashboard: bool) -> None:
     if plan.fresh and not yes:
         question = f"Forget which pages {plan.job!r} has crawled? (Rows that are stored stay.)"
         confirm(question, what="--fresh discards the earlier crawl")
-    raise typer.Exit(uvloop.run(run_plan(plan)))
+    _work(plan, run_plan, with_dashboard=with_dashboard)
+
+
+def _work(
+    plan: Plan, work: Callable[[Plan], Coroutine[Any, Any, int]], *, with_dashboard: bool
+) -> None:
+    """Beside a dashboard, workers leave it the core that it needs now and then."""
+    workers = plan.config.workers
+    if with_dashboard and workers.nice is None:
+        config = replace(plan.config, workers=replace(workers, nice=NICE))
+        plan = replace(plan, config=config)
+    with dashboard(plan.where, wanted=with_dashboard):
+        code = uvloop.run(work(plan))
+    raise typer.Exit(code)
 
 
 async def _join(plan: Plan) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +19,8 @@ import uvloop
 
 from skitter.cli.check import show_audit
 from skitter.cli.common import on_job
-from skitter.cli.output import grid, out, say
+from skitter.cli.dashboard import NICE, dashboard
+from skitter.cli.output import grid, out, say, tell
 from skitter.cli.running import run_plan
 from skitter.crawl.plan import Plan
 from skitter.demo import MEMBERS, SIGNED, SPIDER
@@ -41,23 +43,31 @@ def demo(
     browser: Annotated[
         bool, typer.Option("--browser", help="Also crawl pages that only a browser shows.")
     ] = False,
+    with_dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Serve the dashboard, and keep it until Ctrl-C.")
+    ] = False,
 ) -> None:
     """Crawl a bundled bookshop with 2 workers into SQLite, log in to its members' corner, and
     audit it. No network needed."""
     with tempfile.TemporaryDirectory(prefix="skitter-demo-", dir="/tmp") as folder:
-        home = Path(folder)
-        with _open_shop(home, books) as url:
+        home, nice = Path(folder), NICE if with_dashboard else None
+        served = dashboard(Settings(directory=home / "v"), wanted=with_dashboard)
+        with _open_shop(home, books) as url, served:
             os.environ["SKITTER_DEMO_URL"] = url
             say(f"A bookshop of {books} books is open at {url}, with traps, errors and duplicates.")
-            _crawl(home, SPIDER, processes="2")
+            _crawl(home, SPIDER, processes="2", nice=nice)
             say("\nThe members' corner is behind a log-in, with a form, a token and cookies.")
-            _crawl(home, MEMBERS)
+            _crawl(home, MEMBERS, nice=nice)
             if browser:
                 say("\nThe prices of signed copies are written by JavaScript.")
-                _crawl(home, SIGNED)
+                _crawl(home, SIGNED, nice=nice)
+            if with_dashboard:
+                tell("The dashboard stays until Ctrl-C.")
+                with suppress(KeyboardInterrupt):
+                    signal.pause()
 
 
-def _crawl(home: Path, target: Path, *, processes: str = "1") -> None:
+def _crawl(home: Path, target: Path, *, processes: str = "1", nice: int | None) -> None:
     """One spider into its table, and what the audit says."""
     spider, where = load_spider(target), Settings(directory=home / "v")
     plan = Plan(
@@ -67,7 +77,7 @@ def _crawl(home: Path, target: Path, *, processes: str = "1") -> None:
         config=Config(
             **spider.tables,  # type: ignore[arg-type]
             server=where,
-            workers=Workers(processes=processes, concurrency=32),
+            workers=Workers(processes=processes, concurrency=32, nice=nice),
         ),
         out=str(home / "books.db"),
         is_demo=True,

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from skitter.app import open_server
 from skitter.cli.celery import celery_pool
 from skitter.cli.child import LOAD_TO, WORKER
+from skitter.cli.dashboard import environment_of
 from skitter.cli.load import write_file
 from skitter.cli.output import complain, emit_json, err, tell
 from skitter.cli.progress import CrawlDisplay, Moment
@@ -73,10 +74,7 @@ def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
     program = [sys.executable, "-P", "-m", "skitter"]
     of_us = [frontier.job, "--parent", str(os.getpid())]
     transform = ["--transform", plan.target] if plan.spider.transforms else []
-    environment = {**os.environ, LOAD_TO: out, WORKER: plan.worker.to_json()}
-    if plan.where.redis_url is not None:
-        environment["SKITTER_REDIS_URL"] = plan.where.redis_url
-    environment["SKITTER_DIR"] = str(plan.where.directory.absolute())
+    environment = environment_of(plan.where) | {LOAD_TO: out, WORKER: plan.worker.to_json()}
     output = Output.of(plan.where.directory, frontier.job)
     children = Children(frontier, environment, output, on_output=tell)
     return Supervisor(

@@ -32,6 +32,10 @@ class Workers(Table):
     concurrency: int = option(
         64, "Concurrent pages per process.", low=1, high=10_000, flag="--concurrency -c"
     )
+    nice: int | None = option(
+        None, "Lower the priority of workers by this much. Default: 10 with --dashboard, else 0.",
+        low=0, high=19,
+    )  # fmt: skip
     only: Literal["http", "browser"] | None = option(
         None, "Only pages for plain HTTP, or only those for a browser.", flag="--only"
     )

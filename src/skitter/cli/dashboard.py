@@ -1,0 +1,102 @@
+"""--dashboard: the HTTP server beside a crawl, for as long as that lasts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skitter.app import open_server
+from skitter.cli.output import tell
+from skitter.cli.serve import MISSING, PORT
+from skitter.engine.pulse import is_orphan
+from skitter.errors import InfrastructureError, UsageError
+from skitter.settings import Settings, find_server
+
+if TYPE_CHECKING:
+    import socket
+
+WithDashboard = Annotated[
+    bool, typer.Option("--dashboard", help="Serve the dashboard meanwhile, and print its address.")
+]
+LOOK_S = 1.0
+#: By how much the priority of workers is lowered that share a machine with it.
+NICE = 10
+
+
+@contextmanager
+def dashboard(where: Settings, *, wanted: bool) -> Iterator[None]:
+    """In a process of its own, so that a busy crawl and a busy dashboard do not share a core."""
+    if not wanted:
+        yield
+        return
+    if not find_spec("starlette"):
+        raise UsageError(MISSING)
+    words = [sys.executable, "-P", "-m", "skitter", "serve", "-", "--parent", str(os.getpid())]
+    with subprocess.Popen(
+        words,
+        env=environment_of(where),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for us
+    ) as process:
+        try:
+            assert process.stdout
+            address = process.stdout.readline().strip()
+            if not address:
+                raise InfrastructureError("the dashboard did not start: see above.")
+            tell(f"Dashboard: {address}")
+            yield
+        finally:
+            process.terminate()
+
+
+def environment_of(where: Settings) -> dict[str, str]:
+    """For a process that uses the same server; not on its command line, which everybody can read,
+    as it may hold a password."""
+    environment = {**os.environ, "SKITTER_DIR": str(where.directory.absolute())}
+    if where.redis_url is not None:
+        environment["SKITTER_REDIS_URL"] = where.redis_url
+    return environment
+
+
+def serving_beside(parent: int) -> Callable[[], Coroutine[None, None, None]]:
+    """What that process does: serve until its parent ends it, or is gone."""
+    from skitter.server.running import Address, serving
+    from skitter.server.site import open_site
+
+    async def work() -> None:
+        stopped = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+        listener = _listen()
+        async with open_server(find_server(), progress=tell) as server:
+            site, _ = await open_site(server)
+            async with serving(site, listener):
+                address = Address().url(listener)
+                print(f"{address}#token={site.keyring.one_time_code()}", flush=True)
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the terminal belongs to the crawl
+                while not (stopped.is_set() or is_orphan(parent)):
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(LOOK_S):
+                            await stopped.wait()
+
+    return work
+
+
+def _listen() -> socket.socket:
+    """At the usual port, or else at any that is free."""
+    from skitter.server.running import Address, listen
+
+    try:
+        return listen(Address(port=PORT))
+    except UsageError:
+        return listen(Address())

@@ -1,0 +1,46 @@
+"""A crawl with its dashboard beside it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+
+import httpx
+
+from skitter.demo import SPIDER
+from skitter.frontier.admin.workers import live_workers
+from waiting import until
+
+
+def test_a_dashboard_is_there_for_as_long_as_its_crawl(open_shop, make_machine):
+    shop = open_shop()
+    machine = make_machine(shop)
+    with shop.silent():
+        crawl = machine.start("run", str(SPIDER), "--workers", "1", "--dashboard")
+        assert crawl.stderr
+        line = next(line for line in crawl.stderr if line.startswith("Dashboard: ")).rstrip("\n")
+        assert len(line) <= 80
+        [(address, code)] = re.findall(r"(http://127\.0\.0\.1:\d+/)#token=(\S+)$", line)
+        with httpx.Client(base_url=address) as browser:
+            assert browser.post("api/login", json={"token": code}).status_code == 200
+            job = until(lambda: _with_worker(browser))
+            assert job["state"] == "running"
+        [worker] = [one for one in machine.ask(live_workers) if one.kind == "worker"]
+        assert os.getpriority(os.PRIO_PROCESS, worker.pid) == 10
+
+        crawl.send_signal(signal.SIGKILL)
+        until(lambda: not _answers(address))
+
+
+def _with_worker(browser: httpx.Client) -> dict[str, object] | None:
+    answer = browser.get("api/jobs/books")
+    found = answer.json() if answer.status_code == 200 else {}
+    return found if found.get("processes", {}).get("worker") else None
+
+
+def _answers(address: str) -> bool:
+    try:
+        return httpx.get(address + "healthz").status_code == 200
+    except httpx.TransportError:
+        return False
