@@ -8,7 +8,8 @@
             queue.complete(task, {"title": fetch_title(task.url)})
 
 Every call is one step on the server, shared with all other processes. What is popped is leased: it
-comes back if this process dies before `complete` or `fail`.
+comes back if this process dies before `complete` or `fail`. With `ahead=50` one step serves many
+calls: `pop` leases more than it returns, and completions are sent together.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ import selectors
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Iterable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -38,6 +40,8 @@ from skitter.settings import JobOptions, Layout, check_job_name, check_number
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
 
+    from skitter.frontier.completions import Sealed
+
 T = TypeVar("T")
 
 
@@ -52,12 +56,23 @@ class URLQueue:
         options: JobOptions | None = None,
         layout: Layout | None = None,
         lease_s: float = DEFAULT_LEASE_S,
+        ahead: int = 0,
     ) -> None:
-        """`redis`: a server's URL; None: SKITTER_REDIS_URL, or the embedded server."""
+        """`redis`: a server's URL; None: SKITTER_REDIS_URL, or the embedded server.
+
+        `ahead`: so many URLs are leased, and so many completions sent, in one step with others. A
+        completion that comes too late then does not raise LeaseLost: see `flush`.
+        """
         self.job = check_job_name(job)
         self._opening = partial(open_frontier, job, redis=redis, options=options, layout=layout)
         check_number("lease_s", lease_s, low=0.001, high=30 * 86_400)
         self._lease_s = lease_s
+        check_number("ahead", ahead, low=0, high=10_000, whole=True)
+        self._ahead = ahead
+        self._ready: deque[Lease] = deque()  # leased, and not popped
+        self._leased_at = 0.0
+        self._done: deque[Sealed] = deque()  # completed, and not sent
+        self._lost: list[Lease] = []
         self._lock = threading.Lock()
         self._runner: asyncio.Runner | None = None
         self._stack = AsyncExitStack()
@@ -85,16 +100,27 @@ class URLQueue:
 
     def close(self) -> None:
         """Disconnect. Leases that are still out come back when they run out. Twice does no harm."""
-        self._frontier = None
+        frontier, self._frontier = self._frontier, None
         if self._runner is None:
             return
         if self._pid != os.getpid():
             _part_from_parent(self._selector)
             return
         try:
+            if frontier and (self._done or self._ready):
+                self._run(self._let_go(frontier))
+        finally:
+            self._disconnect(self._runner)
+
+    async def _let_go(self, frontier: Frontier) -> None:
+        await self._send_done(frontier)
+        await frontier.release(list(self._ready))
+
+    def _disconnect(self, runner: asyncio.Runner) -> None:
+        try:
             self._run(self._stack.aclose())
         finally:
-            self._runner.close()
+            runner.close()
             self._runner = None
 
     def push(self, url: str, *, priority: int = 0, wait: bool = False, **request: Any) -> bool:
@@ -129,8 +155,20 @@ class URLQueue:
         return leases[0] if leases else None
 
     def pop_many(self, limit: int) -> list[Lease]:
-        """Up to `limit` of them, in one step."""
-        return self._run(self._opened.lease(limit, ttl_s=self._lease_s)).leases
+        """Up to `limit` of them, in one step at the most."""
+        check_number("limit", limit, low=1, high=1_000_000, whole=True)
+        if not self._ready:
+            self._take(limit)
+        elif time.monotonic() - self._leased_at > self._lease_s / 3:
+            self._keep_ready()
+        return list(islice(_popped(self._ready), limit))
+
+    def flush(self) -> list[Lease]:
+        """Send the completions that wait for others (`ahead`). Returns the tasks that were not
+        ours any more: they were completed too late, and nothing was changed."""
+        self._run(self._send_done(self._opened))
+        lost, self._lost = self._lost, []
+        return lost
 
     def extend(self, task: Lease) -> None:
         """Keep it for as long again. Raises LeaseLost if it is not ours any more."""
@@ -143,7 +181,12 @@ class URLQueue:
         about = {"depth": task.request.depth + 1, "parent": task.url}
         found = [_as_request(url, **about) for url in _several(links)]
         completion = Completion(lease=task, items=() if result is None else (result,), links=found)
-        self._expect(task, self._run(self._opened.complete([completion])))
+        if not self._ahead:
+            self._expect(task, self._run(self._opened.complete([completion])))
+            return
+        self._done.append(self._opened.seal(completion))
+        if len(self._done) > self._ahead:
+            self._run(self._send_done(self._opened))
 
     def fail(self, task: Lease, error: str | BaseException, *, retry: bool = True) -> bool:
         """It did not work: True if it is tried again, False if it is dead now.
@@ -166,10 +209,12 @@ class URLQueue:
 
     def stats(self) -> Stats:
         """One moment: pending, delayed, leased, done, dead, seen, ..."""
+        self._run(self._send_done(self._opened))
         return self._run(self._opened.stats())
 
     def results(self, *, remove: bool = False) -> Iterator[Result]:
         """What `complete` stored. `remove`: let go of each page of them once it was consumed."""
+        self._run(self._send_done(self._opened))
         pages = read_items(self._opened)
         while page := self._run(anext(pages, None)):
             yield from page
@@ -181,6 +226,33 @@ class URLQueue:
         if self._frontier is None:
             raise _not_open()
         return self._frontier
+
+    def _take(self, limit: int) -> None:
+        """Lease some, and send first what is done: its hosts may be asked again then."""
+
+        async def turn(frontier: Frontier) -> list[Lease]:
+            await self._send_done(frontier)
+            return (await frontier.lease(limit + self._ahead, ttl_s=self._lease_s)).leases
+
+        self._leased_at = time.monotonic()
+        self._ready.extend(self._run(turn(self._opened)))
+
+    def _keep_ready(self) -> None:
+        """They have waited for long: keep those that are still ours."""
+        kept, self._leased_at = list(_popped(self._ready)), time.monotonic()
+        ended = self._run(self._opened.extend(kept, ttl_s=self._lease_s))
+        self._ready.extend(one for one, said in zip(kept, ended, strict=True) if said != Ended.LOST)
+
+    async def _send_done(self, frontier: Frontier) -> None:
+        done = list(_popped(self._done))
+        try:
+            ended = await frontier.complete_sealed(done)
+        except BaseException:
+            self._done.extendleft(reversed(done))  # for the next time
+            raise
+        self._lost += [
+            one.lease for one, said in zip(done, ended, strict=True) if said is Ended.LOST
+        ]
 
     def _push(self, requests: list[Request], *, wait: bool) -> int:
         """Nothing is sent before all are checked. Waiting for room does not block other threads."""
@@ -216,6 +288,13 @@ class URLQueue:
             ) from None
         finally:
             work.close()  # does nothing to work that has run
+
+
+def _popped(waiting: deque[T]) -> Iterator[T]:
+    """Until there are none, whichever thread takes the last one."""
+    with suppress(IndexError):
+        while True:
+            yield waiting.popleft()
 
 
 def _part_from_parent(selector: selectors.BaseSelector) -> None:

@@ -422,3 +422,77 @@ async def test_a_frontier_is_opened_in_an_event_loop_of_ones_own(job, server_url
         assert await frontier.add([Request(url="https://a.test/")]) == [Added.NEW]
         [lease] = (await frontier.lease(10)).leases
         assert await frontier.complete([Completion(lease=lease)]) == [Ended.DONE]
+
+
+@pytest.fixture
+def ahead(job, server_url):
+    with URLQueue(job, redis=server_url, options=QUICK, ahead=20) as opened:
+        yield opened
+
+
+def test_a_queue_that_works_ahead_leases_and_completes_many_in_one_step(ahead, queue):
+    ahead.push_many(f"https://a.test/{n}" for n in range(50))
+
+    for count in range(20):
+        ahead.complete(ahead.pop(), {"n": count}, links=[f"https://b.test/{count}"])
+        assert (queue.stats().leased, queue.stats().done) == (21, 0)
+
+    assert ahead.flush() == []
+    assert (queue.stats().leased, queue.stats().done, queue.stats().seen) == (1, 20, 70)
+    while task := ahead.pop():
+        ahead.complete(task)
+    assert ahead.stats().finished is False  # results wait for a reader
+    assert (ahead.stats().done, len(list(ahead.results()))) == (70, 20)
+
+
+def test_what_is_completed_too_late_is_told_by_flush_and_changes_nothing(ahead, job, server_url):
+    ahead.push_many(["https://a.test/1", "https://a.test/2"])
+    late, in_time = ahead.pop(), ahead.pop()
+    ahead.release(late)
+    with URLQueue(job, redis=server_url) as other:
+        [theirs] = other.pop_many(1)
+        other.complete(theirs, {"by": "other"})
+
+    ahead.complete(late, {"by": "us"})
+    ahead.complete(in_time, {"by": "us"})
+
+    assert ahead.flush() == [late]
+    assert ahead.flush() == []
+    found = {one.url: one.item["by"] for one in ahead.results()}
+    assert found == {late.url: "other", in_time.url: "us"}
+
+
+def test_what_cannot_be_completed_is_told_at_once_and_not_to_others(ahead):
+    ahead.push_many(["https://a.test/1", "https://a.test/2"])
+    bad, good = ahead.pop(), ahead.pop()
+
+    with pytest.raises(BadOption, match="plain values"):
+        ahead.complete(bad, {"x": object()})
+    ahead.complete(good, {"x": 1})
+
+    assert ahead.flush() == []
+    assert [one.url for one in ahead.results()] == [good.url]
+
+
+def test_who_closes_sends_what_is_done_and_gives_back_what_it_did_not_pop(queue, job, server_url):
+    with URLQueue(job, redis=server_url, ahead=5) as ahead:
+        ahead.push_many(f"https://a.test/{n}" for n in range(10))
+        ahead.complete(*ahead.pop_many(1))
+        assert queue.stats().leased == 6
+
+    stats = queue.stats()
+    assert (stats.leased, stats.done, stats.pending, stats.lost) == (0, 1, 9, 0)
+
+
+def test_what_has_waited_for_long_is_kept_or_left_to_others(job, server_url):
+    with URLQueue(job, redis=server_url, options=QUICK, ahead=5, lease_s=0.01) as ahead:
+        ahead.push_many(f"https://a.test/{n}" for n in range(3))
+        first = ahead.pop()
+        with URLQueue(job, redis=server_url) as other:  # takes back what has run out
+            while not (theirs := other.pop_many(3)):
+                pass
+
+            popped = ahead.pop_many(3)
+
+        assert first is not None
+        assert not {one.url for one in popped} & {one.url for one in theirs}

@@ -242,9 +242,12 @@ class Frontier:
         Links to other shards are added first: that can be repeated, a completion cannot.
         `items_to`: items are bytes, and go to the end of this list and not into the stream.
         """
-        raw = bool(items_to)
-        sealed = [seal(completion, self.layout, raw=raw) for completion in completions]
+        sealed = [self.seal(completion, raw=bool(items_to)) for completion in completions]
         return await self.complete_sealed(sealed, items_to=items_to)
+
+    def seal(self, completion: Completion, *, raw: bool = False) -> Sealed:
+        """Check and encode one completion. Raises BadURL, BadOption or TooBig."""
+        return seal(completion, self.layout, raw=raw)
 
     async def complete_sealed(
         self,
