@@ -45,6 +45,7 @@ def test_every_way_in_which_a_request_can_end(shop, make_cluster):
     assert dead["?object"].startswith("meta['it'] is a builtins.object")
     assert set(dead) == {"out-of-print-1", "about", "refused", "raised", "?lambda", "?object"}
     assert node.stat("retry/count") == 3 * 2
+    assert cluster.stats().stored == len(items)
     cluster.assert_accounted_for()
 
 

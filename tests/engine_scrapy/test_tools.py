@@ -38,6 +38,7 @@ def test_commands_know_a_scrapy_crawl_and_items_come_out_of_the_stream(open_shop
 
     upcs = sorted(result.item["upc"] for result in cluster.ask(stored))
     assert upcs == sorted(one["upc"] for one in expected_items(shop.expected))
+    assert (cluster.stats().items, cluster.stats().stored) == (len(upcs), 0)
 
     stats = cluster.command("HGETALL", f"{cluster.job}:stats")
     assert int(stats[b"item_scraped_count"]) == len(upcs)

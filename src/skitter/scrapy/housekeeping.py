@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from skitter.engine.leases import extend
 from skitter.engine.liveness import reclaim
 from skitter.errors import JobMissing, SkitterError
+from skitter.frontier.admin.items import count
 from skitter.frontier.admin.workers import ask_for_spare, live_workers
 from skitter.frontier.feed import take_feed
 from skitter.report import some
@@ -42,6 +43,7 @@ class Housekeeping:
     say: Callable[[str, str], None]  # level, text
     _failing: dict[str, str] = field(default_factory=dict)  # what fails, and why
     _spare: int = -1  # not known
+    _counted: int = 0  # items
 
     async def keep_leases(self) -> None:
         """In a task of its own: whatever else fails or waits, no page under way is taken away."""
@@ -57,6 +59,7 @@ class Housekeeping:
             self.share_or_spare,
             self.take_own_feed,
             self.send_statistics,
+            self.count_items,
         )
         while True:
             slow_since = time.monotonic() - SLOW_S
@@ -101,7 +104,7 @@ class Housekeeping:
         everybody = await live_workers(self.frontier)
         self.prefetch.nodes = sum(one.kind == KIND for one in everybody)
         dead = await dead_nodes(self.frontier, everybody)
-        if taken := sum(count for _, count in await reclaim(self.frontier, dead)):
+        if taken := sum(number for _, number in await reclaim(self.frontier, dead)):
             self.say("warning", f"took over {some(taken, 'request')} of a node that died")
 
     async def share_or_spare(self) -> None:
@@ -116,6 +119,13 @@ class Housekeeping:
 
     async def take_own_feed(self) -> None:
         await take_feed(self.frontier)  # the job's own: skitter:JOB:feed
+
+    async def count_items(self) -> None:
+        """What Scrapy's own exports and pipelines stored; of a node that is killed, the last half
+        second is missing."""
+        scraped = self.mailbox.scraped
+        await count(self.frontier, stored=scraped - self._counted)
+        self._counted = scraped
 
     async def send_statistics(self) -> None:
         for command in self.calls.statistics():

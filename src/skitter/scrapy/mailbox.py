@@ -130,6 +130,10 @@ class Mailbox:
     is_adopted: bool = False  # from scrapy-redis, whose fingerprints hold
     idle_s: float = 0.0  # how long the whole cluster has done nothing
     is_fed: bool = False  # there is a batch of the feed that the engine has to read
+    #: Items that went through all pipelines of Scrapy, if none of these is ours for the job's
+    #: stream, whose items a loader counts.
+    scraped: int = 0
+    is_streamed: bool = False
 
     @property
     def entries(self) -> list[Entry]:

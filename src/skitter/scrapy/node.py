@@ -306,6 +306,7 @@ class Node:
             self.say("info", f"returned {some(len(left), 'request')} to the queue")
         self.say("info", f"scrapy node stopped ({self._reason})")
         await self.housekeeping.attempt(self.housekeeping.send_statistics)
+        await self.housekeeping.attempt(self.housekeeping.count_items)
         await self.pulse.end()
         if not self.options.persist and self._reason == "finished":
             await remove_if_last(self.frontier)

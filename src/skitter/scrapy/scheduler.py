@@ -108,6 +108,7 @@ class Scheduler:
         self.engine.on_finished(self._finish)
         self.crawler.signals.connect(self._callback_failed, signals.spider_error)
         self.crawler.signals.connect(self._pipeline_failed, signals.item_error)
+        self.crawler.signals.connect(self._item_scraped, signals.item_scraped)
         opened: Deferred[None] = Deferred()
         self.node.start(partial(self._on_opened, opened))
         return opened
@@ -296,6 +297,9 @@ class Scheduler:
         self._stats("skitter/items_rejected")
         self._put(FailedItem(rejected_item(item, url=url, error=failure.value)))
 
+    def _item_scraped(self) -> None:
+        self.mailbox.scraped += not self.mailbox.is_streamed
+
     def _finish(self, request: Request) -> None:
         """Callback, children and pipelines are through."""
         if entry := self.mailbox.active.pop(request, None):
@@ -354,6 +358,7 @@ class Scheduler:
 
     def put_item(self, item: Any, size_bytes: int) -> bool:
         """An item for the job's stream, in one step with the end of its page, if it has one."""
+        self.mailbox.is_streamed = True
         origin = ORIGIN.get()
         if isinstance(origin, Entry) and not origin.is_over:
             origin.add_item(item, size_bytes)
