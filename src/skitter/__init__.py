@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from skitter.spider import run_handler as run_handler
     from skitter.urls import Canonical as Canonical
 
+    __version__: str
+
 #: Where each public name lives.
 _HOMES = {
     name: module
@@ -68,6 +70,10 @@ __all__ = sorted(_HOMES)
 if not TYPE_CHECKING:  # or a checker would believe that every name exists
 
     def __getattr__(name: str) -> object:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("skitter")
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module

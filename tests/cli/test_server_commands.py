@@ -75,7 +75,7 @@ def test_up_and_down_and_doctor_in_between(embedded):
     assert during["facts"]["pid"] == up["pid"]
     assert during["facts"]["append_fsync"] == "everysec"
     assert (during["running"], during["problems"]) == (True, [])
-    assert down.out == "Valkey is down.\n"
+    assert down.out == "The server is down.\n"
     assert again.out.startswith("No server was running")
 
 

@@ -10,7 +10,6 @@ import socket
 import stat
 import subprocess
 import sys
-import tempfile
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,17 +71,6 @@ with hold(directory):
         os.waitpid(child, 0)
         print(running(directory).run_id)
 """
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    """A place for a server. Not tmp_path: that is too long for a socket."""
-    base = Path(tempfile.mkdtemp(prefix="sk-", dir="/tmp"))
-    try:
-        yield base / "data"
-        stop(base / "data")
-    finally:
-        shutil.rmtree(base)
 
 
 class Holder:

@@ -41,7 +41,7 @@ def call(panels: Panels, name: str) -> None:
 def group_of(panels: Panels, *, only: str = "") -> typer.Typer:
     """Loads one command; all of them if there is none of that name, so that it can be answered with
     a similar one."""
-    homes = {name: home for commands in panels.values() for name, home in commands.items()}
+    homes = names_of(panels)
     group = typer.Typer(
         name="skitter",
         cls=Group,
@@ -54,6 +54,11 @@ def group_of(panels: Panels, *, only: str = "") -> typer.Typer:
     for name in [only] if only in homes else homes:
         _add(group, name, _load(homes[name]))
     return group
+
+
+def names_of(panels: Panels) -> dict[str, str]:
+    """Every command, and where it is."""
+    return {name: home for commands in panels.values() for name, home in commands.items()}
 
 
 def _load(home: str) -> typer.Typer | Callable[..., None]:

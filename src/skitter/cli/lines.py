@@ -37,6 +37,7 @@ LINES = {
     "doctor": "Check the server: version, durability, memory, and how to fix problems.",
     "serve": "Serve the HTTP API and the dashboard, until stopped.",
     "demo": "Crawl a bundled bookshop with 2 workers into SQLite, log in to its members' corner, and audit it. No network needed.",
+    "completion": "Print the completion script of a shell: `source <(skitter completion bash)`.",
     "schedule": "Schedules: when the rounds of a job begin.",
     "dead": "Dead letters: what was given up, and why.",
     "proxy": "Proxies: test them, and see what they bring.",

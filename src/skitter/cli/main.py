@@ -60,6 +60,7 @@ PANELS = {
         "token": "token:group",
     },
     "See it at work": {"demo": "demo:demo"},
+    "This program": {"completion": "completion:completion"},
 }
 #: What the system says about a path that a user should not have named.
 NOT_A_PATH = (
@@ -105,6 +106,14 @@ def _call(words: list[str]) -> None:
         from skitter.cli.child import main
 
         main(words)
+    elif "_SKITTER_COMPLETE" in os.environ:
+        from skitter.cli.completion import complete
+
+        complete(PANELS)
+    elif words == ["--version"]:
+        from skitter.cli.version import show_version
+
+        show_version()
     elif words in ([], ["--help"]):
         from skitter.cli.menu import show_menu
 

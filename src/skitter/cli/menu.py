@@ -12,7 +12,7 @@ ABOUT = "A distributed web-scraping system in which every URL is accounted for."
 NOTE = (
     "`skitter COMMAND --help` shows what a command takes. Commands that answer take --json; those "
     "that need a server take --redis URL, or SKITTER_REDIS_URL. Without it, an embedded server in "
-    ".skitter/ starts by itself."
+    ".skitter/ starts by itself. `skitter --version` shows what runs here."
 )
 WIDEST = 100
 

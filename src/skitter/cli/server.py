@@ -47,8 +47,8 @@ def up(
     )
     server = start(settings(None, directory).directory, options, progress=tell)
     process = running(server.directory)
-    pid = process.pid if process else None
-    sentence = f"Valkey is up at {server.url} (pid {pid}); `skitter down` stops it."
+    pid, name = (process.pid, process.name) if process else (None, "The server")
+    sentence = f"{name} is up at {server.url} (pid {pid}); `skitter down` stops it."
     answer({"url": server.url, "port": port, "pid": pid}, sentence, as_json=as_json)
     if port and not as_json:
         secret = ":PASSWORD@" if options.password else ""
@@ -59,7 +59,7 @@ def down(directory: Directory = None, as_json: Json = False) -> None:
     """Stop the embedded server. Its data stays, and the next command finds it there."""
     where = settings(None, directory).directory
     stopped = stop(where, progress=tell)
-    sentence = "Valkey is down." if stopped else f"No server was running in {where}."
+    sentence = "The server is down." if stopped else f"No server was running in {where}."
     answer({"stopped": stopped}, sentence, as_json=as_json)
 
 

@@ -26,6 +26,7 @@ from redis.backoff import NoBackoff
 from skitter.errors import BadOption, ServerUnfit, UsageError
 from skitter.frontier.failures import AWAY, is_for_later, is_refusal, our_errors
 from skitter.redact import parse_problem, redact
+from skitter.settings.tables import OLDEST_SERVERS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster")
 GIVEN = "--redis (or SKITTER_REDIS_URL)"
 CONNECT_S, REPLY_S = 5.0, 30.0
-OLDEST = {"redis": (7, 0), "valkey": (7, 2)}  # script flags; a Valkey below 7.2 never existed
 
 
 @asynccontextmanager
@@ -183,7 +183,7 @@ def _facts(info: dict[str, Any], fsync: str | None) -> ServerFacts:
 
 def check_fitness(facts: ServerFacts) -> None:
     """Refuse a server on which URLs would be lost."""
-    oldest = OLDEST.get(facts.name, OLDEST["redis"])
+    oldest = OLDEST_SERVERS.get(facts.name, OLDEST_SERVERS["redis"])
     version = tuple(int(part) for part in re.findall(r"\d+", facts.version)[:2])
     if version < oldest:
         raise ServerUnfit(

@@ -16,6 +16,8 @@ from skitter.settings.quality import QualityOptions
 from skitter.settings.sessions import SessionPool
 from skitter.settings.visits import Visits
 
+#: Scripts have flags from there on; a Valkey below 7.2 never existed.
+OLDEST_SERVERS = {"redis": (7, 0), "valkey": (7, 2)}
 PROCESSES = "a number from 1 to 1000, cores or auto"
 
 

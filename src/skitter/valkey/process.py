@@ -16,7 +16,7 @@ from redis.retry import Retry
 
 from skitter.errors import DiskFull, InfrastructureError, ServerFailed, ServerRefused
 from skitter.valkey import config, locks
-from skitter.valkey.binary import server_binary
+from skitter.valkey.binary import examine_binary
 from skitter.valkey.trust import open_append
 from skitter.valkey.waiting import Progress, Wait
 
@@ -37,6 +37,7 @@ class ServerProcess:
     """A running server."""
 
     pid: int
+    name: str  # Valkey or Redis
     version: str
     run_id: str
     uptime_s: int
@@ -98,11 +99,12 @@ def is_ready(server: EmbeddedServer, progress: Progress | None) -> bool:
 
 def spawn(server: EmbeddedServer, options: ServerOptions, progress: Progress | None) -> None:
     """Start a server in a directory that has none, and wait until it is ready."""
+    binary = examine_binary()
     config.write(server.config, options)
     server.socket.unlink(missing_ok=True)
     with open_log(server) as log, locks.inheritable(server.server_lock) as lock:
         log_start = log.tell()
-        _run(server_binary(), server.directory, output=log, lock=lock)
+        _run(binary.path, server.directory, output=log, lock=lock)
     if not is_ready(server, progress):
         log_text = server.log.read_bytes()[log_start:].decode(errors="replace")
         raise _not_started(server, log_text)
@@ -125,23 +127,17 @@ def open_log(server: EmbeddedServer) -> BinaryIO:
 
 def _run(binary: Path, directory: Path, *, output: BinaryIO, lock: int) -> None:
     """Returns as soon as the server has detached itself, or failed to."""
-    try:
-        subprocess.run(
-            [binary, "valkey.conf"],
-            cwd=directory,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,  # Ctrl-C in our terminal is not for the server
-            pass_fds=[lock],
-            umask=0o077,
-            check=False,  # whether it runs is checked later; the process that forked it cannot say
-        )
-    except OSError as error:
-        raise ServerFailed(
-            f"cannot run {binary} ({error.strerror}): use a server of your own with --redis or "
-            "SKITTER_REDIS_URL."
-        ) from error
+    subprocess.run(
+        [binary.absolute(), "valkey.conf"],
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,  # Ctrl-C in our terminal is not for the server
+        pass_fds=[lock],
+        umask=0o077,
+        check=False,  # whether it runs is checked later; the process that forked it cannot say
+    )
 
 
 def shut_down(server: EmbeddedServer, progress: Progress | None) -> bool:
@@ -169,7 +165,8 @@ def inspect(server: EmbeddedServer) -> ServerProcess | None:
         wait.pause("waiting for the embedded server to answer")
     return ServerProcess(
         pid=info["process_id"],
-        version=info["valkey_version"],
+        name="Valkey" if "valkey_version" in info else "Redis",
+        version=info.get("valkey_version") or info["redis_version"],
         run_id=info["run_id"],
         uptime_s=info["uptime_in_seconds"],
         loading=bool(info["loading"]),

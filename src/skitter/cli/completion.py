@@ -1,0 +1,58 @@
+"""Completion in shells: `skitter completion bash` prints the script, which asks us at each Tab.
+
+The names of commands come from the menu, and the options of one command from that one alone:
+importing all of them would take longer than anybody waits for a Tab.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from typer._completion_classes import completion_init
+from typer._completion_shared import get_completion_script
+
+from skitter.cli.group import Panels, group_of, names_of
+
+NAME, VARIABLE = "skitter", "_SKITTER_COMPLETE"
+
+
+class Shell(StrEnum):
+    bash = "bash"
+    zsh = "zsh"
+    fish = "fish"
+
+
+def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
+    """Print the completion script of a shell: `source <(skitter completion bash)`."""
+    script = get_completion_script(prog_name=NAME, complete_var=VARIABLE, shell=shell)
+    sys.stdout.write(f"{script}\n")
+
+
+def complete(panels: Panels) -> None:
+    """Answer the script, which has put the line so far into the environment."""
+    completion_init()
+    command = _first_word()
+    known = command in names_of(panels)
+    group: Any = group_of(panels, only=command) if known else _menu(panels)
+    group(prog_name=NAME)  # typer sees the variable, answers and exits
+
+
+def _first_word() -> str:
+    """The command, if it is written to its end."""
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    words = line.split() + [""] * line[-1:].isspace()
+    return words[1] if len(words) > 2 else ""
+
+
+def _menu(panels: Panels) -> typer.Typer:
+    """The commands by their names, without what they do."""
+    from skitter.cli.lines import LINES
+
+    group = typer.Typer(name=NAME, callback=lambda: None, add_completion=False)
+    for name in names_of(panels):
+        group.command(name, help=LINES.get(name, ""))(lambda: None)
+    return group

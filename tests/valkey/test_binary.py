@@ -1,0 +1,69 @@
+"""A server of the system's in place of the one that comes with Skitter."""
+
+from __future__ import annotations
+
+import pytest
+from redis import Redis
+
+from needs import need
+from skitter.errors import ServerFailed, ServerUnfit
+from skitter.valkey import hold, running
+from skitter.valkey.binary import examine_binary
+
+
+@pytest.fixture
+def pretender(tmp_path, monkeypatch):
+    """A program that is taken for the server, and says what it is told to."""
+
+    def make(says: str) -> None:
+        path = tmp_path / "redis-server"
+        path.write_text(f"#!/bin/sh\necho '{says}'\n")
+        path.chmod(0o755)
+        monkeypatch.setenv("SKITTER_SERVER", str(path))
+
+    return make
+
+
+def test_the_server_that_is_asked_for_is_the_one_that_starts(directory, monkeypatch):
+    monkeypatch.setenv("SKITTER_SERVER", need("redis-server"))
+
+    with hold(directory) as server, Redis.from_url(server.url, protocol=2) as client:
+        client.set("kept", "yes")
+        assert client.info("server").get("server_name", "redis") == "redis"
+        process = running(directory)
+    with hold(directory) as server, Redis.from_url(server.url, protocol=2) as client:
+        assert client.get("kept") == b"yes"
+
+    assert process is not None
+    assert (process.name, process.version) == examine_binary()[1:]
+
+
+def test_without_a_wish_it_is_the_one_that_comes_with_skitter():
+    assert examine_binary().name == "Valkey"
+
+
+@pytest.mark.parametrize(
+    ("says", "version"), [("Redis server v=6.2.7 sha=0", "6.2.7"), ("Valkey server v=7.1", "7.1")]
+)
+def test_a_server_that_is_too_old_is_refused_before_it_starts(pretender, directory, says, version):
+    pretender(says)
+
+    with (
+        pytest.raises(ServerUnfit, match=rf"{version}, which is too old.*Redis 7\.0"),
+        hold(directory),
+    ):
+        pass
+
+
+def test_a_program_that_is_not_a_server_is_refused(pretender):
+    pretender("hello")
+
+    with pytest.raises(ServerFailed, match=r"neither valkey-server nor redis-server.*unset it"):
+        examine_binary()
+
+
+def test_a_path_that_leads_nowhere_is_refused(monkeypatch):
+    monkeypatch.setenv("SKITTER_SERVER", "/nowhere/redis-server")
+
+    with pytest.raises(ServerFailed, match="SKITTER_SERVER names /nowhere/redis-server"):
+        examine_binary()
