@@ -21,6 +21,7 @@ async def test_a_new_request_is_pending_remembered_and_its_host_due(raw):
         ("due", None): {"a.test": raw.score(5, 1)},
         ("hosts", None): {"a.test": HostRecord(best=5, tied=1, turn=1, listed_in=1)},
         ("stats", None): {"pending": 1, "seen": 1, "ticket": 1},
+        ("marks", None): {f"{raw.shard.clock()}": 0},
     }
 
 

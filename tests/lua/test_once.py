@@ -9,7 +9,6 @@ from skitter.model import Feedback
 
 MESSAGES = "once:messages"
 FEEDBACK = pack_feedback(Feedback(rest_ms=5000, incident=503, page="200 1 1 0 -"))
-FIGURES = encode({"counts": [[10, 600]], "timings": [[60, 600]], "tables": [[60, 600]]})
 # What to send to a job in which 1, 2 and 3 are leased, 4 is dead and 5 and 6 are pending; `t` is
 # the token of the leases.
 CALLS: Any = {
@@ -58,7 +57,7 @@ CALLS: Any = {
             ("timings", "fetch", encode([1500, 16, 2])),
             ("tables", "host", encode(["a.test", 2, 1, 700, 30])),
         ],
-        {"grains": FIGURES, "slots": 360, "members": 5},
+        {"members": 5},
     ),
     "reject_items": lambda t: ([("price", b"x"), ("whole", b"y")], {"keep": 10}),
     "refuse": lambda t: ([("7", "scope", b"x"), ("8", "robots", b"y")], {"keep": 4}),

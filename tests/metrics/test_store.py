@@ -6,11 +6,14 @@ from collections import Counter
 
 import pytest
 
+from conftest import rude
 from skitter.frontier.admin.jobs import purge_job
 from skitter.frontier.audit.auditor import audit
-from skitter.frontier.metrics import MEMBERS, read_history, read_table, record
+from skitter.frontier.metrics import MEMBERS, read_history, read_table, read_timings, record
 from skitter.metrics import COUNTERS, Batch, Histogram, Row
-from skitter.metrics.slots import window
+from skitter.metrics.slots import TIMING_GRAINS, window
+from skitter.model import Request
+from skitter.settings import Layout
 
 
 def timing(*durations):
@@ -96,6 +99,64 @@ async def test_timings_of_a_week_are_kept_by_hours(frontier, clock):
     history = await read_history(frontier, ["fetch"], since_s=7 * 86_400)
 
     assert any(history.quantiles["fetch"]["p50"])
+
+
+async def waits(frontier):
+    history = await read_history(frontier, ["queue_wait"], since_s=3600, points=1)
+    return history.quantiles["queue_wait"]["p50"][0]
+
+
+@pytest.mark.parametrize("order", ["fifo", "lifo"])
+@pytest.mark.parametrize("waited_s", [1, 60, 1800])
+async def test_the_wait_of_a_request_is_from_its_arrival_to_its_lease(
+    make_frontier, clock, order, waited_s
+):
+    frontier = await make_frontier(rude(), Layout(order=order))
+    await frontier.add([Request(url="https://a.test/long", priority=-1)])
+    await frontier.lease(1)  # the only one: its wait is 0
+    clock.advance(5000)
+    await frontier.add([Request(url="https://a.test/1", priority=3)])
+    clock.advance(waited_s)
+    await frontier.add([Request(url="https://b.test/2")])
+    [lease] = (await frontier.lease(1)).leases
+
+    assert lease.url == "https://a.test/1"
+    assert await waits(frontier) == pytest.approx(1000 * waited_s, rel=0.03)
+
+
+async def test_waits_of_all_shards_are_told_together(make_frontier, clock):
+    frontier = await make_frontier(rude(), Layout(shards=4))
+    await frontier.add([Request(url=f"https://h{n}.test/") for n in range(40)])
+    clock.advance(30)
+    leases = (await frontier.lease(400)).leases
+
+    found = await read_timings(frontier, "queue_wait", TIMING_GRAINS[0], [clock.now_ms // 60_000])
+
+    [histogram] = found.values()
+    assert histogram.count == len(leases) == 40
+    assert histogram.mean_ms == 30_000
+
+
+async def test_marks_of_arrivals_are_bounded(frontier, clock):
+    for n in range(1200):
+        await frontier.add([Request(url=f"https://a.test/{n}")])
+        clock.advance(1)
+
+    assert await frontier.home.command("ZCARD", "marks") <= 501
+    await frontier.lease(1)
+    assert await waits(frontier) == pytest.approx(1_200_000, rel=0.03)
+
+
+async def test_leases_that_ran_out_are_counted(make_frontier, clock):
+    frontier = await make_frontier(rude(), Layout(shards=3))
+    await frontier.add([Request(url=f"https://h{n}.test/") for n in range(9)])
+    await frontier.lease(90, ttl_s=5)
+    clock.advance(10)
+    await frontier.reap()
+
+    history = await read_history(frontier, ["lost"], since_s=10)
+
+    assert history.series["lost"] == [9]
 
 
 async def test_a_table_has_those_with_the_most_requests_first(frontier):

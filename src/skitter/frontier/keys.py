@@ -80,14 +80,15 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "revisits": KeySpec("zset", "fingerprint of a page that is done -> ms of its next visit"),
     "schedule": KeySpec("hash", "of shard 0: when rounds begin, and how many were missed"),
     "items": KeySpec("stream", "what handlers yielded, until a reader acknowledges it"),
+    "marks": KeySpec("zset", "ms -> last ticket drawn before: how long requests wait; capped"),
     "counts": KeySpec(
         "string",
-        "of shard 0: a counter, 360 slots of 5 bytes: docs/reference/metrics.md; expires",
+        "a counter, 360 slots of 5 bytes: docs/reference/metrics.md; expires",
         family="step/chunk/name",
     ),
     "timings": KeySpec(
         "hash",
-        "of shard 0: log bucket -> how many durations; `us`: their sum; expires",
+        "log bucket -> how many durations; `us`: their sum; expires",
         family="step/slot/name",
     ),
     "tables": KeySpec(

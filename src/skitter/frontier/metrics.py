@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from skitter.frontier.wire import clip, encode
-from skitter.metrics import COUNTERS, TABLES, TIMINGS, Batch, Histogram, Row
+from skitter.metrics import BY_SHARD, COUNTERS, TABLES, TIMINGS, Batch, Histogram, Row
 from skitter.metrics.histogram import HIGHEST, LOWEST, merged
-from skitter.metrics.slots import COUNT_GRAINS, SLOTS, TABLE_GRAINS, TIMING_GRAINS, Window, window
+from skitter.metrics.slots import SLOTS, TABLE_GRAINS, Window, window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from skitter.frontier.frontier import Frontier
+    from skitter.frontier.shard import Shard
     from skitter.metrics.slots import Grain
 
 #: Of a table, by hour; at times twice as many.
@@ -24,7 +25,6 @@ MEMBERS: Final = 100
 LONGEST_NAME: Final = 60
 OTHERS: Final = "other"
 QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-_GRAINS: Final = encode({"counts": COUNT_GRAINS, "timings": TIMING_GRAINS, "tables": TABLE_GRAINS})
 _SLOT_BYTES: Final = 5
 #: Hashes of one call: the server is busy for a millisecond.
 READ_BATCH: Final = 60
@@ -59,7 +59,7 @@ async def record(frontier: Frontier, batch: Batch) -> None:
     rows += [("tables", name, _pack_table(one)) for name, one in batch.tables.items()]
     if strange := {name for _, name, _ in rows} - {*COUNTERS, *TIMINGS, *TABLES}:
         raise KeyError(f"not in the catalogue: {sorted(strange)}")
-    await frontier.home.measure(rows, grains=_GRAINS, slots=SLOTS, members=MEMBERS)
+    await frontier.home.measure(rows, members=MEMBERS)
 
 
 def _pack_timing(one: Histogram) -> bytes:
@@ -77,14 +77,18 @@ async def read_history(
 ) -> History:
     """Counters and timings of the last while, up to 7 days, as a chart."""
     shown = window(await frontier.server_time(), since_s=since_s, points=points)
-    wanted = [name for name in names if name in COUNTERS]
-    reports, *counters = await _read_counters(frontier, ["reports", *wanted], shown)
+    counters = [name for name in names if name in COUNTERS]
+    reports, *found = await _read_counters(frontier.home, ["reports", *counters], shown)
+    series: dict[str, list[int]] = dict(zip(counters, found, strict=True))
+    for shard, own in _other_shards(frontier, counters):
+        for name, points in zip(own, await _read_counters(shard, own, shown), strict=True):
+            series[name] = [one + more for one, more in zip(series[name], points, strict=True)]
     return History(
         start=shown.start,
         step_s=shown.step_s,
         series={
-            name: [n if told else None for n, told in zip(points, reports, strict=True)]
-            for name, points in zip(wanted, counters, strict=True)
+            name: [n if told or n else None for n, told in zip(points, reports, strict=True)]
+            for name, points in series.items()
         },
         quantiles={
             name: await _read_quantiles(frontier, name, shown) for name in names if name in TIMINGS
@@ -92,16 +96,20 @@ async def read_history(
     )
 
 
-async def _read_counters(
-    frontier: Frontier, names: Sequence[str], shown: Window
-) -> list[list[int]]:
+def _other_shards(frontier: Frontier, names: Iterable[str]) -> Iterator[tuple[Shard, list[str]]]:
+    """Some figures are counted by the shards themselves; the others are all at home."""
+    own = [name for name in names if name in BY_SHARD]
+    return ((shard, own) for shard in frontier.shards[1:] if own)
+
+
+async def _read_counters(shard: Shard, names: Sequence[str], shown: Window) -> list[list[int]]:
     """Of each, a number per point."""
     step, end = shown.grain.step_s, shown.start + shown.count * shown.step_s
     first, last = shown.start // step, end // step
     chunks = range(first // SLOTS, (last - 1) // SLOTS + 1)
-    place = partial(frontier.home.keys.key, "counts")
+    place = partial(shard.keys.key, "counts")
     keys = [place(f"{step}/{chunk}/{name}") for name in names for chunk in chunks]
-    packed = [one or b"" for one in await frontier.server.command("MGET", *keys)]
+    packed = [one or b"" for one in await shard.server.command("MGET", *keys)]
     return [
         _points(packed[at : at + len(chunks)], first % SLOTS, shown)
         for at in range(0, len(packed), len(chunks))
@@ -138,14 +146,18 @@ async def read_timings(
 ) -> dict[int, Histogram]:
     """Histograms by slot."""
     wanted = list(slots)
-    found = await _read(frontier, "timings", [f"{grain.step_s}/{at}/{name}" for at in wanted])
-    return dict(zip(wanted, map(_open, found), strict=True))
+    members = [f"{grain.step_s}/{at}/{name}" for at in wanted]
+    found = [_open(one) for one in await _read(frontier.home, "timings", members)]
+    for shard, _ in _other_shards(frontier, [name]):
+        for total, more in zip(found, await _read(shard, "timings", members), strict=True):
+            total.merge(_open(more))
+    return dict(zip(wanted, found, strict=True))
 
 
-async def _read(frontier: Frontier, kind: str, members: list[str]) -> list[dict[bytes, bytes]]:
+async def _read(shard: Shard, kind: str, members: list[str]) -> list[dict[bytes, bytes]]:
     found: list[list[bytes]] = []
     for start in range(0, len(members), READ_BATCH):
-        found += await frontier.home.figures(members[start : start + READ_BATCH], kind=kind)
+        found += await shard.figures(members[start : start + READ_BATCH], kind=kind)
     return [dict(zip(flat[::2], flat[1::2], strict=True)) for flat in found]
 
 
@@ -170,9 +182,8 @@ async def read_table(frontier: Frontier, table: str, *, since_s: float = 3600) -
     now, found = await frontier.server_time(), dict[str, Row]()
     first = int(now - min(since_s, grain.keep_s)) // grain.step_s
     slots = range(first, int(now) // grain.step_s + 1)
-    for hour in await _read(
-        frontier, "tables", [f"{grain.step_s}/{slot}/{table}" for slot in slots]
-    ):
+    members = [f"{grain.step_s}/{slot}/{table}" for slot in slots]
+    for hour in await _read(frontier.home, "tables", members):
         for member, packed in hour.items():
             name = member.decode("utf-8", "replace") or OTHERS
             found[name] = found.get(name, Row()).plus(_open_row(packed))

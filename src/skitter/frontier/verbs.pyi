@@ -137,8 +137,6 @@ class Verbs:
         self,
         each: Sequence[tuple[Text, Text, bytes]],
         *,
-        grains: bytes,
-        slots: int,
         members: int,
         strict: bool = ...,
     ) -> int: ...

@@ -32,6 +32,8 @@ TIMINGS: Final = {
     "load": "storing a batch of items",
     "browser": "showing a page in a browser",
 }
+#: Counted by the shards themselves, as no process knows; all others are in the first shard.
+BY_SHARD: Final = frozenset({"lost", "queue_wait"})
 #: Rows of {ok, failed, bytes, ms} by hour.
 TABLES: Final = {
     "host": "by the host that was asked",

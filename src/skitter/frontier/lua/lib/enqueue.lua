@@ -1,7 +1,7 @@
 --[[
 enqueue: make a request pending, behind others of its priority (in a job of order lifo: before). It is written by `settle_all`.
 ]]
---@include settle
+--@include settle waits
 local arrivals = {} -- host -> score, fingerprint, score, fingerprint, ...
 
 local function rank_anew(known, priority, ticket)
@@ -34,6 +34,7 @@ local function settle_all()
   for name, list in pairs(arrivals) do
     if not pcall(bulk, 'ZADD', queue .. name, list) then make_way(name, list) end
   end
+  if next(arrivals) then mark_arrivals() end
   arrivals = {}
   settle_hosts()
 end

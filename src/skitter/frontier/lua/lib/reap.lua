@@ -9,7 +9,7 @@ KEYS   lease    zset   fingerprint -> ms
        holder   hash   fingerprint -> token, which ends with the second in which it was taken
        task     hash   fingerprint -> record
 ]]
---@include bulk enqueue record trouble trips shapes
+--@include bulk enqueue record trouble trips shapes slots
 local function lose(fp, counts)
   local priority, name = unpack_record(redis.call('HGET', task, fp) or '')
   if not name then return count('damaged', 1) end -- the audit tells; others must not wait for it
@@ -59,6 +59,9 @@ end
 
 local function reap(at_most)
   local expired = redis.call('ZRANGE', lease, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, at_most)
-  if #expired > 0 then lose_all(expired, taken_before_the_start(expired)) end
+  if #expired > 0 then
+    lose_all(expired, taken_before_the_start(expired))
+    add_count('lost', #expired)
+  end
   return #expired
 end

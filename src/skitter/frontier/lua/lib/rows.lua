@@ -2,11 +2,8 @@
 rows: a table of figures: member -> `ok failed bytes ms`. It keeps the members with the most
 requests apart, and the others together under an empty name.
 ]]
+--@include slots
 local FIGURES = '^(%d+) (%d+) (%d+) (%d+)$'
-
-local function as_int(number)
-  return string.format('%.0f', number)
-end
 
 local function read_row(packed)
   local ok, failed, bytes, ms = string.match(packed or '', FIGURES)

@@ -10,7 +10,7 @@ kills workers, it does not take the others of its batch along.
 
 ARGV   lane     text   browser, or empty for plain HTTP: lane.lua
 ]]
---@include settle trouble
+--@include settle trouble waits
 local function is_suspect(name)
   local head = redis.pcall('ZRANGE', queue .. name, 0, 0)[1]
   local losses = head and trouble_of(head).losses or 0
@@ -31,12 +31,13 @@ end
 
 local function take_from(name)
   local known = host(name)
-  local fp = redis.pcall('ZPOPMIN', queue .. name)[1]
+  local fp, score = unpack(redis.pcall('ZPOPMIN', queue .. name))
   if not fp then -- its queue is gone, or is none
     count('damaged', 1)
     known.tied = 0
     return nil, decide_list(name, known)
   end
+  taken[#taken + 1] = tonumber(score)
   known.tied = known.tied - 1
   known.in_flight = known.in_flight + 1
   host(clock_name(name)).asked_at = now_ms
@@ -74,5 +75,6 @@ local function take(most)
     if list == DUE then line_up(name, rank, most - #fps) end
   end
   count('pending', -#fps)
+  note_wait()
   return fps, from
 end

@@ -1,0 +1,46 @@
+--[[
+slots: figures by time: counters in slots side by side, durations in log buckets. How finely and for
+how long they are kept, metrics/slots.py and metrics/histogram.py say as well.
+
+A figure must never stop a crawl: what stands in its place, and is none, is left alone.
+
+KEYS   counts   string slots of 40 bits: step/chunk/name
+       timings  hash   bucket -> how many; `us`: their sum: step/slot/name
+]]
+--@include clock
+local SLOTS = 360
+local COUNTED = { { 10, 86400 }, { 60, 604800 } } -- step in s, kept for s
+local TIMED = { { 60, 86400 }, { 3600, 604800 } }
+local second = math.floor(wall_ms / 1000)
+
+local function as_int(number)
+  return string.format('%.0f', number)
+end
+
+local function place(key, step, width, name)
+  return string.format('%s%d/%d/%s', key, step, math.floor(second / (step * width)), name)
+end
+
+local function add_count(name, by)
+  for _, grain in ipairs(COUNTED) do
+    local step, keep_s = grain[1], grain[2]
+    local key, slot = place(counts, step, SLOTS, name), math.floor(second / step) % SLOTS
+    redis.pcall('BITFIELD', key, 'OVERFLOW', 'SAT', 'INCRBY', 'u40', '#' .. slot, as_int(by))
+    redis.call('EXPIRE', key, keep_s + step * SLOTS)
+  end
+end
+
+-- us, bucket, count, bucket, count, ...
+local function add_timing(name, flat)
+  for _, grain in ipairs(TIMED) do
+    local key = place(timings, grain[1], 1, name)
+    redis.pcall('HINCRBY', key, 'us', as_int(flat[1]))
+    for i = 2, #flat, 2 do redis.pcall('HINCRBY', key, flat[i], flat[i + 1]) end
+    redis.call('EXPIRE', key, grain[1] + grain[2])
+  end
+end
+
+local function bucket_of(ms)
+  if ms <= 1 / 16 then return -64 end
+  return math.min(384, math.ceil(math.log(ms) / math.log(2) * 16))
+end
