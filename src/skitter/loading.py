@@ -20,6 +20,7 @@ from skitter.errors import ItemsElsewhere
 from skitter.frontier.admin.items import ItemStream, RejectedItem, reject_items
 from skitter.frontier.admin.sink import check_sink, claim_sink, find_sink
 from skitter.frontier.wire import cut
+from skitter.metrics.recorder import Recorder
 from skitter.sinks import Loaded, LoadHooks, LoadPace, LoadState, Patience, Sink, Stopped, load
 from skitter.sinks.registry import is_database, is_local
 
@@ -84,10 +85,16 @@ class Loader:
     tell: Callable[[str], None] = lambda _: None  # whoever watches it
     rejected: int = 0
     note: str = ""  # why nothing is stored at the moment
+    figures: Recorder = field(default_factory=Recorder)
 
     async def run(self, open_sink: OpenSink) -> Loaded:
         """A sink that is away is waited for, now and later; the note says so."""
-        hooks = LoadHooks(transform=self.transform, on_rejected=self._reject, on_state=self._note)
+        hooks = LoadHooks(
+            transform=self.transform,
+            on_rejected=self._reject,
+            on_state=self._note,
+            on_stored=self._count,
+        )
         insist = Patience(self.stop, self.pace, self._note)
         async with AsyncExitStack() as stack:
 
@@ -105,6 +112,10 @@ class Loader:
         self.note = "" if state.ok else state.message
         self.log("info" if state.ok else "warning", state.message)
         self.tell(state.message)
+
+    def _count(self, stored: int, took_s: float) -> None:
+        self.figures.count("stored", stored)
+        self.figures.time("load", 1000 * took_s)
 
     async def _reject(self, result: Result, error: Exception) -> None:
         item = RejectedItem(url=result.url, field="", reason=cut(str(error)), item=result.item)

@@ -129,6 +129,8 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
     remote_address: str | None = None  # the IP that answered
     elapsed_s: float = 0.0
+    connect_s: float = 0.0  # to dial, with TLS; 0: it was connected, or the client does not tell
+    first_byte_s: float = 0.0  # until its head was there; 0: the client does not tell
     moved_bytes: int = 0  # what a browser sent and received for it, with all that it loaded
     screenshot: bytes | None = None  # of a rendered page, if it was asked for
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 
 import pytest
 
@@ -10,6 +11,7 @@ from bookshop import expected_items, fetched_twice, trespasses
 from skitter.errors import JobMissing
 from skitter.frontier.admin.quality import read_quality
 from skitter.frontier.admin.workers import live_workers
+from skitter.frontier.metrics import read_history
 from skitter.model import State
 from skitter.quality import total
 
@@ -36,6 +38,11 @@ def test_two_nodes_bring_every_book_once_and_ask_for_no_page_twice(open_shop, ma
     assert len(missing) == 8
     counted = [total(one.windows).items for one in cluster.ask(read_quality)]
     assert sum(counted) == len(cluster.items())
+    names = ["pages", "items", "fetch.ok", "fetch.http_error"]
+    told = cluster.ask(partial(read_history, names=names, since_s=300))
+    pages, items, good, bad = (sum(n or 0 for n in one) for one in told.series.values())
+    assert (pages, items) == (cluster.stats().done, len(cluster.items()))
+    assert good + bad == sum(node.stat("downloader/response_count") for node in (one, two))
 
 
 def test_kill_9_of_a_node_loses_nothing_and_brings_nothing_twice(open_shop, make_cluster, until):

@@ -134,6 +134,10 @@ def test_no_script_walks_a_structure_of_any_size(name):
     whole = {"stats", "routes"}  # a few dozen counters; as many for each route of skitter.toml
     if name == "audit_sums.lua":
         whole.add("hosts")  # counted before
+    if name == "figures.lua":
+        whole.add("family")  # a histogram has 450 fields at the most, a table is folded before
+    if name == "lib/rows.lua":
+        whole.add("key")  # as it is here, at twice its size
     if name == "feed.lua":
         whole.add("feeding")  # a batch for each node that reads just now
     if name == "spare.lua":

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
+
 import pytest
 
-from skitter.frontier.admin.jobs import create_job
+from skitter.engine.figures import Figures
+from skitter.errors import JobMissing
+from skitter.fetch import FetchOptions
+from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.frontier.metrics import read_history, read_table
-from skitter.settings import JobOptions, Politeness, Retries
+from skitter.loading import Loader, open_destination
+from skitter.metrics.recorder import MOST_KINDS, Exchange
+from skitter.model import Request
+from skitter.settings import JobOptions, Politeness, Retries, WorkerConfig
+from skitter.sinks import Destination
 from skitter.spider import Spider
+from skitter.worker.assembly import open_worker
+from skitter.worker.options import WorkerOptions
 from web import Answer, serve_web
 
 OPTIONS = JobOptions(
@@ -63,14 +75,113 @@ async def test_pages_items_outcomes_and_statuses_are_counted(frontier, job):
     }
 
 
-async def test_fetches_are_timed(frontier, job):
+async def median(frontier, name):
+    history = await read_history(frontier, [name], since_s=300)
+    return next((one for one in history.quantiles[name]["p50"] if one is not None), None)
+
+
+async def test_waits_fetches_and_handlers_are_timed(frontier, job):
     async with serve_web(site) as web:
         await web.crawl(frontier, spider_of(job, [web.url("/1")]))
 
-    history = await read_history(frontier, ["fetch"], since_s=300)
+    found = [await median(frontier, one) for one in ("queue_wait", "fetch", "first_byte")]
+    assert all(found)
+    assert found[2] <= found[1] * 1.05
+    assert await median(frontier, "handler")
+    assert await median(frontier, "browser") is None
 
-    [median] = {one for one in history.quantiles["fetch"]["p50"] if one is not None}
-    assert median > 0
+
+async def test_connecting_is_timed_where_the_client_tells(frontier, job):
+    async with serve_web(site) as web:
+        await web.crawl(frontier, spider_of(job, [web.url("/1")]), fetch={"client": "aiohttp"})
+
+    connected, answered = [await median(frontier, one) for one in ("connect", "first_byte")]
+    assert 0 < connected <= answered * 1.05
+
+
+async def test_a_handler_is_timed_although_it_fails(frontier, job):
+    spider = Spider(job, [])
+
+    @spider.page
+    def page(page):
+        raise ValueError("oh")
+
+    async with serve_web(site) as web:
+        await frontier.add([Request(url=web.url("/1"))])
+        await web.crawl(frontier, spider)
+
+    assert await median(frontier, "handler")
+    assert await total(frontier, "retries", "dead", "fetch.ok") == [1, 1, 2]
+
+
+async def test_looking_up_a_name_is_timed(frontier, job):
+    async with serve_web(site) as web:
+        seed = f"http://localhost:{web.port}/1"
+        config = WorkerConfig(fetch=FetchOptions(obey_robots=False))
+        options = WorkerOptions.of(config, watch_signals=False)
+        spider = spider_of(job, [seed])
+        await frontier.add([Request(url=seed)])
+        async with open_worker(frontier, spider, config, options=options) as worker:
+            await worker.run()
+
+    assert await total(frontier, "pages") == [1]
+    assert await median(frontier, "dns")
+
+
+async def test_sessions_have_rows_of_their_own(frontier, job):
+    def shop(asked):
+        return Answer(BODY, headers=(("set-cookie", "id=1; Path=/"),))
+
+    async with serve_web(shop) as web:
+        for path in ("/begins", "/continues"):
+            await web.crawl(frontier, spider_of(job, [web.url(path)]))
+
+    [row] = await read_table(frontier, "session")
+    assert (row.name, row.ok) == ("shop.test//1", 1)
+
+
+async def test_what_a_loader_stored_is_counted_and_timed(frontier, job, tmp_path):
+    async with serve_web(site) as web:
+        await web.crawl(frontier, spider_of(job, [web.url("/1")], [{"n": 1}, {"n": 2}]))
+    figures, stop = Figures(), asyncio.Event()
+    loader = Loader(frontier, "loader", lambda *_: None, stop, figures=figures)
+    to = Destination(str(tmp_path / "items.db"), job, tmp_path)
+    loading = asyncio.create_task(loader.run(partial(open_destination, frontier, to)))
+    while (await frontier.stats()).stored < 2:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    stop.set()
+    await loading
+    await figures.send(frontier)
+
+    assert await total(frontier, "stored") == [2]
+    assert await median(frontier, "load")
+
+
+async def test_what_the_server_did_not_take_is_told_the_next_time(frontier, server):
+    figures = Figures()
+    figures.count("pages", 3)
+    job, layout = frontier.job, frontier.layout
+    await purge_job(frontier)
+    with pytest.raises(JobMissing):
+        await figures.send(frontier)
+    figures.count("pages", 4)
+    again = await create_job(server, job, layout=layout)
+
+    await figures.send(again)
+
+    assert await total(again, "pages", "reports") == [7, 2]
+
+
+async def test_a_process_keeps_only_so_many_hosts_apart(frontier):
+    figures = Figures()
+    for n in range(MOST_KINDS + 500):
+        figures.add_exchange(Exchange("ok", "2xx", f"h{n}.test"), size=1, ms=1.0)
+
+    await figures.send(frontier)
+
+    rows = await read_table(frontier, "host")
+    assert sum(row.ok for row in rows) == MOST_KINDS + 500
+    assert next(row for row in rows if row.name == "other").ok >= 500
 
 
 async def test_a_request_without_an_answer_counts_as_an_error(frontier, job):

@@ -20,10 +20,12 @@ PLAIN = {
     **dict.fromkeys(("control", "stats", "pot", "hosts", "task", "holder", "trouble"), "hash"),
     **dict.fromkeys(("depths", "outlinks"), "hash"),
     **dict.fromkeys(("due", "wait", "delayed", "lease", "dead", "edge"), "zset"),
+    "marks": "zset",  # of the figures; nothing depends on them
     "items": "stream",
     "trips": "list",  # of the audit of politeness; nothing depends on it
 }
-FAMILIES = {"queue": "zset", "seen": "set", "recent": "hash"}
+FAMILIES = {"queue": "zset", "seen": "set", "recent": "hash", "counts": "string", "timings": "hash"}
+EXPIRING = ("recent:", "counts:", "timings:")
 NOWHERE, DUE, WAIT = 0, 1, 2
 TICKETS = 2**40
 MAX_INTSET = 512
@@ -69,6 +71,7 @@ class Picture:
     seen: dict[int, list[str]] = field(default_factory=dict)
     encodings: dict[int, str] = field(default_factory=dict)
     items: list[tuple[str, int, Any]] = field(default_factory=list)
+    marks: dict[str, float] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)  # with the keys themselves
 
     def states(self) -> dict[str, str]:
@@ -137,7 +140,7 @@ def _key_problems(name: str, kind: str, ttl: int) -> list[str]:
         return [f"{name} is an unknown key"]
     if kind != _type_of(name):
         problems.append(f"{name} is a {kind}")
-    if name.startswith("recent:") != (ttl > 0):
+    if name.startswith(EXPIRING) != (ttl > 0):
         problems.append(f"{name} has a time to live of {ttl} ms")
     return problems
 

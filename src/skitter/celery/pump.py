@@ -231,13 +231,16 @@ async def _load(runtime: Runtime, warm: WarmWorker, stop: asyncio.Event) -> None
     steps = cached_spider(spec.target).transforms if spec.out else []
     change = chain(steps) if steps else None
     loader = Loader(warm.frontier, warm.first.name, warm.first.logbook, stop, change, QUICK)
+    loader.figures = figures = warm.first.delivery.figures
     if spec.kind == "scrape":
         await loader.run(lambda: nullcontext(ResultSink(runtime, spec)))
-        return
-    to = Destination(warm.permissions.out, spec.job, runtime.where.directory)
-    await loader.run(partial(open_destination, warm.frontier, to))
-    if (await warm.frontier.stats()).finished:
-        await to.finish()
+    else:
+        to = Destination(warm.permissions.out, spec.job, runtime.where.directory)
+        await loader.run(partial(open_destination, warm.frontier, to))
+        if (await warm.frontier.stats()).finished:
+            await to.finish()
+    with suppress(SkitterError):
+        await figures.send(warm.frontier)
 
 
 async def _until_loaded(warm: WarmWorker) -> None:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from skitter.app import open_server
+from skitter.engine.figures import Figures
 from skitter.engine.pulse import Pulse, cancel_all
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.admin.workers import Vitals
@@ -44,17 +45,20 @@ class LoaderProcess:
         async with open_server(self.where, progress=self.tell) as server:
             frontier = await open_job(server, self.destination.job)
             logbook = ClusterLog("skitter.loader")
-            loader = Loader(frontier, client_name(), logbook, stop, self.transform)
+            figures = Figures()
+            loader = Loader(frontier, client_name(), logbook, stop, self.transform, figures=figures)
             if self.parent is None:
                 loader.tell = self.tell
-            async with self._beating(loader, logbook):
+            async with self._beating(loader, logbook, figures):
                 loaded = await loader.run(partial(open_destination, frontier, self.destination))
         if self.parent is None:
             await self.destination.finish()
         return loaded
 
     @asynccontextmanager
-    async def _beating(self, loader: Loader, logbook: ClusterLog) -> AsyncIterator[None]:
+    async def _beating(
+        self, loader: Loader, logbook: ClusterLog, figures: Figures
+    ) -> AsyncIterator[None]:
         """Heartbeats and a log while this lasts. Without its parent the loader stops."""
         pulse = Pulse(
             frontier=loader.frontier,
@@ -64,6 +68,7 @@ class LoaderProcess:
             vitals=lambda: Vitals(errors=loader.rejected, note=loader.note),
             parent=self.parent,
             on_orphaned=loader.stop.set,
+            also=figures.send,
         )
         beating = asyncio.create_task(pulse.run())
         try:

@@ -61,7 +61,9 @@ async def _work(crawl: Crawl) -> bool:
     spider, frontier = crawl.plan.spider, crawl.frontier
     transform = chain(spider.transforms) if spider.transforms else None
     async with open_worker(frontier, spider, config, options=options) as worker:
+        figures = worker.delivery.figures
         loader = Loader(frontier, client_name(), worker.logbook, asyncio.Event(), transform)
+        loader.figures = figures
         loading = asyncio.create_task(loader.run(partial(open_destination, frontier, crawl.out)))
         loading.add_done_callback(lambda _: worker.stop())  # if it fails, which is raised below
         try:
@@ -73,6 +75,8 @@ async def _work(crawl: Crawl) -> bool:
         finally:
             loader.stop.set()
             await loading
+            with suppress(SkitterError):
+                await figures.send(frontier)
     return stopped
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skitter.frontier.metrics import record
@@ -18,12 +19,14 @@ class Figures(Recorder):
     """What this process measured since the last heartbeat that arrived."""
 
     _unsent: Batch | None = None
+    _sending: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def send(self, frontier: Frontier) -> None:
         """What the server did not take is sent again the next time, before anything else."""
-        if self._unsent is not None:
-            await self._send(frontier, self._unsent)
-        await self._send(frontier, self.take(frontier.client))
+        async with self._sending:
+            if self._unsent is not None:
+                await self._send(frontier, self._unsent)
+            await self._send(frontier, self.take(frontier.client))
 
     async def _send(self, frontier: Frontier, batch: Batch) -> None:
         self._unsent = batch

@@ -78,10 +78,11 @@ class AiohttpClient:
         stage = "no response within"
         whole = asyncio.timeout(options.total_timeout_s)
         quiet = asyncio.timeout(options.first_byte_timeout_s)
-        EXCHANGE.set(Exchange(call, quiet))
+        EXCHANGE.set(exchange := Exchange(call, quiet))
         try:
             async with whole, quiet, _ask(dialer.client, call, headers) as answer:
                 assert isinstance(answer, _Answer)
+                first_byte_s = perf_counter() - started
                 stage = "the body stopped for"
                 try:
                     if call.check:
@@ -93,6 +94,8 @@ class AiohttpClient:
                         body=await _read_body(call, answer, quiet),
                         remote_address=answer.address,
                         elapsed_s=perf_counter() - started,
+                        connect_s=exchange.connect_s,
+                        first_byte_s=first_byte_s,
                     )
                 except BaseException:
                     answer.close()  # what is left of it is not read

@@ -38,6 +38,7 @@ class Exchange:
 
     call: Call
     quiet: asyncio.Timeout
+    connect_s: float = 0.0  # what the dialling took
 
 
 #: The exchange of this task: aiohttp hands nothing of ours to its connector.
@@ -80,11 +81,13 @@ class Connector(aiohttp.BaseConnector):
         exchange = EXCHANGE.get()
         call, loop = exchange.call, asyncio.get_running_loop()
         exchange.quiet.reschedule(None)
+        dialled_at = loop.time()
         try:
             async with asyncio.timeout(call.options.connect_timeout_s):
                 found = await self._dial(call, req)
         except (OSError, UnicodeError) as error:  # TimeoutError is one, and so is ssl.SSLError
             raise self._explain(error, call) from error
+        exchange.connect_s = loop.time() - dialled_at
         exchange.quiet.reschedule(loop.time() + call.options.first_byte_timeout_s)
         return found
 

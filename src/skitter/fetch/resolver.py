@@ -25,11 +25,15 @@ class Resolver:
     """Addresses of names, kept for a minute."""
 
     def __init__(
-        self, *, lookup: Lookup | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        *,
+        lookup: Lookup | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        on_answer: Callable[[float], None] = lambda _: None,  # hears how many seconds it took
     ) -> None:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="skitter-names")
         self._lookup: Lookup = lookup or self._ask_system
-        self._clock = clock
+        self._clock, self._on_answer = clock, on_answer
         self._known: dict[str, tuple[float, tuple[str, ...]]] = {}
         self._asking: dict[str, asyncio.Task[tuple[str, ...]]] = {}
 
@@ -68,10 +72,12 @@ class Resolver:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _ask(self, name: str) -> tuple[str, ...]:
+        asked_at = self._clock()
         try:
             addresses = await self._lookup(name)
         finally:
             del self._asking[name]
+            self._on_answer(self._clock() - asked_at)
         return self._keep(name, addresses)
 
     def _keep(self, name: str, addresses: tuple[str, ...]) -> tuple[str, ...]:

@@ -56,6 +56,7 @@ class WreqClient:
         started = perf_counter()  # nothing is awaited between here and the request
         try:
             answer = await _send(dialer.client, call)
+            first_byte_s = perf_counter() - started
             address, headers = await _read_head(call, answer)
             return Response(
                 url=call.request.url,
@@ -64,6 +65,7 @@ class WreqClient:
                 body=await _read_body(call, answer),
                 remote_address=address,
                 elapsed_s=perf_counter() - started,
+                first_byte_s=first_byte_s,
             )
         except WREQ_ERRORS as error:
             if call.proxy and (fault := explain_proxy(error, call.url, call.proxy)):

@@ -81,14 +81,14 @@ async def read_history(
     reports, *found = await _read_counters(frontier.home, ["reports", *counters], shown)
     series: dict[str, list[int]] = dict(zip(counters, found, strict=True))
     for shard, own in _other_shards(frontier, counters):
-        for name, points in zip(own, await _read_counters(shard, own, shown), strict=True):
-            series[name] = [one + more for one, more in zip(series[name], points, strict=True)]
+        for name, more in zip(own, await _read_counters(shard, own, shown), strict=True):
+            series[name] = [sum(both) for both in zip(series[name], more, strict=True)]
     return History(
         start=shown.start,
         step_s=shown.step_s,
         series={
-            name: [n if told or n else None for n, told in zip(points, reports, strict=True)]
-            for name, points in series.items()
+            name: [n if told or n else None for n, told in zip(counts, reports, strict=True)]
+            for name, counts in series.items()
         },
         quantiles={
             name: await _read_quantiles(frontier, name, shown) for name in names if name in TIMINGS

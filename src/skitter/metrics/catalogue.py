@@ -26,6 +26,7 @@ COUNTERS: Final = {
 TIMINGS: Final = {
     "queue_wait": "from the moment a request could be fetched until it was leased",
     "dns": "looking up the address of a host",
+    "connect": "connecting to a host, with TLS; the client aiohttp tells",
     "first_byte": "from sending a request to the head of its answer",
     "fetch": "a whole exchange, until the body is there",
     "handler": "running a handler",

@@ -48,8 +48,8 @@ class Recorder:
             timing = self._timings[name] = Histogram()
         timing.add(ms)
 
-    def add_exchange(self, kind: Exchange, *, size: int = 0, ms: float) -> None:
-        """A request is over, however it went."""
+    def add_exchange(self, kind: Exchange, *, size: int = 0, ms: float | None) -> None:
+        """A request is over, however it went. Without ms: nobody knows how long it took."""
         row = self._exchanges.get(kind)
         if row is None:
             if len(self._exchanges) >= MOST_KINDS:
@@ -57,8 +57,9 @@ class Recorder:
             row = self._exchanges.setdefault(kind, [0, 0, 0.0])
         row[0] += 1
         row[1] += size
-        row[2] += ms
-        self.time("fetch", ms)
+        if ms is not None:
+            row[2] += ms
+            self.time("fetch", ms)
 
     def take(self, worker: str) -> Batch:
         """All since the last time."""

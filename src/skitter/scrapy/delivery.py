@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from skitter.engine.figures import Figures
 from skitter.engine.outbox import Batch, send_each
 from skitter.engine.quality import FoundItems
 from skitter.frontier.admin.items import put_items
@@ -43,8 +44,17 @@ class Delivery:
         self.frontier, self.mailbox, self.say = frontier, mailbox, say
         self.on_duplicates = on_duplicates
         self.pages = self.errors = 0
-        self.quality = FoundItems("parse")
+        self.quality, self.figures = FoundItems("parse"), Figures()
         self._in_cluster = (options.server.redis_url or "").startswith("redis+cluster")
+
+    async def report(self, frontier: Frontier) -> None:
+        """What was found and measured, with the heartbeat."""
+        await self.quality.send(frontier)
+        exchanges = self.mailbox.exchanges
+        for _ in range(len(exchanges)):
+            exchange, size, took_ms = exchanges.popleft()
+            self.figures.add_exchange(exchange, size=size, ms=took_ms)
+        await self.figures.send(frontier)
 
     async def flush(self) -> None:
         await self.mailbox.outbox.flush(self._pack)
@@ -151,8 +161,9 @@ class Delivery:
 
     async def _bury(self, entries: Sequence[Entry]) -> None:
         graves = [Failure(lease=one.lease, error=one.error or "") for one in entries]
-        await self.frontier.bury(graves)
+        ends = await self.frontier.bury(graves)
         self.errors += len(graves)
+        self.figures.count("dead", ends.count(Ended.BURIED))
         for grave in graves:
             self.say("warning", f"{grave.lease.url} is a dead letter: {grave.error}")
 
@@ -197,6 +208,8 @@ class Delivery:
         items = [*entry.items, *entry.more_items]
         pushed = 0 if items else len(entry.pushes) + len(entry.more_pushes)
         self.quality.add_page(entry.lease.request.handler, items, unread=pushed)
+        self.figures.count("pages")
+        self.figures.count("items", len(items) + pushed)
 
 
 def _of(kind: type[T], parcels: Iterable[Any]) -> list[T]:

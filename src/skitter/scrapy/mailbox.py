@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
     from skitter.frontier.admin.items import RejectedItem
     from skitter.frontier.offers import Offer
+    from skitter.metrics.recorder import Exchange
     from skitter.model import Lease
 
 #: Items of a page that are stored in one step with its end, and their size.
 AT_THE_END: Final = 1000
+MOST_EXCHANGES: Final = 20_000
 BYTES_AT_THE_END: Final = 16 * 2**20
 
 
@@ -118,6 +120,10 @@ class Mailbox:
     ready: deque[Lease] = field(default_factory=deque)  # to the engine
     outbox: Outbox[Parcel] = field(default_factory=Outbox)
     active: dict[ScrapyRequest, Entry] = field(default_factory=dict)  # the engine's alone
+    #: What the downloader did: with how many bytes, in how many ms if that is known.
+    exchanges: deque[tuple[Exchange, int, float | None]] = field(
+        default_factory=lambda: deque(maxlen=MOST_EXCHANGES)
+    )
     #: Fingerprints that the frontier has for certain.
     memory: LinkMemory[bytes] = field(default_factory=lambda: LinkMemory(size=400_000))
     #: Counts what the engine put in or took out; `finished_at` is the count at which the frontier

@@ -186,7 +186,7 @@ class Node:
             kind=KIND,
             logbook=self.logbook,
             vitals=self._vitals,
-            also=self.delivery.quality.send,
+            also=self.delivery.report,
         )
         # In this order, and before anything is leased: who is seen takes the spare from others.
         await self.pulse.beat()

@@ -24,6 +24,7 @@ from skitter.scrapy.codec import MAX_REQUEST_BYTES, Codec
 from skitter.scrapy.compatibility import SCHEDULER, refuse_overrides
 from skitter.scrapy.connection import get_redis_from_settings
 from skitter.scrapy.dupefilter import NoDupeFilter, make_dupefilter
+from skitter.scrapy.exchanges import Exchanges
 from skitter.scrapy.feed import FeedOptions
 from skitter.scrapy.guard import GuardMiddleware
 from skitter.scrapy.internals import ScrapyEngine
@@ -104,6 +105,7 @@ class Scheduler:
         self.engine.leave_delays_to_the_frontier(self.options)
         self.engine.share_robots()
         self.guard = self._make_guard()
+        self.exchanges = Exchanges(self.crawler, self.mailbox)
         self.engine.on_output(self._in_context)
         self.engine.on_finished(self._finish)
         self.crawler.signals.connect(self._callback_failed, signals.spider_error)

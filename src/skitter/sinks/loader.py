@@ -52,12 +52,13 @@ class LoadHooks:
     `transform` may be a coroutine function; a plain one runs in a thread, and may block. A result
     whose transform raises, or that the sink can never store, goes to `on_rejected` as it came, at
     least once, and is then acknowledged: the hook must have kept it when it returns.
-    `on_state` hears of changes only.
+    `on_state` hears of changes only, `on_stored` of each batch: how many results, in how many s.
     """
 
     transform: Transform | None = None
     on_rejected: OnRejected = ignore
     on_state: Callable[[LoadState], None] = ignore
+    on_stored: Callable[[int, float], None] = ignore
 
 
 @dataclass(slots=True)
@@ -161,13 +162,17 @@ class _Loader:
         to stop in the middle, leave them as they came."""
         batch = await self._transform(results)
         self.rest = results[len(batch.results) :]
+        began = time.perf_counter()
         try:
             await self._write(batch)
+            took_s = time.perf_counter() - began
             for origin, error in batch.rejected.values():
                 await self.insist(self._reject, origin, error)
-            await self.insist(self.source.acknowledge, *batch.sorted())
+            stored, others = batch.sorted()
+            await self.insist(self.source.acknowledge, stored, others)
         except Stopped:
             return
+        self.hooks.on_stored(len(stored), took_s)
         self.loaded.written += len(batch.rows)
         self.loaded.dropped += batch.dropped
         self.loaded.rejected += len(batch.rejected)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from skitter.engine.figures import Figures
@@ -57,9 +57,10 @@ async def open_worker(
     seeds = [seed.url for seed in spider.known_seeds]
     guard = Guard.for_seeds(seeds, also=config.fetch.allow_hosts)
     async with AsyncExitStack() as stack:
-        resolver, log = Resolver(), ClusterLog()
+        figures, log = Figures(), ClusterLog()
+        resolver = Resolver(on_answer=lambda took_s: figures.time("dns", 1000 * took_s))
         stack.push_async_callback(resolver.close)
-        web = _Web(frontier, spider, config, guard, resolver)
+        web = _Web(frontier, spider, config, guard, resolver, figures)
         http, renderer = (fetcher, None) if fetcher else await web.open(stack)
         if config.proxies:
             http, renderer = await web.open_routes(stack, http, renderer, log)
@@ -67,7 +68,7 @@ async def open_worker(
         attempts = web.attempts(http, renderer, departures, log)
         found = FoundItems(spider.default or "")
         delivery = Delivery(
-            frontier, attempts.memory, log, departures, quality=found, figures=web.figures
+            frontier, attempts.memory, log, departures, quality=found, figures=figures
         )
         options = replace(options or WorkerOptions.of(config), lanes=lanes_of(spider, config))
         with log.attached():
@@ -83,7 +84,7 @@ class _Web:
     config: WorkerConfig
     guard: Guard
     resolver: Resolver
-    figures: Figures = field(default_factory=Figures)
+    figures: Figures
 
     async def open(self, stack: AsyncExitStack) -> tuple[Fetcher, Renderer | None]:
         """The HTTP client, and a browser for a spider that wants one."""
@@ -103,6 +104,7 @@ class _Web:
         routed = await stack.enter_async_context(
             open_routed(fetcher, self.frontier, self.config, guard=self.guard, log=log)
         )
+        routed = replace(routed, figures=self.figures)
         return routed, RoutedRenderer(routed, renderer) if renderer else None
 
     def attempts(
@@ -112,9 +114,10 @@ class _Web:
         policy = policy_of(spider, config)
         sessions = Sessions(frontier, session_pool_of(config), spider.logins)
         robots = RobotsBook(frontier, fetcher, self.guard, config.fetch.user_agent, log)
+        either = BrowserFetcher(spider, fetcher, renderer, self.figures) if renderer else fetcher
         return Attempts(
             spider=spider,
-            fetcher=BrowserFetcher(spider, fetcher, renderer) if renderer else fetcher,
+            fetcher=either,
             robots=robots if config.fetch.obey_robots else None,
             memory=RequestMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths),
             log=log,

@@ -208,6 +208,10 @@ class Attempts:
             size=response.moved_bytes or len(response.body),
             ms=1000 * response.elapsed_s,
         )
+        if response.first_byte_s:
+            self.figures.time("first_byte", 1000 * response.first_byte_s)
+        if response.connect_s:
+            self.figures.time("connect", 1000 * response.connect_s)
         if visit.session:
             visit.session.note(refused=is_refusal(response, verdict))
         await visit.hear(response, verdict)
@@ -239,7 +243,11 @@ class Attempts:
             return self._skip(visit, why)
         if link := self._canonical(page):
             return self._skip(visit, Refused(f"it is a copy of {link.url}", "canonical"), link)
-        output, in_browser = await self._run(visit, page)
+        began = time.perf_counter()
+        try:
+            output, in_browser = await self._run(visit, page)
+        finally:
+            self.figures.time("handler", 1000 * (time.perf_counter() - began))
         self.wishes.obey(page, output)
         if self.traps:
             visit.feedback.yields = self.traps.yields(visit.lease, page, output)

@@ -33,5 +33,6 @@ def _outcome(verdict: Verdict) -> str:
 
 
 def _exchange(visit: Visit, outcome: str, status: str = "none") -> Exchange:
-    session = visit.session.id if visit.session else ""
-    return Exchange(outcome, status, visit.lease.host, ROUTE.get(), session)
+    session = visit.session
+    known = session.id if session and session.number else ""  # else it has no number yet
+    return Exchange(outcome, status, visit.lease.host, ROUTE.get(), known)

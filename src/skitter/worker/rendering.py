@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+from skitter.metrics.recorder import Recorder
 
 if TYPE_CHECKING:
     from skitter.fetch.client import Fetcher, Leave
@@ -25,6 +28,7 @@ class BrowserFetcher:
     spider: Spider
     client: Fetcher
     renderer: Renderer
+    figures: Recorder = field(default_factory=Recorder)
 
     async def fetch(
         self, request: Request, *, leave: Leave | None = None, proxy: str | None = None
@@ -32,7 +36,13 @@ class BrowserFetcher:
         how = self.spider.render_of(request)
         if how is None or (how.auto and not request.lane):
             return await self.client.fetch(request, leave=leave, proxy=proxy)
-        return await self.renderer.render(request, how, leave=leave, proxy=proxy)
+        started = perf_counter()
+        try:
+            return await self.renderer.render(request, how, leave=leave, proxy=proxy)
+        finally:
+            took_ms = 1000 * (perf_counter() - started)
+            self.figures.time("browser", took_ms)
+            self.figures.count("browser_ms", round(took_ms))
 
 
 def for_browser(request: Request, *, plain_yield: int | None = None) -> Request:

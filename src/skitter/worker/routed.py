@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NoReturn
 from urllib.parse import urlsplit
 
@@ -22,6 +22,7 @@ from skitter.fetch.guard import Guard
 from skitter.fetch.session import ROUTE, SESSION
 from skitter.frontier.admin.control import set_state
 from skitter.frontier.routes import FREE, Cost, FleetRoutes
+from skitter.metrics.recorder import Recorder
 from skitter.model import State
 from skitter.worker.blocks import blocker_of
 from skitter.worker.ledger import Ledger
@@ -59,6 +60,7 @@ class RoutedFetcher:
     routes: Routes
     guard: Guard
     api: Fetcher | None = None
+    figures: Recorder = field(default_factory=Recorder)
 
     async def fetch(
         self, request: Request, *, leave: Leave | None = None, proxy: str | None = None
@@ -86,6 +88,7 @@ class RoutedFetcher:
             raise
         finally:
             self.routes.end(trip, verdict, cost)
+            self.figures.count("proxy_money_micro", cost.money if trip.has_left else 0)
 
     async def _send(
         self, request: Request, trip: Trip, session: str, leave: Leave | None

@@ -11,13 +11,13 @@ local taken = {} -- scores of the requests that are leased
 -- The older, the further apart: of the older half every other one is left.
 local function thin_out()
   if (tonumber(redis.pcall('ZCARD', marks)) or 0) <= MOST then return end
-  for i, mark in ipairs(redis.call('ZRANGE', marks, 0, MOST / 2)) do
+  for i, mark in ipairs(redis.call('ZRANGE', marks, '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, MOST / 2)) do
     if i % 2 == 0 then redis.call('ZREM', marks, mark) end
   end
 end
 
 local function mark_arrivals()
-  local last = tonumber(redis.pcall('ZRANGE', marks, -1, -1)[1])
+  local last = tonumber(redis.pcall('ZRANGE', marks, 0, 0, 'REV')[1])
   if last and now_ms - last < APART_MS then return end
   redis.pcall('ZADD', marks, issued, as_int(now_ms))
   thin_out()
@@ -26,8 +26,9 @@ end
 local function note_wait()
   if #taken == 0 then return end
   local ticket = place_in_line(taken[issued % #taken + 1] % TICKETS)
-  local since = tonumber(redis.pcall('ZRANGE', marks, '(' .. as_int(ticket), '-inf', 'BYSCORE',
-    'REV', 'LIMIT', 0, 1)[1])
+  local before = '(' .. as_int(ticket)
+  local since = redis.pcall('ZRANGE', marks, before, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1)[1]
+  since = tonumber(since)
   if not since then return end
   local waited_ms = math.max(0, now_ms - since)
   add_timing('queue_wait', { waited_ms * 1000 * #taken, bucket_of(waited_ms), #taken })
