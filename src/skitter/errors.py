@@ -9,6 +9,7 @@
     │   ├── SpiderError            a spider's file does not load; shows the user's own line
     │   ├── NotAllowed             a worker was asked for what it may not do
     │   ├── JobMissing             no job of that name on this server
+    │   ├── JobExists              there is a job of that name already
     │   ├── JobMismatch            the job exists with another, unchangeable, option
     │   └── ItemsElsewhere         the job's items go to another place
     ├── FrontierError              the frontier refused
@@ -125,6 +126,14 @@ class JobMissing(UsageError):
         hint = f"jobs here: {names}." if known else "create it by pushing a URL to it."
         super().__init__(f"there is no job {job!r}: {hint}")
         self.job, self.known = job, known
+
+
+class JobExists(UsageError):
+    """There is a job of that name already."""
+
+    def __init__(self, job: str) -> None:
+        super().__init__(f"job {job!r} exists already: `skitter set {job}` changes it.")
+        self.job = job
 
 
 class JobMismatch(UsageError):

@@ -200,3 +200,8 @@ def _text_of(record: logging.LogRecord) -> str:
 def _name_of(level: int) -> str:
     """The loudest of ours that is not louder."""
     return next((name for name, ours in reversed(LEVELS.items()) if ours <= level), "debug")
+
+
+def loudness(level: str) -> int:
+    """An unknown level counts as info."""
+    return LEVELS.get(level, logging.INFO)

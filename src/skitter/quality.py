@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -192,6 +192,44 @@ def _differ(one: tuple[float, int], other: tuple[float, int]) -> bool:
 
 def total(windows: Iterable[Window]) -> Window:
     return reduce(Window.__add__, windows, Window())
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One number of a handler over time: items per page, a share of block pages, a fill rate."""
+
+    handler: str
+    field: str
+    type: str
+    now: float
+    before: float | None  # None: there was too little
+    history: list[float | None]
+    is_share: bool = True
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        values = {"now": self.now, "before": self.before, "history": self.history}
+        return {"handler": self.handler, "field": self.field, "type": self.type, **values}
+
+
+def lines_of(history: History, min_pages: int) -> Iterator[Line]:
+    """What there is to show of a handler, now and before."""
+    name, windows = history.handler, history.windows
+    now, before = history.split(min_pages)
+    if not now.answers:
+        now, before = total(windows), []
+    best = max((one.per_page for one in before), default=None)
+    pages = [one.per_page if one.pages else None for one in windows]
+    yield Line(name, "(items per page)", "", now.per_page, best, pages, is_share=False)
+    if any(one.blocked for one in windows):
+        least = min((one.blocked_share for one in before), default=None)
+        shares = [one.blocked_share if one.answers else None for one in windows]
+        yield Line(name, "(block pages)", "", now.blocked_share, least, shares)
+    for one in history.fields:
+        was = max((window.fill(one) for window in before), default=None)
+        fills = [window.fill(one) if window.items else None for window in windows]
+        kind = now.type_of(one) or total(windows).type_of(one)
+        yield Line(name, one, kind, now.fill(one), was, fills)
 
 
 def sparkline(values: Sequence[float | None], *, most: float) -> str:

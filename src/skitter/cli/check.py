@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import Annotated
 
 import msgspec
@@ -23,16 +22,15 @@ from skitter.cli.common import (
     settings,
 )
 from skitter.cli.output import emit_json, err, out, pairs, plain, remark, say
-from skitter.fetch.robots import explain_rules
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.report import AuditReport
-from skitter.frontier.audit.rules import STATES, is_fingerprint
-from skitter.frontier.audit.why import Explanation, why, why_all, why_fingerprint
+from skitter.frontier.audit.rules import STATES
+from skitter.frontier.audit.why import Explanation, why_all
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.redact import redact, redact_text, redact_tree
-from skitter.settings import resolve
+from skitter.story import tell_story
 
 
 def audit_job(
@@ -59,48 +57,11 @@ def audit_job(
 
     report = on_server(settings(redis, directory), work)
     if as_json:
-        emit_json(
-            {
-                "job": job,
-                "clean": report.clean,
-                "exact": report.exact,
-                "counts": dict(report.counts),
-                "checked": {
-                    "requests": report.requests,
-                    "hosts": report.hosts,
-                    "fingerprints": report.fingerprints,
-                },
-                "unchecked": report.unchecked,
-                "problems": sorted(report.problems),
-            }
-        )
+        emit_json(report.document())
     else:
         show_audit(report)
     if not report.clean:
         raise typer.Exit(1)
-
-
-async def _explain_any(frontier: Frontier, url: str, method: str, body: bytes) -> Explanation:
-    """By its URL, or by the fingerprint that an engine gave it."""
-    found = await why(frontier, url, method=method, body=body, robots=_read_robots)
-    for identity in _identities(url) if found.state == "unknown" else ():
-        other = await why(frontier, url, identity=identity, robots=_read_robots)
-        if other.state != "unknown":
-            return other
-    return found
-
-
-def _read_robots(stored: bytes, url: str, name: str | None) -> str:
-    return explain_rules(stored, url, name or resolve().fetch.user_agent)
-
-
-def _identities(url: str) -> list[str]:
-    """Scrapy's fingerprint of it, if Scrapy is installed: Scrapy computes its own."""
-    if find_spec("scrapy") is None:
-        return []
-    from skitter.scrapy.fingerprinter import identities
-
-    return identities(url)
 
 
 def show_audit(report: AuditReport) -> None:
@@ -144,9 +105,7 @@ def explain(
     async def work(frontier: Frontier) -> list[Explanation]:
         if every:
             return await why_all(frontier, url)
-        if is_fingerprint(url):
-            return [await why_fingerprint(frontier, url)]
-        return [await _explain_any(frontier, url, method, as_bytes(body))]
+        return [await tell_story(frontier, url, method=method, body=as_bytes(body))]
 
     found = on_job(settings(redis, directory), job, work)
     if as_json:

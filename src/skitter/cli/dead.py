@@ -16,11 +16,11 @@ from skitter.cli.common import Body, Directory, Job, Json, Method, Redis, as_byt
 from skitter.cli.output import answer, emit_json, grid, indented, out, pairs, say
 from skitter.errors import UsageError, shorten
 from skitter.frontier.admin.actions import Deed
-from skitter.frontier.admin.dead import PAGE, Filter, dead_letters, drop, find_dead, revive
+from skitter.frontier.admin.dead import PAGE, Filter, dead_letters, drop, find_dead, masked, revive
 from skitter.frontier.audit.rules import is_fingerprint
 from skitter.frontier.frontier import Frontier
 from skitter.model import DeadLetter
-from skitter.redact import redact, redact_request, redact_text
+from skitter.redact import redact, redact_text
 from skitter.report import some
 from skitter.urls import fingerprint, identify
 
@@ -147,11 +147,7 @@ def _rows(letter: DeadLetter, document: dict[str, Any]) -> Iterator[tuple[str, o
 
 def _document(letter: DeadLetter, with_secrets: bool) -> dict[str, Any]:
     """A dead letter for JSON; secrets are masked unless the user asked for them."""
-    document: dict[str, Any] = msgspec.to_builtins(letter)
-    if with_secrets:
-        return document
-    masked = {name: redact_text(document[name]) for name in ("url", "reason")}
-    return {**document, **masked, "request": redact_request(document["request"])}
+    return msgspec.to_builtins(letter) if with_secrets else masked(letter)
 
 
 @group.command("retry")

@@ -25,7 +25,6 @@ from skitter.watch import Overview
 T = TypeVar("T")
 
 #: Louder than the one before.
-LEVELS: Final = ("debug", "info", "warning", "error")
 _LEVEL_STYLES: Final = {"debug": "dim", "warning": "yellow", "error": "bold red"}
 _STATE_STYLES: Final = {
     State.RUNNING: "green",
@@ -67,11 +66,6 @@ def action_line(action: Action) -> Text:
     text = Text(when.strftime("%Y-%m-%d %H:%M:%S"), style="dim")
     text.append(f"  {clean(action.who)}", style="not dim cyan")
     return text.append(f"  {clean(f'{action.what} {action.detail}'.strip())}", style="not dim")
-
-
-def loudness(level: str) -> int:
-    """An unknown level counts as info."""
-    return LEVELS.index(level) if level in LEVELS else LEVELS.index("info")
 
 
 # --- top ------------------------------------------------------------------------------------------

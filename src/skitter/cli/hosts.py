@@ -9,7 +9,7 @@ import typer
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, settings
 from skitter.cli.output import emit_json, grid, say
-from skitter.frontier.admin.hosts import slowest_hosts
+from skitter.frontier.admin.hosts import host_row, slowest_hosts
 from skitter.frontier.facts import HostFacts
 from skitter.frontier.frontier import Frontier
 from skitter.settings import JobOptions
@@ -32,24 +32,11 @@ def hosts(
 
     found, options, now = on_job(settings(redis, directory), job, work)
     if as_json:
-        emit_json([_as_json(one, options) for one in found])
+        emit_json([host_row(one, options) for one in found])
     elif found:
         grid(COLUMNS, [list(_cells(one, options, now)) for one in found])
     else:
         say(f"{job}: no hosts yet.")
-
-
-def _as_json(one: HostFacts, options: JobOptions) -> dict[str, object]:
-    delay = one.delay(options)
-    return {
-        "host": one.name,
-        "pending": one.queued,
-        "in_flight": one.in_flight,
-        "pages": one.pages,
-        "delay_s": delay.seconds,
-        "because": delay.why,
-        "opens_at": one.opens_at(options),
-    }
 
 
 def _cells(one: HostFacts, options: JobOptions, now: float) -> Iterator[object]:

@@ -30,7 +30,7 @@ from skitter.frontier.admin.control import (
     set_host,
     set_state,
 )
-from skitter.frontier.admin.jobs import create_job, list_jobs, open_job, purge_job
+from skitter.frontier.admin.jobs import create_job, new_job, open_job, purge_job
 from skitter.frontier.audit.why import look_at_host
 from skitter.frontier.connection import Server
 from skitter.frontier.facts import HostFacts
@@ -101,18 +101,14 @@ def create(
     Shards and the Bloom filter cannot be changed later; limits can, with `set`.
     """
     changes = changes_of(given)
-    options = replaced(JobOptions(), changes)
     layout = Layout(shards=shards, bloom=_bloom(bloom, error_rate))
+    options = replaced(JobOptions(), changes)
     check_job_name(job)
-
-    async def work(server: Server) -> None:
-        if job in await list_jobs(server):
-            raise UsageError(f"job {job!r} exists already: `skitter set {job}` changes it.")
-        frontier = await create_job(server, job, options=options, layout=layout)
-        if changes:  # as with `set`: they stay when the job is run
-            await change_options(frontier, changes)
-
-    on_server(settings(redis, directory), work, deed=Deed(job, "create", told(changes)))
+    on_server(
+        settings(redis, directory),
+        lambda server: new_job(server, job, changes=changes, layout=layout),
+        deed=Deed(job, "create", told(changes)),
+    )
     how = f"a Bloom filter for {bloom:,} URLs" if bloom else "an exact set"
     created = {"job": job, "layout": layout, "options": options}
     answer(created, f"{job}: created with {some(shards, 'shard')} and {how}.", as_json=as_json)

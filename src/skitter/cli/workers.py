@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
-from skitter.cli.display import action_line, event_line, loudness
+from skitter.cli.display import action_line, event_line
 from skitter.cli.output import answer, emit_line, out, tell
 from skitter.errors import BadOption, SkitterError
 from skitter.frontier.admin.actions import Deed, read_actions
@@ -25,6 +25,7 @@ from skitter.frontier.admin.workers import (
     wanted_workers,
 )
 from skitter.frontier.frontier import Frontier
+from skitter.logs import loudness
 from skitter.report import some
 from skitter.settings import Settings
 

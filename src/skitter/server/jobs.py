@@ -7,11 +7,19 @@ import logging
 import msgspec
 
 from skitter.frontier.admin.control import set_state
-from skitter.frontier.admin.workers import MOST_WORKERS, set_wanted_workers
+from skitter.frontier.admin.jobs import new_job, open_job, purge_job
+from skitter.frontier.admin.workers import (
+    MOST_WORKERS,
+    Heartbeat,
+    live_workers,
+    set_wanted_workers,
+)
 from skitter.model import State
 from skitter.server.call import Call
 from skitter.server.problems import Refusal
+from skitter.server.query import Query
 from skitter.server.route import Rows
+from skitter.settings import Layout
 from skitter.watch import Overview
 
 log = logging.getLogger("skitter.server")
@@ -29,6 +37,27 @@ class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workers: int
 
 
+class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Its name, the options that differ from the defaults, and how many parts it has."""
+
+    job: str
+    options: dict[str, float | int | str | bool | None] = {}
+    shards: int = 1
+
+
+class Confirmation(Query, frozen=True, kw_only=True):
+    """The name of the job again."""
+
+    confirm: str = ""
+
+
+class Purged(msgspec.Struct, frozen=True, kw_only=True):
+    """What is gone."""
+
+    job: str
+    removed_keys: int
+
+
 async def all_jobs(call: Call) -> Rows[Overview]:
     """The jobs on this server, without their workers."""
     looks = await call.site.watcher.look_at_all(log.warning)
@@ -38,6 +67,27 @@ async def all_jobs(call: Call) -> Rows[Overview]:
 async def job(call: Call) -> Overview:
     """One job: its numbers, its workers, and what to know about it."""
     return await call.site.watcher.look(call.path("job"))
+
+
+async def create(call: Call, body: NewJob) -> Overview:
+    """Create a job; options that are given stay when it is run."""
+    layout = Layout(shards=body.shards)
+    frontier = await new_job(call.site.server, body.job, changes=body.options, layout=layout)
+    return await call.site.watcher.look_at(frontier)
+
+
+async def purge(call: Call, query: Confirmation) -> Purged:
+    """Remove a job with its queue, history and items. This cannot be undone."""
+    name = call.path("job")
+    if query.confirm != name:
+        raise Refusal(422, f"say `?confirm={name}`: this removes data.", field="confirm")
+    frontier = await open_job(call.site.server, name, as_found=True)
+    return Purged(job=name, removed_keys=await purge_job(frontier))
+
+
+async def workers(call: Call) -> Rows[Heartbeat]:
+    """The workers and loaders that are at work."""
+    return Rows(rows=await live_workers(await call.frontier()))
 
 
 async def pause(call: Call) -> Steered:

@@ -15,6 +15,7 @@ STATUS: tuple[tuple[type[errors.SkitterError], int], ...] = (
     (errors.JobMissing, 404),
     (errors.TooBig, 413),
     (errors.NotAllowed, 403),
+    (errors.JobExists, 409),
     (errors.JobMismatch, 409),
     (errors.ItemsElsewhere, 409),
     (errors.UsageError, 400),

@@ -5,7 +5,20 @@ A module of endpoints is a file of this package; its rows stand here.
 
 from __future__ import annotations
 
-from skitter.server import actions, events, jobs, login, meta, urls
+from skitter.server import (
+    actions,
+    checks,
+    dead,
+    events,
+    hosts,
+    jobs,
+    login,
+    meta,
+    records,
+    schedule,
+    settings,
+    urls,
+)
 from skitter.server.route import JSON, Route
 
 JOB = "/api/jobs/{job}"
@@ -23,13 +36,37 @@ ROUTES: tuple[Route, ...] = (
     ),
     # --- jobs
     Route("GET", "/api/jobs", jobs.all_jobs),
+    Route("POST", "/api/jobs", jobs.create, "operate", status=201),
     Route("GET", JOB, jobs.job),
+    Route("DELETE", JOB, jobs.purge, "operate"),
     Route("POST", f"{JOB}/pause", jobs.pause, "operate"),
     Route("POST", f"{JOB}/resume", jobs.resume, "operate"),
     Route("POST", f"{JOB}/drain", jobs.drain, "operate"),
     Route("POST", f"{JOB}/cancel", jobs.cancel, "operate"),
+    Route("GET", f"{JOB}/workers", jobs.workers),
     Route("PUT", f"{JOB}/workers", jobs.scale, "operate"),
     Route("GET", f"{JOB}/actions", actions.actions),
+    Route("GET", f"{JOB}/settings", settings.settings),
+    Route("PATCH", f"{JOB}/settings", settings.change_settings, "operate"),
+    Route("POST", f"{JOB}/settings/preview", settings.preview_settings),
+    Route("GET", f"{JOB}/hosts", hosts.hosts),
+    Route("PATCH", f"{JOB}/hosts/{{host}}", hosts.change_host, "operate"),
+    Route("GET", f"{JOB}/schedule", schedule.schedule),
+    Route("PUT", f"{JOB}/schedule", schedule.change_schedule, "operate"),
+    Route("DELETE", f"{JOB}/schedule", schedule.drop_schedule, "operate"),
+    # --- what became of URLs
+    Route("GET", f"{JOB}/url", checks.story),
+    Route("GET", f"{JOB}/audit", checks.audit_job),
+    Route("GET", f"{JOB}/dead", dead.dead_list),
+    Route("GET", f"{JOB}/dead/groups", dead.dead_groups),
+    Route("POST", f"{JOB}/dead/retry", dead.dead_retry, "operate"),
+    Route("POST", f"{JOB}/dead/drop", dead.dead_drop, "operate"),
+    Route("GET", f"{JOB}/dead/{{fingerprint}}", dead.dead_letter),
+    # --- records
+    Route("GET", f"{JOB}/history", records.history),
+    Route("GET", f"{JOB}/logs", records.logs),
+    Route("GET", f"{JOB}/quality", records.quality),
+    Route("GET", f"{JOB}/rejected", records.rejected),
     # --- browsers
     Route("POST", "/api/login", login.log_in, scope=None),
     Route("POST", "/api/logout", login.log_out, scope=None),

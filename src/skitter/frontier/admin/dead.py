@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
 
 from skitter.errors import BadOption
 from skitter.frontier.facts import Trouble, open_body, open_trouble
 from skitter.frontier.seen import seen_set
 from skitter.frontier.shard import Shard
-from skitter.frontier.wire import ms, scatter, with_scores
+from skitter.frontier.wire import MAX_ERROR_CHARS, ms, scatter, with_scores
 from skitter.model import DeadLetter, Request
+from skitter.redact import redact_request, redact_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 PAGE = 200
+LONGEST_KIND: Final = 200
+_DIFFERS: Final = re.compile(r"""\w+://\S+|'[^']*'|"[^"]*"|\d+\.\d+|\d{4,}""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +32,16 @@ class Filter:
     """Which dead letters are meant. Without conditions: all of them."""
 
     url: str | None = None  # with * and ? as in file names; without them, a part of the URL
-    reason: str | None = None  # a part of it, in any case
+    reason: str | None = None  # a part of it, in any case; or its kind (`kind_of`)
 
     def matches(self, letter: DeadLetter) -> bool:
-        return self._url_matches(letter.url) and (
-            self.reason is None or self.reason.lower() in letter.reason.lower()
-        )
+        return self._url_matches(letter.url) and self._reason_matches(letter.reason)
+
+    def _reason_matches(self, reason: str) -> bool:
+        if self.reason is None:
+            return True
+        wanted = self.reason.lower()
+        return wanted in reason.lower() or wanted == kind_of(reason).lower()
 
     def _url_matches(self, url: str) -> bool:
         if self.url is None:
@@ -40,13 +50,38 @@ class Filter:
         return fnmatchcase(url, self.url) if wild else self.url in url
 
 
+def kind_of(reason: str) -> str:
+    """The reason without what differs from page to page: addresses, quotations, long numbers."""
+    return _DIFFERS.sub("…", redact_text(reason[:MAX_ERROR_CHARS]))[:LONGEST_KIND]
+
+
+def masked(letter: DeadLetter) -> dict[str, Any]:
+    """A dead letter for JSON, without the passwords and secrets of its request."""
+    document: dict[str, Any] = msgspec.to_builtins(letter)
+    texts = {name: redact_text(document[name]) for name in ("url", "reason")}
+    return {**document, **texts, "request": redact_request(document["request"])}
+
+
+class Place(NamedTuple):
+    """Of a dead letter among all: what comes behind it can be asked for."""
+
+    shard: int = 0
+    at_ms: int = -1
+    fingerprint: str = ""
+
+    @classmethod
+    def of(cls, letter: DeadLetter) -> Place:
+        return cls(letter.shard, round(letter.at * 1000), letter.fingerprint)
+
+
 async def dead_letters(
-    frontier: Frontier, which: Filter | None = None
+    frontier: Frontier, which: Filter | None = None, *, after: Place | None = None
 ) -> AsyncIterator[DeadLetter]:
     """Oldest first, shard by shard, in small steps. Those that go meanwhile are left out."""
-    which = which or Filter()
-    for shard in frontier.shards:
-        async for page in _pages(shard):
+    which, after = which or Filter(), after or Place()
+    for shard in frontier.shards[after.shard :]:
+        is_first = shard.keys.shard == after.shard
+        async for page in _pages(shard, after if is_first else Place()):
             for letter in page:
                 if which.matches(letter):
                     yield letter
@@ -106,10 +141,11 @@ async def _send(
     return changed
 
 
-async def _pages(shard: Shard) -> AsyncIterator[list[DeadLetter]]:
+async def _pages(shard: Shard, start: Place) -> AsyncIterator[list[DeadLetter]]:
     """By time and not by position: what is revived between two pages must not shift the rest."""
-    after: bytes | str = "-inf"
+    after: bytes | str = "-inf" if start.at_ms < 0 else _number(start.at_ms)
     at_after: set[bytes] = set()
+    begins = start.at_ms, start.fingerprint.encode()
     while True:
         page = await shard.command(
             "ZRANGE", "dead", after, "+inf", "BYSCORE",
@@ -118,7 +154,9 @@ async def _pages(shard: Shard) -> AsyncIterator[list[DeadLetter]]:
         fresh = [(fp, float(score)) for fp, score in with_scores(page) if fp not in at_after]
         if not fresh:
             return
-        yield await _read(shard, fresh)
+        # Of those with one time, the server lists the lower fingerprints first.
+        if behind := [one for one in fresh if (one[1], one[0]) > begins]:
+            yield await _read(shard, behind)
         last = fresh[-1][1]
         at_after = {fp for fp, score in fresh if score == last} | (
             at_after if after == _number(last) else set()

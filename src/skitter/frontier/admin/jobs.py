@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from skitter.errors import JobClosed, JobDamaged, JobMismatch, JobMissing
-from skitter.frontier.admin.control import check_per, configure, read_controls
+from skitter.errors import JobClosed, JobDamaged, JobExists, JobMismatch, JobMissing
+from skitter.frontier.admin.control import (
+    change_options,
+    check_per,
+    configure,
+    read_controls,
+    replaced,
+)
 from skitter.frontier.client import client_name
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.keys import JOBS, ShardKeys, feed_key
@@ -19,7 +25,7 @@ from skitter.frontier.states import PURGE, open_state
 from skitter.settings import JobOptions, Layout, check_job_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from skitter.frontier.connection import Server
     from skitter.model import State
@@ -63,6 +69,23 @@ async def create_job(
     # To set them means to look at every host again: not for what is set already.
     if options is not None and not all(has_options(one, options) for one in controls):
         await configure(frontier, options)
+    return frontier
+
+
+async def new_job(
+    server: Server,
+    job: str,
+    *,
+    changes: Mapping[str, float | str | None],
+    layout: Layout | None = None,
+) -> Frontier:
+    """Create a job whose options stay when it is run, as if an operator had set them."""
+    options = replaced(JobOptions(), changes)
+    if check_job_name(job) in await list_jobs(server):
+        raise JobExists(job)
+    frontier = await create_job(server, job, options=options, layout=layout)
+    if changes:
+        await change_options(frontier, changes)
     return frontier
 
 

@@ -47,6 +47,12 @@ async def read_log(frontier: Frontier, after: str = "-", count: int = 1000) -> l
     return [_event(entry, fields) for entry, fields in entries]
 
 
+async def last_log(frontier: Frontier, count: int) -> list[Event]:
+    """Its end, oldest first."""
+    entries = await frontier.home.command("XREVRANGE", "events", "+", "-", "COUNT", count)
+    return [_event(entry, fields) for entry, fields in reversed(entries)]
+
+
 def _event(entry: bytes, fields: dict[bytes, bytes]) -> Event:
     return Event(
         id=entry.decode(),

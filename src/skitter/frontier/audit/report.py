@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,6 +46,22 @@ class AuditReport:
     def full(self) -> bool:
         """There may be more problems than are listed."""
         return len(self.problems) >= MAX_PROBLEMS
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "job": self.job,
+            "clean": self.clean,
+            "exact": self.exact,
+            "counts": dict(self.counts),
+            "checked": {
+                "requests": self.requests,
+                "hosts": self.hosts,
+                "fingerprints": self.fingerprints,
+            },
+            "unchecked": self.unchecked,
+            "problems": sorted(self.problems),
+        }
 
     def note(self, subject: str, findings: Iterable[str]) -> None:
         for says in islice(findings, max(0, MAX_PROBLEMS - len(self.problems))):

@@ -1,0 +1,77 @@
+"""Hosts: how often they are asked, how that goes, and values of their own."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from skitter.frontier.admin.control import RESET, set_host
+from skitter.frontier.admin.hosts import HostRow, host_row, top_hosts
+from skitter.frontier.audit.why import look_at_host
+from skitter.frontier.facts import HostFacts
+from skitter.frontier.metrics import TableRow, read_table
+from skitter.server.call import Call
+from skitter.server.query import First
+from skitter.server.route import Rows
+
+
+class Hosts(First, frozen=True, kw_only=True):
+    """The worst share of good answers first, the most to do, or the longest delay."""
+
+    sort: Literal["success", "queued", "delay"] = "delay"
+
+
+class Host(HostRow, frozen=True, kw_only=True):
+    """A host, with what came of the requests to it in the last hours."""
+
+    blocked_until: float
+    own: dict[str, float]  # its values in place of the job's
+    ok: int = 0
+    failed: int = 0
+    bytes: int = 0
+    ms: int = 0  # of all requests together
+
+
+async def hosts(call: Call, query: Hosts) -> Rows[Host]:
+    """The hosts of the job, as far as the first thousands of them go."""
+    frontier = await call.frontier()
+    options, asked = await frontier.fresh_options(), await _asked(call)
+
+    def rank(one: HostFacts) -> tuple[float, ...]:
+        if query.sort == "queued":
+            return (one.queued,)
+        if query.sort == "delay":
+            return (one.delay(options).seconds, one.queued)
+        went = asked.get(one.name)
+        share = went.ok / max(1, went.ok + went.failed) if went else 2.0  # never asked: last
+        return (-share, went.failed if went else 0, one.queued)
+
+    found = await top_hosts(frontier, query.limit, rank)
+    return Rows(rows=[_host(host_row(one, options), one, asked) for one in found])
+
+
+async def change_host(call: Call, body: dict[str, float | bool | None]) -> Host:
+    """Give a host values of its own: delay_s, max_in_flight, max_pages; or let it rest:
+    blocked_for_s. null: the job's value again; {"reset": true}: all of them."""
+    frontier, name = await call.frontier(), call.path("host")
+    changes = dict.fromkeys(RESET) if body.pop("reset", False) else dict[str, float | None](body)
+    await set_host(frontier, name, **changes)
+    options, facts = await frontier.fresh_options(), await look_at_host(frontier, name)
+    return _host(host_row(facts, options), facts, await _asked(call))
+
+
+async def _asked(call: Call) -> dict[str, TableRow]:
+    return {row.name: row for row in await read_table(await call.frontier(), "host")}
+
+
+def _host(row: HostRow, facts: HostFacts, asked: dict[str, TableRow]) -> Host:
+    went = asked.get(row.host) or TableRow(name=row.host, ok=0, failed=0, bytes=0, ms=0)
+    fields = {name: getattr(row, name) for name in row.__struct_fields__}
+    return Host(
+        **fields,
+        blocked_until=facts.blocked_until,
+        own=facts.own,
+        ok=went.ok,
+        failed=went.failed,
+        bytes=went.bytes,
+        ms=went.ms,
+    )

@@ -1,0 +1,87 @@
+"""What a job has on record: its figures over time, its log, the quality of its items."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from skitter.frontier.admin.items import RejectedItem, read_rejected
+from skitter.frontier.admin.log import LOG_PAGE, Event, last_log, read_log
+from skitter.frontier.admin.quality import read_quality
+from skitter.frontier.metrics import History, read_history
+from skitter.logs import loudness
+from skitter.metrics import COUNTERS, TIMINGS
+from skitter.quality import Finding, judge, lines_of
+from skitter.redact import redact_text, redact_tree
+from skitter.server.call import Call
+from skitter.server.problems import Refusal
+from skitter.server.query import First, Query
+from skitter.server.route import Rows
+from skitter.settings import resolve
+
+WEEK_S = 7 * 86_400
+
+
+class Chart(Query, frozen=True, kw_only=True):
+    """Names of counters and timings, how far back, and how many points at the most."""
+
+    names: str = "pages,items"
+    since_s: Annotated[float, msgspec.Meta(gt=0, le=WEEK_S)] = 3600.0
+    points: Annotated[int, msgspec.Meta(ge=1, le=600)] = 600
+
+
+class Lines(First, frozen=True, kw_only=True):
+    """`after`: the id of the last line one has; without it, the end of the log."""
+
+    after: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,15}-\d{1,15})?$")] = ""
+    level: Literal["debug", "info", "warning", "error"] = "debug"
+
+
+class Quality(msgspec.Struct, frozen=True, kw_only=True):
+    """How well each field is filled, now and before; `bad`: what got bad."""
+
+    job: str
+    bad: list[Finding]
+    rows: list[dict[str, Any]]
+
+
+async def history(call: Call, query: Chart) -> History:
+    """Counters and timings over time, for charts."""
+    names = [name for name in query.names.split(",") if name]
+    if strange := sorted({*names} - {*COUNTERS, *TIMINGS}):
+        known = ", ".join([*COUNTERS, *TIMINGS])
+        raise Refusal(422, f"nothing is called {strange[0]!r}: there are {known}.", field="names")
+    frontier = await call.frontier()
+    return await read_history(frontier, names, since_s=query.since_s, points=query.points)
+
+
+async def logs(call: Call, query: Lines) -> Rows[Event]:
+    """The log of all workers, oldest line first."""
+    frontier = await call.frontier()
+    if query.after:
+        found = await read_log(frontier, query.after, min(query.limit, LOG_PAGE))
+        more = found[-1].id if len(found) == query.limit else None
+    else:
+        found, more = await last_log(frontier, query.limit), None
+    least = loudness(query.level)
+    return Rows(rows=[one for one in found if loudness(one.level) >= least], next=more)
+
+
+async def quality(call: Call) -> Quality:
+    """How well each field is filled, now and before."""
+    frontier = await call.frontier()
+    options = resolve(job=frontier.job).quality
+    histories = await read_quality(frontier)
+    rows = [line.document() for one in histories for line in lines_of(one, options.min_pages)]
+    return Quality(job=frontier.job, bad=judge(histories, options), rows=rows)
+
+
+async def rejected(call: Call, query: First) -> Rows[RejectedItem]:
+    """Items that do not fit their type or cannot be stored, newest first."""
+    found = await read_rejected(await call.frontier(), query.limit)
+    return Rows(rows=[_masked(one) for one in found])
+
+
+def _masked(one: RejectedItem) -> RejectedItem:
+    return msgspec.structs.replace(one, url=redact_text(one.url), item=redact_tree(one.item))

@@ -1,0 +1,41 @@
+"""The story of a URL: where it is and why, as the command line and the HTTP API tell it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from skitter.fetch.robots import explain_rules
+from skitter.frontier.audit.rules import is_fingerprint
+from skitter.frontier.audit.why import Explanation, why, why_fingerprint
+from skitter.settings import resolve
+
+if TYPE_CHECKING:
+    from skitter.frontier.frontier import Frontier
+
+
+async def tell_story(
+    frontier: Frontier, url: str, *, method: str = "GET", body: bytes = b""
+) -> Explanation:
+    """By its URL, by its fingerprint, or by the fingerprint that an engine gave it."""
+    if is_fingerprint(url):
+        return await why_fingerprint(frontier, url)
+    found = await why(frontier, url, method=method, body=body, robots=_read_robots)
+    for identity in _identities(url) if found.state == "unknown" else ():
+        other = await why(frontier, url, identity=identity, robots=_read_robots)
+        if other.state != "unknown":
+            return other
+    return found
+
+
+def _read_robots(stored: bytes, url: str, name: str | None) -> str:
+    return explain_rules(stored, url, name or resolve().fetch.user_agent)
+
+
+def _identities(url: str) -> list[str]:
+    """Scrapy's fingerprint of it, if Scrapy is installed: Scrapy computes its own."""
+    if find_spec("scrapy") is None:
+        return []
+    from skitter.scrapy.fingerprinter import identities
+
+    return identities(url)
