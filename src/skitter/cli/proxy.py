@@ -13,9 +13,7 @@ import typer
 from skitter.cli.common import Directory, Json, Redis, on_server, settings
 from skitter.cli.output import emit_json, grid, say, tell
 from skitter.errors import FetchError, UsageError
-from skitter.fetch.bandit import Arm, Arms
 from skitter.fetch.client import HttpFetcher
-from skitter.fetch.exits import MILLIONTHS
 from skitter.fetch.guard import Guard
 from skitter.frontier.admin.actions import Deed
 from skitter.frontier.connection import Server
@@ -25,6 +23,7 @@ from skitter.settings import Route, WorkerConfig, resolve
 from skitter.urls import identify
 from skitter.worker.bench import Tried, recommend, try_route
 from skitter.worker.departures import TooEarly
+from skitter.worker.route_table import route_table
 from skitter.worker.routed import RoutedFetcher, open_book
 
 Names = Annotated[
@@ -62,17 +61,7 @@ def stats(
 ) -> None:
     """Show what each proxy brought per domain, and what a thousand good pages cost."""
 
-    async def work(server: Server) -> list[dict[str, Any]]:
-        fleet = FleetRoutes.on(server)
-        known = await fleet.settle()
-        rows = [_total(name, counts) for name, counts in sorted(known.routes.items())]
-        rows = [] if domain else rows
-        for name in [domain] if domain else await fleet.domains():
-            packed = (await fleet.settle(domain=name)).domains.get(name, b"")
-            rows += [_row(name, route, arm) for route, arm in sorted(_arms(packed).items())]
-        return rows
-
-    rows = on_server(settings(redis, directory), work)
+    rows = on_server(settings(redis, directory), lambda server: route_table(server, domain))
     if not rows and not as_json:
         say("no page has come by a proxy yet.")
     else:
@@ -177,39 +166,6 @@ def _first(said: dict[str, Any], names: tuple[str, ...]) -> str:
 def _price(route: Route) -> str:
     prices = ((route.price_per_request, "a request"), (route.price_per_gb, "a GB"))
     return " + ".join(f"{price:g} {unit}" for price, unit in prices if price) or "free"
-
-
-def _arms(packed: bytes) -> dict[str, Arm]:
-    try:
-        return msgspec.msgpack.decode(packed, type=Arms).arms
-    except ValueError:  # anybody may have written it
-        return {}
-
-
-def _row(domain: str, route: str, arm: Arm) -> dict[str, Any]:
-    counts = {"good": arm.good_total, "bans": arm.bans, "page faults": arm.faults}
-    return {"domain": domain, "proxy": route, **counts, "proxy faults": 0} | _sums(
-        arm.good_total, arm.bans, arm.bytes, arm.money
-    )
-
-
-def _total(route: str, counts: dict[str, float]) -> dict[str, Any]:
-    good, bans, pages, faults = (
-        int(counts.get(one, 0)) for one in ("good", "ban", "page", "fault")
-    )
-    row = {"domain": "(all)", "proxy": route, "good": good, "bans": bans}
-    row |= {"page faults": pages, "proxy faults": faults}
-    return row | _sums(good, bans + faults, counts.get("bytes", 0), counts.get("money", 0))
-
-
-def _sums(good: int, bad: int, size: float, money: float) -> dict[str, Any]:
-    spent = money / MILLIONTHS
-    return {
-        "success": f"{good / (good + bad):.0%}" if good + bad else "",
-        "MB": round(size / 2**20, 1),
-        "cost": round(spent, 4),
-        "per 1,000 good": f"{1000 * spent / good:.4g}" if good else "",
-    }
 
 
 def _tried(one: Tried) -> dict[str, Any]:

@@ -3,10 +3,14 @@ their leases (`SessionNews`)."""
 
 from __future__ import annotations
 
+import math
 import random
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from skitter.frontier.wire import cut, ms, side_by_side
+import msgspec
+
+from skitter.frontier.scan import scan_keys
+from skitter.frontier.wire import cut, decode, ms, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +22,60 @@ if TYPE_CHECKING:
 CLAIM_S: Final = 60.0
 #: After a failed log-in nobody tries for so long; then twice as long, up to an hour.
 LOGIN_REST_S: Final = 10.0
+
+
+class LiveSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A session of a pool; not what it holds."""
+
+    site: str
+    kind: str  # its class; empty: that of plain requests
+    number: int
+    made_at: float
+    uses: int
+    errors: float
+
+
+class _Pool(msgspec.Struct, frozen=True):
+    """As lua/lib/session.lua packs it."""
+
+    last: int = 0
+    live: list[tuple[float, float, float, float]] = []
+
+
+async def live_sessions(frontier: Frontier, most: int) -> list[LiveSession]:
+    """The sessions of the job, by site; the first that are found."""
+    found: list[LiveSession] = []
+    for shard in frontier.shards:
+        if not await shard.command("EXISTS", "sessions"):
+            continue
+        async for keys in scan_keys(shard):
+            for key in keys:
+                name, pool = shard.keys.name_of(key) or ("", None)
+                if name == "pool":
+                    found += _sessions_of(pool or "", await shard.server.command("GET", key))
+            if len(found) >= most:
+                break
+    return sorted(found, key=lambda one: (one.site, one.kind, one.number))[:most]
+
+
+def _sessions_of(name: str, packed: bytes | None) -> list[LiveSession]:
+    try:
+        live = msgspec.convert(decode(packed or b""), _Pool).live
+    except ValueError:  # it expired, or somebody else wrote it
+        return []
+    site, _, kind = name.partition("/")
+    return [
+        LiveSession(
+            site=site,
+            kind=kind,
+            number=int(number),
+            made_at=made_ms / 1000,
+            uses=int(uses),
+            errors=errors,
+        )
+        for number, made_ms, uses, errors in live
+        if all(map(math.isfinite, (number, made_ms, uses, errors)))
+    ]
 
 
 class Wanted(NamedTuple):

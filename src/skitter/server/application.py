@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount
 from starlette.routing import Route as Path_
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from skitter.server.route import Route
     from skitter.server.site import Site
 
+SEND_S = 60.0
 STATIC = Path(__file__).parent / "static"
 SECURITY = [
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'"),
@@ -87,7 +90,10 @@ class Guarded:
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *SECURITY]
-            await send(message)
+            if message.get("more_body"):
+                await _send_in_time(send, message)
+            else:
+                await send(message)
 
         host = next((value for name, value in scope["headers"] if name == b"host"), b"")
         if not is_known_host(host.decode("latin-1"), self.site.allowed_hosts):
@@ -96,6 +102,15 @@ class Guarded:
             await refuse(Refusal(421, says, field="Host"))(scope, receive, guarded)
             return
         await self.app(scope, receive, guarded)
+
+
+async def _send_in_time(send: Send, message: Message) -> None:
+    """A client that does not read what it asked for keeps a database open."""
+    try:
+        async with asyncio.timeout(SEND_S):
+            await send(message)
+    except TimeoutError:
+        raise ClientDisconnect from None
 
 
 def is_known_host(header: str, allowed: frozenset[str]) -> bool:

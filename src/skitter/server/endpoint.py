@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -51,7 +52,8 @@ class Endpoint:
         except Exception as error:
             log.exception("%s %s", self.route.method, self.route.path)
             response = refuse(error)
-        await response(scope, receive, send)
+        with suppress(ClientDisconnect):
+            await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
         values: dict[str, Any] = {}

@@ -12,6 +12,8 @@ from skitter.server.pushes import Pushes
 from skitter.watch import Watcher
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from skitter.frontier.connection import Server
 
 
@@ -23,6 +25,8 @@ class Site:
     keyring: Keyring
     allowed_hosts: frozenset[str] = frozenset()  # beside addresses and localhost
     is_tls: bool = False
+    #: Where items go, by job, if whoever started this knows better than the configuration.
+    outputs: Mapping[str, str] = field(default_factory=dict)
     watcher: Watcher = field(init=False)
     events: Hub = field(init=False)
     pushes: Pushes = field(init=False)

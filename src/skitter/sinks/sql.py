@@ -154,6 +154,18 @@ class SqlTable:
                     for part in found.partitions():
                         yield Page(columns, [_result(row, fields) for row in part])
 
+    def page(self, after: str, limit: int) -> list[Result]:
+        """Some rows of the job, by their ids: those behind `after`."""
+        self._dialect.require()
+        with self._errors(), self._engine.connect() as connection:
+            connection = connection.execution_options(skitter_read=True)
+            with connection.begin():
+                shape = self._existing(connection)
+                table = self._as_table(shape)
+                query = select(table).where(table.c["_job"] == self._job, table.c["_id"] > after)
+                rows = connection.execute(query.order_by(table.c["_id"]).limit(limit))
+                return [_result(row, shape.columns) for row in rows]
+
     def _existing(self, connection: Connection) -> Shape:
         try:
             return read_shape(connection, self._table)

@@ -38,6 +38,21 @@ async def read_items(frontier: Frontier) -> AsyncIterator[list[Result]]:
             after = f"({page[-1][0].decode()}"
 
 
+async def item_page(frontier: Frontier, after: str, limit: int) -> list[Result]:
+    """Some of them: those behind the one with the id `after`."""
+    first, _, entry = after.partition("/")
+    found: list[Result] = []
+    for shard in frontier.shards[int(first or 0) :]:
+        start = f"({entry}" if entry else "-"
+        words = ("items", start, "+", "COUNT", limit - len(found))
+        page = await shard.command("XRANGE", *words)
+        found += [_result(shard, entry, fields) for entry, fields in page]
+        if len(found) >= limit:
+            break
+        entry = ""
+    return found
+
+
 async def remove_items(frontier: Frontier, results: Sequence[Result]) -> int:
     """Let go of items that are stored elsewhere. Returns how many there were."""
     removed = 0

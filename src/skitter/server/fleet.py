@@ -1,0 +1,42 @@
+"""Sessions and routes of the fleet, and tasks of Celery."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import msgspec
+
+from skitter.frontier.sessions import LiveSession, live_sessions
+from skitter.server.call import Call
+from skitter.server.problems import Refusal
+from skitter.server.query import First
+from skitter.server.route import Rows
+from skitter.worker.route_table import route_table
+
+TASK_ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
+
+
+async def sessions(call: Call, query: First) -> Rows[LiveSession]:
+    """The live sessions of the job: how often each was used, and refused."""
+    return Rows(rows=await live_sessions(await call.frontier(), query.limit))
+
+
+async def routes(call: Call) -> Rows[dict[str, Any]]:
+    """What each proxy brought, in all and per domain. Proxies belong to all jobs of the server."""
+    await call.frontier()
+    return Rows(rows=await route_table(call.site.server))
+
+
+async def task(call: Call) -> dict[str, Any]:
+    """The state of a Celery task, by its id."""
+    try:
+        from skitter.celery.client import status
+    except ImportError:
+        raise Refusal(501, "Celery is not installed: pip install 'skitter[celery]'.") from None
+    identity = call.path("id")
+    if not TASK_ID.fullmatch(identity):
+        raise Refusal(404, "this is not the id of a task.", field="id")
+    found: dict[str, Any] = msgspec.to_builtins(await asyncio.to_thread(status, identity))
+    return found

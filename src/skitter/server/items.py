@@ -1,0 +1,129 @@
+"""Stored items: some of them, or all as a file.
+
+The frontier knows where items go, but whoever can write to it could name any file: only what this
+server was configured with is opened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from skitter.frontier.admin.items import item_page
+from skitter.frontier.admin.sink import find_sink
+from skitter.frontier.frontier import Frontier
+from skitter.redact import redact
+from skitter.server.call import Call
+from skitter.server.problems import Refusal
+from skitter.server.query import Page, Query
+from skitter.server.route import Rows
+from skitter.settings import resolve
+from skitter.sinks.destination import Destination
+from skitter.sinks.rows import row_of
+from skitter.sinks.stored import Format, open_export, read_page
+
+LOOK_AT = 5000
+PART = 500
+PLACE = re.compile(r"(\d{1,5}/\d{1,15}-\d{1,15})?")
+MEDIA = {"ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
+Item = dict[str, Any]  # _id, _url, _fetched_at, and its own fields
+Lines = list[tuple[str, bytes]]
+
+
+class Items(Page, frozen=True, kw_only=True):
+    """`where`: a part of the row as JSON, in any case; `field`: only of this field."""
+
+    where: str = ""
+    field: str = ""
+
+
+class Export(Query, frozen=True, kw_only=True):
+    """NDJSON, or CSV in which no cell is a formula."""
+
+    format: Format = "ndjson"
+
+
+async def items(call: Call, query: Items) -> Rows[Item]:
+    """The items of the job: from where they are stored, or those that wait for a loader.
+
+    Of many that do not match, a page may have few rows or none; `next` says that there is more.
+    """
+    frontier = await call.frontier()
+    source = await _source(call, frontier)
+    rows, after = list[Item](), query.after
+    for _ in range(LOOK_AT // PART):
+        limit = min(PART, query.limit) if not query.where else PART
+        page = await _page(frontier, source, after, limit)
+        for place, line in page:
+            after = place
+            row = msgspec.json.decode(line)
+            if _matches(row, line, query):
+                rows.append(row)
+            if len(rows) >= query.limit:
+                return Rows(rows=rows, next=after)
+        if len(page) < limit:
+            return Rows(rows=rows)
+    return Rows(rows=rows, next=after)
+
+
+async def export_items(call: Call, query: Export) -> Response:
+    """All stored items of this moment, as a file."""
+    frontier = await call.frontier()
+    source = await _source(call, frontier)
+    if source is None:
+        raise Refusal(409, "no item of this job is stored yet: a loader does that.")
+    parts = _parts(source, query.format)
+    first = await anext(parts, b"")  # what is wrong is told before the answer begins
+    name = f'attachment; filename="{frontier.job}.{query.format}"'
+
+    async def all_parts() -> AsyncIterator[bytes]:
+        yield first
+        async for part in parts:
+            yield part
+
+    headers = {"content-disposition": name}
+    return StreamingResponse(all_parts(), headers=headers, media_type=MEDIA[query.format])
+
+
+async def _parts(source: Destination, format: Format) -> AsyncIterator[bytes]:
+    async with open_export(source.store, job=source.job, format=format) as parts:
+        async for part in parts:
+            yield part
+
+
+async def _page(frontier: Frontier, source: Destination | None, after: str, limit: int) -> Lines:
+    if source is not None:
+        return await read_page(source.store, job=frontier.job, after=after, limit=limit)
+    if not PLACE.fullmatch(after):
+        raise Refusal(422, "`after` is the `next` of the page before.", field="after")
+    return [(one.id, row_of(one).line) for one in await item_page(frontier, after, limit)]
+
+
+async def _source(call: Call, frontier: Frontier) -> Destination | None:
+    """Where this server reads the items of a job; None: they are in the frontier."""
+    held = await find_sink(frontier)
+    if not held:
+        return None
+    job, directory = frontier.job, call.site.server.directory or Path(".skitter")
+    dsn = call.site.outputs.get(job) or resolve(job=job).output.to or f"{job}.db"
+    ours = Destination(dsn, job, directory)
+    if ours.place != held:
+        raise Refusal(
+            409,
+            f"the items of job {job!r} go to {redact(held)}, and this server reads {ours.place}.",
+            hint="start `skitter serve` where the crawl was started, or set SKITTER_OUT for it.",
+        )
+    return ours
+
+
+def _matches(row: Item, line: bytes, query: Items) -> bool:
+    if query.field:
+        found = row.get(query.field)
+        text = found if isinstance(found, str) else msgspec.json.encode(found).decode()
+        return found is not None and query.where.lower() in text.lower()
+    return query.where.lower() in line.decode("utf-8", "replace").lower()

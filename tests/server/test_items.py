@@ -1,0 +1,111 @@
+"""Stored items over HTTP: from where this server is configured to read, and from nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from skitter.frontier.admin.items import ItemStream
+from skitter.frontier.admin.sink import claim_sink
+from skitter.frontier.sessions import Wanted, open_sessions
+from skitter.loading import open_destination
+from skitter.model import Completion, Request
+from skitter.settings import SessionPool
+from skitter.sinks.destination import Destination
+
+
+async def bring(frontier, count: int) -> None:
+    await frontier.add([Request(f"http://a.test/{i}") for i in range(count)])
+    leases = (await frontier.lease(count)).leases
+    items = [{"title": f"Book {one.url[-1]}", "price": "=1+1"} for one in leases]
+    done = [Completion(lease=one, items=[it]) for one, it in zip(leases, items, strict=True)]
+    await frontier.complete(done)
+
+
+async def store(frontier, dsn: str, directory) -> None:
+    async with open_destination(frontier, Destination(dsn, frontier.job, directory)) as sink:
+        await sink.write(await ItemStream(frontier, "a test").read(1000, 0))
+
+
+async def titles(web, job: str, **query) -> list[str]:
+    found, after = [], ""
+    while after is not None:
+        answer = await web.get(f"/api/jobs/{job}/items", params={**query, "after": after})
+        assert answer.status_code == 200, answer.text
+        found += [row["title"] for row in answer.json()["rows"]]
+        after = answer.json()["next"]
+    return sorted(found)
+
+
+@pytest.fixture(params=["items.db", "items.jsonl"])
+async def stored(request, frontier, site, tmp_path) -> str:
+    """Nine items, where the server reads them."""
+    await bring(frontier, 9)
+    dsn = str(tmp_path / request.param)
+    await store(frontier, dsn, tmp_path)
+    site.outputs = {frontier.job: dsn}
+    return dsn
+
+
+async def test_stored_items_are_paged_and_filtered(web, stored, job):
+    assert await titles(web, job, limit=4) == [f"Book {i}" for i in range(9)]
+    assert await titles(web, job, where="book 3") == ["Book 3"]
+    assert await titles(web, job, where="7", field="title") == ["Book 7"]
+    assert await titles(web, job, where="7", field="price") == []
+
+
+async def test_stored_items_are_exported(web, stored, job):
+    lines = await web.get(f"/api/jobs/{job}/items/export")
+    csv = await web.get(f"/api/jobs/{job}/items/export", params={"format": "csv"})
+
+    assert lines.headers["content-type"] == "application/x-ndjson"
+    assert "attachment" in lines.headers["content-disposition"]
+    assert lines.text.count("\n") == 9
+    if stored.endswith(".db"):
+        assert csv.text.splitlines()[0] == "_id,_url,_fetched_at,title,price"
+        assert "'=1+1" in csv.text  # a spreadsheet does not run it
+    else:
+        assert csv.status_code == 400
+
+
+async def test_items_that_no_loader_has_taken_are_shown(web, frontier, job):
+    await bring(frontier, 5)
+
+    assert await titles(web, job, limit=2) == [f"Book {i}" for i in range(5)]
+    assert (await web.get(f"/api/jobs/{job}/items/export")).status_code == 409
+    assert (await web.get(f"/api/jobs/{job}/items", params={"after": "/etc"})).status_code == 422
+
+
+async def test_a_place_that_only_the_frontier_names_is_not_opened(web, frontier, job, tmp_path):
+    secret = tmp_path / "secret.jsonl"
+    secret.write_text('{"title": "secret"}\n')
+    await claim_sink(frontier, str(secret))
+
+    for path in ("items", "items/export"):
+        answer = await web.get(f"/api/jobs/{job}/{path}")
+        assert answer.status_code == 409
+        assert "SKITTER_OUT" in answer.json()["hint"]
+
+
+async def test_two_exports_at_once_do_not_hold_each_other_up(web, stored, job):
+    path = f"/api/jobs/{job}/items/export"
+    first, second = await asyncio.gather(web.get(path), web.get(path))
+
+    assert first.text == second.text
+
+
+async def test_sessions_and_routes_are_listed(web, frontier, job):
+    wanted = [Wanted("a.test", "a.test/shop", make=True), Wanted("b.test", "b.test/", make=True)]
+    await open_sessions(frontier, wanted, SessionPool(size=1))
+
+    rows = (await web.get(f"/api/jobs/{job}/sessions")).json()["rows"]
+    routes = await web.get(f"/api/jobs/{job}/routes")
+
+    assert [(row["site"], row["kind"]) for row in rows] == [("a.test", "shop"), ("b.test", "")]
+    assert isinstance(routes.json()["rows"], list)
+
+
+async def test_a_task_that_is_not_one_is_a_problem(web):
+    assert (await web.get("/api/tasks/..%2f..")).status_code == 404
+    assert (await web.get("/api/tasks/a%20b")).status_code == 404
