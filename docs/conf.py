@@ -21,6 +21,7 @@ nitpicky = True  # a link that leads nowhere is a warning, and `make site` ends 
 
 # Pages in the order of the menu. `folder/*` is whatever is not named: a new page needs no line.
 MENU = {
+    "Start": ["quickstart", "tutorial"],
     "How to": [
         "howto/spiders",
         "howto/settings",
@@ -29,7 +30,7 @@ MENU = {
         "howto/queue",
         "howto/*",
     ],
-    "Understand": ["architecture", "guarantees", "benchmarks", "adr/index"],
+    "Understand": ["architecture", "guarantees", "security", "benchmarks", "adr/index"],
     "Reference": ["reference/commands", "reference/options", "reference/*"],
 }
 

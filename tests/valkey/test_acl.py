@@ -1,0 +1,66 @@
+"""docs/security.md has an ACL of least rights: a crawl and all commands work under it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from redis import Redis, RedisError
+
+from cli.conftest import skitter  # noqa: F401
+from shops import open_bookshop
+from skitter import Page, Politeness, Spider
+
+PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+COMMANDS = (
+    "status crawler", "audit crawler", "audit crawler --politeness", "doctor", "dead list crawler",
+    "logs crawler", "hosts crawler", "quality crawler", "pause crawler", "resume crawler",
+    "set crawler --delay 2", "scale crawler 2", "schedule list", "proxy stats", "token list",
+    "why crawler http://localhost:1/", "purge crawler --yes",
+)  # fmt: skip
+
+
+@pytest.fixture
+def crawler(server_url):
+    """The address of the server for a user with the rights of the page, and the page's own words
+    on what that user may not do."""
+    found = re.search(r"^ *user crawler on >PASSWORD (.+)$", PAGE.read_text(), re.MULTILINE)
+    assert found
+    administrator = Redis.from_url(server_url)
+    words = ["ACL", "SETUSER", "crawler", "on", ">PASSWORD", *found[1].split()]
+    administrator.execute_command(*words)
+    administrator.acl_log_reset()
+    yield server_url.replace("unix://", "unix://crawler:PASSWORD@"), administrator
+    administrator.acl_deluser("crawler")
+    administrator.close()
+
+
+def test_a_crawl_and_all_commands_need_no_more_rights(crawler, skitter, tmp_path, monkeypatch):  # noqa: F811
+    url, administrator = crawler
+    with open_bookshop(tmp_path / "log", books=50) as shop:
+        spider = Spider("crawler", shop.url, politeness=Politeness(delay_s=0, max_in_flight=8))
+
+        @spider.page
+        def home(page: Page):
+            yield {"url": page.url}
+            yield from page.follow_all("nav a")
+
+        report = spider.run_sync(str(tmp_path / "out.db"), redis=url)
+    assert report.finished
+    assert report.items > 1
+    monkeypatch.setenv("SKITTER_REDIS_URL", url)
+    codes = {command: skitter(*shlex.split(command)).exit_code for command in COMMANDS}
+
+    assert {command for command, code in codes.items() if code} == set()
+    asked = {entry["object"] for entry in administrator.acl_log()}
+    assert asked <= {"config|get"}  # which doctor can do without
+
+
+@pytest.mark.parametrize(
+    "command", ["FLUSHALL", "CONFIG SET dir /", "KEYS *", "ACL LIST", "SHUTDOWN", "SET other 1"]
+)
+def test_that_user_can_do_nothing_else_to_the_server(crawler, command):
+    with Redis.from_url(crawler[0]) as client, pytest.raises(RedisError, match=r"[Nn]o permission"):
+        client.execute_command(*command.split())
