@@ -55,6 +55,26 @@ async def test_a_crawl_fetches_what_the_sitemaps_list(server, server_url, job, t
     assert stats.dead == 1  # the sitemap that is not there
 
 
+async def test_without_a_sitemap_the_feeds_of_the_start_page_are_read(server, job):
+    link = "<link rel=alternate type=application/rss+xml href="
+    home = f"{link}/feed>{link}https://elsewhere.example/feed>{link}mailto:x>{link}/gone>".encode()
+    feed = b"<rss><channel><item><link>/news</link></item></channel></rss>"
+    pages = {
+        "/": reply(home, "content-type: text/html"),
+        "/feed": reply(feed),
+        "/news": reply(b"<p>news</p>", "content-type: text/html"),
+    }
+    frontier = await create_job(server, job, options=rude())
+    async with serve(pages) as site:
+        spider = Spider(job, site.url(), sitemap=True)
+        spider.page(follow)
+        await frontier.add([seed async for seed in spider.seeds()])
+        await crawl(frontier, spider)
+    asked = ["/", "/", "/feed", "/gone", "/news", "/sitemap.xml"]
+    assert sorted(path for path in site.paths if path != "/robots.txt") == asked
+    assert (await frontier.stats()).dead == 0
+
+
 async def crawl(frontier, spider) -> None:
     async with open_worker(frontier, spider, WorkerConfig()) as worker:
         await worker.run()

@@ -17,7 +17,7 @@ from skitter.fetch import Guard, HttpFetcher
 from skitter.model import Request
 from skitter.settings import WorkerConfig
 from skitter.spider import Scope, Spider
-from skitter.spider.sitemap import SITEMAP, discovery_request
+from skitter.spider.sitemap import FEEDS, SITEMAP, discovery_request
 from skitter.urls import identify
 from skitter.worker.assembly import policy_of
 from skitter.worker.attempt import Attempts
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from skitter.page import Page
     from skitter.settings import Config
 
-FEEDS: Final = (
-    'link[rel~="alternate"][type="application/rss+xml"],'
-    'link[rel~="alternate"][type="application/atom+xml"]'
-)
 #: Bounds what a hostile site costs us, in memory and in time.
 MOST_REQUESTS: Final = 10_000
 

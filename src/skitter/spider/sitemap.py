@@ -2,7 +2,7 @@
 polite, retried and resumed like pages.
 
     robots.txt ── Sitemap: ──> index ──> sitemap ──> pages
-         └───── none named ──> /sitemap.xml, if there is one
+         └───── none named ──> /sitemap.xml ── nothing there ──> feeds that the start URL names
 """
 
 from __future__ import annotations
@@ -42,6 +42,12 @@ MOST_LINKS: Final = MOST_URLS + MOST_SITEMAPS
 DEEPEST: Final = 3
 #: robots.txt and the first sitemaps come before the pages.
 FIRST: Final = 500
+#: How a page names its feeds, and how many of them are read.
+FEEDS: Final = (
+    'link[rel~="alternate"][type="application/rss+xml"],'
+    'link[rel~="alternate"][type="application/atom+xml"]'
+)
+MOST_FEEDS: Final = 20
 #: While so many entries are taken, other pages wait.
 AT_ONCE: Final = 500
 
@@ -54,6 +60,8 @@ class Errand(msgspec.Struct, frozen=True, omit_defaults=True):
     site: str  # whose pages they are: a registrable domain
     level: int = 1  # 0: robots.txt
     is_guess: bool = False  # nobody said that there is one
+    home: str = ""  # if it lists nothing, the page to look at for feeds
+    is_home: bool = False  # that page
 
 
 def errand_of(request: Request) -> Errand:
@@ -74,9 +82,11 @@ def sitemap_request(url: str, *, found_on: str | None = None) -> Request:
     return _request(identify(url).url, Errand(_site_of(url)), parent=found_on)
 
 
-def discovery_request(url: str) -> Request:
-    """A request for the robots.txt of a URL's host, to find its sitemaps. Raises BadURL."""
-    return _request(robots_url(url), Errand(_site_of(url), level=0, is_guess=True))
+def discovery_request(url: str, *, with_feeds: bool = False) -> Request:
+    """A request for the robots.txt of a URL's host, to find its sitemaps, or else the feeds that
+    the URL's page names. Raises BadURL."""
+    home = url if with_feeds else ""
+    return _request(robots_url(url), Errand(_site_of(url), level=0, is_guess=True, home=home))
 
 
 def check_sitemap(sitemap: object) -> tuple[str, ...]:
@@ -104,9 +114,28 @@ async def list_pages(page: Page) -> AsyncIterator[Request]:
             page, errand, await _in_thread(page, lambda: rules.sitemaps)
         ):
             yield request
-    elif page.status < 400:  # else: a guess that was wrong
-        async for request in _listed(page, errand):
+    elif errand.is_home:
+        for request in await _feeds_of(page, errand):
             yield request
+    else:
+        is_empty = True
+        async for request in _listed(page, errand):
+            is_empty = False
+            yield request
+        if is_empty and errand.home:
+            look = Errand(errand.site, is_guess=True, is_home=True)
+            yield msgspec.structs.replace(
+                _request(errand.home, look, parent=page.url), unique="feeds"
+            )
+
+
+async def _feeds_of(page: Page, errand: Errand) -> list[Request]:
+    """Of the same site."""
+    await page.prepare()
+    nodes = page.css(FEEDS)[:MOST_FEEDS] if page.is_html and page.status < 400 else []
+    named = [join(page.base, node.attributes.get("href") or "") for node in nodes]
+    ours = [url for url in dict.fromkeys(named) if url and _site_of(url) == errand.site]
+    return [_request(url, Errand(errand.site, is_guess=True), parent=page.url) for url in ours]
 
 
 def _named_by_robots(page: Page, errand: Errand, links: tuple[str, ...]) -> Iterator[Request]:
@@ -115,10 +144,13 @@ def _named_by_robots(page: Page, errand: Errand, links: tuple[str, ...]) -> Iter
     for url in dict.fromkeys(named):
         yield _request(url, Errand(errand.site), parent=page.url)
     if not named and (guess := join(page.url, "/sitemap.xml")):
-        yield _request(guess, Errand(errand.site, is_guess=True), parent=page.url)
+        there = Errand(errand.site, is_guess=True, home=errand.home)
+        yield _request(guess, there, parent=page.url)
 
 
 async def _listed(page: Page, errand: Errand) -> AsyncIterator[Request]:
+    if page.status >= 400:  # a guess that was wrong
+        return
     try:
         found = await _in_thread(page, lambda: read_sitemap(page.body, url=page.url))
     except NotASitemap as error:

@@ -323,7 +323,7 @@ class Spider:
                 if len(origins) >= MOST_ORIGINS:
                     origins.clear()  # the frontier knows those that come again
                 origins.add(origin)
-                yield discovery_request(seed.url)
+                yield discovery_request(seed.url, with_feeds=True)
         for url in check_sitemap(self.sitemap):
             yield sitemap_request(url)
 
