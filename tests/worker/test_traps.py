@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 import pytest
@@ -38,14 +39,29 @@ async def frontier(server, job):
     return await create_job(server, job, options=rude())
 
 
-async def test_the_calendar_of_the_demo_costs_thirty_pages_at_most(frontier):
-    def site(asked):
-        parts = asked.path.strip("/").split("/")
-        if parts[0] == "calendar":
-            return Answer(_calendar(int(parts[1]), int(parts[2]), (parts[3:] or [None])[0]) or "")
-        return html("/calendar/2026/11/", text="home")
+def demo_calendar(asked):
+    parts = asked.path.strip("/").split("/")
+    if parts[0] == "calendar":
+        return Answer(_calendar(int(parts[1]), int(parts[2]), (parts[3:] or [None])[0]) or "")
+    return html("/calendar/2026/11/", text="home")
 
-    async with serve_web(site) as web:
+
+async def test_it_costs_no_more_with_three_workers(server, frontier, job):
+    """Each has its own memory and its own idea of what is news."""
+    async with serve_web(demo_calendar) as web:
+        spider = default_spider("t", [web.url()])
+        await frontier.add([seed async for seed in spider.seeds()])
+        jobs = [await create_job(server, job) for _ in range(3)]
+        await asyncio.gather(*(web.crawl(one, spider, concurrency=8) for one in jobs))
+        fetched = [path for path in web.paths() if path.startswith("/calendar")]
+
+    assert len(fetched) == len(set(fetched)) == 30
+    assert (await frontier.stats()).crawled
+    assert (await audit(frontier)).clean
+
+
+async def test_the_calendar_of_the_demo_costs_thirty_pages_at_most(frontier):
+    async with serve_web(demo_calendar) as web:
         await web.crawl(frontier, default_spider("t", [web.url()]), concurrency=8)
         fetched = [path for path in web.paths() if path.startswith("/calendar")]
         held = next(path for path in _links_of(web) if path not in web.paths())
