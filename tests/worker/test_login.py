@@ -145,7 +145,8 @@ async def test_a_wrong_password_is_said_and_not_tried_for_ever(server, job, monk
 
     [letter] = [one async for one in dead_letters(frontier)]
     assert letter.reason == (
-        f"the log-in failed: {web.url('/enter')} still asks for it: check user name and password"
+        f"the log-in failed: {web.url('/enter')} still asks to log in: "
+        "check the user name and the password"
     )
     assert 1 <= shop.seen["/enter"] <= 3
     assert shop.seen["/"] == 0

@@ -155,6 +155,13 @@ def test_a_block_page_seen_by_one_of_several_routes_does_not_slow_its_host():
     assert (verdict.after_s, verdict.rest_s) == (None, 0)
 
 
+def test_a_403_is_for_good_unless_another_route_may_be_welcome():
+    request, response = Request(url=URL), Response(url=URL, status=403)
+    again = judge_response(request, response, Policy(has_routes=True), now=0)
+    assert again == Retry("403 Forbidden", of_host=False)
+    assert judge_response(request, response, Policy(), now=0) == Bury("403 Forbidden")
+
+
 def test_a_guard_that_asks_for_a_longer_rest_gets_it():
     headers = (("cf-mitigated", "challenge"), ("retry-after", "90"))
     verdict = judge_response(

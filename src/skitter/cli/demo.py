@@ -18,20 +18,24 @@ import typer
 import uvloop
 
 from skitter.cli.check import show_audit
-from skitter.cli.common import on_job
+from skitter.cli.common import on_job, on_server
 from skitter.cli.dashboard import NICE, dashboard
 from skitter.cli.output import grid, out, say, tell
+from skitter.cli.proxy import show_stats
 from skitter.cli.running import run_plan
 from skitter.crawl.plan import Plan
-from skitter.demo import MEMBERS, SIGNED, SPIDER
+from skitter.demo import MEMBERS, RARE, SIGNED, SPIDER
 from skitter.errors import InfrastructureError
 from skitter.frontier.audit.auditor import audit
 from skitter.settings import Config, Settings, Workers
 from skitter.spider import load_spider
+from skitter.spider.load import import_target
+from skitter.worker.route_table import route_table
 
 ROWS = {
     "books": "SELECT title, price, currency, stock, rating, category FROM books",
     "members": "SELECT title, price FROM members",
+    "rare": "SELECT title, price FROM rare",
     "signed": "SELECT title, price FROM signed",
 }
 
@@ -47,8 +51,8 @@ def demo(
         bool, typer.Option("--dashboard", help="Serve the dashboard, and keep it until Ctrl-C.")
     ] = False,
 ) -> None:
-    """Crawl a bundled bookshop with 2 workers into SQLite, log in to its members' corner, and
-    audit it. No network needed."""
+    """Crawl a bundled bookshop with 2 workers into SQLite, log in to its members' corner, find the
+    proxy that its neighbour does not ban, and audit it all. No network needed."""
     with tempfile.TemporaryDirectory(prefix="skitter-demo-", dir="/tmp") as folder:
         home, nice = Path(folder), NICE if with_dashboard else None
         served = dashboard(Settings(directory=home / "v"), wanted=with_dashboard)
@@ -58,6 +62,9 @@ def demo(
             _crawl(home, SPIDER, processes="2", nice=nice)
             say("\nThe members' corner is behind a log-in, with a form, a token and cookies.")
             _crawl(home, MEMBERS, nice=nice)
+            say("\nRare books are behind proxies, of which the shop bans the cheap one.")
+            _crawl(home, RARE, nice=nice)
+            show_stats(on_server(Settings(directory=home / "v"), route_table))
             if browser:
                 say("\nThe prices of signed copies are written by JavaScript.")
                 _crawl(home, SIGNED, nice=nice)
@@ -78,6 +85,7 @@ def _crawl(home: Path, target: Path, *, processes: str = "1", nice: int | None) 
             **spider.tables,  # type: ignore[arg-type]
             server=where,
             workers=Workers(processes=processes, concurrency=32, nice=nice),
+            proxies=import_target(target)[0].PROXIES if target == RARE else (),
         ),
         out=str(home / "books.db"),
         is_demo=True,

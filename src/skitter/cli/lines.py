@@ -36,7 +36,7 @@ LINES = {
     "down": "Stop the embedded server. Its data stays, and the next command finds it there.",
     "doctor": "Check the server: version, durability, memory, and how to fix problems.",
     "serve": "Serve the HTTP API and the dashboard, until stopped.",
-    "demo": "Crawl a bundled bookshop with 2 workers into SQLite, log in to its members' corner, and audit it. No network needed.",
+    "demo": "Crawl a bundled bookshop with 2 workers into SQLite, log in to its members' corner, find the proxy that its neighbour does not ban, and audit it all. No network needed.",
     "completion": "Print the completion script of a shell: `source <(skitter completion bash)`.",
     "schedule": "Schedules: when the rounds of a job begin.",
     "dead": "Dead letters: what was given up, and why.",

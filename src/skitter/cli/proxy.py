@@ -60,8 +60,11 @@ def stats(
     as_json: Json = False,
 ) -> None:
     """Show what each proxy brought per domain, and what a thousand good pages cost."""
-
     rows = on_server(settings(redis, directory), lambda server: route_table(server, domain))
+    show_stats(rows, as_json=as_json)
+
+
+def show_stats(rows: list[dict[str, Any]], *, as_json: bool = False) -> None:
     if not rows and not as_json:
         say("no page has come by a proxy yet.")
     else:

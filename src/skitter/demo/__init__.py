@@ -2,6 +2,6 @@
 
 from pathlib import Path
 
-SPIDER, MEMBERS, SIGNED = (
-    Path(__file__).with_name(name) for name in ("books.py", "members.py", "signed.py")
+SPIDER, MEMBERS, RARE, SIGNED = (
+    Path(__file__).with_name(name) for name in ("books.py", "members.py", "rare.py", "signed.py")
 )

@@ -167,7 +167,9 @@ class SiteLogin:
         if last.status >= 400:
             raise LoginFailed(f"{last.url} answered {last.status}")
         if await self._asks_again(last):
-            raise LoginFailed(f"{last.url} still asks for it: check user name and password")
+            raise LoginFailed(
+                f"{last.url} still asks to log in: check the user name and the password"
+            )
 
     async def _asks_again(self, page: Page) -> bool:
         """By the spider's own rule; without one, by a field for a password."""

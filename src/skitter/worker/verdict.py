@@ -26,6 +26,7 @@ PASSING = frozenset({408, 421, 423, 425, 429, 500, 502, 503, 504, 507, 520, 521,
 #: Of these, the ones by which a host asks for a rest.
 OVERLOAD = frozenset({429, 503})
 
+FORBIDDEN = 403
 #: What counts against a session.
 REFUSALS = frozenset({401, 403, 429})
 
@@ -98,7 +99,7 @@ def judge_response(request: Request, response: Response, policy: Policy, *, now:
         return Handle() if request.handler == SITEMAP else _judge_type(response, policy)
     reason = f"{status} {_phrase(status)}".strip()
     if status not in PASSING and not blocker:
-        return Handle() if may_be_missing(request) else Bury(reason)
+        return Handle() if may_be_missing(request) else _judge_final(status, reason, policy)
     rest_s = retry_after_s(response.header("retry-after"), now=now, longest_s=policy.longest_rest_s)
     if blocker:
         why = f"blocked by {blocker}: {reason}"
@@ -109,6 +110,13 @@ def judge_response(request: Request, response: Response, policy: Policy, *, now:
     if status not in OVERLOAD:
         return Retry(reason, after_s=rest_s)
     return Retry(reason, after_s=rest_s, rest_s=rest_s or 0.0, incident=status)
+
+
+def _judge_final(status: int, reason: str, policy: Policy) -> Retry | Bury:
+    """A 403 is for good, unless another route may be welcome."""
+    if status == FORBIDDEN and policy.has_routes:
+        return Retry(reason, of_host=False)
+    return Bury(reason)
 
 
 def _judge_type(response: Response, policy: Policy) -> Handle | Skip:

@@ -4,6 +4,7 @@
     addresses            the many spellings of a link, and which mean the same
     html, pages          what stands at each address
     members              what is behind a log-in, and what only a browser shows
+    rare                 a neighbour behind proxies, of which it bans one
     behaviour            which paths misbehave, and how
     wire, answers        HTTP as bytes; the page and the behaviour become one answer
     connection, server   the sockets; `BookShop`

@@ -11,6 +11,7 @@ from skitter.demo.site.addresses import page_of
 from skitter.demo.site.behaviour import Behaviour, behave, write_scripts
 from skitter.demo.site.members import Members
 from skitter.demo.site.pages import Pages, sorry
+from skitter.demo.site.rare import Rare
 from skitter.demo.site.wire import Answer
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Answers:
 
     def __init__(self, catalogue: Catalogue, *, origin: str, latency_s: float = 0.0) -> None:
         self._pages = Pages(catalogue, origin)
-        self._members = Members(catalogue)
+        self._members, self._rare = Members(catalogue), Rare(catalogue)
         self._scripts = write_scripts(catalogue)
         self._latency_s = latency_s
         self._known = {*self._pages.addresses(), *self._scripts}
@@ -38,6 +39,8 @@ class Answers:
     def answer(self, head: Head) -> Answer:
         """The answer to a request; a GET of a page that misbehaves changes the next one."""
         method, takes_gzip = head.method, head.fields.takes_gzip
+        if answer := self._rare.answer(head):
+            return answer
         page = page_of(head.target)
         path = page.partition("?")[0]
         if answer := self._members.answer(method, path, head.fields, head.body):

@@ -33,6 +33,7 @@ class Fields(NamedTuple):
     takes_gzip: bool
     body_bytes: int
     cookie: str = ""
+    proxy_authorization: str = ""
 
 
 class Head(NamedTuple):
@@ -93,6 +94,7 @@ def _parse_fields(data: bytes) -> Fields:
         takes_gzip="gzip" in found.get("accept-encoding", "").lower(),
         body_bytes=_body_bytes(found.get("content-length", "0")),
         cookie=found.get("cookie", ""),
+        proxy_authorization=found.get("proxy-authorization", ""),
     )
 
 

@@ -1,0 +1,36 @@
+"""The demo's spider for a shop that bans one of our two proxies, and the proxies."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from skitter import Page, Politeness, Request, Retries, Spider
+from skitter.settings import Route
+
+GATEWAY = os.environ.get("SKITTER_DEMO_URL", "http://localhost:8000/").rstrip("/")
+
+spider = Spider(
+    "rare",
+    start=["http://rare-books.example/"],
+    politeness=Politeness(delay_s=0),
+    retries=Retries(max_retries=10, base_s=0.1),
+)
+
+#: Yours stand in skitter.toml, a [[proxy]] each.
+PROXIES = (
+    Route(name="cheap", url=GATEWAY, user="cheap", price_per_request=0.001),
+    Route(name="dear", url=GATEWAY, user="dear", price_per_request=0.005),
+)
+
+
+@spider.page
+def table(page: Page) -> Iterator[Request]:
+    yield from page.follow_all("article.book h3 a", book)
+
+
+@spider.page
+def book(page: Page) -> Iterator[dict[str, Any]]:
+    yield {
+        "title": page.css_first("h1").text(strip=True),
+        "price": page.css_first(".price").text(strip=True),
+    }
