@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from skitter.errors import SkitterError as SkitterError
     from skitter.fetch.render import Render as Render
     from skitter.frontier.frontier import Frontier as Frontier
+    from skitter.measure import Metrics as Metrics
     from skitter.model import Added as Added
     from skitter.model import Completion as Completion
     from skitter.model import Ended as Ended
@@ -53,6 +54,7 @@ _HOMES = {
         "skitter.errors": "LeaseLost QueueFull SkitterError",
         "skitter.fetch.render": "Render",
         "skitter.frontier.frontier": "Frontier",
+        "skitter.measure": "Metrics",
         "skitter.model": "Added Completion Ended Failure Lease Request Response State Stats",
         "skitter.page": "Page",
         "skitter.queue": "URLQueue",

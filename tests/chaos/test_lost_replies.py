@@ -139,6 +139,8 @@ async def _tell_of_the_web(
     found = ["parse", encode([3, 2, 1]), encode(["text:title"]), encode([2])]
     await tell(await call("observe", found, handlers=5, columns=5))
     await frontier_metrics.record(frontier, FIGURES)
+    counted = ["books", "", "2.5", b"", "parse", "success", "1", encode([1500, 16, 1])]
+    await tell(await call("increment", counted, most=5, keep_s=600))
     await tell(await call("record", ["h1.test 1 0 9 9 x"]))
 
 

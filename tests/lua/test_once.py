@@ -51,6 +51,10 @@ CALLS: Any = {
         [("parse", encode([3, 2, 1]), encode(["text:title"]), encode([2]))],
         {"handlers": 5, "columns": 5},
     ),
+    "increment": lambda t: (
+        [("books", "", "2.5", b""), ("parse", "success", "1", encode([1500, 16, 1]))],
+        {"most": 5, "keep_s": 600},
+    ),
     "measure": lambda t: (
         [
             ("counts", "pages", encode(3)),

@@ -96,6 +96,12 @@ SHARD_KEYS: dict[str, KeySpec] = {
         "of shard 0: host, worker, ... -> `ok failed bytes ms`; expires",
         family="step/slot/name",
     ),
+    "daily": KeySpec(
+        "hash", "of no job: name and tags -> what users counted on a day; expires", family="day"
+    ),
+    "durations": KeySpec(
+        "hash", "of no job: log bucket -> how many, of what users timed; expires", family="day/name"
+    ),
     "quality": KeySpec("hash", "of shard 0: handler -> msgpack: what it found, by windows"),
     "sink": KeySpec("hash", "of shard 0: the place that items go to, and when it was claimed"),
     "rejected": KeySpec("stream", "items that could not be stored, with the reason; capped"),
@@ -150,6 +156,8 @@ _NAMES = {spec.stored or name: name for name, spec in SHARD_KEYS.items() if not 
 
 #: In place of a job: a shard of what all jobs of a server share. No job can have this name.
 FLEET = "~fleet"
+#: The same, for what users count in code of their own.
+OWN = "~own"
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,10 +147,10 @@ async def read_timings(
     """Histograms by slot."""
     wanted = list(slots)
     members = [f"{grain.step_s}/{at}/{name}" for at in wanted]
-    found = [_open(one) for one in await _read(frontier.home, "timings", members)]
+    found = [open_histogram(one) for one in await _read(frontier.home, "timings", members)]
     for shard, _ in _other_shards(frontier, [name]):
         for total, more in zip(found, await _read(shard, "timings", members), strict=True):
-            total.merge(_open(more))
+            total.merge(open_histogram(more))
     return dict(zip(wanted, found, strict=True))
 
 
@@ -161,7 +161,7 @@ async def _read(shard: Shard, kind: str, members: list[str]) -> list[dict[bytes,
     return [dict(zip(flat[::2], flat[1::2], strict=True)) for flat in found]
 
 
-def _open(raw: dict[bytes, bytes]) -> Histogram:
+def open_histogram(raw: dict[bytes, bytes]) -> Histogram:
     """Anybody may have written it: what makes no sense is left out."""
     found = Histogram()
     for name, value in raw.items():

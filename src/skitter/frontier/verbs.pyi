@@ -116,6 +116,14 @@ class Verbs:
         value: Any,
         strict: bool = ...,
     ) -> int: ...
+    async def increment(
+        self,
+        each: Sequence[tuple[Text, Text, Text, bytes]],
+        *,
+        most: int,
+        keep_s: int,
+        strict: bool = ...,
+    ) -> int: ...
     async def issue_permits(
         self,
         each: Sequence[Text],

@@ -1,0 +1,83 @@
+"""What users count and time, on the server: by day, for the whole cluster, in no job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Final, Self
+
+from skitter.frontier.client import client_name
+from skitter.frontier.keys import OWN, ShardKeys
+from skitter.frontier.metrics import open_histogram
+from skitter.frontier.shard import Shard
+from skitter.frontier.wire import encode
+from skitter.metrics.histogram import Histogram, merged
+from skitter.metrics.own import SUCCESS
+from skitter.metrics.slots import DAY_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skitter.frontier.connection import Server
+    from skitter.metrics.own import OwnBatch, Row
+
+DAYS: Final = 7
+#: Names and tags of a day. With 450 buckets each, that is 5 MB a day at the most.
+MOST_ROWS: Final = 1000
+_KEEP_S: Final = (DAYS + 1) * DAY_S
+
+
+@dataclass(slots=True)
+class OwnMetrics:
+    """For one client."""
+
+    shard: Shard
+
+    @classmethod
+    def on(cls, server: Server, *, clock: Callable[[], int] | None = None) -> Self:
+        return cls(Shard(server, ShardKeys(OWN, 0), client_name(), clock))
+
+    async def add(self, batch: OwnBatch) -> None:
+        """In one round trip."""
+        timed = {(name, SUCCESS): one for name, one in batch.timings.items()}
+        rows = [
+            (name, tags, repr(by), _pack(timed.pop((name, tags), None)))
+            for (name, tags), by in batch.counts.items()
+        ]
+        # Of those that only failed.
+        rows += [(*row, "0", _pack(one)) for row, one in timed.items()]
+        await self.shard.increment(rows, most=MOST_ROWS, keep_s=_KEEP_S)
+
+    async def read_totals(self, *, days: int) -> dict[Row, float]:
+        """By name and tags; today is one day."""
+        found: dict[Row, float] = {}
+        for day in await self._days(days):
+            raw = await self.shard.server.command("HGETALL", self.shard.keys.key("daily", str(day)))
+            for row, value in raw.items():
+                name, _, tags = row.decode("utf-8", "replace").partition("\n")
+                found[name, tags] = found.get((name, tags), 0) + _number(value)
+        return found
+
+    async def read_timing(self, name: str, *, days: int) -> Histogram:
+        keys = [self.shard.keys.key("durations", f"{day}/{name}") for day in await self._days(days)]
+        found = [await self.shard.server.command("HGETALL", key) for key in keys]
+        return merged(map(open_histogram, found))
+
+    async def _days(self, days: int) -> range:
+        clock = self.shard.clock
+        now = clock() / 1000 if clock else (await self.shard.server.command("TIME"))[0]
+        today = int(now) // DAY_S
+        return range(today - days + 1, today + 1)
+
+
+def _pack(one: Histogram | None) -> bytes:
+    if one is None:
+        return b""
+    return encode([round(1000 * one.sum_ms), *chain.from_iterable(one.buckets.items())])
+
+
+def _number(value: bytes) -> float:
+    try:
+        return float(value)
+    except ValueError:  # anybody may have written it
+        return 0.0

@@ -1,0 +1,284 @@
+"""Metrics: count and time what your own code does, over the whole cluster.
+
+    import skitter
+
+    metrics = skitter.Metrics()
+
+    @metrics.timing("parse price")
+    def parse_price(text): ...
+
+    metrics.increment("books", tags={"shop": "one"})
+    print(metrics.stats("parse price").p95)
+
+It may be used in a script, a handler or a Celery task, from any thread, inside an event loop or
+not: a thread of its own sends what was counted, in one round trip a second. While the server is
+away nothing waits and nothing fails; only figures are lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import functools
+import inspect
+import logging
+import os
+import threading
+from collections import deque
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+from skitter.frontier.connection import connect
+from skitter.frontier.own_metrics import DAYS, OwnMetrics
+from skitter.metrics.own import ERROR, SUCCESS, OwnBatch, checked_name, checked_value, spell_tags
+from skitter.settings import check_number, find_server
+from skitter.valkey import hold
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from pathlib import Path
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+FLUSH_S: Final = 1.0
+FLUSH_RECORDS: Final = 500
+#: How long a call is repeated while the server is away, and how long the end of a process waits.
+PATIENCE_S: Final = 2.0
+ANSWER_S: Final = 30.0
+logger = logging.getLogger("skitter.metrics")
+
+
+@dataclass(frozen=True, slots=True)
+class TimingStats:
+    """What the whole cluster measured; seconds, off by 2.2 % at the most. None: nothing was."""
+
+    count: int
+    errors: int
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+class Metrics:
+    """Counters and timings of your own, by day (UTC), kept for 7 days."""
+
+    _thread: threading.Thread | None
+
+    def __init__(self, *, redis: str | None = None, directory: Path | None = None) -> None:
+        """`redis`: a server's URL; None: SKITTER_REDIS_URL, or the embedded server."""
+        self._opening = functools.partial(find_server, redis, directory)
+        self._begin_anew()
+        atexit.register(self.close)
+
+    def increment(
+        self, name: str, value: float = 1, *, tags: Mapping[str, object] | None = None
+    ) -> None:
+        """Add to a counter. Each combination of tags is counted apart: use few."""
+        row = checked_name(name), spell_tags(tags)
+        self._record(lambda batch: batch.count(row, checked_value(value)))
+
+    def timing(self, name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+        """Decorate a function, sync or async: each call is timed; those that raise are errors."""
+        checked_name(name)
+
+        def decorate(function: Callable[P, T]) -> Callable[P, T]:
+            if inspect.iscoroutinefunction(function):
+                return self._timed_async(name, function)  # type: ignore[return-value]
+
+            @functools.wraps(function)
+            def timed(*args: P.args, **kwargs: P.kwargs) -> T:
+                with _Stopwatch(self, name):
+                    return function(*args, **kwargs)
+
+            return timed
+
+        return decorate
+
+    def _timed_async(
+        self, name: str, function: Callable[..., Awaitable[T]]
+    ) -> Callable[..., Awaitable[T]]:
+        @functools.wraps(function)
+        async def timed(*args: Any, **kwargs: Any) -> T:
+            with _Stopwatch(self, name):
+                return await function(*args, **kwargs)
+
+        return timed
+
+    def observe(self, name: str, seconds: float, *, ok: bool = True) -> None:
+        """Something took so long."""
+        checked_name(name)
+        checked_value(seconds)
+        self._record(lambda batch: batch.time(name, seconds, ok=ok))
+
+    def stats(self, name: str, *, days: int = 1) -> TimingStats:
+        """What was timed today, or in the last days, in the whole cluster. One round trip a day;
+        raises what is wrong with the server."""
+        check_number("days", days, low=1, high=DAYS, whole=True)
+
+        async def read(own: OwnMetrics) -> TimingStats:
+            timing = await own.read_timing(name, days=days)
+            totals = await own.read_totals(days=days)
+            p50, p95, p99 = (_seconds(timing.quantile(share)) for share in (0.5, 0.95, 0.99))
+            ok, errors = (round(totals.get((name, how), 0)) for how in (SUCCESS, ERROR))
+            return TimingStats(ok + errors, errors, _seconds(timing.mean_ms), p50, p95, p99)
+
+        return self._ask(read)
+
+    def total(self, name: str, *, days: int = 1, tags: Mapping[str, object] | None = None) -> float:
+        """What was counted; with all tags, or with exactly these."""
+        check_number("days", days, low=1, high=DAYS, whole=True)
+        wanted = None if tags is None else spell_tags(tags)
+
+        async def read(own: OwnMetrics) -> float:
+            totals = await own.read_totals(days=days)
+            of_name = {row[1]: value for row, value in totals.items() if row[0] == name}
+            return sum(of_name.values()) if wanted is None else of_name.get(wanted, 0)
+
+        return self._ask(read)
+
+    def flush(self) -> None:
+        """Send now what was counted. Raises what is wrong with the server."""
+
+        async def nothing(own: OwnMetrics) -> None:
+            return None
+
+        self._ask(nothing)
+
+    def close(self) -> None:
+        """Send what is left, without insisting, and end the thread. Counting begins it anew."""
+        thread = self._thread
+        if thread is None or self._pid != os.getpid():
+            return
+        self._is_closing = True
+        self._some.set()
+        self._many.set()
+        thread.join(PATIENCE_S + FLUSH_S)
+        self._thread = None
+
+    # --- in the caller's thread -------------------------------------------------------------------
+
+    def _begin_anew(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._some, self._many = threading.Event(), threading.Event()
+        self._batch = OwnBatch()
+        self._asks: deque[tuple[Callable[[OwnMetrics], Awaitable[Any]], Future[Any]]] = deque()
+        self._thread = None
+        self._is_closing = False
+
+    def _record(self, add: Callable[[OwnBatch], None]) -> None:
+        self._have_thread()
+        with self._lock:
+            add(self._batch)
+            is_enough = self._batch.records >= FLUSH_RECORDS
+        self._some.set()
+        if is_enough:
+            self._many.set()
+
+    def _ask(self, read: Callable[[OwnMetrics], Awaitable[T]]) -> T:
+        self._have_thread()
+        answer: Future[T] = Future()
+        self._asks.append((read, answer))
+        self._many.set()
+        self._some.set()
+        return answer.result(ANSWER_S)
+
+    def _have_thread(self) -> None:
+        if self._pid != os.getpid():  # a fork has neither the thread nor the connection
+            self._begin_anew()
+        if self._thread is None:
+            with self._lock:
+                if self._thread is None:
+                    self._is_closing = False
+                    self._thread = threading.Thread(
+                        target=self._work, name="skitter-metrics", daemon=True
+                    )
+                    self._thread.start()
+
+    # --- in the thread that sends -----------------------------------------------------------------
+
+    def _work(self) -> None:
+        with asyncio.Runner() as runner:
+            line = _Line(self._opening)
+            while not self._is_closing:
+                self._some.wait()
+                self._many.wait(FLUSH_S)
+                self._some.clear()
+                self._many.clear()
+                runner.run(self._send_and_answer(line))
+            runner.run(self._send_and_answer(line))  # what came meanwhile
+            runner.run(line.close())
+
+    async def _send_and_answer(self, line: _Line) -> None:
+        """Who asks hears of all that was counted before: the questions are taken first."""
+        asks = [self._asks.popleft() for _ in range(len(self._asks))]
+        with self._lock:
+            batch, self._batch = self._batch, OwnBatch()
+        problem = await self._send(line, batch)
+        for read, answer in asks:
+            try:
+                if problem:
+                    raise problem
+                answer.set_result(await read(await line.open()))
+            except Exception as error:
+                answer.set_exception(error)
+
+    async def _send(self, line: _Line, batch: OwnBatch) -> Exception | None:
+        try:
+            if batch.counts:
+                await (await line.open()).add(batch)
+        except Exception as error:
+            logger.debug("figures were lost: %s", error)
+            await line.close()
+            return error
+        return None
+
+
+class _Line:
+    """The way to the server, opened when there is something to say."""
+
+    def __init__(self, opening: Callable[[], Any]) -> None:
+        self._opening = opening
+        self._stack = AsyncExitStack()
+        self._own: OwnMetrics | None = None
+
+    async def open(self) -> OwnMetrics:
+        if self._own is None:
+            where = self._opening()
+            url, password = where.redis_url, None
+            if url is None:  # here: a thread of ours may wait, and none can be had at the very end
+                embedded = self._stack.enter_context(hold(where.directory))
+                url, password = embedded.url, embedded.password
+            server = await self._stack.enter_async_context(connect(url, password=password))
+            server.patience_s = PATIENCE_S
+            self._own = OwnMetrics.on(server)
+        return self._own
+
+    async def close(self) -> None:
+        self._own = None
+        with suppress(Exception):  # the server may be gone
+            await self._stack.aclose()
+
+
+class _Stopwatch:
+    """`with _Stopwatch(...)`: what raises in it is an error."""
+
+    __slots__ = ("_metrics", "_name", "_started")
+
+    def __init__(self, metrics: Metrics, name: str) -> None:
+        self._metrics, self._name = metrics, name
+
+    def __enter__(self) -> None:
+        self._started = perf_counter()
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._metrics.observe(self._name, perf_counter() - self._started, ok=kind is None)
+
+
+def _seconds(ms: float | None) -> float | None:
+    return None if ms is None else ms / 1000
