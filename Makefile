@@ -54,9 +54,9 @@ site: docs ## Build the docs site into build/site; warnings are errors
 	@$(BIN)/python -m sphinx -W --keep-going -q docs build/site
 	@echo "Open build/site/index.html"
 
-bench: $(STAMP) ## Measure against goals and peers: frontier, crawl, scrapy
+bench: $(STAMP) ## Measure against goals and peers: frontier, crawl, scrapy, http
 	@scripts/system-packages bench
-	@met=0; for what in frontier crawl scrapy; do $(BIN)/python -m benchmarks $$what || met=1; done; exit $$met
+	@met=0; for what in frontier crawl scrapy http; do $(BIN)/python -m benchmarks $$what || met=1; done; exit $$met
 
 chaos: $(STAMP) ## Run the slow proof: killed workers, killed servers, lost replies
 	@scripts/system-packages chaos

@@ -1,4 +1,4 @@
-"""python -m benchmarks frontier|crawl|scrapy: measure and show; exit code 1 if a goal is missed."""
+"""python -m benchmarks frontier|crawl|scrapy|http: measure; exit code 1 if a goal is missed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from rich.console import Console
 
 from benchmarks.crawl import CRAWL
 from benchmarks.frontier import FRONTIER
+from benchmarks.http import HTTP
 from benchmarks.render import progress_on_stderr, report_table
 from benchmarks.scrapy_node import SCRAPY
 from benchmarks.suite import run_suite
 from skitter.errors import BadOption, SkitterError
 
-SUITES = {"frontier": FRONTIER, "crawl": CRAWL, "scrapy": SCRAPY}
+SUITES = {"frontier": FRONTIER, "crawl": CRAWL, "scrapy": SCRAPY, "http": HTTP}
 
 
 def _parts(name: str) -> str:
@@ -23,7 +24,7 @@ def _parts(name: str) -> str:
 
 
 def bench(
-    what: Annotated[str, typer.Argument(metavar="frontier|crawl|scrapy")] = "frontier",
+    what: Annotated[str, typer.Argument(metavar="frontier|crawl|scrapy|http")] = "frontier",
     quick: Annotated[bool, typer.Option("--quick", help="A twentieth of the work.")] = False,
     only: Annotated[
         list[str] | None,

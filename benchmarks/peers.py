@@ -31,6 +31,14 @@ CELERY: Final = (
     "selectolax==1.0.2",
     "packaging==26.3",  # kombu imports it and does not ask for it
 )
+FASTAPI_PINS: Final = (
+    "fastapi==0.162.4",
+    "uvicorn==0.54.0",
+    "httptools==0.9.0",
+    "uvloop==0.23.0",
+    "redis==8.1.0",
+    "hiredis==3.5.0",
+)
 CONCURRENT: Final = 64
 PROCESSES: Final = 2
 RIVALS: Final = Path(__file__).parent / "rivals"
@@ -142,6 +150,12 @@ CRAWLEE_CRAWL: Final = Peer(
     # Faster than with BeautifulSoup.
     task=(("concurrency", CONCURRENT), ("parser", "parsel")),
     least_ratio=10.0,
+)
+FASTAPI: Final = Peer(
+    title="FastAPI, pydantic, a redis-py pipeline",
+    script="push_fastapi.py",
+    home="fastapi",
+    requirements=FASTAPI_PINS,
 )
 CELERY_PLAIN: Final = Peer(
     title=f"Celery, {PROCESSES} processes, httpx.get and a SADD a link",

@@ -14,7 +14,7 @@ import msgspec
 from skitter.errors import InfrastructureError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
 ROOT: Final = Path(__file__).parents[1]  # where `python -m benchmarks` finds itself
 Figures = dict[str, Any]
@@ -27,12 +27,16 @@ def module_words(module: str, task: msgspec.Struct) -> list[str]:
 
 @asynccontextmanager
 async def started(
-    words: Sequence[str], *, stderr: int | None = None
+    words: Sequence[str],
+    *,
+    stderr: int | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """A process that ends with the block, whatever happens."""
     process = await asyncio.create_subprocess_exec(
         *words,
         cwd=ROOT,
+        env=env,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=stderr,

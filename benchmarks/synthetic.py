@@ -7,6 +7,7 @@ a web server that is far away, or one that has very many pages. Prints its origi
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from typing import cast
@@ -24,6 +25,7 @@ class SyntheticTask(msgspec.Struct, frozen=True, kw_only=True):
 
     pages: int
     latency_s: float = 0.0
+    nice: int = 0
 
 
 class Connection(asyncio.Protocol):
@@ -62,6 +64,7 @@ def make_answer(head: bytes, pages: int) -> bytes:
 
 async def serve(task: SyntheticTask) -> None:
     """Until SIGTERM."""
+    os.nice(task.nice)
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

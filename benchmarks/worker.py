@@ -7,6 +7,7 @@ when the crawl is over or on SIGTERM, and says what it did.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ class WorkerTask(msgspec.Struct, frozen=True, kw_only=True):
     job: str
     seed: str
     concurrency: int
+    nice: int = 0
 
 
 class Worked(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +88,7 @@ class Stopwatch:
 
 
 async def work(task: WorkerTask) -> Worked:
+    os.nice(task.nice)
     async with connect(task.redis_url) as server:
         frontier = await open_job(server, task.job)
         options = WorkerOptions(concurrency=task.concurrency, grace_s=1.0)

@@ -32,10 +32,10 @@ async def begin(ground: Ground, seed: str) -> Frontier:
     return frontier
 
 
-def worker_words(ground: Ground, seed: str, *, concurrency: int) -> list[str]:
+def worker_words(ground: Ground, seed: str, *, concurrency: int, nice: int = 0) -> list[str]:
     """The command line of a worker process."""
     where = f"unix://{ground.socket}"
-    task = WorkerTask(redis_url=where, job=JOB, seed=seed, concurrency=concurrency)
+    task = WorkerTask(redis_url=where, job=JOB, seed=seed, concurrency=concurrency, nice=nice)
     return module_words("worker", task)
 
 
@@ -60,9 +60,11 @@ async def check_all(frontier: Frontier, pages: int) -> None:
 
 
 @asynccontextmanager
-async def synthetic_site(pages: int, *, latency_s: float = 0.0) -> AsyncIterator[str]:
+async def synthetic_site(
+    pages: int, *, latency_s: float = 0.0, nice: int = 0
+) -> AsyncIterator[str]:
     """The address of the first page of a generated site; its server ends with the block."""
-    task = SyntheticTask(pages=pages, latency_s=latency_s)
+    task = SyntheticTask(pages=pages, latency_s=latency_s, nice=nice)
     async with started(module_words("synthetic", task)) as process:
         assert process.stdout is not None
         origin = (await process.stdout.readline()).decode().strip()
