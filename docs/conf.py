@@ -30,6 +30,12 @@ MENU = {
         "howto/queue",
         "howto/*",
     ],
+    "Coming from": [
+        "coming-from/scrapy",
+        "coming-from/scrapy-redis",
+        "coming-from/crawlee",
+        "coming-from/celery",
+    ],
     "Understand": ["architecture", "guarantees", "security", "benchmarks", "adr/index"],
     "Reference": ["reference/commands", "reference/options", "reference/*"],
 }
