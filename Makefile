@@ -20,7 +20,7 @@ define need_python
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format docs site bench chaos constraints clean
+.PHONY: help install demo test check format docs site bench chaos package constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,7 +62,10 @@ chaos: $(STAMP) ## Run the slow proof: killed workers, killed servers, lost repl
 	@scripts/system-packages chaos
 	@$(BIN)/python -m pytest -m chaos -n 4 --dist worksteal $(ARGS)
 
-constraints: ## Renew constraints.txt with the newest versions
+package: $(STAMP) ## Build sdist and wheel, and try the wheel in an environment of its own
+	@$(BIN)/python scripts/package.py
+
+constraints: ## Renew constraints.txt and the lock files with the newest versions
 	$(need_python)
 	@set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 	echo "Resolving the newest versions ..."; \
@@ -72,7 +75,8 @@ constraints: ## Renew constraints.txt with the newest versions
 	"$$fresh/venv/bin/python" -m pip freeze --disable-pip-version-check --exclude skitter \
 		> "$$fresh/freeze"; \
 	LC_ALL=C sort -f "$$fresh/freeze" >> "$$fresh/pins"; \
-	cp "$$fresh/pins" constraints.txt
+	cp "$$fresh/pins" constraints.txt; \
+	"$$fresh/venv/bin/python" scripts/lock.py
 
 clean: ## Remove .venv, caches and builds (crawl data in .skitter stays)
 	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
