@@ -27,7 +27,7 @@ from skitter.errors import (
     RenderFailed,
     ResponseTooLarge,
 )
-from skitter.fetch.browser import BrowserRenderer
+from skitter.fetch.browser import BrowserRenderer, Context
 from skitter.fetch.chromium import memory_mb
 from skitter.fetch.guard import Guard
 from skitter.fetch.render import Render
@@ -92,6 +92,18 @@ async def test_a_log_in_holds_for_the_pages_after_it(renderer: BrowserRenderer, 
     again = await renderer.render(Request(url=site.url("/account")), THERE)
     assert text(first, ".there") == text(again, ".there") == "hello ann"
     assert first.url == site.url("/account")
+
+
+async def test_without_cookies_a_page_knows_nothing_of_those_before_it(
+    renderer: BrowserRenderer, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(renderer, "_keeps_cookies", False)
+    form = Render(wait_for="form, .there", scripts=(FILL_IN,))
+    first = await renderer.render(Request(url=site.url("/login")), form)
+    again = await renderer.render(Request(url=site.url("/account")), THERE)
+    assert text(first, ".there") == "hello ann"
+    assert text(again, ".there") == "who are you?"
+    assert not [one for one in renderer._contexts.values() if one.is_retired]
 
 
 async def test_a_page_goes_through_the_proxy_of_its_route(
@@ -228,6 +240,34 @@ async def test_what_is_worn_is_replaced_and_leaves_no_process(site: Site) -> Non
     assert text(page, ".price") == "12"
     assert page.moved_bytes > len(LATE)
     assert not [pid for group in groups for pid in tabs_of(group)]
+
+
+async def test_a_browser_that_is_old_or_has_too_much_memory_is_replaced(site: Site) -> None:
+    need("chromium")
+    guard = Guard(frozenset({f"127.0.0.1:{site.port}"}))
+    options = BrowserOptions(max_memory_mb=None)
+    async with BrowserRenderer(options, guard=guard) as renderer:
+
+        async def use() -> Context:
+            async with renderer._tab(Request(url=site.url("/late")), THERE, None) as (_, context):
+                return context
+
+        first, second = await use(), await use()
+        assert first is second
+        first.born -= options.context_age_s
+        third = await use()
+        assert (third is first, third.chromium is first.chromium) == (False, True)
+
+        third.chromium.born -= options.browser_age_s
+        fourth = await use()
+        assert fourth.chromium.group != third.chromium.group
+        assert not tabs_of(third.chromium.group)
+
+        assert memory_mb(fourth.chromium.group) > 100
+        renderer._options = BrowserOptions(max_memory_mb=100)
+        fifth = await use()
+        assert fifth.chromium.group != fourth.chromium.group
+        assert not tabs_of(fourth.chromium.group)
 
 
 def tabs_of(group: int | None) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from urllib.parse import parse_qsl
 
@@ -276,3 +277,18 @@ async def test_a_form_gets_through_a_crawl(server, job):
         await web.crawl(frontier, spider)
 
     assert found == ["found {'q': 'a&b=ü', 't': '1'}"]
+
+
+@pytest.mark.parametrize(
+    ("markup", "names"),
+    [
+        ("<fieldset disabled><legend>@a</legend><legend>@b</legend>@c</fieldset>@d", "ad"),
+        ("<fieldset disabled><p><legend>@a</legend></p>@b</fieldset>", ""),
+        ("<fieldset disabled><legend>@a<fieldset disabled>@b</fieldset></legend></fieldset>", "a"),
+        ("<fieldset disabled><fieldset><legend>@a</legend></fieldset></fieldset>@b", "b"),
+        ("<fieldset disabled>" * 50 + "@a" * 50 + "</fieldset>" * 50 + "@b", "b"),
+    ],
+)
+def test_what_a_fieldset_disables_and_what_its_legend_spares(markup, names):
+    fields = re.sub("@(.)", r"<input name=\1>", markup)
+    assert "".join(form(f"<form>{fields}</form>").fields) == names

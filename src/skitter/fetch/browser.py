@@ -11,6 +11,7 @@ import asyncio
 import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from skitter.domains import registrable_domain
@@ -79,7 +80,9 @@ class BrowserRenderer:
         fetch: FetchOptions | None = None,
         guard: Guard | None = None,
         resolver: Resolver | None = None,
+        keeps_cookies: bool = True,
     ) -> None:
+        self._keeps_cookies = keeps_cookies  # or each page has a context of its own
         self._options, self._fetch = options or BrowserOptions(), fetch or FetchOptions()
         self._guard, self._resolver = guard or Guard(), resolver or Resolver()
         self._credentials = Credentials(self._fetch)
@@ -173,7 +176,7 @@ class BrowserRenderer:
     async def _take_context(self, request: Request, proxy: str | None) -> Context:
         session = SESSION.get()
         name = session.id if session else registrable_domain(authority_of(request.url).name)
-        key = (name, proxy)
+        key = (name if self._keeps_cookies else token_hex(8), proxy)
         async with self._opening:  # two pages of a session must not open one each
             context = self._contexts.get(key)
             if context is not None and context.is_worn(self._options):
@@ -182,6 +185,7 @@ class BrowserRenderer:
             if context is None:
                 context = self._contexts[key] = await self._open_context(request.url, proxy)
                 await self._make_room()
+                context.is_retired = not self._keeps_cookies  # it is closed with its page
             context.busy += 1
             context.pages += 1
             context.chromium.pages += 1

@@ -143,7 +143,13 @@ def renderer_of(
     from skitter.fetch.chromium import check_browser
 
     check_browser(config.browser)
-    return BrowserRenderer(config.browser, fetch=config.fetch, guard=guard, resolver=resolver)
+    return BrowserRenderer(
+        config.browser,
+        fetch=config.fetch,
+        guard=guard,
+        resolver=resolver,
+        keeps_cookies=session_pool_of(config).cookies,
+    )
 
 
 def session_pool_of(config: WorkerConfig) -> SessionPool:
