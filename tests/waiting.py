@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
 from typing import Any, AnyStr
 
 #: Longer than the time limit of any test that is not `chaos`, so that there is one limit to choose:
@@ -27,6 +28,16 @@ async def until_async(condition: Callable[[], Awaitable[Any]]) -> Any:
     while not (answer := await condition()):  # noqa: ASYNC110 - of another process, perhaps
         await asyncio.sleep(0.01)
     return answer
+
+
+def while_there_is_time(seconds: float, *, least: int) -> Iterator[int]:
+    """0, 1, 2, ... for as long as that, and `least` times in any case: on a busy machine a slow
+    proof tries less, and does not fail for it."""
+    until = time.monotonic() + seconds
+    for number in count():
+        if number >= least and time.monotonic() > until:
+            return
+        yield number
 
 
 class Child(subprocess.Popen[AnyStr]):

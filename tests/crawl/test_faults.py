@@ -198,7 +198,7 @@ def test_a_full_disk_under_the_server_is_told_and_waited_for(machine, until, sma
     with machine.shop.silent():
         filler = fill(home)
 
-    until(lambda: f"the disk of {home} is full (0 KB free): make room there" in crawl.said)
+    until(lambda: f"the disk of {home} is full (0 KB free): free some space" in crawl.said)
     doctor = machine.call("doctor")
     assert doctor.returncode == 1
     assert f"the disk of {home} is full" in " ".join(doctor.stdout.split())

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from skitter.frontier.admin.control import change_options, set_state
+from skitter.frontier.admin.eta import Bound, eta_s
 from skitter.frontier.admin.workers import Heartbeat, beat, set_wanted_workers
 from skitter.frontier.frontier import Frontier
 from skitter.model import Completion, Request, State, Stats
@@ -127,6 +128,15 @@ async def test_the_slowest_host_decides_when_it_will_be_over(frontier, server):
 
     assert look.bound
     assert (look.bound.host, look.bound.queued, look.eta_s) == ("slow.test", 3, 180.0)
+
+
+@pytest.mark.parametrize(("delay_s", "seconds"), [(0.1, None), (10.0, 100.0)])
+def test_a_crawl_that_stands_still_has_no_estimate_unless_a_delay_explains_it(delay_s, seconds):
+    bound = Bound("a.test", queued=10, delay_s=delay_s, seconds=10 * delay_s)
+
+    assert eta_s(30, 0.0, bound) == seconds
+    assert eta_s(30, 0.0, None) is None
+    assert eta_s(30, 2.0, bound) == max(15.0, 10 * delay_s)
 
 
 async def test_a_worker_that_is_not_heard_of_any_more_is_counted_as_silent(frontier, server):

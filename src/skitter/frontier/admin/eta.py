@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.settings import JobOptions
 
+#: Between two pages of a host that wants such a delay, the rate may well be nothing.
+EXPLAINS_S = 2.0
 LOOK_AT = 5000  # hosts: more would take longer than anybody waits for an estimate
 
 
@@ -53,8 +55,8 @@ def bound_of(facts: HostFacts, options: JobOptions) -> Bound:
 
 
 def eta_s(remaining: int, rate: float, bound: Bound | None) -> float | None:
-    """Seconds to go: what the rate says, or the slowest host if that takes longer."""
-    by_rate = remaining / rate if rate > 0 else None
-    by_host = bound.seconds if bound else None
-    known = [seconds for seconds in (by_rate, by_host) if seconds is not None]
-    return max(known, default=None)
+    """Seconds to go: what the rate says, or the slowest host if that takes longer. None: it stands
+    still, and not because a host wants a long delay."""
+    if rate > 0:
+        return max(remaining / rate, bound.seconds if bound else 0.0)
+    return bound.seconds if bound and bound.delay_s >= EXPLAINS_S else None

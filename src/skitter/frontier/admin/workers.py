@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from skitter.errors import SkitterError
 from skitter.frontier.wire import cut, decode, encode, side_by_side
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ async def live_workers(frontier: Frontier) -> list[Heartbeat]:
     beats = await heartbeats(frontier)
     for one in beats:
         if now - one.at > 20 * SILENCE_S:
-            await leave(frontier, one.name)
+            with suppress(SkitterError):  # its disk is full: who only looks can wait with that
+                await leave(frontier, one.name)
     return living(beats, now)
 
 
