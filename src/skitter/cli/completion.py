@@ -28,8 +28,8 @@ class Shell(StrEnum):
 
 def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
     """Print the completion script of a shell: `source <(skitter completion bash)`."""
-    script = get_completion_script(prog_name=NAME, complete_var=VARIABLE, shell=shell)
-    sys.stdout.write(f"{script}\n")
+    names = {"prog_name": NAME, "complete_var": VARIABLE, "shell": str(shell)}
+    sys.stdout.write(f"{get_completion_script(**names)}\n")
 
 
 def complete(panels: Panels) -> None:
