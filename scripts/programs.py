@@ -42,6 +42,7 @@ PROGRAMS: Final = {
     "nginx": Program("nginx-light", BENCH),
     "openssl": Program("openssl"),
     "pg_ctl": Program("postgresql", file="usr/lib/postgresql/*/bin/pg_ctl"),
+    "promtool": Program("prometheus"),
     "rabbitmq-server": Program("rabbitmq-server", CHAOS, "usr/lib/rabbitmq/bin/rabbitmq-server"),
     "redis-server": Program("redis-server"),  # 7.0 on Debian 12, the oldest that we support
     "runuser": Program("util-linux"),

@@ -209,9 +209,11 @@ async def test_all_of_it_expires_the_audit_knows_it_and_a_purge_removes_it(front
     found = [
         key.decode()
         async for key in frontier.server.client.scan_iter(match=f"{prefix}*")
-        if key.decode().removeprefix(prefix).startswith(("counts:", "timings:", "tables:"))
+        if key.decode()
+        .removeprefix(prefix)
+        .startswith(("totals", "counts:", "timings:", "tables:"))
     ]
-    assert len(found) == 2 * 2 + 2 + 1  # pages and reports; fetch; host
+    assert len(found) == 1 + 2 * 2 + 3 + 2  # totals; pages and reports; fetch; host
     for key in found:
         assert 0 < await frontier.server.command("TTL", key) <= 8 * 86_400
     assert (await audit(frontier)).clean

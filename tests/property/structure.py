@@ -21,11 +21,12 @@ PLAIN = {
     **dict.fromkeys(("depths", "outlinks"), "hash"),
     **dict.fromkeys(("due", "wait", "delayed", "lease", "dead", "edge"), "zset"),
     "marks": "zset",  # of the figures; nothing depends on them
+    "totals": "hash",
     "items": "stream",
     "trips": "list",  # of the audit of politeness; nothing depends on it
 }
 FAMILIES = {"queue": "zset", "seen": "set", "recent": "hash", "counts": "string", "timings": "hash"}
-EXPIRING = ("recent:", "counts:", "timings:")
+EXPIRING = ("recent:", "totals", "counts:", "timings:")
 NOWHERE, DUE, WAIT = 0, 1, 2
 TICKETS = 2**40
 MAX_INTSET = 512

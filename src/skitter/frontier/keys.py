@@ -81,6 +81,7 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "schedule": KeySpec("hash", "of shard 0: when rounds begin, and how many were missed"),
     "items": KeySpec("stream", "what handlers yielded, until a reader acknowledges it"),
     "marks": KeySpec("zset", "ms -> last ticket drawn before: how long requests wait; capped"),
+    "totals": KeySpec("hash", "counter -> all that was counted; a week after the last, expires"),
     "counts": KeySpec(
         "string",
         "a counter, 360 slots of 5 bytes: docs/reference/metrics.md; expires",

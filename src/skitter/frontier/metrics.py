@@ -11,7 +11,7 @@ import msgspec
 from skitter.frontier.wire import clip, encode
 from skitter.metrics import BY_SHARD, COUNTERS, TABLES, TIMINGS, Batch, Histogram, Row
 from skitter.metrics.histogram import HIGHEST, LOWEST, merged
-from skitter.metrics.slots import SLOTS, TABLE_GRAINS, Window, window
+from skitter.metrics.slots import EVER, SLOTS, TABLE_GRAINS, Window, window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -50,6 +50,15 @@ class TableRow(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
     bytes: int
     ms: int  # of all of them together
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a job was ever told, unless it has been silent for a week."""
+
+    counts: dict[str, int] = {}
+    timings: dict[str, Histogram] = {}
+    tables: dict[str, list[TableRow]] = {}  # by table; the busiest first
+    last_page_at: int = 0  # seconds since the epoch; 0: never
 
 
 async def record(frontier: Frontier, batch: Batch) -> None:
@@ -179,16 +188,37 @@ def open_histogram(raw: dict[bytes, bytes]) -> Histogram:
 async def read_table(frontier: Frontier, table: str, *, since_s: float = 3600) -> list[TableRow]:
     """Those with the most requests first. In whole hours, of which the first began before."""
     [grain] = TABLE_GRAINS
-    now, found = await frontier.server_time(), dict[str, Row]()
+    now = await frontier.server_time()
     first = int(now - min(since_s, grain.keep_s)) // grain.step_s
     slots = range(first, int(now) // grain.step_s + 1)
-    members = [f"{grain.step_s}/{slot}/{table}" for slot in slots]
-    for hour in await _read(frontier.home, "tables", members):
-        for member, packed in hour.items():
+    return await _read_rows(frontier, [f"{grain.step_s}/{slot}/{table}" for slot in slots])
+
+
+async def _read_rows(frontier: Frontier, members: list[str]) -> list[TableRow]:
+    found: dict[str, Row] = {}
+    for part in await _read(frontier.home, "tables", members):
+        for member, packed in part.items():
             name = member.decode("utf-8", "replace") or OTHERS
             found[name] = found.get(name, Row()).plus(_open_row(packed))
     rows = [TableRow(name=name, **row._asdict()) for name, row in found.items()]
     return sorted(rows, key=lambda row: (-row.ok - row.failed, row.name))
+
+
+async def read_totals(frontier: Frontier) -> Totals:
+    """For those who count on: Prometheus."""
+    raw = await frontier.home.read_hash("totals")
+    counts = {name: int(value) for name, value in raw.items() if value.isdecimal()}
+    for shard, own in _other_shards(frontier, COUNTERS):
+        more = await shard.read_hash("totals")
+        for name in own:
+            value = more.get(name, "")
+            counts[name] = counts.get(name, 0) + (int(value) if value.isdecimal() else 0)
+    return Totals(
+        last_page_at=counts.pop("page_s", 0),
+        counts=counts,
+        timings={name: (await read_timings(frontier, name, EVER, [0]))[0] for name in TIMINGS},
+        tables={name: await _read_rows(frontier, [f"0/0/{name}"]) for name in TABLES},
+    )
 
 
 def _open_row(packed: Any) -> Row:

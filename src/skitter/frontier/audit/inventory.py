@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skitter.frontier.shard import Shard
 
 TRIES = 3
-FIGURES = ("counts", "timings", "tables")
+FIGURES = ("totals", "counts", "timings", "tables")
 EXPIRING = ("recent", "robots", "reopening", "sessions", "pool", "session", *FIGURES)
 #: What shards do not have in common: only the first has workers and a spare, each has a clock of
 #: its own, and another number after it forgot something.

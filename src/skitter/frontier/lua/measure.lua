@@ -11,12 +11,14 @@ REPLY  int    how many rows were given
 COST   O(rows), and per row that is a table at most O(members)
 ]]
 --@include once slots rows
-local STEP_S, KEEP_S = 3600, 604800
+local HOUR_S, WEEK_S = 3600, 604800
 
 local function add_table(name, flat)
-  local key = place(tables, STEP_S, 1, name)
-  add_rows(key, flat, members)
-  redis.call('EXPIRE', key, KEEP_S + STEP_S)
+  for _, step in ipairs({ HOUR_S, 0 }) do -- 0: all of it
+    local key = place(tables, step, 1, name)
+    add_rows(key, flat, members)
+    redis.call('EXPIRE', key, WEEK_S + step)
+  end
 end
 
 local add = { counts = add_count, timings = add_timing, tables = add_table }

@@ -4,13 +4,14 @@ how long they are kept, metrics/slots.py and metrics/histogram.py say as well.
 
 A figure must never stop a crawl: what stands in its place, and is none, is left alone.
 
-KEYS   counts   string slots of 40 bits: step/chunk/name
+KEYS   totals   hash   counter -> all of it; `page_s`: when a page was last done
+       counts   string slots of 40 bits: step/chunk/name
        timings  hash   bucket -> how many; `us`: their sum: step/slot/name
 ]]
 --@include clock
 local SLOTS = 360
 local COUNTED = { { 10, 86400 }, { 60, 604800 } } -- step in s, kept for s
-local TIMED = { { 60, 86400 }, { 3600, 604800 } }
+local TIMED = { { 60, 86400 }, { 3600, 604800 }, { 0, 604800 } } -- 0: all of it
 local second = math.floor(wall_ms / 1000)
 
 local function as_int(number)
@@ -18,7 +19,8 @@ local function as_int(number)
 end
 
 local function place(key, step, width, name)
-  return string.format('%s%d/%d/%s', key, step, math.floor(second / (step * width)), name)
+  local slot = step == 0 and 0 or math.floor(second / (step * width))
+  return string.format('%s%d/%d/%s', key, step, slot, name)
 end
 
 local function add_count(name, by)
@@ -28,6 +30,9 @@ local function add_count(name, by)
     redis.pcall('BITFIELD', key, 'OVERFLOW', 'SAT', 'INCRBY', 'u40', '#' .. slot, as_int(by))
     redis.call('EXPIRE', key, keep_s + step * SLOTS)
   end
+  redis.pcall('HINCRBY', totals, name, as_int(by))
+  if name == 'pages' then redis.pcall('HSET', totals, 'page_s', as_int(second)) end
+  redis.call('EXPIRE', totals, COUNTED[2][2])
 end
 
 -- us, bucket, count, bucket, count, ...

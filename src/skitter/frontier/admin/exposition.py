@@ -1,0 +1,163 @@
+"""The figures of all jobs, as Prometheus reads them."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from skitter.errors import SkitterError
+from skitter.frontier.admin.jobs import list_jobs, open_job
+from skitter.frontier.admin.workers import Heartbeat, heartbeats
+from skitter.frontier.metrics import OTHERS, TableRow, Totals, read_totals
+from skitter.frontier.wire import side_by_side
+from skitter.metrics.catalogue import CLASSES, OUTCOMES
+from skitter.metrics.histogram import Histogram
+from skitter.metrics.prometheus import (
+    FETCH_BOUNDS,
+    WAIT_BOUNDS,
+    WORK_BOUNDS,
+    Family,
+    render,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skitter.frontier.connection import Server
+    from skitter.model import Stats
+
+#: Of each job; the others are one row. A series per host of the web would fill Prometheus.
+TOP_HOSTS: Final = 20
+MOST_WORKERS: Final = 200
+
+#: Counters: name, what of the catalogue it is, what it means, how many make one.
+_COUNTERS: Final = (
+    ("pages_total", "pages", "Pages that are done.", 1),
+    ("items_total", "items", "Items that handlers found.", 1),
+    ("items_stored_total", "stored", "Items that loaders stored.", 1),
+    ("retries_total", "retries", "Attempts that are made again later.", 1),
+    ("dead_letters_total", "dead", "Requests that were given up.", 1),
+    ("blocked_total", "blocked", "Answers that were a block page.", 1),
+    ("leases_lost_total", "lost", "Leases that ran out, as their worker vanished.", 1),
+    ("body_bytes_total", "bytes", "Bytes of bodies, and all that browsers moved.", 1),
+    ("browser_seconds_total", "browser_ms", "Seconds that browsers worked.", 1000),
+    ("proxy_cost_total", "proxy_money_micro", "What proxies cost, in your currency.", 1_000_000),
+)
+#: Histograms: name, timing, what it means, bounds.
+_HISTOGRAMS: Final = (
+    ("request_duration_seconds", "fetch", "A whole exchange.", FETCH_BOUNDS),
+    ("first_byte_seconds", "first_byte", "Until the head of the answer came.", FETCH_BOUNDS),
+    ("connect_seconds", "connect", "Connecting to a host, with TLS.", FETCH_BOUNDS),
+    ("dns_seconds", "dns", "Looking up an address.", FETCH_BOUNDS),
+    (
+        "queue_wait_seconds",
+        "queue_wait",
+        "Until a request was leased.",
+        WAIT_BOUNDS,
+    ),
+    ("handler_duration_seconds", "handler", "Running a handler.", WORK_BOUNDS),
+    ("load_duration_seconds", "load", "Storing a batch of items.", WORK_BOUNDS),
+    ("browser_duration_seconds", "browser", "Showing a page in a browser.", FETCH_BOUNDS),
+)
+_DEPTHS: Final = ("pending", "delayed", "leased", "dead", "shelved", "trapped")
+
+
+class _Job(NamedTuple):
+    name: str
+    stats: Stats
+    totals: Totals
+    beats: list[Heartbeat]
+
+
+async def exposition(server: Server) -> str:
+    """For `/metrics`. A job that is damaged, or purged by now, does not hide the others."""
+    found = await side_by_side(_read(server, job) for job in await list_jobs(server))
+    jobs = [one for one in found if one]
+    return render([_build(), *_counters(jobs), *_histograms(jobs), *_tables(jobs), *_gauges(jobs)])
+
+
+async def _read(server: Server, job: str) -> _Job | None:
+    try:
+        frontier = await open_job(server, job)
+        totals = await read_totals(frontier)
+        return _Job(job, await frontier.stats(), totals, await heartbeats(frontier))
+    except SkitterError as error:
+        if error.retryable:
+            raise
+        return None
+
+
+def _build() -> Family:
+    family = Family("build_info", "gauge", "The release of what answers here.")
+    family.add(1, version=version("skitter"))
+    return family
+
+
+def _counters(jobs: list[_Job]) -> Iterator[Family]:
+    for name, counter, text, unit in _COUNTERS:
+        family = Family(name, "counter", text)
+        for job in jobs:
+            family.add(job.totals.counts.get(counter, 0) / unit, job=job.name)
+        yield family
+    rejected = Family("items_rejected_total", "counter", "Items that could not be stored.")
+    requests = Family("requests_total", "counter", "Requests that ended, by what came of them.")
+    responses = Family("responses_total", "counter", "Answers, by the class of their status.")
+    for job in jobs:
+        counts = job.totals.counts
+        rejected.add(job.stats.rejected, job=job.name)
+        for one in OUTCOMES:
+            requests.add(counts.get(f"fetch.{one}", 0), job=job.name, outcome=one)
+        for one in CLASSES:
+            responses.add(counts.get(f"status.{one}", 0), job=job.name, code_class=one)
+    yield from (rejected, requests, responses)
+
+
+def _histograms(jobs: list[_Job]) -> Iterator[Family]:
+    for name, timing, text, bounds in _HISTOGRAMS:
+        family = Family(name, "histogram", text)
+        for job in jobs:
+            histogram = job.totals.timings.get(timing, Histogram())
+            family.add_histogram(histogram, bounds, job=job.name)
+        yield family
+
+
+def _tables(jobs: list[_Job]) -> Iterator[Family]:
+    hosts = Family("host_requests_total", "counter", "Requests to the hosts that are asked most.")
+    routes = Family("route_requests_total", "counter", "Requests by the proxy they left through.")
+    for job in jobs:
+        for family, label in ((hosts, "host"), (routes, "route")):
+            for row in _top(job.totals.tables.get(label, [])):
+                for outcome, value in (("ok", row.ok), ("failed", row.failed)):
+                    family.add(value, **{"job": job.name, label: row.name, "outcome": outcome})
+    yield from (hosts, routes)
+
+
+def _top(rows: list[TableRow]) -> list[TableRow]:
+    """Those with the most requests first, as they come; the rest in one row."""
+    named = [row for row in rows if row.name != OTHERS]
+    top, rest = named[:TOP_HOSTS], named[TOP_HOSTS:]
+    rest += [row for row in rows if row.name == OTHERS]
+    if not rest:
+        return top
+    ok, failed = sum(row.ok for row in rest), sum(row.failed for row in rest)
+    return [*top, TableRow(name=OTHERS, ok=ok, failed=failed, bytes=0, ms=0)]
+
+
+def _gauges(jobs: list[_Job]) -> Iterator[Family]:
+    depth = Family("queue_depth", "gauge", "Requests by the state they are in.")
+    items = Family("items_waiting", "gauge", "Items that wait for a loader.")
+    hosts = Family("hosts", "gauge", "Hosts that the job knows.")
+    state = Family("job_state", "gauge", "1 for the state that the job is in.")
+    last = Family("last_page_timestamp_seconds", "gauge", "When a page was last done.")
+    heard = Family("worker_heartbeat_timestamp_seconds", "gauge", "When a process last spoke up.")
+    for job in jobs:
+        for one in _DEPTHS:
+            depth.add(getattr(job.stats, one), job=job.name, state=one)
+        items.add(job.stats.items, job=job.name)
+        hosts.add(job.stats.hosts, job=job.name)
+        state.add(1, job=job.name, state=job.stats.status)
+        if job.totals.last_page_at:
+            last.add(job.totals.last_page_at, job=job.name)
+        for beat in job.beats[:MOST_WORKERS]:
+            heard.add(beat.at, job=job.name, worker=beat.name, kind=beat.kind)
+    yield from (depth, items, hosts, state, last, heard)
