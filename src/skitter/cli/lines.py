@@ -16,6 +16,7 @@ LINES = {
     "status": "Show how many URLs are pending, leased, done and dead, for one job or all.",
     "rejected": "Show rejected items: those that do not fit their type or cannot be stored.",
     "quality": "Show how well each field is filled, now and before. Exit code 1 if something got bad.",
+    "metrics": "Show what was counted and timed: in a crawl, or in your own code.",
     "logs": "Show the log of all workers on all machines, oldest first. Times are UTC.",
     "top": "Live view of jobs, workers, rates and the log. Press q to leave.",
     "hosts": "Show the hosts that are asked least often, and why.",

@@ -33,6 +33,7 @@ PANELS = {
         "status": "jobs:status",
         "rejected": "jobs:rejected",
         "quality": "quality:quality",
+        "metrics": "metrics:metrics",
         "logs": "workers:logs",
         "top": "top:top",
         "hosts": "hosts:hosts",

@@ -1,0 +1,117 @@
+"""What was counted and timed, in a crawl or in users' own code: metrics."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from skitter.cli.common import Directory, Json, Redis, on_job, on_server, settings
+from skitter.cli.output import emit_json, grid, say
+from skitter.errors import UsageError
+from skitter.frontier.connection import Server
+from skitter.frontier.frontier import Frontier
+from skitter.frontier.metrics import QUANTILES, read_history, read_timings
+from skitter.frontier.own_metrics import OwnMetrics
+from skitter.metrics import COUNTERS, TIMINGS, Histogram
+from skitter.metrics.histogram import merged
+from skitter.metrics.own import ERROR, SUCCESS
+from skitter.metrics.slots import DAY_S, TIMING_GRAINS
+from skitter.quality import sparkline
+
+BARS = 24
+COUNTED = ["counted", "tags", "sum", "over time"]
+TIMED = ["timed", "count", "errors", "mean", "p50", "p95", "p99"]
+Rows = list[dict[str, Any]]
+
+
+def metrics(
+    name: Annotated[str | None, typer.Argument(help="Show only this one.")] = None,
+    job: Annotated[
+        str | None, typer.Option("--job", help="A crawl. Default: what skitter.Metrics counted.")
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, max=7, help="Of how many days.")] = 1,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Show what was counted and timed: in a crawl, or in your own code.
+
+    Days of a crawl end now; those of your own code are days of the calendar, in UTC.
+    """
+    where = settings(redis, directory)
+    if job is None:
+        counted, timed = on_server(where, lambda server: _read_own(server, name, days))
+    elif name and name not in {*COUNTERS, *TIMINGS}:
+        raise UsageError(f"no figure of a crawl is called {name!r}: leave it out to see all.")
+    else:
+        counted, timed = on_job(where, job, lambda frontier: _read_job(frontier, name, days))
+    if as_json:
+        emit_json({"counted": counted, "timed": timed})
+    elif not (counted or timed):
+        say("Nothing was counted or timed.")
+    else:
+        _show(counted, timed)
+
+
+async def _read_job(frontier: Frontier, name: str | None, days: int) -> tuple[Rows, Rows]:
+    names = [name] if name else [*COUNTERS, *TIMINGS]
+    history = await read_history(frontier, names, since_s=days * DAY_S, points=BARS)
+    counted = [
+        {"name": one, "sum": sum(n or 0 for n in points), "points": points}
+        for one, points in history.series.items()
+        if name or any(points)
+    ]
+    grain = TIMING_GRAINS[1]
+    hour = int(await frontier.server_time()) // grain.step_s
+    timed = []
+    for one in history.quantiles:
+        slots = range(hour - 24 * days + 1, hour + 1)
+        found = merged((await read_timings(frontier, one, grain, slots)).values())
+        timed += [_timing(one, found)] if found.count else []
+    return counted, timed
+
+
+async def _read_own(server: Server, name: str | None, days: int) -> tuple[Rows, Rows]:
+    own = OwnMetrics.on(server)
+    totals = await own.read_totals(days=days)
+    wanted = {row: value for row, value in sorted(totals.items()) if name in (None, row[0])}
+    counted: Rows = [
+        {"name": one, "tags": tags, "sum": value}
+        for (one, tags), value in wanted.items()
+        if tags not in (SUCCESS, ERROR)
+    ]
+    timed = []
+    for one in dict.fromkeys(row[0] for row in wanted if row[1] in (SUCCESS, ERROR)):
+        found = await own.read_timing(one, days=days)
+        timed.append({**_timing(one, found), "errors": round(wanted.get((one, ERROR), 0))})
+    return counted, timed
+
+
+def _timing(name: str, found: Histogram) -> dict[str, Any]:
+    quantiles = {f"{label}_ms": found.quantile(share) for label, share in QUANTILES.items()}
+    return {"name": name, "count": found.count, "mean_ms": found.mean_ms, **quantiles}
+
+
+def _show(counted: Rows, timed: Rows) -> None:
+    if counted:
+        grid(COUNTED, [_counted_cells(row) for row in counted])
+    if timed:
+        grid(TIMED, [_timed_cells(row) for row in timed])
+
+
+def _counted_cells(row: dict[str, Any]) -> list[str]:
+    points = row.get("points", [])
+    bars = sparkline(points, most=max((n or 0 for n in points), default=0))
+    return [row["name"] or "(others)", row.get("tags", ""), f"{row['sum']:,.6g}", bars]
+
+
+def _timed_cells(row: dict[str, Any]) -> list[str]:
+    shown = [_duration(row[key]) for key in ("mean_ms", "p50_ms", "p95_ms", "p99_ms")]
+    return [row["name"], f"{row['count']:,}", str(row.get("errors", "")), *shown]
+
+
+def _duration(ms: float | None) -> str:
+    if ms is None:
+        return ""
+    return f"{ms:.3g} ms" if ms < 1000 else f"{ms / 1000:,.3g} s"
