@@ -73,6 +73,7 @@ def serving_beside(parent: int) -> Callable[[], Coroutine[None, None, None]]:
     """What that process does: serve until its parent ends it, or is gone."""
     from skitter.server.running import Address, serving
     from skitter.server.site import open_site
+    from skitter.server.webhooks import sending
 
     async def work() -> None:
         stopped = asyncio.Event()
@@ -80,7 +81,7 @@ def serving_beside(parent: int) -> Callable[[], Coroutine[None, None, None]]:
         listener = _listen()
         async with open_server(find_server(), progress=tell) as server:
             site, _ = await open_site(server)
-            async with serving(site, listener):
+            async with sending(server), serving(site, listener):
                 address = Address().url(listener)
                 print(f"{address}#token={site.keyring.one_time_code()}", flush=True)
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the terminal belongs to the crawl

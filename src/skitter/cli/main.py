@@ -50,6 +50,7 @@ PANELS = {
         "host": "steer:host",
         "scale": "workers:scale",
         "schedule": "schedule:group",
+        "webhook": "webhook:group",
     },
     "Check and repair": {"audit": "check:audit_job", "why": "check:explain", "dead": "dead:group"},
     "Look": {"config": "config:config", "proxy": "proxy:group"},

@@ -51,6 +51,7 @@ def serve(
     try:
         from skitter.server.running import Address, listen, serving
         from skitter.server.site import open_site
+        from skitter.server.webhooks import sending
     except ImportError:
         raise UsageError(MISSING) from None
     address = Address(host, port, tls_cert, tls_key)
@@ -61,7 +62,7 @@ def serve(
         names = frozenset(map(str.lower, allow_host or ()))
         site, own = await open_site(server, allowed_hosts=names, is_tls=address.is_tls)
         url = address.url(listener)
-        async with serving(site, listener, address) as task:
+        async with sending(server), serving(site, listener, address) as task:
             say(f"Serving {url} (Ctrl-C stops it).")
             if own.is_new:
                 say(f"Token, shown this once and kept in {own.file}: {own.text}")

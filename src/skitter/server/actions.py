@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from skitter.errors import SkitterError
+from skitter.fetch.guard import authority_of
 from skitter.frontier.admin.actions import Action, Deed, note_action, read_actions
 from skitter.server.call import Call
 from skitter.server.route import Rows
@@ -40,6 +41,8 @@ async def note_call(call: Call, what: str, values: Mapping[str, Any]) -> None:
     if detail.get("preview") is True or what.startswith("preview"):
         return
     job = str(detail.pop("job", ""))
+    if what.startswith("webhook") and "url" in detail:
+        detail["url"] = authority_of(detail["url"]).host  # its path may be a secret
     said = " ".join(f"{name}={_shown(value)}" for name, value in detail.items())
     token = call.caller.token
     try:

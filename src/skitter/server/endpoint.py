@@ -67,7 +67,7 @@ class Endpoint:
             values["body"] = await read_json(request, self.route.decode)
         call = Call(self.site, request, caller)
         answer = await self.route.answer(call, **values)
-        if self.route.scope == "operate":
+        if self.route.scope == "operate" and self.route.method != "GET":
             await note_call(call, self.route.name, values)
         if isinstance(answer, Response):
             return answer

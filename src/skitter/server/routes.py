@@ -11,6 +11,7 @@ from skitter.server import (
     dead,
     events,
     fleet,
+    hooks,
     hosts,
     items,
     jobs,
@@ -58,6 +59,9 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{JOB}/schedule", schedule.schedule),
     Route("PUT", f"{JOB}/schedule", schedule.change_schedule, "operate"),
     Route("DELETE", f"{JOB}/schedule", schedule.drop_schedule, "operate"),
+    Route("GET", f"{JOB}/webhooks", hooks.webhooks, "operate"),
+    Route("POST", f"{JOB}/webhooks", hooks.webhook_add, "operate", status=201),
+    Route("DELETE", f"{JOB}/webhooks", hooks.webhook_remove, "operate"),
     # --- what became of URLs
     Route("GET", f"{JOB}/url", checks.story),
     Route("GET", f"{JOB}/audit", checks.audit_job),

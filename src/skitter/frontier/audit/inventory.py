@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 TRIES = 3
 FIGURES = ("totals", "counts", "timings", "tables")
-EXPIRING = ("recent", "robots", "reopening", "sessions", "pool", "session", *FIGURES)
+EXPIRING = (
+    *("recent", "robots", "reopening", "sessions", "pool", "session", "webhook_lease"),
+    *FIGURES,
+)
 #: What shards do not have in common: only the first has workers and a spare, each has a clock of
 #: its own, and another number after it forgot something.
 OF_ONE_SHARD = dict.fromkeys(("workers", "spare", "clock", "shift", "born"), "")

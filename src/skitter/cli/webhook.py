@@ -1,0 +1,99 @@
+"""Webhooks: add, list, remove."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from skitter.cli.common import Directory, Job, Json, Redis, on_job, settings
+from skitter.cli.output import answer, emit_json, grid, say
+from skitter.errors import AddressRefused, UsageError
+from skitter.fetch import Guard
+from skitter.fetch.guard import authority_of
+from skitter.frontier.admin.actions import Deed
+from skitter.frontier.admin.webhooks import (
+    OCCASIONS,
+    Webhook,
+    add_webhook,
+    list_webhooks,
+    new_webhook,
+    remove_webhook,
+)
+from skitter.frontier.frontier import Frontier
+from skitter.redact import redact
+
+group = typer.Typer(no_args_is_help=True, help="Webhooks: messages to others, by `skitter serve`.")
+
+
+@group.command("add")
+def add(
+    job: Job,
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where messages are posted.")],
+    on: Annotated[
+        list[str] | None,
+        typer.Option("--on", help=f"{', '.join(OCCASIONS)}; may be repeated. Default: all."),
+    ] = None,
+    dead: Annotated[int, typer.Option(min=1, help="Tell of so many dead letters.")] = 100,
+    failures: Annotated[
+        float, typer.Option(help="Tell when this share of attempts fails, lately.")
+    ] = 0.5,
+    blocked: Annotated[
+        float, typer.Option(help="Tell when this share of responses are block pages, lately.")
+    ] = 0.2,
+    private: Annotated[
+        bool, typer.Option("--allow-private", help="The address may be a private one.")
+    ] = False,
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Tell an address of what happens to a job, and print the secret that signs messages."""
+    if not private:
+        try:
+            Guard().check_url(url)
+        except AddressRefused as error:
+            why = error.reason.partition(":")[0]
+            raise UsageError(f"{why}: to use it anyway, add --allow-private.") from None
+    limits = {"dead": dead, "failures": failures, "blocked": blocked, "private": private}
+    hook = new_webhook(url, on or (), **limits)
+    deed = Deed(job, "webhook add", f"{hook.id} {authority_of(url).host}")
+    on_job(settings(redis, directory), job, lambda one: add_webhook(one, hook), deed=deed)
+    says = f"{job}: webhook {hook.id}. Its secret, shown this once: {hook.secret}"
+    answer(hook, says, as_json=as_json)
+
+
+@group.command("list")
+def show(job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False) -> None:
+    """List the webhooks of a job, without their secrets."""
+    hooks = on_job(settings(redis, directory), job, list_webhooks)
+    if as_json:
+        emit_json([msgspec.structs.replace(one, secret="") for one in hooks])
+    elif hooks:
+        grid(["id", "url", "on", "told"], [_cells(one) for one in hooks])
+    else:
+        say(f"{job}: no webhooks.")
+
+
+def _cells(hook: Webhook) -> list[object]:
+    return [hook.id, redact(hook.url), ", ".join(hook.on), ", ".join(hook.told)]
+
+
+@group.command("remove")
+def remove(
+    job: Job,
+    identity: Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it.")],
+    redis: Redis = None,
+    directory: Directory = None,
+    as_json: Json = False,
+) -> None:
+    """Remove a webhook."""
+
+    async def work(frontier: Frontier) -> None:
+        if not await remove_webhook(frontier, identity):
+            raise UsageError(f"{job} has no webhook {identity!r}: `skitter webhook list {job}`.")
+
+    deed = Deed(job, "webhook remove", identity)
+    on_job(settings(redis, directory), job, work, deed=deed)
+    answer({"id": identity, "removed": True}, f"{job}: {identity} removed.", as_json=as_json)

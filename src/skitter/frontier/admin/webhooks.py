@@ -1,0 +1,123 @@
+"""Webhooks of a job: whom to tell of what, what was told, and what is still to be delivered."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, get_args
+
+import msgspec
+
+from skitter.errors import BadOption, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from skitter.frontier.frontier import Frontier
+
+Occasion = Literal["finish", "dead", "failures", "quality", "blocked"]
+OCCASIONS: tuple[Occasion, ...] = get_args(Occasion)
+MOST_WEBHOOKS, MOST_WAITING = 20, 1000
+#: Whoever holds the lease sends; after its death, another one does.
+LEASE_S = 60
+
+T = TypeVar("T")
+Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
+
+
+class Webhook(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom to tell, and of what."""
+
+    id: str
+    url: str
+    secret: str
+    on: list[Occasion]
+    dead: Annotated[int, msgspec.Meta(ge=1)] = 100  # dead letters
+    failures: Share = 0.5  # of attempts, lately
+    blocked: Share = 0.2  # of responses, lately
+    private: bool = False  # its address may be a private one
+    told: list[Occasion] = []  # what holds, and was told
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """A message on its way."""
+
+    id: str
+    webhook: str
+    on: Occasion
+    body: str
+    next_at: float = 0.0
+    tries: int = 0
+
+
+async def add_webhook(frontier: Frontier, hook: Webhook) -> None:
+    """Raises UsageError if there are too many."""
+    if len(await list_webhooks(frontier)) >= MOST_WEBHOOKS:
+        raise UsageError(f"{frontier.job} has {MOST_WEBHOOKS} webhooks: remove one first.")
+    await save_webhook(frontier, hook)
+
+
+def new_webhook(url: str, on: Iterable[str] = (), **limits: float) -> Webhook:
+    """With a secret of its own. Raises BadOption for what makes no sense."""
+    wanted = list(dict.fromkeys(on)) or list(OCCASIONS)
+    if strange := set(wanted) - set(OCCASIONS):
+        raise BadOption("on", ", ".join(sorted(strange)), "one of " + ", ".join(OCCASIONS))
+    made = {"id": secrets.token_hex(4), "secret": f"whsec_{secrets.token_urlsafe(32)}"}
+    try:
+        return msgspec.convert({**made, "url": url, "on": wanted, **limits}, Webhook)
+    except msgspec.ValidationError as error:
+        raise BadOption("a limit of the webhook", str(limits), str(error)) from None
+
+
+async def list_webhooks(frontier: Frontier) -> list[Webhook]:
+    return await _read(frontier, "webhooks", Webhook)
+
+
+async def save_webhook(frontier: Frontier, hook: Webhook) -> None:
+    await frontier.home.command("HSET", "webhooks", hook.id, msgspec.json.encode(hook))
+
+
+async def remove_webhook(frontier: Frontier, identity: str) -> bool:
+    return bool(await frontier.home.command("HDEL", "webhooks", identity))
+
+
+async def list_deliveries(frontier: Frontier) -> list[Delivery]:
+    """The oldest first."""
+    found = await _read(frontier, "deliveries", Delivery)
+    return sorted(found, key=lambda one: (one.next_at, one.id))
+
+
+async def save_delivery(frontier: Frontier, delivery: Delivery) -> None:
+    """Raises UsageError if a thousand wait already."""
+    if await frontier.home.command("HLEN", "deliveries") >= MOST_WAITING:
+        raise UsageError(f"{frontier.job}: {MOST_WAITING:,} webhook deliveries wait already.")
+    await frontier.home.command("HSET", "deliveries", delivery.id, msgspec.json.encode(delivery))
+
+
+async def end_delivery(frontier: Frontier, delivery: Delivery) -> None:
+    await frontier.home.command("HDEL", "deliveries", delivery.id)
+
+
+async def hold_lease(frontier: Frontier, who: str) -> bool:
+    """Whether it is ours to send now."""
+    if await frontier.home.command("SET", "webhook_lease", who, "NX", "EX", LEASE_S):
+        return True
+    held = await frontier.home.command("GET", "webhook_lease")
+    if held != who.encode():
+        return False
+    await frontier.home.command("EXPIRE", "webhook_lease", LEASE_S)
+    return True
+
+
+async def end_lease(frontier: Frontier, who: str) -> None:
+    if await frontier.home.command("GET", "webhook_lease") == who.encode():
+        await frontier.home.command("DEL", "webhook_lease")
+
+
+async def _read(frontier: Frontier, name: str, kind: type[T]) -> list[T]:
+    """What cannot be read is left alone."""
+    found = []
+    for raw in (await frontier.home.command("HGETALL", name)).values():
+        with suppress(msgspec.MsgspecError):
+            found.append(msgspec.json.decode(raw, type=kind))
+    return found

@@ -1,0 +1,66 @@
+"""Webhooks over HTTP: list, add, remove."""
+
+from __future__ import annotations
+
+import msgspec
+
+from skitter.errors import AddressRefused
+from skitter.fetch import Guard
+from skitter.frontier.admin.webhooks import (
+    Occasion,
+    Share,
+    Webhook,
+    add_webhook,
+    list_webhooks,
+    new_webhook,
+    remove_webhook,
+)
+from skitter.server.call import Call
+from skitter.server.problems import Refusal
+from skitter.server.route import Rows
+
+
+class NewHook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whom to tell, and of what: of everything, unless it is said."""
+
+    url: str
+    on: list[Occasion] = []
+    dead: int = 100
+    failures: Share = 0.5
+    blocked: Share = 0.2
+
+
+class WhichHook(msgspec.Struct, frozen=True):
+    """As the list shows it."""
+
+    id: str
+
+
+class Removed(msgspec.Struct, frozen=True):
+    removed: bool
+
+
+async def webhooks(call: Call) -> Rows[Webhook]:
+    """The webhooks of the job, without their secrets."""
+    found = await list_webhooks(await call.frontier())
+    return Rows(rows=[msgspec.structs.replace(one, secret="") for one in found])
+
+
+async def webhook_add(call: Call, body: NewHook) -> Webhook:
+    """Tell an address of what happens to the job. Its secret is shown this once."""
+    try:
+        Guard().check_url(body.url)
+    except AddressRefused as error:
+        hint = "`skitter webhook add --allow-private` takes it."
+        raise Refusal(422, error.reason.partition(":")[0], field="url", hint=hint) from None
+    limits = {"dead": body.dead, "failures": body.failures, "blocked": body.blocked}
+    hook = new_webhook(body.url, body.on, **limits)
+    await add_webhook(await call.frontier(), hook)
+    return hook
+
+
+async def webhook_remove(call: Call, query: WhichHook) -> Removed:
+    """Tell it nothing more."""
+    if not await remove_webhook(await call.frontier(), query.id):
+        raise Refusal(404, f"there is no webhook {query.id!r}.", field="id")
+    return Removed(removed=True)

@@ -1,0 +1,212 @@
+"""Webhooks: messages to others when a crawl is over or in trouble. Signed, and sent at least once.
+
+Any number of servers may run. The lease of a job decides which one sends; what is to be delivered
+is on the frontier's server before anything is sent, so that another one goes on where this one
+died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import os
+import random
+import secrets
+import socket
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from skitter.engine.pulse import cancel_all
+from skitter.errors import SkitterError
+from skitter.fetch import FetchOptions, Guard, HttpFetcher
+from skitter.fetch.guard import authority_of
+from skitter.frontier.admin import webhooks as store
+from skitter.frontier.admin.jobs import list_jobs, open_job
+from skitter.frontier.admin.log import log as tell
+from skitter.frontier.admin.quality import find_bad
+from skitter.frontier.admin.webhooks import Delivery, Occasion, Webhook
+from skitter.frontier.wire import side_by_side
+from skitter.model import Request
+from skitter.report import some
+from skitter.settings import resolve
+from skitter.watch import Overview, Watcher
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from skitter.frontier.connection import Server
+    from skitter.frontier.frontier import Frontier
+
+EVERY_S = 5.0
+#: Rates of failures and blocks are those since a look this long ago, of so many attempts.
+WINDOW_S, LEAST = 60.0, 20
+FIRST_S, LONGEST_S, MOST_TRIES = 5.0, 3600.0, 20  # together half a day
+AT_ONCE = 50
+LAST_PASS_S = 10.0
+TIMEOUTS = FetchOptions(total_timeout_s=10.0)
+log = logging.getLogger("skitter.server")
+
+
+def occasions(
+    look: Overview, before: Overview | None, hook: Webhook, bad: Sequence[str]
+) -> dict[Occasion, str]:
+    """What there is to tell now, in words. Pure."""
+    found: dict[Occasion, str] = {}
+    if look.status == "finished":
+        found["finish"] = f"{some(look.done, 'page')}, {some(look.dead, 'dead letter')}"
+    if look.dead >= hook.dead:
+        found["dead"] = some(look.dead, "dead letter")
+    if bad:
+        found["quality"] = "; ".join(bad)
+    if before and before.done <= look.done:
+        done, blocked = look.done - before.done, look.blocked - before.blocked
+        failed = look.retried + look.dead - before.retried - before.dead
+        if _is_share(failed, done + failed, hook.failures):
+            found["failures"] = f"{failed:,} of the last {done + failed:,} attempts failed"
+        if _is_share(blocked, done + blocked, hook.blocked):
+            found["blocked"] = f"{blocked:,} of the last {done + blocked:,} were block pages"
+    return {on: text for on, text in found.items() if on in hook.on}
+
+
+def _is_share(part: int, of: int, limit: float) -> bool:
+    return of >= LEAST and part / of >= limit
+
+
+def signature(secret: str, at: int, body: bytes) -> str:
+    """`t=seconds,v1=HMAC-SHA256 of "seconds.body"`: an old message cannot be sent again."""
+    digest = hmac.new(secret.encode(), b"%d.%b" % (at, body), hashlib.sha256).hexdigest()
+    return f"t={at},v1={digest}"
+
+
+def wait_s(tries: int, chance: float) -> float:
+    """Until the next try: twice as long each time, and not all at once."""
+    return min(LONGEST_S, FIRST_S * 2.0**tries) * (0.5 + chance / 2)
+
+
+@asynccontextmanager
+async def sending(server: Server) -> AsyncIterator[Sender]:
+    """Send for as long as this lasts; at the end, what is due then."""
+    sender = Sender(server)
+    task = asyncio.create_task(sender.run())
+    try:
+        yield sender
+    finally:
+        await cancel_all([task])
+        with suppress(SkitterError, TimeoutError):
+            async with asyncio.timeout(LAST_PASS_S):
+                await sender.look_at_all()
+                await sender.leave()
+
+
+@dataclass(slots=True)
+class Sender:
+    """Looks at jobs that have webhooks, and delivers."""
+
+    server: Server
+    name: str = field(default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}")
+    _watcher: Watcher = field(init=False)
+    _before: dict[str, Overview] = field(default_factory=dict)
+    _held: dict[str, Frontier] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._watcher = Watcher(self.server)
+
+    async def run(self) -> None:
+        """For ever, also while the server is away."""
+        while True:
+            with suppress(SkitterError):
+                await self.look_at_all()
+            await asyncio.sleep(EVERY_S)
+
+    async def leave(self) -> None:
+        """Others need not wait until our leases expire."""
+        for frontier in self._held.values():
+            await store.end_lease(frontier, self.name)
+
+    async def look_at_all(self) -> None:
+        for job in await list_jobs(self.server):
+            try:
+                await self.look_at(await open_job(self.server, job))
+            except SkitterError as error:  # one job must not hold up the others
+                if error.retryable:
+                    raise
+                log.debug("webhooks of %s: %s", job, error)
+
+    async def look_at(self, frontier: Frontier) -> None:
+        hooks = await store.list_webhooks(frontier)
+        if not hooks or not await store.hold_lease(frontier, self.name):
+            return
+        self._held[frontier.job] = frontier
+        look = await self._watcher.look_at(frontier)
+        bad = await find_bad(frontier, resolve(job=frontier.job).quality)
+        before = self._before.setdefault(frontier.job, look)
+        for hook in hooks:
+            await self._notice(frontier, hook, look, occasions(look, before, hook, bad))
+        if look.at - before.at > WINDOW_S:
+            self._before[frontier.job] = look
+        by_id = {hook.id: hook for hook in hooks}
+        due = [one for one in await store.list_deliveries(frontier) if one.next_at <= look.at]
+        work = (self._deliver(frontier, by_id.get(one.webhook), one) for one in due[:AT_ONCE])
+        await side_by_side(work)
+
+    async def _notice(
+        self, frontier: Frontier, hook: Webhook, look: Overview, now: dict[Occasion, str]
+    ) -> None:
+        """What holds is told once, and again when it was over in between."""
+        for on, detail in now.items():
+            if on not in hook.told:
+                await store.save_delivery(frontier, _delivery(hook, on, detail, look))
+        if set(now) != set(hook.told):
+            await store.save_webhook(frontier, msgspec.structs.replace(hook, told=list(now)))
+
+    async def _deliver(self, frontier: Frontier, hook: Webhook | None, one: Delivery) -> None:
+        now = await frontier.server_time()
+        problem = await post(hook, one, at=int(now)) if hook else ""
+        if not problem:
+            await store.end_delivery(frontier, one)
+            return
+        tries = one.tries + 1
+        if tries >= MOST_TRIES:
+            text = f"webhook {one.webhook} was not told of {one.on} after {tries} tries: {problem}"
+            await tell(frontier, "error", self.name, text)
+            await store.end_delivery(frontier, one)
+            return
+        if tries == 1:
+            text = f"webhook {one.webhook} is not told of {one.on} yet: {problem}"
+            await tell(frontier, "warning", self.name, text)
+        next_at = now + wait_s(one.tries, random.random())
+        later = msgspec.structs.replace(one, tries=tries, next_at=next_at)
+        await store.save_delivery(frontier, later)
+
+
+def _delivery(hook: Webhook, on: Occasion, detail: str, look: Overview) -> Delivery:
+    identity = secrets.token_hex(8)
+    overview = msgspec.structs.replace(look, workers=(), log=())
+    said: dict[str, Any] = {"id": identity, "on": on, "job": look.job, "at": look.at}
+    body = msgspec.json.encode({**said, "detail": detail, "overview": overview}).decode()
+    return Delivery(id=identity, webhook=hook.id, on=on, body=body, next_at=look.at)
+
+
+async def post(hook: Webhook, one: Delivery, *, at: int) -> str:
+    """What went wrong; nothing, if it was taken. A redirect is not followed."""
+    body = one.body.encode()
+    headers = {
+        "content-type": "application/json",
+        "skitter-event": one.on,
+        "skitter-delivery": one.id,
+        "skitter-signature": signature(hook.secret, at, body),
+    }
+    allowed = frozenset({authority_of(hook.url).host_port} if hook.private else ())
+    try:
+        async with HttpFetcher(TIMEOUTS, guard=Guard(allowed)) as fetcher:
+            answer = await fetcher.fetch(
+                Request(hook.url, method="POST", headers=headers, body=body)
+            )
+    except SkitterError as error:
+        return str(error)
+    return "" if 200 <= answer.status < 300 else f"it answered {answer.status}"

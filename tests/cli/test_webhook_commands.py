@@ -1,0 +1,19 @@
+"""Webhooks on the command line."""
+
+from __future__ import annotations
+
+import re
+
+
+def test_webhooks_on_the_command_line(skitter, job):
+    skitter("create", job)
+    refused = skitter("webhook", "add", job, "http://10.0.0.1/")
+    added = skitter("webhook", "add", job, "http://10.0.0.1/", "--allow-private", "--on", "finish")
+    [row] = skitter("webhook", "list", job, "--json").json
+
+    assert "a private address" in refused.err
+    assert re.search(r"shown this once: whsec_\S{43}$", added.out.strip())
+    assert (row["url"], row["on"], row["secret"]) == ("http://10.0.0.1/", ["finish"], "")
+    assert skitter("webhook", "remove", job, row["id"]).exit_code == 0
+    assert skitter("webhook", "remove", job, row["id"]).exit_code == 2
+    assert "no webhooks" in skitter("webhook", "list", job).out
