@@ -54,11 +54,11 @@ async def test_a_job_is_paused_and_resumed_and_every_action_shows_its_command(
     await page.get_by_role("button", name="Pause").hover()
     await expect(page.get_by_role("tooltip")).to_contain_text("skitter pause steered")
     await page.get_by_role("button", name="Pause").click()
-    await expect(page.locator("header .pill")).to_have_text("paused")
+    await expect(page.locator(".head .pill")).to_have_text("paused")
     assert (await frontier.stats()).state is State.PAUSED
 
     await page.get_by_role("button", name="Resume").click()
-    await expect(page.locator("header .pill")).to_have_text("running")
+    await expect(page.locator(".head .pill")).to_have_text("running")
     assert (await frontier.stats()).state is State.RUNNING
 
 
@@ -86,7 +86,7 @@ async def test_hostile_names_and_lines_are_only_text(desk: Desk, redis: Server) 
 async def test_keys_alone_are_enough(desk: Desk, redis: Server) -> None:
     await create_job(redis, "keys", options=rude())
     page = await desk.open("#/jobs/keys/overview")
-    await expect(page.locator("header .pill")).to_have_text("running")
+    await expect(page.locator(".head .pill")).to_have_text("running")
 
     await page.keyboard.press("?")
     await expect(page.get_by_role("dialog")).to_contain_text("List the keys")
@@ -99,7 +99,7 @@ async def test_keys_alone_are_enough(desk: Desk, redis: Server) -> None:
     await page.keyboard.press("Tab")
     await page.keyboard.press("Tab")
     await page.keyboard.press(".")
-    await expect(page.locator("header .pill")).to_have_text("paused")
+    await expect(page.locator(".head .pill")).to_have_text("paused")
 
 
 async def test_the_theme_is_chosen_and_kept(desk: Desk) -> None:

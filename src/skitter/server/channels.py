@@ -110,7 +110,7 @@ class Channel:
             else:
                 if self.away:
                     self.away, told = b"", message("back", {}) + told
-                self.is_open.set()
+            self.is_open.set()  # who comes while the server is away is told so
             self._tell(told)
             await asyncio.sleep(EVERY_S)
 

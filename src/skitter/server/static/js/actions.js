@@ -12,76 +12,128 @@ import { complain, toast } from "./toast.js";
 
 /** Do something, and tell how it went. Resolves to the answer, or null. */
 export async function attempt(work, says) {
-  try {
-    const answer = await work();
-    toast(typeof says === "function" ? says(answer) : says);
-    return answer;
-  } catch (error) {
-    complain(error);
-    return null;
-  }
+    try {
+        const answer = await work();
+        toast(typeof says === "function" ? says(answer) : says);
+        return answer;
+    } catch (error) {
+        complain(error);
+        return null;
+    }
 }
 
 /** A button that does something to a job; disabled for those who may only look. */
 export function actionButton({ label, drawing, says = "", cli, kind = "", run }) {
-  const allowed = may("operate");
-  const button = h("button", { class: kind, disabled: !allowed, onclick: run }, drawing && icon(drawing), label);
-  return withTip(button, { says: allowed ? says : "Your token may only look.", cli });
+    const allowed = may("operate");
+    const button = h("button", { class: kind, disabled: !allowed, onclick: run }, drawing && icon(drawing), label);
+    return withTip(button, { says: allowed ? says : "Your token may only look.", cli });
 }
 
 async function steer(job, verb, done) {
-  const answer = await attempt(() => post(of(job, verb)), `${job}: ${done}.`);
-  const overview = store.get("overview");
-  if (answer && overview?.job === job) store.set("overview", { ...overview, wanted: answer.state, state: shown(overview, answer.state) });
+    const answer = await attempt(() => post(of(job, verb)), `${job}: ${done}.`);
+    const overview = store.get("overview");
+    if (answer && overview?.job === job)
+        store.set("overview", { ...overview, wanted: answer.state, state: shown(overview, answer.state) });
 }
 
 function shown(overview, state) {
-  return overview.finished && state !== "cancelled" ? "finished" : state;
+    return overview.finished && state !== "cancelled" ? "finished" : state;
 }
 
 export const pause = (job) => steer(job, "pause", "paused; what is under way is finished");
 export const resume = (job) => steer(job, "resume", "running");
 
 export async function drain(job) {
-  const says = ["Workers finish the queue and take no new URLs. Resume takes new URLs again."];
-  if (await ask({ title: `Drain ${job}?`, says, yes: "Drain", cli: `skitter drain ${job}` })) await steer(job, "drain", "draining");
+    const says = ["Workers finish the queue and take no new URLs. Resume takes new URLs again."];
+    if (await ask({ title: `Drain ${job}?`, says, yes: "Drain", cli: `skitter drain ${job}` }))
+        await steer(job, "drain", "draining");
 }
 
 export async function cancel(job) {
-  const says = ["Workers stop; new URLs are refused. The queue stays: resume continues, purge removes it."];
-  const sure = await ask({ title: `Cancel ${job}?`, says, yes: "Cancel the job", cli: `skitter cancel ${job}`, isDangerous: true });
-  if (sure) await steer(job, "cancel", "cancelled");
+    const says = ["Workers stop; new URLs are refused. The queue stays: resume continues, purge removes it."];
+    const sure = await ask({
+        title: `Cancel ${job}?`,
+        says,
+        yes: "Cancel the job",
+        cli: `skitter cancel ${job}`,
+        isDangerous: true,
+    });
+    if (sure) await steer(job, "cancel", "cancelled");
 }
 
 export async function purge(job) {
-  const overview = store.get("overview");
-  const numbers = overview?.job === job ? ` ${count(overview.seen)} URLs and ${count(overview.items)} items that wait are lost.` : "";
-  const sure = await ask({
-    title: `Purge ${job}?`,
-    says: [`This removes the job with its queue, history and items, and cannot be undone.${numbers} What is in your database stays.`],
-    yes: "Purge",
-    cli: `skitter purge ${job}`,
-    type: job,
-    isDangerous: true,
-  });
-  if (!sure) return;
-  if (await attempt(() => remove(of(job), { confirm: job }), `${job}: removed.`)) go(null, "jobs");
+    const overview = store.get("overview");
+    const numbers =
+        overview?.job === job
+            ? ` ${count(overview.seen)} URLs and ${count(overview.items)} items that wait are lost.`
+            : "";
+    const sure = await ask({
+        title: `Purge ${job}?`,
+        says: [
+            `This removes the job with its queue, history and items, and cannot be undone.${numbers} What is in your database stays.`,
+        ],
+        yes: "Purge",
+        cli: `skitter purge ${job}`,
+        type: job,
+        isDangerous: true,
+    });
+    if (!sure) return;
+    if (await attempt(() => remove(of(job), { confirm: job }), `${job}: removed.`)) go(null, "jobs");
 }
 
 export function scale(job, workers) {
-  const says = workers ? `${job}: ${workers} worker${workers === 1 ? "" : "s"} per machine.` : `${job}: as many workers as the work is worth.`;
-  return attempt(() => put(of(job, "workers"), { workers }), says);
+    const says = workers
+        ? `${job}: ${workers} worker${workers === 1 ? "" : "s"} per machine.`
+        : `${job}: as many workers as the work is worth.`;
+    return attempt(() => put(of(job, "workers"), { workers }), says);
 }
 
 /** The buttons of a job's head. */
 export function jobActions(job) {
-  const name = quoted(job);
-  const steps = [
-    { label: "Pause", drawing: "pause", says: "Hand out no URLs; new ones are still taken.", cli: `skitter pause ${name}`, run: () => pause(job), when: ["running", "draining"] },
-    { label: "Resume", drawing: "resume", says: "Continue.", cli: `skitter resume ${name}`, kind: "primary", run: () => resume(job), when: ["paused", "draining", "cancelled"] },
-    { label: "Drain", drawing: "drain", says: "Finish the queue; take no new URLs.", cli: `skitter drain ${name}`, run: () => drain(job), when: ["running", "paused"] },
-    { label: "Cancel", drawing: "stop", says: "Stop. The queue stays.", cli: `skitter cancel ${name}`, kind: "danger", run: () => cancel(job), when: ["running", "paused", "draining"] },
-    { label: "Purge", says: "Remove the job and all that belongs to it.", cli: `skitter purge ${name}`, kind: "danger", run: () => purge(job), when: ["cancelled"] },
-  ];
-  return steps.map((step) => ({ button: actionButton(step), when: step.when }));
+    const name = quoted(job);
+    const steps = [
+        {
+            label: "Pause",
+            drawing: "pause",
+            says: "Hand out no URLs; new ones are still taken.",
+            cli: `skitter pause ${name}`,
+            run: () => pause(job),
+            when: ["running", "draining"],
+        },
+        {
+            label: "Resume",
+            drawing: "resume",
+            says: "Continue.",
+            cli: `skitter resume ${name}`,
+            kind: "primary",
+            run: () => resume(job),
+            when: ["paused", "draining", "cancelled"],
+        },
+        {
+            label: "Drain",
+            drawing: "drain",
+            says: "Finish the queue; take no new URLs.",
+            cli: `skitter drain ${name}`,
+            run: () => drain(job),
+            when: ["running", "paused"],
+        },
+        {
+            label: "Cancel",
+            drawing: "stop",
+            says: "Stop. The queue stays.",
+            cli: `skitter cancel ${name}`,
+            kind: "danger",
+            run: () => cancel(job),
+            when: ["running", "paused", "draining"],
+        },
+        {
+            label: "Purge",
+            says: "Remove the job and all that belongs to it.",
+            cli: `skitter purge ${name}`,
+            kind: "danger",
+            run: () => purge(job),
+            when: ["cancelled"],
+        },
+    ];
+    return steps.map((step) => ({ button: actionButton(step), when: step.when }));
 }

@@ -4,33 +4,33 @@ import { store } from "./store.js";
 
 /** What the server refused, in its own words. */
 export class Refused extends Error {
-  /** @param {{title?: string, detail?: string, hint?: string, field?: string, status?: number}} problem */
-  constructor(problem) {
-    super([problem.detail || problem.title, problem.hint].filter(Boolean).join(" "));
-    this.status = problem.status ?? 0;
-    this.field = problem.field;
-  }
+    /** @param {{title?: string, detail?: string, hint?: string, field?: string, status?: number}} problem */
+    constructor(problem) {
+        super([problem.detail || problem.title, problem.hint].filter(Boolean).join(" "));
+        this.status = problem.status ?? 0;
+        this.field = problem.field;
+    }
 }
 
 /** The server does not answer at all. */
 export class Unreachable extends Error {
-  constructor() {
-    super("The server does not answer.");
-  }
+    constructor() {
+        super("The server does not answer.");
+    }
 }
 
 /** The address of something below the place where the page came from. */
 export function address(path, query = {}) {
-  const url = new URL(path, document.baseURI);
-  for (const [name, value] of Object.entries(query)) {
-    if (value !== null && value !== undefined && value !== "") url.searchParams.set(name, value);
-  }
-  return url;
+    const url = new URL(path, document.baseURI);
+    for (const [name, value] of Object.entries(query)) {
+        if (value !== null && value !== undefined && value !== "") url.searchParams.set(name, value);
+    }
+    return url;
 }
 
 /** A path below a job: `of("books", "hosts")`. */
 export function of(job, ...parts) {
-  return ["api/jobs", job, ...parts].map((part, at) => (at ? encodeURIComponent(part) : part)).join("/");
+    return ["api/jobs", job, ...parts].map((part, at) => (at ? encodeURIComponent(part) : part)).join("/");
 }
 
 export const get = (path, query, signal) => send("GET", path, { query, signal });
@@ -40,41 +40,41 @@ export const patch = (path, body) => send("PATCH", path, { body });
 export const remove = (path, query) => send("DELETE", path, { query });
 
 async function send(method, path, { body, query, signal } = {}) {
-  const response = await answer(address(path, query), {
-    method,
-    signal,
-    credentials: "same-origin",
-    headers: headersFor(method, body),
-    body: body === undefined ? undefined : JSON.stringify(body),
-  });
-  const said = await read(response);
-  if (response.ok) return said;
-  if (response.status === 401 && path !== "api/login") store.set("me", null);
-  throw new Refused({ title: `The server answered ${response.status}.`, ...said, status: response.status });
+    const response = await answer(address(path, query), {
+        method,
+        signal,
+        credentials: "same-origin",
+        headers: headersFor(method, body),
+        body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    const said = await read(response);
+    if (response.ok) return said;
+    if (response.status === 401 && path !== "api/login") store.set("me", null);
+    throw new Refused({ title: `The server answered ${response.status}.`, ...said, status: response.status });
 }
 
 async function answer(url, options) {
-  try {
-    return await fetch(url, options);
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Unreachable();
-  }
+    try {
+        return await fetch(url, options);
+    } catch (error) {
+        if (error.name === "AbortError") throw error;
+        throw new Unreachable();
+    }
 }
 
 function headersFor(method, body) {
-  const headers = { accept: "application/json" };
-  if (body !== undefined) headers["content-type"] = "application/json";
-  const csrf = store.get("me")?.csrf;
-  if (method !== "GET" && csrf) headers["x-csrf-token"] = csrf;
-  return headers;
+    const headers = { accept: "application/json" };
+    if (body !== undefined) headers["content-type"] = "application/json";
+    const csrf = store.get("me")?.csrf;
+    if (method !== "GET" && csrf) headers["x-csrf-token"] = csrf;
+    return headers;
 }
 
 async function read(response) {
-  if (response.status === 204) return null;
-  try {
-    return await response.json();
-  } catch {
-    return null;
-  }
+    if (response.status === 204) return null;
+    try {
+        return await response.json();
+    } catch {
+        return null;
+    }
 }

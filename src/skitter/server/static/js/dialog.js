@@ -4,19 +4,19 @@ import { h } from "./dom.js";
 
 /** Open a dialog and wait until it is closed; resolves to its return value. */
 export function open(dialog) {
-  document.body.append(dialog);
-  dialog.showModal();
-  return new Promise((resolve) => {
-    dialog.addEventListener("close", () => {
-      dialog.remove();
-      resolve(dialog.returnValue);
+    document.body.append(dialog);
+    dialog.showModal();
+    return new Promise((resolve) => {
+        dialog.addEventListener("close", () => {
+            dialog.remove();
+            resolve(dialog.returnValue);
+        });
     });
-  });
 }
 
 /** The command line for what a dialog does. */
 export function cliLine(command) {
-  return command && h("div", { class: "cli" }, h("code", {}, command));
+    return command && h("div", { class: "cli" }, h("code", {}, command));
 }
 
 /**
@@ -31,41 +31,56 @@ export function cliLine(command) {
  * @returns {Promise<boolean>}
  */
 export async function ask({ title, says, yes, cli, type, isDangerous = false }) {
-  const sure = h("button", { class: isDangerous ? "primary danger" : "primary", value: "yes", disabled: Boolean(type) }, yes);
-  const typed = type && typedField(type, sure);
-  const form = h(
-    "form",
-    { method: "dialog", class: "dialog-body" },
-    h("h2", { id: "dialog-title" }, title),
-    says.map((one) => (typeof one === "string" ? h("p", {}, one) : one)),
-    typed,
-    h("div", { class: "dialog-foot" }, cliLine(cli), h("button", { value: "", formnovalidate: true, type: "submit" }, "Cancel"), sure),
-  );
-  form.addEventListener("submit", (event) => {
-    if (event.submitter === sure && sure.disabled) event.preventDefault();
-  });
-  return (await open(h("dialog", { "aria-labelledby": "dialog-title" }, form))) === "yes";
+    const sure = h(
+        "button",
+        { class: isDangerous ? "primary danger" : "primary", value: "yes", disabled: Boolean(type) },
+        yes,
+    );
+    const typed = type && typedField(type, sure);
+    const form = h(
+        "form",
+        { method: "dialog", class: "dialog-body" },
+        h("h2", { id: "dialog-title" }, title),
+        says.map((one) => (typeof one === "string" ? h("p", {}, one) : one)),
+        typed,
+        h(
+            "div",
+            { class: "dialog-foot" },
+            cliLine(cli),
+            h("button", { value: "", formnovalidate: true, type: "submit" }, "Cancel"),
+            sure,
+        ),
+    );
+    form.addEventListener("submit", (event) => {
+        if (event.submitter === sure && sure.disabled) event.preventDefault();
+    });
+    return (await open(h("dialog", { "aria-labelledby": "dialog-title" }, form))) === "yes";
 }
 
 function typedField(word, sure) {
-  const input = h("input", { id: "dialog-typed", autocomplete: "off", spellcheck: "false" });
-  input.addEventListener("input", () => (sure.disabled = input.value !== word));
-  input.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter") return;
-    event.preventDefault(); // the first button of a form is Cancel
-    if (!sure.disabled) sure.click();
-  });
-  return h("div", { class: "field" }, h("label", { for: "dialog-typed" }, "Type ", h("code", {}, word), " to confirm"), input);
+    const input = h("input", { id: "dialog-typed", autocomplete: "off", spellcheck: "false" });
+    input.addEventListener("input", () => (sure.disabled = input.value !== word));
+    input.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter") return;
+        event.preventDefault(); // the first button of a form is Cancel
+        if (!sure.disabled) sure.click();
+    });
+    return h(
+        "div",
+        { class: "field" },
+        h("label", { for: "dialog-typed" }, "Type ", h("code", {}, word), " to confirm"),
+        input,
+    );
 }
 
 /** Show something, with nothing to decide. */
 export function showDialog(title, ...content) {
-  const form = h(
-    "form",
-    { method: "dialog", class: "dialog-body" },
-    h("h2", { id: "dialog-title" }, title),
-    content,
-    h("div", { class: "dialog-foot" }, h("button", { value: "" }, "Close")),
-  );
-  return open(h("dialog", { class: "is-wide", "aria-labelledby": "dialog-title" }, form));
+    const form = h(
+        "form",
+        { method: "dialog", class: "dialog-body" },
+        h("h2", { id: "dialog-title" }, title),
+        content,
+        h("div", { class: "dialog-foot" }, h("button", { value: "" }, "Close")),
+    );
+    return open(h("dialog", { class: "is-wide", "aria-labelledby": "dialog-title" }, form));
 }

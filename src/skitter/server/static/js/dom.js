@@ -12,73 +12,73 @@ const SVG = "http://www.w3.org/2000/svg";
  * @returns {HTMLElement}
  */
 export function h(tag, attributes, ...children) {
-  return filled(document.createElement(tag), attributes, children);
+    return filled(document.createElement(tag), attributes, children);
 }
 
 /** The same for SVG. @returns {SVGElement} */
 export function s(tag, attributes, ...children) {
-  return filled(document.createElementNS(SVG, tag), attributes, children);
+    return filled(document.createElementNS(SVG, tag), attributes, children);
 }
 
 function filled(element, attributes, children) {
-  for (const [name, value] of Object.entries(attributes ?? {})) set(element, name, value);
-  element.append(...children.flat(Infinity).filter(isShown));
-  return element;
+    for (const [name, value] of Object.entries(attributes ?? {})) set(element, name, value);
+    element.append(...children.flat(Infinity).filter(isShown));
+    return element;
 }
 
 function isShown(child) {
-  return child !== null && child !== undefined && child !== false;
+    return child !== null && child !== undefined && child !== false;
 }
 
 /** Set, change or (with null or false) remove an attribute. */
 export function set(element, name, value) {
-  if (typeof value === "function") element.addEventListener(name.slice(2), value);
-  else if (value === null || value === undefined || value === false) element.removeAttribute(name);
-  else if (name.startsWith("--")) element.style.setProperty(name, value);
-  else if (name === "value") element.value = value;
-  else if (name === "href") element.setAttribute(name, safeAddress(value));
-  else element.setAttribute(name, value === true ? "" : value);
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else if (value === null || value === undefined || value === false) element.removeAttribute(name);
+    else if (name.startsWith("--")) element.style.setProperty(name, value);
+    else if (name === "value") element.value = value;
+    else if (name === "href") element.setAttribute(name, safeAddress(value));
+    else element.setAttribute(name, value === true ? "" : value);
 }
 
 /** An address that a click may open: nothing that runs code. */
 export function safeAddress(address) {
-  const text = String(address);
-  const isOurs = /^(#|\.?\/|api\/)/.test(text);
-  return isOurs || /^https?:\/\//i.test(text) ? text : "#";
+    const text = String(address);
+    const isOurs = /^(#|\.?\/|api\/)/.test(text);
+    return isOurs || /^https?:\/\//i.test(text) ? text : "#";
 }
 
 /** Show something else in an element, and leave it alone if it is that already. */
 export function setText(element, text) {
-  const value = text === null || text === undefined ? "" : String(text);
-  if (element.textContent !== value) element.textContent = value;
+    const value = text === null || text === undefined ? "" : String(text);
+    if (element.textContent !== value) element.textContent = value;
 }
 
 /** Texts and attributes that follow a value: bound once, shown as often as it changes. */
 export class View {
-  #bindings = [];
+    #bindings = [];
 
-  /** A text that is read from the value. */
-  text(read) {
-    const node = document.createTextNode("");
-    this.bind((value) => {
-      const text = String(read(value) ?? "");
-      if (node.data !== text) node.data = text;
-    });
-    return node;
-  }
+    /** A text that is read from the value. */
+    text(read) {
+        const node = document.createTextNode("");
+        this.bind((value) => {
+            const text = String(read(value) ?? "");
+            if (node.data !== text) node.data = text;
+        });
+        return node;
+    }
 
-  /** An attribute of an element that is read from the value. */
-  attribute(element, name, read) {
-    this.bind((value) => set(element, name, read(value)));
-    return element;
-  }
+    /** An attribute of an element that is read from the value. */
+    attribute(element, name, read) {
+        this.bind((value) => set(element, name, read(value)));
+        return element;
+    }
 
-  /** Anything else. */
-  bind(show) {
-    this.#bindings.push(show);
-  }
+    /** Anything else. */
+    bind(show) {
+        this.#bindings.push(show);
+    }
 
-  show(value) {
-    for (const show of this.#bindings) show(value);
-  }
+    show(value) {
+        for (const show of this.#bindings) show(value);
+    }
 }

@@ -12,68 +12,89 @@ const OFF = "skitter.keys.off";
 const WAIT_MS = 1500;
 
 export const PAGE_KEYS = {
-  o: ["overview", "Overview"], p: ["pipeline", "Pipeline"], c: ["charts", "Charts"], h: ["hosts", "Hosts"],
-  w: ["workers", "Workers"], d: ["dead", "Dead letters"], i: ["items", "Items"], u: ["url", "URL look-up"],
-  l: ["log", "Log"], s: ["settings", "Settings"], r: ["routes", "Routes"], t: ["schedule", "Schedule"],
+    o: ["overview", "Overview"],
+    p: ["pipeline", "Pipeline"],
+    c: ["charts", "Charts"],
+    h: ["hosts", "Hosts"],
+    w: ["workers", "Workers"],
+    d: ["dead", "Dead letters"],
+    i: ["items", "Items"],
+    u: ["url", "URL look-up"],
+    l: ["log", "Log"],
+    s: ["settings", "Settings"],
+    r: ["routes", "Routes"],
+    t: ["schedule", "Schedule"],
 };
 
 const KEYS = {
-  "?": ["List the keys", showKeys],
-  "/": ["Search on this page", focusSearch],
-  ".": ["Pause or resume the job", toggleJob],
-  j: ["Choose another job", () => document.querySelector("#job-switcher")?.focus()],
-  a: ["All jobs", () => go(null, "jobs")],
-  m: ["Light, dark or system", () => toast(`Theme: ${nextTheme()}`)],
+    "?": ["List the keys", showKeys],
+    "/": ["Search on this page", focusSearch],
+    ".": ["Pause or resume the job", toggleJob],
+    j: ["Choose another job", () => document.querySelector("#job-switcher")?.focus()],
+    a: ["All jobs", () => go(null, "jobs")],
+    m: ["Light, dark or system", () => toast(`Theme: ${nextTheme()}`)],
 };
 
 let waitingSince = 0; // since g was pressed
 
 export function listenForKeys() {
-  document.addEventListener("keydown", (event) => {
-    if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-    if (localStorage.getItem(OFF) && event.key !== "?") return; // WCAG 2.1.4: single keys can be switched off
-    if (press(event)) event.preventDefault();
-  });
+    document.addEventListener("keydown", (event) => {
+        if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]"))
+            return;
+        if (localStorage.getItem(OFF) && event.key !== "?") return; // WCAG 2.1.4: single keys can be switched off
+        if (press(event)) event.preventDefault();
+    });
 }
 
 function press(event) {
-  const isSecond = event.timeStamp - waitingSince < WAIT_MS && waitingSince;
-  waitingSince = 0;
-  if (isSecond && PAGE_KEYS[event.key]) {
-    const { job } = here();
-    if (job) go(job, PAGE_KEYS[event.key][0]);
-    return true;
-  }
-  if (event.key === "g") waitingSince = event.timeStamp;
-  KEYS[event.key]?.[1]();
-  return event.key === "g" || event.key in KEYS;
+    const isSecond = event.timeStamp - waitingSince < WAIT_MS && waitingSince;
+    waitingSince = 0;
+    if (isSecond && PAGE_KEYS[event.key]) {
+        const { job } = here();
+        if (job) go(job, PAGE_KEYS[event.key][0]);
+        return true;
+    }
+    if (event.key === "g") waitingSince = event.timeStamp;
+    KEYS[event.key]?.[1]();
+    return event.key === "g" || event.key in KEYS;
 }
 
 function isTyping(event) {
-  return event.target.closest?.("input:not([type=checkbox]), select, textarea");
+    return event.target.closest?.("input:not([type=checkbox]), select, textarea");
 }
 
 function focusSearch() {
-  document.querySelector("main [data-search]")?.focus();
+    document.querySelector("main [data-search]")?.focus();
 }
 
 function toggleJob() {
-  const overview = store.get("overview");
-  if (!overview || !may("operate")) return;
-  if (overview.wanted === "running") pause(overview.job);
-  else resume(overview.job);
+    const overview = store.get("overview");
+    if (!overview || !may("operate")) return;
+    if (overview.wanted === "running") pause(overview.job);
+    else resume(overview.job);
 }
 
 export function showKeys() {
-  const rows = [
-    ...Object.entries(KEYS).map(([key, [says]]) => [[key], says]),
-    ...Object.entries(PAGE_KEYS).map(([key, [, says]]) => [["g", key], says]),
-    [["←", "→"], "Move the cursor of a chart"],
-    [["Esc"], "Close a dialog or a tip"],
-  ];
-  const list = rows.map(([keys, says]) => [h("dt", {}, keys.flatMap((key, at) => [at ? " " : null, h("kbd", {}, key)])), h("dd", {}, says)]);
-  const box = h("input", { type: "checkbox", id: "keys-on" });
-  box.checked = !localStorage.getItem(OFF);
-  box.addEventListener("change", () => (box.checked ? localStorage.removeItem(OFF) : localStorage.setItem(OFF, "1")));
-  return showDialog("Keys", h("dl", { class: "keys" }, list), h("label", { class: "check", for: "keys-on" }, box, "Single keys are on"));
+    const rows = [
+        ...Object.entries(KEYS).map(([key, [says]]) => [[key], says]),
+        ...Object.entries(PAGE_KEYS).map(([key, [, says]]) => [["g", key], says]),
+        [["←", "→"], "Move the cursor of a chart"],
+        [["Esc"], "Close a dialog or a tip"],
+    ];
+    const list = rows.map(([keys, says]) => [
+        h(
+            "dt",
+            {},
+            keys.flatMap((key, at) => [at ? " " : null, h("kbd", {}, key)]),
+        ),
+        h("dd", {}, says),
+    ]);
+    const box = h("input", { type: "checkbox", id: "keys-on" });
+    box.checked = !localStorage.getItem(OFF);
+    box.addEventListener("change", () => (box.checked ? localStorage.removeItem(OFF) : localStorage.setItem(OFF, "1")));
+    return showDialog(
+        "Keys",
+        h("dl", { class: "keys" }, list),
+        h("label", { class: "check", for: "keys-on" }, box, "Single keys are on"),
+    );
 }

@@ -10,115 +10,118 @@ const RETRY_MS = [1000, 2000, 4000, 8000, 15000];
 const GRACE_MS = 2000;
 
 export class Live {
-  #job;
-  #tell;
-  #channel;
-  #source = null;
-  #release = null; // ends our turn at the lock
-  #waiting = null; // aborts the wait for it
-  #failures = 0;
-  #retry = 0;
-  #grace = 0;
-  #closed = new AbortController();
+    #job;
+    #tell;
+    #channel;
+    #source = null;
+    #release = null; // ends our turn at the lock
+    #waiting = null; // aborts the wait for it
+    #failures = 0;
+    #retry = 0;
+    #grace = 0;
+    #closed = new AbortController();
 
-  /**
-   * @param {string | null} job null: all jobs
-   * @param {(event: string, data: any) => void} tell
-   */
-  constructor(job, tell) {
-    this.#job = job;
-    this.#tell = tell;
-    this.#channel = new BroadcastChannel(this.#name);
-    this.#channel.onmessage = ({ data }) => this.#hear(data);
-    document.addEventListener("visibilitychange", () => this.#turn(), { signal: this.#closed.signal });
-    this.#turn();
-  }
-
-  close() {
-    this.#closed.abort();
-    this.#pause();
-    this.#channel.close();
-  }
-
-  get #name() {
-    return `skitter ${address("")} ${this.#job ?? ""}`;
-  }
-
-  #turn() {
-    if (document.hidden) this.#pause();
-    else if (!this.#waiting) this.#queueUp();
-  }
-
-  #queueUp() {
-    const waiting = (this.#waiting = new AbortController());
-    if (!navigator.locks) {
-      this.#open(); // plain HTTP on another machine: browsers give no locks there
-      return;
+    /**
+     * @param {string | null} job null: all jobs
+     * @param {(event: string, data: any) => void} tell
+     */
+    constructor(job, tell) {
+        this.#job = job;
+        this.#tell = tell;
+        this.#channel = new BroadcastChannel(this.#name);
+        this.#channel.onmessage = ({ data }) => this.#hear(data);
+        document.addEventListener("visibilitychange", () => this.#turn(), { signal: this.#closed.signal });
+        this.#turn();
     }
-    const turn = () => (waiting.signal.aborted ? null : new Promise((release) => {
-      this.#release = release;
-      this.#open();
-    }));
-    navigator.locks.request(this.#name, { signal: waiting.signal }, turn).catch(() => {});
-  }
 
-  #pause() {
-    this.#waiting?.abort();
-    this.#waiting = null;
-    clearTimeout(this.#retry);
-    clearTimeout(this.#grace);
-    this.#source?.close();
-    this.#source = null;
-    this.#release?.();
-    this.#release = null;
-  }
-
-  #open() {
-    const source = (this.#source = new EventSource(address("api/events", { job: this.#job })));
-    source.onopen = () => {
-      this.#failures = 0;
-      clearTimeout(this.#grace);
-      this.#grace = 0;
-      this.#share("link", "live");
-    };
-    source.onerror = () => this.#failed(source);
-    for (const name of EVENTS) {
-      source.addEventListener(name, (event) => this.#read(name, event));
+    close() {
+        this.#closed.abort();
+        this.#pause();
+        this.#channel.close();
     }
-  }
 
-  /** The browser tries again by itself after a lost connection, but not after a refusal. */
-  #failed(source) {
-    this.#grace ||= setTimeout(() => this.#share("link", "lost"), GRACE_MS);
-    if (source.readyState !== EventSource.CLOSED) return;
-    const wait = RETRY_MS[Math.min(this.#failures++, RETRY_MS.length - 1)];
-    this.#retry = setTimeout(() => this.#open(), wait);
-  }
-
-  #read(name, event) {
-    if (name === "away" || name === "back") this.#share("link", name === "away" ? "away" : "live");
-    else this.#share(name, parsed(event.data));
-  }
-
-  #share(name, data) {
-    const message = { name, data };
-    this.#channel.postMessage(message);
-    this.#hear(message);
-  }
-
-  #hear({ name, data }) {
-    if (name === "link") store.set("link", data);
-    else if (data !== null) {
-      if (name === "overview" || name === "jobs") store.set("link", "live");
-      this.#tell(name, data);
+    get #name() {
+        return `skitter ${address("")} ${this.#job ?? ""}`;
     }
-  }
+
+    #turn() {
+        if (document.hidden) this.#pause();
+        else if (!this.#waiting) this.#queueUp();
+    }
+
+    #queueUp() {
+        const waiting = (this.#waiting = new AbortController());
+        if (!navigator.locks) {
+            this.#open(); // plain HTTP on another machine: browsers give no locks there
+            return;
+        }
+        const turn = () =>
+            waiting.signal.aborted
+                ? null
+                : new Promise((release) => {
+                      this.#release = release;
+                      this.#open();
+                  });
+        navigator.locks.request(this.#name, { signal: waiting.signal }, turn).catch(() => {});
+    }
+
+    #pause() {
+        this.#waiting?.abort();
+        this.#waiting = null;
+        clearTimeout(this.#retry);
+        clearTimeout(this.#grace);
+        this.#source?.close();
+        this.#source = null;
+        this.#release?.();
+        this.#release = null;
+    }
+
+    #open() {
+        const source = (this.#source = new EventSource(address("api/events", { job: this.#job })));
+        source.onopen = () => {
+            this.#failures = 0;
+            clearTimeout(this.#grace);
+            this.#grace = 0;
+            this.#share("link", "live");
+        };
+        source.onerror = () => this.#failed(source);
+        for (const name of EVENTS) {
+            source.addEventListener(name, (event) => this.#read(name, event));
+        }
+    }
+
+    /** The browser tries again by itself after a lost connection, but not after a refusal. */
+    #failed(source) {
+        this.#grace ||= setTimeout(() => this.#share("link", "lost"), GRACE_MS);
+        if (source.readyState !== EventSource.CLOSED) return;
+        const wait = RETRY_MS[Math.min(this.#failures++, RETRY_MS.length - 1)];
+        this.#retry = setTimeout(() => this.#open(), wait);
+    }
+
+    #read(name, event) {
+        if (name === "away" || name === "back") this.#share("link", name === "away" ? "away" : "live");
+        else this.#share(name, parsed(event.data));
+    }
+
+    #share(name, data) {
+        const message = { name, data };
+        this.#channel.postMessage(message);
+        this.#hear(message);
+    }
+
+    #hear({ name, data }) {
+        if (name === "link") store.set("link", data);
+        else if (data !== null) {
+            if (name === "overview" || name === "jobs") store.set("link", "live");
+            this.#tell(name, data);
+        }
+    }
 }
 
 function parsed(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
+    try {
+        return JSON.parse(text);
+    } catch {
+        return null;
+    }
 }

@@ -27,101 +27,112 @@ enter();
 
 /** Are we logged in? If the server is away, ask until it is there. */
 async function enter() {
-  try {
-    store.set("me", (await logInByLink()) ?? (await get("api/me")));
-  } catch (error) {
-    if (error instanceof Refused && error.status === 401) app.replaceChildren(logInPage());
-    else {
-      app.replaceChildren(h("main", {}, empty(icon("away"), "The server does not answer", error.message, " It is tried again every 2 seconds.")));
-      setTimeout(enter, RETRY_MS);
+    try {
+        store.set("me", (await logInByLink()) ?? (await get("api/me")));
+    } catch (error) {
+        if (error instanceof Refused && error.status === 401) app.replaceChildren(logInPage());
+        else {
+            app.replaceChildren(
+                h(
+                    "main",
+                    {},
+                    empty(
+                        icon("away"),
+                        "The server does not answer",
+                        error.message,
+                        " It is tried again every 2 seconds.",
+                    ),
+                ),
+            );
+            setTimeout(enter, RETRY_MS);
+        }
     }
-  }
 }
 
 /** `skitter serve` prints a link that logs in once: `#token=...`. It does not stay in the address. */
 async function logInByLink() {
-  const code = location.hash.match(/^#token=(.+)$/)?.[1];
-  if (!code) return null;
-  history.replaceState(null, "", "#/");
-  return post("api/login", { token: code }).catch(() => null);
+    const code = location.hash.match(/^#token=(.+)$/)?.[1];
+    if (!code) return null;
+    history.replaceState(null, "", "#/");
+    return post("api/login", { token: code }).catch(() => null);
 }
 
 function begin() {
-  session = new AbortController();
-  const { signal } = session;
-  const shell = new Shell({ signal });
-  app.replaceChildren(shell.element);
-  const show = () => showPlace(shell);
-  addEventListener("hashchange", show, { signal });
-  show();
-  store.follow("link", (link) => link === "live" && catchUp(), { signal });
+    session = new AbortController();
+    const { signal } = session;
+    const shell = new Shell({ signal });
+    app.replaceChildren(shell.element);
+    const show = () => showPlace(shell);
+    addEventListener("hashchange", show, { signal });
+    show();
+    store.follow("link", (link) => link === "live" && catchUp(), { signal });
 }
 
 function end() {
-  if (!session) return; // not logged in yet
-  session.abort();
-  session = null;
-  live?.close();
-  live = null;
-  store.set("job", null);
-  store.set("overview", null);
-  app.replaceChildren(logInPage());
+    if (!session) return; // not logged in yet
+    session.abort();
+    session = null;
+    live?.close();
+    live = null;
+    store.set("job", null);
+    store.set("overview", null);
+    app.replaceChildren(logInPage());
 }
 
 async function showPlace(shell) {
-  const place = here();
-  if (place.page === "home") return openHome();
-  if (place.job !== store.get("job") || !live) openJob(place.job);
-  const Page = PAGES[place.job ? place.page : "jobs"] ?? PAGES.missing;
-  shell.show(place, new Page(place));
-  document.querySelector("h1")?.focus({ preventScroll: true });
-  scrollTo(0, 0);
+    const place = here();
+    if (place.page === "home") return openHome();
+    if (place.job !== store.get("job") || !live) openJob(place.job);
+    const Page = PAGES[place.job ? place.page : "jobs"] ?? PAGES.missing;
+    shell.show(place, new Page(place));
+    document.querySelector("h1")?.focus({ preventScroll: true });
+    scrollTo(0, 0);
 }
 
 /** One job is what people come to see; of several they choose. */
 async function openHome() {
-  const jobs = await loadJobs();
-  const running = jobs.filter(({ state }) => state === "running");
-  const only = jobs.length === 1 ? jobs[0] : running.length === 1 ? running[0] : null;
-  const target = only ? `#/jobs/${encodeURIComponent(only.job)}/overview` : "#/jobs";
-  history.replaceState(null, "", target);
-  dispatchEvent(new HashChangeEvent("hashchange"));
+    const jobs = await loadJobs();
+    const running = jobs.filter(({ state }) => state === "running");
+    const only = jobs.length === 1 ? jobs[0] : running.length === 1 ? running[0] : null;
+    const target = only ? `#/jobs/${encodeURIComponent(only.job)}/overview` : "#/jobs";
+    history.replaceState(null, "", target);
+    dispatchEvent(new HashChangeEvent("hashchange"));
 }
 
 function openJob(job) {
-  live?.close();
-  store.set("job", job);
-  store.set("overview", null);
-  live = new Live(job, hear);
-  catchUp();
+    live?.close();
+    store.set("job", job);
+    store.set("overview", null);
+    live = new Live(job, hear);
+    catchUp();
 }
 
 function hear(event, data) {
-  if (event === "overview" && data.job === store.get("job")) store.set("overview", data);
-  else if (event === "jobs") store.set("jobs", data.rows ?? data);
-  else if (event === "gone") go(null, "jobs");
-  else if (event === "log") dispatchEvent(new CustomEvent("log", { detail: data }));
+    if (event === "overview" && data.job === store.get("job")) store.set("overview", data);
+    else if (event === "jobs") store.set("jobs", data.rows ?? data);
+    else if (event === "gone") go(null, "jobs");
+    else if (event === "log") dispatchEvent(new CustomEvent("log", { detail: data }));
 }
 
 /** What the stream does not tell: how things are now. */
 async function catchUp() {
-  const job = store.get("job");
-  loadJobs();
-  dispatchEvent(new CustomEvent("catch-up"));
-  if (!job) return;
-  try {
-    const overview = await get(of(job));
-    if (job === store.get("job")) store.set("overview", overview);
-  } catch (error) {
-    if (error.status === 404) go(null, "jobs");
-  }
+    const job = store.get("job");
+    loadJobs();
+    dispatchEvent(new CustomEvent("catch-up"));
+    if (!job) return;
+    try {
+        const overview = await get(of(job));
+        if (job === store.get("job")) store.set("overview", overview);
+    } catch (error) {
+        if (error.status === 404) go(null, "jobs");
+    }
 }
 
 async function loadJobs() {
-  try {
-    store.set("jobs", (await get("api/jobs")).rows);
-  } catch {
-    // The banner says that the server is away.
-  }
-  return store.get("jobs");
+    try {
+        store.set("jobs", (await get("api/jobs")).rows);
+    } catch {
+        // The banner says that the server is away.
+    }
+    return store.get("jobs");
 }

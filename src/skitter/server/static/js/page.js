@@ -6,77 +6,87 @@ import { poll } from "./poll.js";
 import { store } from "./store.js";
 
 export class Page extends HTMLElement {
-  #leaving = new AbortController();
+    #leaving = new AbortController();
 
-  /** @param {import("./router.js").Place} place */
-  constructor(place) {
-    super();
-    this.place = place;
-    this.job = place.job;
-  }
+    /** @param {import("./router.js").Place} place */
+    constructor(place) {
+        super();
+        this.place = place;
+        this.job = place.job;
+    }
 
-  get signal() {
-    return this.#leaving.signal;
-  }
+    get signal() {
+        return this.#leaving.signal;
+    }
 
-  connectedCallback() {
-    this.append(...[this.build()].flat());
-    this.start?.();
-  }
+    connectedCallback() {
+        this.append(...[this.build()].flat());
+        this.start?.();
+    }
 
-  disconnectedCallback() {
-    this.#leaving.abort();
-  }
+    disconnectedCallback() {
+        this.#leaving.abort();
+    }
 
-  /** Tell something that the store knows, now and whenever it changes. */
-  follow(name, tell) {
-    store.follow(name, tell, { signal: this.signal });
-  }
+    /** Tell something that the store knows, now and whenever it changes. */
+    follow(name, tell) {
+        store.follow(name, tell, { signal: this.signal });
+    }
 
-  /** Tell the overview of the job, once there is one. */
-  watch(tell) {
-    this.follow("overview", (overview) => overview && tell(overview));
-  }
+    /** Tell the overview of the job, once there is one. */
+    watch(tell) {
+        this.follow("overview", (overview) => overview && tell(overview));
+    }
 
-  /** Load something now and every few seconds; what goes wrong is shown in place of it. */
-  load(every, load, show) {
-    const trouble = this.insertBefore(h("div", { role: "alert" }), this.firstChild);
-    let isShown = false;
-    const again = poll({
-      load,
-      every,
-      signal: this.signal,
-      show: (value) => {
-        trouble.replaceChildren();
-        isShown = true;
-        show(value);
-      },
-      fail: (error) => {
-        if (isShown && isAway(error)) return; // the banner says so
-        const retry = h("button", { class: "slim", onclick: () => again() }, "Try again");
-        trouble.replaceChildren(h("p", { class: "notice", "data-tone": "bad" }, error.message, retry));
-      },
-    });
-    return again;
-  }
+    /** Load something now and every few seconds; what goes wrong is shown in place of it. */
+    load(every, load, show) {
+        const trouble = this.insertBefore(h("div", { role: "alert" }), this.firstChild);
+        let isShown = false;
+        const again = poll({
+            load,
+            every,
+            signal: this.signal,
+            show: (value) => {
+                trouble.replaceChildren();
+                isShown = true;
+                show(value);
+            },
+            fail: (error) => {
+                if (isShown && isAway(error)) return; // the banner says so
+                const retry = h("button", { class: "slim", onclick: () => again() }, "Try again");
+                trouble.replaceChildren(h("p", { class: "notice", "data-tone": "bad" }, error.message, retry));
+            },
+        });
+        return again;
+    }
 }
 
 function isAway(error) {
-  return error instanceof Unreachable || error.status === 503;
+    return error instanceof Unreachable || error.status === 503;
 }
 
 /** Nothing to show, said with a reason and a way on. */
 export function empty(drawing, title, ...says) {
-  return h("div", { class: "empty" }, drawing, h("strong", {}, title), says.length ? h("p", {}, ...says) : null);
+    return h("div", { class: "empty" }, drawing, h("strong", {}, title), says.length ? h("p", {}, ...says) : null);
 }
 
 /** What is on its way. */
 export function skeleton(lines = 3) {
-  const line = () => h("span", { class: "skeleton" });
-  return h("div", { class: "stack", "aria-busy": "true" }, h("span", { class: "unseen" }, "Loading"), Array.from({ length: lines }, line));
+    const line = () => h("span", { class: "skeleton" });
+    return h(
+        "div",
+        { class: "stack", "aria-busy": "true" },
+        h("span", { class: "unseen" }, "Loading"),
+        Array.from({ length: lines }, line),
+    );
 }
 
 /** A term with its value, for lists of facts. */
 export function fact(term, value, { wide = false } = {}) {
-  return h("div", { class: wide ? "wide" : null }, h("dt", {}, term), h("dd", { class: wide ? "long" : null }, value));
+    return h(
+        "div",
+        { class: wide ? "wide" : null },
+        h("dt", {}, term),
+        h("dd", { class: wide ? "long" : null }, value),
+    );
 }

@@ -16,20 +16,20 @@ import { UrlPage } from "./pages/url.js";
 import { WorkersPage } from "./pages/workers.js";
 
 export const PAGES = {
-  jobs: JobsPage,
-  overview: OverviewPage,
-  pipeline: PipelinePage,
-  charts: ChartsPage,
-  hosts: HostsPage,
-  workers: WorkersPage,
-  dead: DeadPage,
-  items: ItemsPage,
-  url: UrlPage,
-  log: LogPage,
-  settings: SettingsPage,
-  schedule: SchedulePage,
-  routes: RoutesPage,
-  missing: MissingPage,
+    jobs: JobsPage,
+    overview: OverviewPage,
+    pipeline: PipelinePage,
+    charts: ChartsPage,
+    hosts: HostsPage,
+    workers: WorkersPage,
+    dead: DeadPage,
+    items: ItemsPage,
+    url: UrlPage,
+    log: LogPage,
+    settings: SettingsPage,
+    schedule: SchedulePage,
+    routes: RoutesPage,
+    missing: MissingPage,
 };
 
 for (const [name, page] of Object.entries(PAGES)) customElements.define(`${name}-page`, page);

@@ -10,26 +10,26 @@
  * @returns {() => void} ask now
  */
 export function poll({ load, show, fail, every, signal }) {
-  let timer = 0;
-  let turn = 0;
+    let timer = 0;
+    let turn = 0;
 
-  async function ask() {
-    clearTimeout(timer);
-    const mine = ++turn;
-    const isLatest = () => mine === turn && !signal.aborted;
-    try {
-      if (document.hidden && mine > 1) return;
-      const value = await load(signal);
-      if (isLatest()) show(value);
-    } catch (error) {
-      if (isLatest() && error.name !== "AbortError") fail(error);
-    } finally {
-      if (isLatest() && every) timer = setTimeout(ask, every * 1000);
+    async function ask() {
+        clearTimeout(timer);
+        const mine = ++turn;
+        const isLatest = () => mine === turn && !signal.aborted;
+        try {
+            if (document.hidden && mine > 1) return;
+            const value = await load(signal);
+            if (isLatest()) show(value);
+        } catch (error) {
+            if (isLatest() && error.name !== "AbortError") fail(error);
+        } finally {
+            if (isLatest() && every) timer = setTimeout(ask, every * 1000);
+        }
     }
-  }
 
-  document.addEventListener("visibilitychange", () => document.hidden || ask(), { signal });
-  signal.addEventListener("abort", () => clearTimeout(timer));
-  ask();
-  return ask;
+    document.addEventListener("visibilitychange", () => document.hidden || ask(), { signal });
+    signal.addEventListener("abort", () => clearTimeout(timer));
+    ask();
+    return ask;
 }

@@ -14,123 +14,187 @@ import { withTip } from "./tip.js";
 import { complain } from "./toast.js";
 
 const GROUPS = [
-  ["Watch", ["overview", "pipeline", "charts", "log"]],
-  ["Look", ["hosts", "workers", "dead", "items", "url"]],
-  ["Steer", ["settings", "schedule", "routes"]],
+    ["Watch", ["overview", "pipeline", "charts", "log"]],
+    ["Look", ["hosts", "workers", "dead", "items", "url"]],
+    ["Steer", ["settings", "schedule", "routes"]],
 ];
 const NAMES = Object.fromEntries(Object.values(PAGE_KEYS));
 const LINKS = {
-  connecting: "Connecting …",
-  live: "Live",
-  lost: "The server does not answer",
-  away: "Redis does not answer",
+    connecting: "Connecting …",
+    live: "Live",
+    lost: "The server does not answer",
+    away: "Redis does not answer",
 };
 
 export class Shell {
-  #pages = h("nav", { class: "pages", "aria-label": "Pages" });
-  #switcher = h("select", { id: "job-switcher" });
-  #link = h("div", { class: "link-state", role: "status" }, h("span"));
-  #banner = h("div", { class: "banner", role: "alert", hidden: true });
-  #head = h("header", { class: "head" });
-  #content = h("div", { id: "content" });
-  #job = null;
+    #pages = h("nav", { class: "pages", "aria-label": "Pages" });
+    #switcher = h("select", { id: "job-switcher" });
+    #link = h("div", { class: "link-state", role: "status" }, h("span"));
+    #banner = h("div", { class: "banner", role: "alert", hidden: true });
+    #head = h("header", { class: "head" });
+    #content = h("div", { id: "content" });
+    #job = null;
 
-  constructor({ signal }) {
-    this.element = this.#build();
-    store.follow("jobs", () => this.#showJobs(), { signal });
-    store.follow("link", (link) => this.#showLink(link), { signal });
-    store.follow("overview", (overview) => this.#showOverview(overview), { signal });
-    this.#switcher.addEventListener("change", () => (this.#switcher.value ? go(this.#switcher.value, "overview") : go(null, "jobs")));
-  }
-
-  #build() {
-    const toTop = h("a", { class: "skip", href: "#content", onclick: (event) => this.#skip(event) }, "Skip to the page");
-    const brand = h("a", { class: "brand", href: "#/jobs", "aria-label": "Skitter: all jobs" }, mark(), h("span", {}, "Skitter"));
-    const switcher = h("div", { class: "switcher" }, h("label", { class: "unseen", for: "job-switcher" }, "Job"), this.#switcher);
-    const side = h("div", { class: "side" }, brand, switcher, this.#pages, h("div", { class: "side-foot" }, this.#link, this.#tools()));
-    return h("div", { class: "shell" }, toTop, side, h("main", { class: "main", id: "main", tabindex: "-1" }, this.#banner, this.#head, this.#content));
-  }
-
-  #skip(event) {
-    event.preventDefault(); // the hash is where we are
-    this.element.querySelector("main").focus();
-  }
-
-  #tools() {
-    const tool = (label, name, run) => withTip(h("button", { class: "quiet icon-only", "aria-label": label, onclick: run }, icon(name)), { says: label });
-    const themes = tool(`Theme: ${theme()}`, "theme", () => {
-      const label = `Theme: ${nextTheme()}`;
-      themes.setAttribute("aria-label", label);
-      withTip(themes, { says: label });
-    });
-    return h("div", { class: "side-tools" }, themes, tool("Keys", "keys", showKeys), tool("Log out", "leave", logOut));
-  }
-
-  /** Show a page. @param {import("./router.js").Place} place @param {HTMLElement} page */
-  show(place, page) {
-    this.#job = place.job;
-    this.#showPages(place);
-    this.#showHead(place);
-    this.#showJobs();
-    this.#content.replaceChildren(page);
-    document.title = [NAMES[place.page] ?? "Jobs", place.job, "Skitter"].filter(Boolean).join(" · ");
-  }
-
-  #showPages({ job, page }) {
-    const link = (name) => h("a", { href: linkTo(job, name), "aria-current": name === page ? "page" : null }, icon(name), NAMES[name], name === "dead" ? h("span", { class: "badge", hidden: true }) : null);
-    const groups = job ? GROUPS.flatMap(([title, names]) => [h("h2", {}, title), ...names.map(link)]) : [h("a", { href: "#/jobs", "aria-current": "page" }, icon("jobs"), "All jobs")];
-    this.#pages.replaceChildren(...groups);
-    this.#pages.querySelector("[aria-current]")?.scrollIntoView?.({ block: "nearest", inline: "nearest" });
-    this.#showOverview(store.get("overview"));
-  }
-
-  #showHead({ job, page }) {
-    const title = h("h1", { tabindex: "-1" }, job ? [job, h("span", { class: "of" }, ` ${NAMES[page] ?? ""}`)] : "All jobs");
-    this.pill = job ? statePill("") : null;
-    this.actions = job ? jobActions(job) : [];
-    this.#head.replaceChildren(h("div", { class: "head-title" }, title, this.pill ?? ""), h("div", { class: "head-actions" }, this.actions.map(({ button }) => button)));
-    this.#showOverview(store.get("overview"));
-  }
-
-  #showJobs() {
-    const names = store.get("jobs").map(({ job }) => job);
-    if (this.#job && !names.includes(this.#job)) names.push(this.#job);
-    if (this.#switcher.dataset.names !== names.join("\n")) {
-      this.#switcher.dataset.names = names.join("\n");
-      this.#switcher.replaceChildren(h("option", { value: "" }, "All jobs"), ...names.map((name) => h("option", { value: name }, name)));
+    constructor({ signal }) {
+        this.element = this.#build();
+        store.follow("jobs", () => this.#showJobs(), { signal });
+        store.follow("link", (link) => this.#showLink(link), { signal });
+        store.follow("overview", (overview) => this.#showOverview(overview), { signal });
+        this.#switcher.addEventListener("change", () =>
+            this.#switcher.value ? go(this.#switcher.value, "overview") : go(null, "jobs"),
+        );
     }
-    this.#switcher.value = this.#job ?? "";
-  }
 
-  #showOverview(overview) {
-    const mine = overview?.job === this.#job ? overview : null;
-    if (this.pill) this.pill.hidden = !mine;
-    if (this.pill && mine) showState(this.pill, mine.state);
-    for (const { button, when } of this.actions ?? []) button.hidden = !mine || !when.includes(mine.wanted);
-    const badge = this.#pages.querySelector(".badge");
-    if (!badge) return;
-    badge.hidden = !mine?.dead;
-    set(badge, "data-tone", mine?.dead ? "bad" : null);
-    setText(badge, compact(mine?.dead ?? 0));
-  }
+    #build() {
+        const toTop = h(
+            "a",
+            { class: "skip", href: "#content", onclick: (event) => this.#skip(event) },
+            "Skip to the page",
+        );
+        const brand = h(
+            "a",
+            { class: "brand", href: "#/jobs", "aria-label": "Skitter: all jobs" },
+            mark(),
+            h("span", {}, "Skitter"),
+        );
+        const switcher = h(
+            "div",
+            { class: "switcher" },
+            h("label", { class: "unseen", for: "job-switcher" }, "Job"),
+            this.#switcher,
+        );
+        const side = h(
+            "header",
+            { class: "side" },
+            brand,
+            switcher,
+            this.#pages,
+            h("div", { class: "side-foot" }, this.#link, this.#tools()),
+        );
+        return h(
+            "div",
+            { class: "shell" },
+            toTop,
+            side,
+            h("main", { class: "main", id: "main", tabindex: "-1" }, this.#banner, this.#head, this.#content),
+        );
+    }
 
-  #showLink(link) {
-    this.#link.dataset.link = link;
-    setText(this.#link.firstChild, LINKS[link]);
-    const isOld = link === "lost" || link === "away";
-    this.#content.classList.toggle("is-stale", isOld);
-    if (isOld === !this.#banner.hidden) return;
-    this.#banner.hidden = !isOld;
-    const why = link === "away" ? "The server runs, but Redis does not answer." : "The server does not answer.";
-    this.#banner.replaceChildren(h("strong", {}, why), h("span", {}, `The figures are those of ${clock(Date.now() / 1000)}. It is tried again until it answers.`));
-  }
+    #skip(event) {
+        event.preventDefault(); // the hash is where we are
+        this.element.querySelector("main").focus();
+    }
+
+    #tools() {
+        const tool = (label, name, run) =>
+            withTip(h("button", { class: "quiet icon-only", "aria-label": label, onclick: run }, icon(name)), {
+                says: label,
+            });
+        const themes = tool(`Theme: ${theme()}`, "theme", () => {
+            const label = `Theme: ${nextTheme()}`;
+            themes.setAttribute("aria-label", label);
+            withTip(themes, { says: label });
+        });
+        return h(
+            "div",
+            { class: "side-tools" },
+            themes,
+            tool("Keys", "keys", showKeys),
+            tool("Log out", "leave", logOut),
+        );
+    }
+
+    /** Show a page. @param {import("./router.js").Place} place @param {HTMLElement} page */
+    show(place, page) {
+        this.#job = place.job;
+        this.#showPages(place);
+        this.#showHead(place);
+        this.#showJobs();
+        this.#content.replaceChildren(page);
+        document.title = [NAMES[place.page] ?? "Jobs", place.job, "Skitter"].filter(Boolean).join(" · ");
+    }
+
+    #showPages({ job, page }) {
+        const link = (name) =>
+            h(
+                "a",
+                { href: linkTo(job, name), "aria-current": name === page ? "page" : null },
+                icon(name),
+                NAMES[name],
+                name === "dead" ? h("span", { class: "badge", hidden: true }) : null,
+            );
+        const groups = job
+            ? GROUPS.flatMap(([title, names]) => [h("h2", {}, title), ...names.map(link)])
+            : [h("a", { href: "#/jobs", "aria-current": "page" }, icon("jobs"), "All jobs")];
+        this.#pages.replaceChildren(...groups);
+        this.#pages.querySelector("[aria-current]")?.scrollIntoView?.({ block: "nearest", inline: "nearest" });
+        this.#showOverview(store.get("overview"));
+    }
+
+    #showHead({ job, page }) {
+        const title = h(
+            "h1",
+            { tabindex: "-1" },
+            job ? [job, h("span", { class: "of" }, ` ${NAMES[page] ?? ""}`)] : "All jobs",
+        );
+        this.pill = job ? statePill("") : null;
+        this.actions = job ? jobActions(job) : [];
+        this.#head.replaceChildren(
+            h("div", { class: "head-title" }, title, this.pill ?? ""),
+            h(
+                "div",
+                { class: "head-actions" },
+                this.actions.map(({ button }) => button),
+            ),
+        );
+        this.#showOverview(store.get("overview"));
+    }
+
+    #showJobs() {
+        const names = store.get("jobs").map(({ job }) => job);
+        if (this.#job && !names.includes(this.#job)) names.push(this.#job);
+        if (this.#switcher.dataset.names !== names.join("\n")) {
+            this.#switcher.dataset.names = names.join("\n");
+            this.#switcher.replaceChildren(
+                h("option", { value: "" }, "All jobs"),
+                ...names.map((name) => h("option", { value: name }, name)),
+            );
+        }
+        this.#switcher.value = this.#job ?? "";
+    }
+
+    #showOverview(overview) {
+        const mine = overview?.job === this.#job ? overview : null;
+        if (this.pill) this.pill.hidden = !mine;
+        if (this.pill && mine) showState(this.pill, mine.state);
+        for (const { button, when } of this.actions ?? []) button.hidden = !mine || !when.includes(mine.wanted);
+        const badge = this.#pages.querySelector(".badge");
+        if (!badge) return;
+        badge.hidden = !mine?.dead;
+        set(badge, "data-tone", mine?.dead ? "bad" : null);
+        setText(badge, compact(mine?.dead ?? 0));
+    }
+
+    #showLink(link) {
+        this.#link.dataset.link = link;
+        setText(this.#link.firstChild, LINKS[link]);
+        const isOld = link === "lost" || link === "away";
+        this.#content.classList.toggle("is-stale", isOld);
+        if (isOld === !this.#banner.hidden) return;
+        this.#banner.hidden = !isOld;
+        const why = link === "away" ? "The server runs, but Redis does not answer." : "The server does not answer.";
+        this.#banner.replaceChildren(
+            h("strong", {}, why),
+            h("span", {}, `The figures are those of ${clock(Date.now() / 1000)}. It is tried again until it answers.`),
+        );
+    }
 }
 
 async function logOut() {
-  try {
-    await post("api/logout");
-    store.set("me", null);
-  } catch (error) {
-    complain(error);
-  }
+    try {
+        await post("api/logout");
+        store.set("me", null);
+    } catch (error) {
+        complain(error);
+    }
 }

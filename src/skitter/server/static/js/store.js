@@ -10,38 +10,38 @@
  */
 
 export class Store {
-  #known;
-  #listeners = new Map();
+    #known;
+    #listeners = new Map();
 
-  /** @param {Known} known */
-  constructor(known) {
-    this.#known = known;
-  }
+    /** @param {Known} known */
+    constructor(known) {
+        this.#known = known;
+    }
 
-  get(name) {
-    return this.#known[name];
-  }
+    get(name) {
+        return this.#known[name];
+    }
 
-  set(name, value) {
-    if (Object.is(this.#known[name], value)) return;
-    this.#known[name] = value;
-    for (const tell of [...(this.#listeners.get(name) ?? [])]) tell(value);
-  }
+    set(name, value) {
+        if (Object.is(this.#known[name], value)) return;
+        this.#known[name] = value;
+        for (const tell of [...(this.#listeners.get(name) ?? [])]) tell(value);
+    }
 
-  /** Tell the value now and whenever it changes, until the signal aborts. */
-  follow(name, tell, { signal } = {}) {
-    if (signal?.aborted) return;
-    if (!this.#listeners.has(name)) this.#listeners.set(name, new Set());
-    const listeners = this.#listeners.get(name).add(tell);
-    signal?.addEventListener("abort", () => listeners.delete(tell), { once: true });
-    tell(this.#known[name]);
-  }
+    /** Tell the value now and whenever it changes, until the signal aborts. */
+    follow(name, tell, { signal } = {}) {
+        if (signal?.aborted) return;
+        if (!this.#listeners.has(name)) this.#listeners.set(name, new Set());
+        const listeners = this.#listeners.get(name).add(tell);
+        signal?.addEventListener("abort", () => listeners.delete(tell), { once: true });
+        tell(this.#known[name]);
+    }
 }
 
 export const store = new Store({ me: null, jobs: [], job: null, overview: null, link: "connecting" });
 
 /** Whether whoever is logged in may do something: `operate` implies the rest. */
 export function may(scope) {
-  const scopes = store.get("me")?.scopes ?? [];
-  return scopes.includes(scope) || scopes.includes("operate");
+    const scopes = store.get("me")?.scopes ?? [];
+    return scopes.includes(scope) || scopes.includes("operate");
 }

@@ -4,19 +4,19 @@ const NAME = "skitter.theme";
 const ORDER = ["system", "light", "dark"];
 
 export function theme() {
-  const chosen = localStorage.getItem(NAME);
-  return ORDER.includes(chosen) ? chosen : "system";
+    const chosen = localStorage.getItem(NAME);
+    return ORDER.includes(chosen) ? chosen : "system";
 }
 
 export function applyTheme(chosen = theme()) {
-  if (chosen === "system") document.documentElement.removeAttribute("data-theme");
-  else document.documentElement.dataset.theme = chosen;
+    if (chosen === "system") document.documentElement.removeAttribute("data-theme");
+    else document.documentElement.dataset.theme = chosen;
 }
 
 /** The next one; which it is now. */
 export function nextTheme() {
-  const next = ORDER[(ORDER.indexOf(theme()) + 1) % ORDER.length];
-  localStorage.setItem(NAME, next);
-  applyTheme(next);
-  return next;
+    const next = ORDER[(ORDER.indexOf(theme()) + 1) % ORDER.length];
+    localStorage.setItem(NAME, next);
+    applyTheme(next);
+    return next;
 }

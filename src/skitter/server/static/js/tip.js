@@ -7,45 +7,45 @@ let owner = null;
 
 /** Give an element a tooltip. */
 export function withTip(element, { says = "", cli = "" }) {
-  element.dataset.says = says;
-  element.dataset.cli = cli;
-  return element;
+    element.dataset.says = says;
+    element.dataset.cli = cli;
+    return element;
 }
 
 /** Listen once, for all elements that have one. */
 export function listenForTips() {
-  document.body.append(tip);
-  const show = (event) => showFor(event.target.closest?.("[data-cli], [data-says]"));
-  document.addEventListener("pointerover", show);
-  document.addEventListener("focusin", show);
-  document.addEventListener("focusout", hide);
-  document.addEventListener("pointerdown", hide);
-  document.addEventListener("scroll", hide, { capture: true, passive: true });
-  document.addEventListener("keydown", (event) => event.key === "Escape" && hide());
+    document.body.append(tip);
+    const show = (event) => showFor(event.target.closest?.("[data-cli], [data-says]"));
+    document.addEventListener("pointerover", show);
+    document.addEventListener("focusin", show);
+    document.addEventListener("focusout", hide);
+    document.addEventListener("pointerdown", hide);
+    document.addEventListener("scroll", hide, { capture: true, passive: true });
+    document.addEventListener("keydown", (event) => event.key === "Escape" && hide());
 }
 
 function showFor(element) {
-  if (element === owner) return;
-  hide();
-  if (!element) return;
-  owner = element;
-  owner.setAttribute("aria-describedby", "tip");
-  const { says, cli } = owner.dataset;
-  tip.replaceChildren(...[says, cli && h("code", {}, cli)].filter(Boolean));
-  (owner.closest("dialog") ?? document.body).append(tip); // above a dialog only if it is inside
-  tip.hidden = !tip.childNodes.length;
-  place(owner.getBoundingClientRect());
+    if (element === owner) return;
+    hide();
+    if (!element) return;
+    owner = element;
+    owner.setAttribute("aria-describedby", "tip");
+    const { says, cli } = owner.dataset;
+    tip.replaceChildren(...[says, cli && h("code", {}, cli)].filter(Boolean));
+    (owner.closest("dialog") ?? document.body).append(tip); // above a dialog only if it is inside
+    tip.hidden = !tip.childNodes.length;
+    place(owner.getBoundingClientRect());
 }
 
 function place(box) {
-  const below = box.bottom + tip.offsetHeight + 10 < innerHeight;
-  const left = Math.min(Math.max(8, box.left), innerWidth - tip.offsetWidth - 8);
-  tip.style.left = `${left}px`;
-  tip.style.top = `${below ? box.bottom + 6 : box.top - tip.offsetHeight - 6}px`;
+    const below = box.bottom + tip.offsetHeight + 10 < innerHeight;
+    const left = Math.min(Math.max(8, box.left), innerWidth - tip.offsetWidth - 8);
+    tip.style.left = `${left}px`;
+    tip.style.top = `${below ? box.bottom + 6 : box.top - tip.offsetHeight - 6}px`;
 }
 
 function hide() {
-  owner?.removeAttribute("aria-describedby");
-  owner = null;
-  tip.hidden = true;
+    owner?.removeAttribute("aria-describedby");
+    owner = null;
+    tip.hidden = true;
 }

@@ -11,146 +11,251 @@ import { DataTable } from "../parts/table.js";
 import { linkTo, remember } from "../router.js";
 
 const EVERY_S = 10;
-const PAGE = 200;
+const PAGE = 1000;
 const REST_MS = 300;
 
 export class DeadPage extends Page {
-  #url = h("input", { type: "search", class: "grow", placeholder: "URL contains, or a pattern with * and ?", "aria-label": "Filter by URL", "data-search": true });
-  #reason = h("input", { type: "search", class: "grow", placeholder: "Reason contains", "aria-label": "Filter by reason" });
-  #foot = h("div", { class: "table-foot" });
-  #none = empty(icon("dead"), "No dead letters", "Nothing was given up. URLs that fail for good are listed here, with the reason.");
-  #noMatch = empty(icon("url"), "No dead letter matches");
-
-  build() {
-    this.#url.value = this.place.query.url ?? "";
-    this.#reason.value = this.place.query.reason ?? "";
-    this.groups = this.#groupTable();
-    this.letters = this.#letterTable();
-    for (const input of [this.#url, this.#reason]) input.addEventListener("input", () => this.#filterSoon());
-    const retry = actionButton({ label: "Retry what matches …", says: "Make them pending again.", cli: `skitter dead retry ${quoted(this.job)} --match … --reason …`, run: () => this.#apply("retry") });
-    const drop = actionButton({ label: "Drop what matches …", kind: "danger", says: "Remove them for good.", cli: `skitter dead drop ${quoted(this.job)} --match … --reason …`, run: () => this.#apply("drop") });
-    this.tools = h("div", { class: "tools" }, this.#url, this.#reason, retry, drop);
-    this.groupCard = h("section", {}, h("h2", { class: "unseen" }, "By reason"), this.groups.element);
-    return h("div", { class: "stack" }, this.groupCard, h("section", {}, h("h2", { class: "unseen" }, "Dead letters"), this.tools, this.letters.element, this.#foot, this.#noMatch), this.#none);
-  }
-
-  start() {
-    const load = (signal) => Promise.all([get(of(this.job, "dead", "groups"), {}, signal), get(of(this.job, "dead"), { ...this.#filter, limit: PAGE }, signal)]);
-    this.again = this.load(EVERY_S, load, ([groups, letters]) => this.#show(groups.rows, letters));
-  }
-
-  get #filter() {
-    return Object.fromEntries([["url", this.#url.value.trim()], ["reason", this.#reason.value.trim()]].filter(([, value]) => value));
-  }
-
-  #filterSoon() {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => {
-      remember(this.#filter);
-      this.again();
-    }, REST_MS);
-  }
-
-  #show(groups, { rows, next }) {
-    this.groups.show(groups);
-    this.letters.show(rows);
-    this.#none.hidden = groups.length > 0;
-    for (const part of [this.groupCard, this.tools, this.#foot]) part.hidden = !groups.length;
-    this.letters.element.hidden = !rows.length;
-    this.#noMatch.hidden = rows.length > 0 || !groups.length;
-    setText(this.#foot, next ? `The first ${count(rows.length)}; filter to see others.` : some(rows.length, "dead letter"));
-  }
-
-  #groupTable() {
-    return new DataTable({
-      label: "Dead letters by reason",
-      keyOf: (row) => row.reason,
-      sort: { column: "Count", isDown: true },
-      columns: [
-        { label: "Count", kind: "number", value: (row) => row.count, show: (row) => count(row.count) },
-        { label: "Reason", kind: "wide", value: (row) => row.reason },
-        { label: "First", value: (row) => row.first_at, show: ({ first_at: at }) => time(at) },
-        { label: "Last", value: (row) => row.last_at, show: ({ last_at: at }) => time(at) },
-        { label: "", kind: "actions", value: () => 0, show: (_, row) => this.#groupButtons(row) },
-      ],
+    #url = h("input", {
+        type: "search",
+        class: "grow",
+        placeholder: "URL contains, or a pattern with * and ?",
+        "aria-label": "Filter by URL",
+        "data-search": true,
     });
-  }
-
-  #groupButtons(row) {
-    const only = h("button", { class: "slim", onclick: () => this.#choose(row().reason) }, "Show");
-    const sample = h("a", { class: "button slim", href: linkTo(this.job, "url", { url: row().sample_url }) }, "Sample");
-    const retry = actionButton({ label: "Retry …", kind: "slim", cli: `skitter dead retry ${quoted(this.job)} --reason ${quoted(row().reason)}`, run: () => this.#apply("retry", { reason: row().reason }) });
-    return fragment(only, " ", sample, " ", retry);
-  }
-
-  #choose(reason) {
-    this.#reason.value = reason;
-    this.#url.value = "";
-    this.#filterSoon();
-  }
-
-  #letterTable() {
-    return new DataTable({
-      label: "Dead letters",
-      keyOf: (row) => row.fingerprint,
-      sort: { column: "Given up", isDown: true },
-      columns: [
-        { label: "URL", kind: "wide", value: (row) => row.url, show: ({ url }) => h("a", { href: linkTo(this.job, "url", { url }) }, url || "(a message)") },
-        { label: "Reason", kind: "wide", value: (row) => row.reason },
-        { label: "Tries", kind: "number", value: (row) => row.failures + row.losses },
-        { label: "Given up", value: (row) => row.at, show: ({ at }) => time(at) },
-        { label: "", kind: "actions", value: () => 0, show: (_, row) => this.#letterButtons(row) },
-      ],
+    #reason = h("input", {
+        type: "search",
+        class: "grow",
+        placeholder: "Reason contains",
+        "aria-label": "Filter by reason",
     });
-  }
+    #foot = h("div", { class: "table-foot" });
+    #none = empty(
+        icon("dead"),
+        "No dead letters",
+        "Nothing was given up. URLs that fail for good are listed here, with the reason.",
+    );
+    #noMatch = empty(icon("url"), "No dead letter matches");
 
-  #letterButtons(row) {
-    const show = h("button", { class: "slim", onclick: () => this.#open(row()) }, "Show");
-    const one = (verb) => ({ cli: `skitter dead ${verb} ${quoted(this.job)} ${row().fingerprint}`, run: () => this.#applyTo(verb, row()) });
-    return fragment(show, " ", actionButton({ label: "Retry", kind: "slim", ...one("retry") }), " ", actionButton({ label: "Drop", kind: "slim danger", ...one("drop") }));
-  }
-
-  async #open({ fingerprint }) {
-    try {
-      const letter = await get(of(this.job, "dead", fingerprint));
-      await showDialog("Dead letter", h("pre", { class: "json", tabindex: "0" }, JSON.stringify(letter, null, 2)));
-    } catch (error) {
-      await attempt(() => Promise.reject(error));
+    build() {
+        this.#url.value = this.place.query.url ?? "";
+        this.#reason.value = this.place.query.reason ?? "";
+        this.groups = this.#groupTable();
+        this.letters = this.#letterTable();
+        for (const input of [this.#url, this.#reason]) input.addEventListener("input", () => this.#filterSoon());
+        const retry = actionButton({
+            label: "Retry what matches …",
+            says: "Make them pending again.",
+            cli: `skitter dead retry ${quoted(this.job)} --match … --reason …`,
+            run: () => this.#apply("retry"),
+        });
+        const drop = actionButton({
+            label: "Drop what matches …",
+            kind: "danger",
+            says: "Remove them for good.",
+            cli: `skitter dead drop ${quoted(this.job)} --match … --reason …`,
+            run: () => this.#apply("drop"),
+        });
+        this.tools = h("div", { class: "tools" }, this.#url, this.#reason, retry, drop);
+        this.groupCard = h("section", {}, h("h2", { class: "unseen" }, "By reason"), this.groups.element);
+        return h(
+            "div",
+            { class: "stack" },
+            this.groupCard,
+            h(
+                "section",
+                {},
+                h("h2", { class: "unseen" }, "Dead letters"),
+                this.tools,
+                this.letters.element,
+                this.#foot,
+                this.#noMatch,
+            ),
+            this.#none,
+        );
     }
-  }
 
-  async #applyTo(verb, { fingerprint, url }) {
-    const drops = verb === "drop";
-    if (drops && !(await ask({ title: "Drop this dead letter?", says: [h("p", { class: "break" }, url), "It is not fetched again, unless it is forgotten too."], yes: "Drop", cli: `skitter dead drop ${quoted(this.job)} ${fingerprint}`, isDangerous: true }))) return;
-    await attempt(() => post(of(this.job, "dead", verb), { fingerprints: [fingerprint] }), `${url}: ${drops ? "dropped" : "pending again"}.`);
-    this.again();
-  }
+    start() {
+        const load = (signal) =>
+            Promise.all([
+                get(of(this.job, "dead", "groups"), {}, signal),
+                get(of(this.job, "dead"), { ...this.#filter, limit: PAGE }, signal),
+            ]);
+        this.again = this.load(EVERY_S, load, ([groups, letters]) => this.#show(groups.rows, letters));
+    }
 
-  /** Count first, then ask, then do. */
-  async #apply(verb, filter = this.#filter) {
-    const preview = await attempt(() => post(of(this.job, "dead", verb), { ...filter, preview: true }), ({ matched }) => `${some(matched, "dead letter matches", "dead letters match")}.`);
-    if (!preview?.matched) return;
-    const letters = some(preview.matched, "dead letter");
-    const flags = [filter.url && ` --match ${quoted(filter.url)}`, filter.reason && ` --reason ${quoted(filter.reason)}`].filter(Boolean).join("") || " --all";
-    const sure = await ask({
-      title: verb === "drop" ? `Drop ${letters}?` : `Retry ${letters}?`,
-      says: [verb === "drop" ? "They are removed for good and not fetched again." : "They become pending again, with a clean record."],
-      yes: verb === "drop" ? "Drop" : "Retry",
-      cli: `skitter dead ${verb} ${quoted(this.job)}${flags}`,
-      isDangerous: verb === "drop",
-    });
-    if (!sure) return;
-    await attempt(() => post(of(this.job, "dead", verb), filter), ({ changed }) => `${some(changed, "dead letter")} ${verb === "drop" ? "dropped" : "pending again"}.`);
-    this.again();
-  }
+    get #filter() {
+        return Object.fromEntries(
+            [
+                ["url", this.#url.value.trim()],
+                ["reason", this.#reason.value.trim()],
+            ].filter(([, value]) => value),
+        );
+    }
+
+    #filterSoon() {
+        clearTimeout(this.timer);
+        this.timer = setTimeout(() => {
+            remember(this.#filter);
+            this.again();
+        }, REST_MS);
+    }
+
+    #show(groups, { rows, next }) {
+        this.groups.show(groups);
+        this.letters.show(rows);
+        this.#none.hidden = groups.length > 0;
+        for (const part of [this.groupCard, this.tools, this.#foot]) part.hidden = !groups.length;
+        this.letters.element.hidden = !rows.length;
+        this.#noMatch.hidden = rows.length > 0 || !groups.length;
+        setText(
+            this.#foot,
+            next ? `The first ${count(rows.length)}; filter to see others.` : some(rows.length, "dead letter"),
+        );
+    }
+
+    #groupTable() {
+        return new DataTable({
+            label: "Dead letters by reason",
+            keyOf: (row) => row.reason,
+            sort: { column: "Count", isDown: true },
+            columns: [
+                { label: "Count", kind: "number", value: (row) => row.count, show: (row) => count(row.count) },
+                { label: "Reason", kind: "wide", value: (row) => row.reason },
+                { label: "First", value: (row) => row.first_at, show: ({ first_at: at }) => time(at) },
+                { label: "Last", value: (row) => row.last_at, show: ({ last_at: at }) => time(at) },
+                { label: "", kind: "actions", value: () => 0, show: (_, row) => this.#groupButtons(row) },
+            ],
+        });
+    }
+
+    #groupButtons(row) {
+        const only = h("button", { class: "slim", onclick: () => this.#choose(row().reason) }, "Show");
+        const sample = h(
+            "a",
+            { class: "button slim", href: linkTo(this.job, "url", { url: row().sample_url }) },
+            "Sample",
+        );
+        const retry = actionButton({
+            label: "Retry …",
+            kind: "slim",
+            cli: `skitter dead retry ${quoted(this.job)} --reason ${quoted(row().reason)}`,
+            run: () => this.#apply("retry", { reason: row().reason }),
+        });
+        return fragment(only, " ", sample, " ", retry);
+    }
+
+    #choose(reason) {
+        this.#reason.value = reason;
+        this.#url.value = "";
+        this.#filterSoon();
+    }
+
+    #letterTable() {
+        return new DataTable({
+            label: "Dead letters",
+            keyOf: (row) => row.fingerprint,
+            sort: { column: "Given up", isDown: true },
+            columns: [
+                {
+                    label: "URL",
+                    kind: "wide",
+                    value: (row) => row.url,
+                    show: ({ url }) => h("a", { href: linkTo(this.job, "url", { url }) }, url || "(a message)"),
+                },
+                { label: "Reason", kind: "wide", value: (row) => row.reason },
+                { label: "Tries", kind: "number", value: (row) => row.failures + row.losses },
+                { label: "Given up", value: (row) => row.at, show: ({ at }) => time(at) },
+                { label: "", kind: "actions", value: () => 0, show: (_, row) => this.#letterButtons(row) },
+            ],
+        });
+    }
+
+    #letterButtons(row) {
+        const show = h("button", { class: "slim", onclick: () => this.#open(row()) }, "Show");
+        const one = (verb) => ({
+            cli: `skitter dead ${verb} ${quoted(this.job)} ${row().fingerprint}`,
+            run: () => this.#applyTo(verb, row()),
+        });
+        return fragment(
+            show,
+            " ",
+            actionButton({ label: "Retry", kind: "slim", ...one("retry") }),
+            " ",
+            actionButton({ label: "Drop", kind: "slim danger", ...one("drop") }),
+        );
+    }
+
+    async #open({ fingerprint }) {
+        try {
+            const letter = await get(of(this.job, "dead", fingerprint));
+            await showDialog(
+                "Dead letter",
+                h("pre", { class: "json", tabindex: "0" }, JSON.stringify(letter, null, 2)),
+            );
+        } catch (error) {
+            await attempt(() => Promise.reject(error));
+        }
+    }
+
+    async #applyTo(verb, { fingerprint, url }) {
+        const drops = verb === "drop";
+        if (
+            drops &&
+            !(await ask({
+                title: "Drop this dead letter?",
+                says: [h("p", { class: "break" }, url), "It is not fetched again, unless it is forgotten too."],
+                yes: "Drop",
+                cli: `skitter dead drop ${quoted(this.job)} ${fingerprint}`,
+                isDangerous: true,
+            }))
+        )
+            return;
+        await attempt(
+            () => post(of(this.job, "dead", verb), { fingerprints: [fingerprint] }),
+            `${url}: ${drops ? "dropped" : "pending again"}.`,
+        );
+        this.again();
+    }
+
+    /** Count first, then ask, then do. */
+    async #apply(verb, filter = this.#filter) {
+        const chosen = { ...filter, all: !Object.keys(filter).length };
+        const preview = await attempt(
+            () => post(of(this.job, "dead", verb), { ...chosen, preview: true }),
+            ({ matched }) => `${some(matched, "dead letter matches", "dead letters match")}.`,
+        );
+        if (!preview?.matched) return;
+        const letters = some(preview.matched, "dead letter");
+        const flags =
+            [filter.url && ` --match ${quoted(filter.url)}`, filter.reason && ` --reason ${quoted(filter.reason)}`]
+                .filter(Boolean)
+                .join("") || " --all";
+        const sure = await ask({
+            title: verb === "drop" ? `Drop ${letters}?` : `Retry ${letters}?`,
+            says: [
+                verb === "drop"
+                    ? "They are removed for good and not fetched again."
+                    : "They become pending again, with a clean record.",
+            ],
+            yes: verb === "drop" ? "Drop" : "Retry",
+            cli: `skitter dead ${verb} ${quoted(this.job)}${flags}`,
+            isDangerous: verb === "drop",
+        });
+        if (!sure) return;
+        await attempt(
+            () => post(of(this.job, "dead", verb), chosen),
+            ({ changed }) => `${some(changed, "dead letter")} ${verb === "drop" ? "dropped" : "pending again"}.`,
+        );
+        this.again();
+    }
 }
 
 function time(at) {
-  return h("time", { title: exact(at) }, moment(at));
+    return h("time", { title: exact(at) }, moment(at));
 }
 
 function fragment(...nodes) {
-  const all = document.createDocumentFragment();
-  all.append(...nodes);
-  return all;
+    const all = document.createDocumentFragment();
+    all.append(...nodes);
+    return all;
 }

@@ -8,75 +8,119 @@ import { bytes, count, duration, quoted } from "../format.js";
 import { icon } from "../icons.js";
 import { empty, Page } from "../page.js";
 import { segments } from "../parts/segments.js";
-import { successBar } from "../parts/success.js";
+import { shareOf, successBar } from "../parts/success.js";
 import { DataTable } from "../parts/table.js";
 import { remember } from "../router.js";
 
 const EVERY_S = 5;
-const SORTS = [["Worst success", "success"], ["Most queued", "queued"], ["Longest delay", "delay"]];
+const SORTS = [
+    ["Worst success", "success"],
+    ["Most queued", "queued"],
+    ["Longest delay", "delay"],
+];
 
 export class HostsPage extends Page {
-  #sort = this.place.query.sort || "success";
-  #search = h("input", { type: "search", class: "grow", placeholder: "Filter by host", "aria-label": "Filter by host", "data-search": true });
-  #rows = [];
-  #none = empty(icon("hosts"), "No hosts yet", "They appear when the first URLs are pushed.");
-
-  build() {
-    this.table = new DataTable({
-      label: "Hosts",
-      keyOf: (row) => row.host,
-      columns: [
-        { label: "Host", kind: "wide", value: (row) => row.host },
-        { label: "Success", value: (row) => row.success ?? null, show: ({ success }) => successBar(success) },
-        { label: "Pages", kind: "number", value: (row) => row.pages, show: ({ pages }) => count(pages) },
-        { label: "Queued", kind: "number", value: (row) => row.pending, show: ({ pending }) => count(pending) },
-        { label: "In flight", kind: "number", value: (row) => row.in_flight },
-        { label: "Delay", kind: "number", value: (row) => row.delay_s, show: ({ delay_s }) => duration(delay_s) },
-        { label: "Because", value: (row) => row.because },
-        { label: "Bytes", kind: "number", value: (row) => row.bytes ?? null, show: (row) => (row.bytes === undefined ? "–" : bytes(row.bytes)) },
-        { label: "", kind: "actions", value: () => 0, show: (_, row) => this.#button(row) },
-      ],
+    #sort = this.place.query.sort || "success";
+    #search = h("input", {
+        type: "search",
+        class: "grow",
+        placeholder: "Filter by host",
+        "aria-label": "Filter by host",
+        "data-search": true,
     });
-    this.#search.addEventListener("input", () => this.#draw());
-    const choose = (sort) => {
-      this.#sort = sort;
-      remember({ sort });
-      this.again();
-    };
-    return h("div", {}, h("div", { class: "tools" }, this.#search, segments("Order", SORTS, this.#sort, choose)), this.table.element, this.#none);
-  }
+    #rows = [];
+    #none = empty(icon("hosts"), "No hosts yet", "They appear when the first URLs are pushed.");
 
-  start() {
-    this.again = this.load(EVERY_S, (signal) => get(of(this.job, "hosts"), { sort: this.#sort, limit: 500 }, signal), ({ rows }) => {
-      this.#rows = rows;
-      this.#draw();
-    });
-  }
+    build() {
+        this.table = new DataTable({
+            label: "Hosts",
+            keyOf: (row) => row.host,
+            columns: [
+                { label: "Host", kind: "wide", value: (row) => row.host },
+                { label: "Success", value: shareOf, show: (row) => successBar(shareOf(row)) },
+                { label: "Pages", kind: "number", value: (row) => row.pages, show: ({ pages }) => count(pages) },
+                { label: "Queued", kind: "number", value: (row) => row.pending, show: ({ pending }) => count(pending) },
+                { label: "In flight", kind: "number", value: (row) => row.in_flight },
+                {
+                    label: "Delay",
+                    kind: "number",
+                    value: (row) => row.delay_s,
+                    show: ({ delay_s }) => duration(delay_s),
+                },
+                { label: "Because", kind: "wide", value: (row) => row.because },
+                { label: "Bytes", kind: "number", value: (row) => row.bytes, show: (row) => bytes(row.bytes) },
+                { label: "", kind: "actions", value: () => 0, show: (_, row) => this.#button(row) },
+            ],
+        });
+        this.#search.addEventListener("input", () => this.#draw());
+        const choose = (sort) => {
+            this.#sort = sort;
+            remember({ sort });
+            this.again();
+        };
+        return h(
+            "div",
+            {},
+            h("div", { class: "tools" }, this.#search, segments("Order", SORTS, this.#sort, choose)),
+            this.table.element,
+            this.#none,
+        );
+    }
 
-  #draw() {
-    const words = this.#search.value.toLowerCase();
-    this.table.show(this.#rows.filter(({ host }) => host.toLowerCase().includes(words)));
-    this.#none.hidden = this.#rows.length > 0;
-    this.table.element.hidden = !this.#rows.length;
-  }
+    start() {
+        this.again = this.load(
+            EVERY_S,
+            (signal) => get(of(this.job, "hosts"), { sort: this.#sort, limit: 500 }, signal),
+            ({ rows }) => {
+                this.#rows = rows;
+                this.#draw();
+            },
+        );
+    }
 
-  #button(row) {
-    const cli = `skitter host ${quoted(this.job)} ${quoted(row().host)} --delay 5`;
-    return actionButton({ label: "Change …", kind: "slim", says: "Limits of this host alone.", cli, run: () => this.#change(row()) });
-  }
+    #draw() {
+        const words = this.#search.value.toLowerCase();
+        this.table.show(this.#rows.filter(({ host }) => host.toLowerCase().includes(words)));
+        this.#none.hidden = this.#rows.length > 0;
+        this.table.element.hidden = !this.#rows.length;
+    }
 
-  async #change({ host, delay_s: delay }) {
-    const field = (name, label, facts) => [name, h("input", { id: `host-${name}`, type: "number", ...facts }), label];
-    const fields = [
-      field("delay_s", "Seconds between requests", { min: 0, step: "any", placeholder: String(delay) }),
-      field("max_in_flight", "Concurrent requests", { min: 1 }),
-      field("blocked_for_s", "Leave it alone for so many seconds; 0 ends the rest", { min: 0 }),
-    ];
-    const form = fields.map(([name, input, label]) => h("div", { class: "field" }, h("label", { for: `host-${name}` }, label), input));
-    const sure = await ask({ title: `Limits of ${host}`, says: ["What is left empty stays as it is. Workers obey at once.", ...form], yes: "Change", cli: `skitter host ${quoted(this.job)} ${quoted(host)} --delay SECONDS` });
-    const changes = Object.fromEntries(fields.filter(([, input]) => input.value !== "").map(([name, input]) => [name, Number(input.value)]));
-    if (!sure || !Object.keys(changes).length) return;
-    await attempt(() => patch(of(this.job, "hosts", host), changes), `${host}: changed.`);
-    this.again();
-  }
+    #button(row) {
+        const cli = `skitter host ${quoted(this.job)} ${quoted(row().host)} --delay 5`;
+        return actionButton({
+            label: "Change …",
+            kind: "slim",
+            says: "Limits of this host alone.",
+            cli,
+            run: () => this.#change(row()),
+        });
+    }
+
+    async #change({ host, delay_s: delay }) {
+        const field = (name, label, facts) => [
+            name,
+            h("input", { id: `host-${name}`, type: "number", ...facts }),
+            label,
+        ];
+        const fields = [
+            field("delay_s", "Seconds between requests", { min: 0, step: "any", placeholder: String(delay) }),
+            field("max_in_flight", "Concurrent requests", { min: 1 }),
+            field("blocked_for_s", "Leave it alone for so many seconds; 0 ends the rest", { min: 0 }),
+        ];
+        const form = fields.map(([name, input, label]) =>
+            h("div", { class: "field" }, h("label", { for: `host-${name}` }, label), input),
+        );
+        const sure = await ask({
+            title: `Limits of ${host}`,
+            says: ["What is left empty stays as it is. Workers obey at once.", ...form],
+            yes: "Change",
+            cli: `skitter host ${quoted(this.job)} ${quoted(host)} --delay SECONDS`,
+        });
+        const changes = Object.fromEntries(
+            fields.filter(([, input]) => input.value !== "").map(([name, input]) => [name, Number(input.value)]),
+        );
+        if (!sure || !Object.keys(changes).length) return;
+        await attempt(() => patch(of(this.job, "hosts", host), changes), `${host}: changed.`);
+        this.again();
+    }
 }

@@ -14,147 +14,248 @@ import { linkTo, remember } from "../router.js";
 const PAGE = 100;
 const MOST_COLUMNS = 8;
 const LONGEST = 120;
-const VIEWS = [["Table", "table"], ["JSON", "json"], ["Fill rates", "quality"], ["Rejected", "rejected"]];
+const VIEWS = [
+    ["Table", "table"],
+    ["JSON", "json"],
+    ["Fill rates", "quality"],
+    ["Rejected", "rejected"],
+];
 
 export class ItemsPage extends Page {
-  #view = this.place.query.view || "table";
-  #where = h("input", { type: "search", class: "grow", placeholder: "Filter: field=value, field>9, or text", "aria-label": "Filter items", "data-search": true });
-  #body = h("div", { class: "stack" });
-  #rows = [];
-  #next = null;
+    #view = this.place.query.view || "table";
+    #where = h("input", {
+        type: "search",
+        class: "grow",
+        placeholder: "Filter",
+        "aria-label": "Filter items",
+        "data-search": true,
+    });
+    #field = h("select", { "aria-label": "Field to filter by" }, h("option", { value: "" }, "in all fields"));
+    #body = h("div", { class: "stack" });
+    #rows = [];
+    #next = null;
 
-  build() {
-    this.#where.value = this.place.query.where ?? "";
-    this.#where.addEventListener("change", () => this.#open());
-    const choose = (view) => {
-      this.#view = view;
-      this.#open();
-    };
-    const download = (format) => h("a", { class: "button slim", href: address(of(this.job, "items", "export"), { format }).href, download: `${this.job}.${format}` }, format.toUpperCase());
-    this.tools = h("div", { class: "tools" }, segments("View", VIEWS, this.#view, choose), this.#where, h("span", { class: "label" }, "Export"), download("ndjson"), download("csv"));
-    return [this.tools, this.#body];
-  }
-
-  start() {
-    this.#open();
-  }
-
-  #open() {
-    remember({ view: this.#view, where: this.#where.value });
-    this.#rows = [];
-    this.#next = null;
-    this.#body.replaceChildren(skeleton(5));
-    this.again?.();
-    this.again ??= this.load(0, (signal) => this.#read(signal), (answer) => this.#show(answer));
-  }
-
-  #read(signal) {
-    if (this.#view === "quality" || this.#view === "rejected") return get(of(this.job, this.#view), {}, signal);
-    return get(of(this.job, "items"), { after: this.#next, where: this.#where.value, limit: PAGE }, signal);
-  }
-
-  #show(answer) {
-    if (this.#view === "quality") return this.#showQuality(answer);
-    if (this.#view === "rejected") return this.#showRejected(answer.rows);
-    this.#rows = [...this.#rows, ...answer.rows];
-    this.#next = answer.next;
-    if (!this.#rows.length) {
-      const title = this.#where.value ? "No item fits the filter" : "No items yet";
-      return this.#body.replaceChildren(empty(icon("items"), title, "What handlers yield is shown here once a loader has stored it: ", h("code", {}, `skitter load ${quoted(this.job)}`)));
+    build() {
+        this.#where.value = this.place.query.where ?? "";
+        for (const input of [this.#where, this.#field]) input.addEventListener("change", () => this.#open());
+        const choose = (view) => {
+            this.#view = view;
+            this.#open();
+        };
+        const download = (format) =>
+            h(
+                "a",
+                {
+                    class: "button slim",
+                    href: address(of(this.job, "items", "export"), { format }).href,
+                    download: `${this.job}.${format}`,
+                },
+                format.toUpperCase(),
+            );
+        this.ofItems = [
+            this.#where,
+            this.#field,
+            h("span", { class: "label" }, "Export"),
+            download("ndjson"),
+            download("csv"),
+        ];
+        return [h("div", { class: "tools" }, segments("View", VIEWS, this.#view, choose), ...this.ofItems), this.#body];
     }
-    const more = h("button", { hidden: !this.#next, onclick: () => this.again() }, "More");
-    const foot = h("div", { class: "table-foot" }, `${some(this.#rows.length, "item")}${this.#next ? ", and more" : ""}`, more);
-    this.#body.replaceChildren(this.#view === "json" ? jsonView(this.#rows) : this.#itemTable(), foot);
-  }
 
-  #itemTable() {
-    const names = columnsOf(this.#rows);
-    const table = new DataTable({
-      label: "Items",
-      keyOf: (row) => row.id,
-      columns: [
-        ...names.map((name) => ({ label: name, kind: isNumeric(this.#rows, name) ? "number" : undefined, value: (row) => valueOf(row.item?.[name]), show: ({ item }) => shorten(item?.[name]) })),
-        { label: "Page", value: (row) => row.url, show: ({ url }) => h("a", { class: "clip", href: linkTo(this.job, "url", { url }) }, url) },
-        { label: "Fetched", value: (row) => row.fetched_at, show: ({ fetched_at: at }) => h("time", { title: exact(at) }, moment(at)) },
-      ],
-    });
-    table.show(this.#rows);
-    return table.element;
-  }
+    start() {
+        this.#open();
+    }
 
-  #showQuality({ bad = [], rows = [] }) {
-    const notes = bad.map((one) => h("p", { class: "notice", "data-tone": "bad" }, typeof one === "string" ? one : JSON.stringify(one)));
-    if (!rows.length) return this.#body.replaceChildren(empty(icon("items"), "No page was handled yet"));
-    const isShare = ({ field }) => field !== "(items per page)";
-    const shown = (row, value) => (value === null ? "–" : isShare(row) ? percent(value) : rate(value));
-    const table = new DataTable({
-      label: "Fill rates",
-      keyOf: (row) => `${row.handler} ${row.field}`,
-      columns: [
-        { label: "Handler", value: (row) => row.handler },
-        { label: "Field", value: (row) => row.field },
-        { label: "Type", value: (row) => row.type },
-        { label: "Now", kind: "number", value: (row) => row.now, show: (row) => h("span", { class: isWorse(row) ? "error" : null }, shown(row, row.now)) },
-        { label: "Before", kind: "number", value: (row) => row.before, show: (row) => shown(row, row.before) },
-        { label: "Over time", kind: "wide", fixed: true, value: (row) => row.history.join(), show: ({ history }) => sparkOf(history) },
-      ],
-    });
-    table.show(rows);
-    this.#body.replaceChildren(...notes, table.element);
-    return null;
-  }
+    #open() {
+        remember({ view: this.#view, where: this.#where.value });
+        this.#rows = [];
+        this.#next = null;
+        for (const part of this.ofItems) part.hidden = this.#view === "quality" || this.#view === "rejected";
+        this.#body.replaceChildren(skeleton(5));
+        this.again?.();
+        this.again ??= this.load(
+            0,
+            (signal) => this.#read(signal),
+            (answer) => this.#show(answer),
+        );
+    }
 
-  #showRejected(rows) {
-    if (!rows.length) return this.#body.replaceChildren(empty(icon("items"), "No rejected items", "Items that do not fit their type, or that the database refuses, are kept here."));
-    const table = new DataTable({
-      label: "Rejected items, newest first",
-      keyOf: (row) => `${row.at} ${row.url} ${row.field} ${JSON.stringify(row.item)}`,
-      sort: { column: "When", isDown: true },
-      columns: [
-        { label: "When", value: (row) => row.at, show: ({ at }) => h("time", { title: exact(at) }, moment(at)) },
-        { label: "Page", kind: "wide", value: (row) => row.url, show: ({ url }) => h("a", { href: linkTo(this.job, "url", { url }) }, url) },
-        { label: "Field", value: (row) => row.field },
-        { label: "Reason", kind: "wide", value: (row) => row.reason },
-        { label: "Item", kind: "wide", value: (row) => shorten(row.item) },
-      ],
-    });
-    table.show(rows);
-    this.#body.replaceChildren(table.element);
-    return null;
-  }
+    #read(signal) {
+        if (this.#view === "quality" || this.#view === "rejected") return get(of(this.job, this.#view), {}, signal);
+        return get(
+            of(this.job, "items"),
+            { after: this.#next, where: this.#where.value, field: this.#where.value && this.#field.value, limit: PAGE },
+            signal,
+        );
+    }
+
+    #show(answer) {
+        if (this.#view === "quality") return this.#showQuality(answer);
+        if (this.#view === "rejected") return this.#showRejected(answer.rows);
+        this.#rows = [...this.#rows, ...answer.rows];
+        this.#next = answer.next;
+        if (!this.#rows.length) {
+            const title = this.#where.value ? "No item fits the filter" : "No items yet";
+            return this.#body.replaceChildren(
+                empty(
+                    icon("items"),
+                    title,
+                    "What handlers yield is shown here once a loader has stored it: ",
+                    h("code", {}, `skitter load ${quoted(this.job)}`),
+                ),
+            );
+        }
+        const more = h("button", { hidden: !this.#next, onclick: () => this.again() }, "More");
+        const foot = h(
+            "div",
+            { class: "table-foot" },
+            `${some(this.#rows.length, "item")}${this.#next ? ", and more" : ""}`,
+            more,
+        );
+        this.#body.replaceChildren(this.#view === "json" ? jsonView(this.#rows) : this.#itemTable(), foot);
+    }
+
+    #itemTable() {
+        const names = columnsOf(this.#rows);
+        this.#offer(names);
+        const table = new DataTable({
+            label: "Items",
+            keyOf: (row) => row._id,
+            columns: [
+                ...names.map((name) => ({
+                    label: name,
+                    kind: isNumeric(this.#rows, name) ? "number" : undefined,
+                    value: (row) => valueOf(row[name]),
+                    show: (row) => h("span", { class: "clip", title: shorten(row[name]) }, shorten(row[name])),
+                })),
+                {
+                    label: "Page",
+                    value: (row) => row._url,
+                    show: ({ _url: url }) => h("a", { class: "clip", href: linkTo(this.job, "url", { url }) }, url),
+                },
+                {
+                    label: "Fetched",
+                    value: (row) => row._fetched_at,
+                    show: (row) => h("time", { title: row._fetched_at }, moment(Date.parse(row._fetched_at) / 1000)),
+                },
+            ],
+        });
+        table.show(this.#rows);
+        return table.element;
+    }
+
+    /** The fields that there are, to filter by. */
+    #offer(names) {
+        const known = [...this.#field.options].map(({ value }) => value);
+        this.#field.append(
+            ...names.filter((name) => !known.includes(name)).map((name) => h("option", { value: name }, `in ${name}`)),
+        );
+    }
+
+    #showQuality({ bad = [], rows = [] }) {
+        const notes = bad.map((one) => h("p", { class: "notice", "data-tone": "bad" }, `${one.handler}: ${one.text}`));
+        if (!rows.length) return this.#body.replaceChildren(empty(icon("items"), "No page was handled yet"));
+        const isShare = ({ field }) => field !== "(items per page)";
+        const shown = (row, value) => (value === null ? "–" : isShare(row) ? percent(value) : rate(value));
+        const table = new DataTable({
+            label: "Fill rates",
+            keyOf: (row) => `${row.handler} ${row.field}`,
+            columns: [
+                { label: "Handler", value: (row) => row.handler },
+                { label: "Field", value: (row) => row.field },
+                { label: "Type", value: (row) => row.type },
+                {
+                    label: "Now",
+                    kind: "number",
+                    value: (row) => row.now,
+                    show: (row) => h("span", { class: isWorse(row) ? "error" : null }, shown(row, row.now)),
+                },
+                { label: "Before", kind: "number", value: (row) => row.before, show: (row) => shown(row, row.before) },
+                {
+                    label: "Over time",
+                    kind: "wide",
+                    fixed: true,
+                    value: (row) => row.history.join(),
+                    show: ({ history }) => sparkOf(history),
+                },
+            ],
+        });
+        table.show(rows);
+        this.#body.replaceChildren(...notes, table.element);
+        return null;
+    }
+
+    #showRejected(rows) {
+        if (!rows.length)
+            return this.#body.replaceChildren(
+                empty(
+                    icon("items"),
+                    "No rejected items",
+                    "Items that do not fit their type, or that the database refuses, are kept here.",
+                ),
+            );
+        const table = new DataTable({
+            label: "Rejected items, newest first",
+            keyOf: (row) => `${row.at} ${row.url} ${row.field} ${JSON.stringify(row.item)}`,
+            sort: { column: "When", isDown: true },
+            columns: [
+                {
+                    label: "When",
+                    value: (row) => row.at,
+                    show: ({ at }) => h("time", { title: exact(at) }, moment(at)),
+                },
+                {
+                    label: "Page",
+                    kind: "wide",
+                    value: (row) => row.url,
+                    show: ({ url }) => h("a", { href: linkTo(this.job, "url", { url }) }, url),
+                },
+                { label: "Field", value: (row) => row.field },
+                { label: "Reason", kind: "wide", value: (row) => row.reason },
+                { label: "Item", kind: "wide", value: (row) => shorten(row.item) },
+            ],
+        });
+        table.show(rows);
+        this.#body.replaceChildren(table.element);
+        return null;
+    }
 }
 
 function sparkOf(history) {
-  const spark = new Spark();
-  spark.show(history);
-  return spark.element;
+    const spark = new Spark();
+    spark.show(history);
+    return spark.element;
 }
 
 function isWorse({ now, before }) {
-  return before !== null && before > 0 && toneOf(now / before) !== null;
+    return before !== null && before > 0 && toneOf(now / before) !== null;
 }
 
 function jsonView(rows) {
-  return h("pre", { class: "json", tabindex: "0" }, rows.map(({ item }) => JSON.stringify(item, null, 2)).join("\n"));
+    return h("pre", { class: "json", tabindex: "0" }, rows.map((row) => JSON.stringify(row, null, 2)).join("\n"));
 }
 
 /** The fields that most items have. */
 function columnsOf(rows) {
-  const times = new Map();
-  for (const { item } of rows) for (const name of Object.keys(item ?? {})) times.set(name, (times.get(name) ?? 0) + 1);
-  return [...times].sort((a, b) => b[1] - a[1]).slice(0, MOST_COLUMNS).map(([name]) => name);
+    const times = new Map();
+    const own = (row) => Object.keys(row).filter((name) => !name.startsWith("_"));
+    for (const row of rows) for (const name of own(row)) times.set(name, (times.get(name) ?? 0) + 1);
+    return [...times]
+        .sort((a, b) => b[1] - a[1])
+        .slice(0, MOST_COLUMNS)
+        .map(([name]) => name);
 }
 
 function isNumeric(rows, name) {
-  return rows.every(({ item }) => item?.[name] === null || item?.[name] === undefined || typeof item[name] === "number");
+    return rows.every((row) => row[name] === null || row[name] === undefined || typeof row[name] === "number");
 }
 
 function valueOf(value) {
-  return typeof value === "number" ? value : shorten(value);
+    return typeof value === "number" ? value : shorten(value);
 }
 
 function shorten(value) {
-  if (value === null || value === undefined) return "";
-  const text = typeof value === "string" ? value : typeof value === "number" ? String(value) : JSON.stringify(value);
-  return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+    if (value === null || value === undefined) return "";
+    const text = typeof value === "string" ? value : typeof value === "number" ? String(value) : JSON.stringify(value);
+    return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
 }

@@ -10,39 +10,62 @@ import { DataTable } from "../parts/table.js";
 const SILENT_S = 15;
 
 export class WorkersPage extends Page {
-  #table = new DataTable({
-    label: "Workers",
-    keyOf: (row) => row.name,
-    columns: [
-      { label: "Name", value: (row) => row.name },
-      { label: "Kind", value: (row) => row.kind },
-      { label: "Machine", value: (row) => `${row.host} · ${row.pid}` },
-      { label: "Pages", kind: "number", value: (row) => row.pages, show: ({ pages }) => count(pages) },
-      { label: "Errors", kind: "number", value: (row) => row.errors, show: ({ errors }) => count(errors) },
-      { label: "Under way", kind: "number", value: (row) => row.active },
-      { label: "Memory", kind: "number", value: (row) => Math.round(row.memory_mb), show: ({ memory_mb }) => `${Math.round(memory_mb)} MB` },
-      { label: "Runs for", kind: "number", value: (row) => Math.round(row.now - row.started_at), show: ({ now, started_at: at }) => h("span", { title: exact(at) }, duration(Math.round(now - at))) },
-      { label: "Heard", value: (row) => Math.round(row.now - row.at), show: heard },
-      { label: "Note", kind: "wide", value: (row) => row.note },
-    ],
-  });
-  #none = empty(icon("workers"), "No worker is at work", "Start some: ", h("code", {}, "skitter worker SPIDER.py --redis URL"));
-
-  build() {
-    const stepper = workerStepper(this.job);
-    this.watch((overview) => stepper.show(overview));
-    return h("div", { class: "stack" }, h("section", { class: "card" }, stepper.element), this.#table.element, this.#none);
-  }
-
-  start() {
-    this.watch(({ workers = [], at }) => {
-      this.#table.show(workers.map((worker) => ({ ...worker, now: at })));
-      this.#none.hidden = workers.length > 0;
-      this.#table.element.hidden = !workers.length;
+    #table = new DataTable({
+        label: "Workers",
+        keyOf: (row) => row.name,
+        columns: [
+            { label: "Name", value: (row) => row.name },
+            { label: "Kind", value: (row) => row.kind },
+            { label: "Machine", value: (row) => `${row.host} · ${row.pid}` },
+            { label: "Pages", kind: "number", value: (row) => row.pages, show: ({ pages }) => count(pages) },
+            { label: "Errors", kind: "number", value: (row) => row.errors, show: ({ errors }) => count(errors) },
+            { label: "Under way", kind: "number", value: (row) => row.active },
+            {
+                label: "Memory",
+                kind: "number",
+                value: (row) => Math.round(row.memory_mb),
+                show: ({ memory_mb }) => `${Math.round(memory_mb)} MB`,
+            },
+            {
+                label: "Runs for",
+                kind: "number",
+                value: (row) => Math.round(row.now - row.started_at),
+                show: ({ now, started_at: at }) => h("span", { title: exact(at) }, duration(Math.round(now - at))),
+            },
+            { label: "Heard", value: (row) => Math.round(row.now - row.at), show: heard },
+            { label: "Note", kind: "wide", value: (row) => row.note },
+        ],
     });
-  }
+    #none = empty(
+        icon("workers"),
+        "No worker is at work",
+        "Start some: ",
+        h("code", {}, "skitter worker SPIDER.py --redis URL"),
+    );
+
+    build() {
+        const stepper = workerStepper(this.job);
+        this.watch((overview) => stepper.show(overview));
+        return h(
+            "div",
+            { class: "stack" },
+            h("section", { class: "card" }, stepper.element),
+            this.#table.element,
+            this.#none,
+        );
+    }
+
+    start() {
+        this.watch(({ workers = [], at }) => {
+            this.#table.show(workers.map((worker) => ({ ...worker, now: at })));
+            this.#none.hidden = workers.length > 0;
+            this.#table.element.hidden = !workers.length;
+        });
+    }
 }
 
 function heard({ now, at }) {
-  return now - at > SILENT_S ? h("span", { class: "error" }, `silent since ${duration(Math.round(now - at))}`) : ago(at, now);
+    return now - at > SILENT_S
+        ? h("span", { class: "error" }, `silent since ${duration(Math.round(now - at))}`)
+        : ago(at, now);
 }

@@ -4,21 +4,56 @@ import { h } from "../dom.js";
 import { count } from "../format.js";
 
 const FIGURES = [
-  ["seen", "URLs seen"], ["pending", "Pending"], ["delayed", "Delayed"], ["leased", "Leased"], ["done", "Done"], ["dead", "Dead"],
-  ["items", "Items waiting"], ["stored", "Items stored"], ["rejected", "Items rejected"], ["duplicates", "Duplicates"],
-  ["retried", "Retries"], ["lost", "Leases that ran out"], ["late", "Late results"], ["blocked", "Block pages"],
-  ["incidents", "Hosts slowed down"], ["refused", "Links refused"], ["hosts", "Hosts"], ["skipped", "Pages skipped"],
-  ["shelved", "Shelved"], ["trapped", "Held as traps"], ["dropped", "Dead letters dropped"], ["capped", "Pages capped"],
-  ["revisits", "To visit again"], ["changed", "Changed"], ["unchanged", "Unchanged"], ["fed", "Fed messages"],
+    ["seen", "URLs seen"],
+    ["pending", "Pending"],
+    ["delayed", "Delayed"],
+    ["leased", "Leased"],
+    ["done", "Done"],
+    ["dead", "Dead"],
+    ["items", "Items waiting"],
+    ["stored", "Items stored"],
+    ["rejected", "Items rejected"],
+    ["duplicates", "Duplicates"],
+    ["retried", "Retries"],
+    ["lost", "Leases that ran out"],
+    ["late", "Late results"],
+    ["blocked", "Block pages"],
+    ["incidents", "Hosts slowed down"],
+    ["refused", "Links refused"],
+    ["hosts", "Hosts"],
+    ["skipped", "Pages skipped"],
+    ["shelved", "Shelved"],
+    ["trapped", "Held as traps"],
+    ["dropped", "Dead letters dropped"],
+    ["capped", "Pages capped"],
+    ["revisits", "To visit again"],
+    ["changed", "Changed"],
+    ["unchanged", "Unchanged"],
+    ["fed", "Fed messages"],
 ];
 
 /** @param {import("../dom.js").View} view */
 export function figures(view) {
-  const one = ([name, label]) => h("div", {}, h("dt", {}, label), h("dd", { "data-field": name }, view.text((overview) => count(overview[name] ?? 0))));
-  return h(
-    "section",
-    { class: "card" },
-    h("div", { class: "card-head" }, h("h2", {}, "All counts"), h("span", { class: "more faint" }, "as ", h("code", {}, "skitter status"), " shows them")),
-    h("dl", { class: "facts" }, FIGURES.map(one)),
-  );
+    const one = ([name, label]) =>
+        h(
+            "div",
+            {},
+            h("dt", {}, label),
+            h(
+                "dd",
+                { "data-field": name },
+                view.text((overview) => count(overview[name] ?? 0)),
+            ),
+        );
+    return h(
+        "section",
+        { class: "card" },
+        h(
+            "div",
+            { class: "card-head" },
+            h("h2", {}, "All counts"),
+            h("span", { class: "more faint" }, "as ", h("code", {}, "skitter status"), " shows them"),
+        ),
+        h("dl", { class: "facts" }, FIGURES.map(one)),
+    );
 }

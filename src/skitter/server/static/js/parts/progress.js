@@ -4,30 +4,48 @@ import { h, set, View } from "../dom.js";
 import { count } from "../format.js";
 
 const PARTS = [
-  ["done", "done", ({ done }) => done],
-  ["leased", "being fetched", ({ leased }) => leased],
-  ["delayed", "to be retried", ({ delayed }) => delayed],
-  ["dead", "dead", ({ dead }) => dead],
-  ["pending", "pending", ({ pending }) => pending],
+    ["done", "done", ({ done }) => done],
+    ["leased", "being fetched", ({ leased }) => leased],
+    ["delayed", "to be retried", ({ delayed }) => delayed],
+    ["dead", "dead", ({ dead }) => dead],
+    ["pending", "pending", ({ pending }) => pending],
 ];
 
-/** @returns {{element: HTMLElement, show: (overview: object) => void}} */
-export function progress() {
-  const view = new View();
-  const bars = PARTS.map(([name, , read]) => {
-    const bar = h("span", { class: name });
-    view.bind((overview) => {
-      set(bar, "--share", share(read(overview), overview));
-      bar.hidden = !read(overview);
+/** `isShort`: without what is zero. @returns {{element: HTMLElement, show: (overview: object) => void}} */
+export function progress({ isShort = false } = {}) {
+    const view = new View();
+    const bars = PARTS.map(([name, , read]) => {
+        const bar = h("span", { class: name });
+        view.bind((overview) => {
+            set(bar, "--share", share(read(overview), overview));
+            bar.hidden = !read(overview);
+        });
+        return bar;
     });
-    return bar;
-  });
-  const key = ([name, label, read]) => h("span", { class: `key ${name}` }, h("b", { "data-field": name }, view.text((one) => count(read(one)))), ` ${label}`);
-  const element = h("div", {}, h("div", { class: "progress", "aria-hidden": "true" }, bars), h("div", { class: "legend" }, PARTS.map(key)));
-  return { element, show: (overview) => view.show(overview) };
+    const key = ([name, label, read]) => {
+        const element = h(
+            "span",
+            { class: `key ${name}` },
+            h(
+                "b",
+                { "data-field": name },
+                view.text((one) => count(read(one))),
+            ),
+            ` ${label}`,
+        );
+        if (isShort) view.bind((overview) => (element.hidden = !read(overview)));
+        return element;
+    };
+    const element = h(
+        "div",
+        {},
+        h("div", { class: "progress", "aria-hidden": "true" }, bars),
+        h("div", { class: "legend" }, PARTS.map(key)),
+    );
+    return { element, show: (overview) => view.show(overview) };
 }
 
 function share(part, overview) {
-  const whole = PARTS.reduce((sum, [, , read]) => sum + (read(overview) ?? 0), 0);
-  return whole ? (part / whole).toFixed(4) : 0;
+    const whole = PARTS.reduce((sum, [, , read]) => sum + (read(overview) ?? 0), 0);
+    return whole ? (part / whole).toFixed(4) : 0;
 }

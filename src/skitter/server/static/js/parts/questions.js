@@ -5,129 +5,220 @@ import { bytes, count, duration, money, NONE, percent, rate, some } from "../for
 import { linkTo } from "../router.js";
 import { fact } from "../page.js";
 import { Spark } from "./spark.js";
-import { successBar, toneOf } from "./success.js";
+import { shareOf, successBar, toneOf } from "./success.js";
 import { DataTable } from "./table.js";
 
 const OLD_S = 3600; // a URL that waits longer than this makes people wonder
 
 function card(question, ...content) {
-  return h("section", { class: "card question" }, h("h2", {}, question), ...content);
+    return h("section", { class: "card question" }, h("h2", {}, question), ...content);
 }
 
 function answer(view, read, small, tone = () => null) {
-  const element = h("p", { class: "answer" }, h("span", {}, view.text(read)), h("small", {}, view.text(small)));
-  return view.attribute(element, "data-tone", tone);
+    const element = h("p", { class: "answer" }, h("span", {}, view.text(read)), h("small", {}, view.text(small)));
+    return view.attribute(element, "data-tone", tone);
 }
 
 // --- is it moving?
 
 export function movingCard(view) {
-  const spark = new Spark();
-  const facts = h(
-    "dl",
-    { class: "facts" },
-    fact("Items", h("span", { "data-field": "items_per_s" }, view.text(({ items_per_s }) => `${rate(items_per_s ?? 0)}/s`))),
-    fact("Left", view.text(left)),
-    fact("Runs for", view.text(({ elapsed_s }) => (elapsed_s ? duration(Math.round(elapsed_s)) : NONE))),
-    fact("Bounded by", view.text(bound), { wide: true }),
-  );
-  const element = card("Is it moving?", answer(view, (one) => `${rate(one.pages_per_s ?? 0)} pages/s`, pace), spark.element, facts);
-  return { element, showHistory: (values) => spark.show(values.slice(-91, -1)) };
+    const spark = new Spark();
+    const facts = h(
+        "dl",
+        { class: "facts" },
+        fact(
+            "Items",
+            h(
+                "span",
+                { "data-field": "items_per_s" },
+                view.text(({ items_per_s }) => `${rate(items_per_s ?? 0)}/s`),
+            ),
+        ),
+        fact("Left", view.text(left)),
+        fact(
+            "Runs for",
+            view.text(({ elapsed_s }) => (elapsed_s ? duration(Math.round(elapsed_s)) : NONE)),
+        ),
+        fact("Bounded by", view.text(bound), { wide: true }),
+    );
+    const element = card(
+        "Is it moving?",
+        answer(view, (one) => `${rate(one.pages_per_s ?? 0)} pages/s`, pace),
+        spark.element,
+        facts,
+    );
+    return { element, showHistory: (values) => spark.show(values.slice(-91, -1)) };
 }
 
 function pace({ state, pages_per_s: pages, workers }) {
-  if (state === "finished") return "finished: nothing is left to fetch";
-  if (state !== "running" && state !== "draining") return state;
-  if (pages) return "";
-  return workers?.length ? "no page was done in the last seconds" : "no worker is at work";
+    if (state === "finished") return "finished: nothing is left to fetch";
+    if (state !== "running" && state !== "draining") return state;
+    if (pages) return "";
+    return workers?.length ? "no page was done in the last seconds" : "no worker is at work";
 }
 
 function left({ eta_s: eta, state, finished }) {
-  if (finished || state === "finished") return "nothing";
-  return eta === null || eta === undefined ? NONE : `about ${duration(eta)}`;
+    if (finished || state === "finished") return "nothing";
+    return eta === null || eta === undefined ? NONE : `about ${duration(eta)}`;
 }
 
 function bound({ bound: by, finished }) {
-  if (finished) return NONE;
-  if (!by) return "how fast workers and hosts answer: no delay holds it back";
-  return `${by.host}: ${count(by.queued)} queued, one every ${duration(by.delay_s)} (${by.why})`;
+    if (finished) return NONE;
+    if (!by) return "how fast workers and hosts answer: no delay holds it back";
+    return `${by.host}: ${count(by.queued)} queued, one every ${duration(by.delay_s)} (${by.why})`;
 }
 
 // --- is it healthy?
 
 export function healthCard(job) {
-  const view = new View();
-  const table = new DataTable({
-    label: "Hosts, worst success first",
-    keyOf: (row) => row.host,
-    columns: [
-      { label: "Host", value: (row) => row.host, show: ({ host }) => h("span", { class: "clip" }, host), fixed: true },
-      { label: "Success", value: (row) => row.success ?? null, show: ({ success }) => successBar(success), fixed: true },
-      { label: "Pages", kind: "number", value: (row) => row.pages, show: ({ pages }) => count(pages), fixed: true },
-    ],
-  });
-  const element = card(
-    "Is it healthy?",
-    answer(view, headline, (rows) => (worst(rows) === null ? "no request has ended yet" : `at ${rows[0].host}, the worst host`), (rows) => toneOf(worst(rows))),
-    table.element,
-    h("p", { class: "small" }, h("a", { href: linkTo(job, "hosts") }, "All hosts")),
-  );
-  view.show([]);
-  const show = (rows) => {
-    view.show(rows);
-    table.show(rows);
-  };
-  return { element, show };
+    const view = new View();
+    const table = new DataTable({
+        label: "Hosts, worst success first",
+        keyOf: (row) => row.host,
+        columns: [
+            {
+                label: "Host",
+                value: (row) => row.host,
+                show: ({ host }) => h("span", { class: "clip" }, host),
+                fixed: true,
+            },
+            { label: "Success", value: shareOf, show: (row) => successBar(shareOf(row)), fixed: true },
+            {
+                label: "Pages",
+                kind: "number",
+                value: (row) => row.pages,
+                show: ({ pages }) => count(pages),
+                fixed: true,
+            },
+        ],
+    });
+    const element = card(
+        "Is it healthy?",
+        answer(
+            view,
+            headline,
+            (rows) => (worst(rows) === null ? "no request has ended yet" : `at ${rows[0].host}, the worst host`),
+            (rows) => toneOf(worst(rows)),
+        ),
+        table.element,
+        h("p", { class: "small" }, h("a", { href: linkTo(job, "hosts") }, "All hosts")),
+    );
+    view.show([]);
+    const show = (rows) => {
+        view.show(rows);
+        table.show(rows);
+    };
+    return { element, show };
 }
 
 function worst(rows) {
-  return rows[0]?.success ?? null;
+    return rows.length ? shareOf(rows[0]) : null;
 }
 
 function headline(rows) {
-  const share = worst(rows);
-  return share === null ? NONE : `${percent(share)} succeed`;
+    const share = worst(rows);
+    return share === null ? NONE : `${percent(share)} succeed`;
 }
 
 // --- is it stuck?
 
 export function stuckCard(view, job) {
-  const dead = h("a", { href: linkTo(job, "dead"), "data-field": "dead" }, view.text((one) => some(one.dead, "dead letter")));
-  const silent = h("a", { href: linkTo(job, "workers") }, view.text((one) => some(one.silent_workers ?? 0, "worker")));
-  const facts = h(
-    "dl",
-    { class: "facts" },
-    fact("Oldest pending URL", view.text(({ oldest_pending_s: age }) => (age === null || age === undefined ? NONE : duration(age)))),
-    fact("Given up", dead),
-    fact("Silent", silent),
-    fact("Retries so far", view.text((one) => count(one.retried))),
-    fact("Leases that ran out", view.text((one) => count(one.lost))),
-    fact("Block pages", view.text((one) => count(one.blocked))),
-  );
-  return { element: card("Is it stuck?", answer(view, (one) => trouble(one)[0], (one) => trouble(one)[1], (one) => trouble(one)[2]), facts) };
+    const dead = h(
+        "a",
+        { href: linkTo(job, "dead"), "data-field": "dead" },
+        view.text((one) => some(one.dead, "dead letter")),
+    );
+    const silent = h(
+        "a",
+        { href: linkTo(job, "workers") },
+        view.text((one) => some(one.silent_workers ?? 0, "worker")),
+    );
+    const facts = h(
+        "dl",
+        { class: "facts" },
+        fact(
+            "Oldest pending URL",
+            view.text(({ oldest_pending_s: age }) => (age === null || age === undefined ? NONE : duration(age))),
+        ),
+        fact("Given up", dead),
+        fact("Silent", silent),
+        fact(
+            "Retries so far",
+            view.text((one) => count(one.retried)),
+        ),
+        fact(
+            "Leases that ran out",
+            view.text((one) => count(one.lost)),
+        ),
+        fact(
+            "Block pages",
+            view.text((one) => count(one.blocked)),
+        ),
+    );
+    return {
+        element: card(
+            "Is it stuck?",
+            answer(
+                view,
+                (one) => trouble(one)[0],
+                (one) => trouble(one)[1],
+                (one) => trouble(one)[2],
+            ),
+            facts,
+        ),
+    };
 }
 
 /** The worst of what may be wrong: what, why, how bad. */
-function trouble({ state, pending, workers, silent_workers: silent, oldest_pending_s: age, pages_per_s: pages, dead, done }) {
-  const isOpen = state === "running" || state === "draining";
-  if (isOpen && pending && !workers?.length) return ["Yes", "URLs wait, and no worker is at work", "bad"];
-  if (silent) return ["Partly", `${some(silent, "worker")} fell silent`, "bad"];
-  if (isOpen && age > OLD_S && !pages) return ["Yes", "URLs wait, and no page gets done", "bad"];
-  if (dead > done) return ["Partly", "more URLs were given up than done", "bad"];
-  return ["No", isOpen ? "work is handed out and comes back" : `the job is ${state}`, null];
+function trouble({
+    state,
+    pending,
+    workers,
+    silent_workers: silent,
+    oldest_pending_s: age,
+    pages_per_s: pages,
+    dead,
+    done,
+}) {
+    const isOpen = state === "running" || state === "draining";
+    if (isOpen && pending && !workers?.length) return ["Yes", "URLs wait, and no worker is at work", "bad"];
+    if (silent) return ["Partly", `${some(silent, "worker")} fell silent`, "bad"];
+    if (isOpen && age > OLD_S && !pages) return ["Yes", "URLs wait, and no page gets done", "bad"];
+    if (dead > done) return ["Partly", "more URLs were given up than done", "bad"];
+    return ["No", isOpen ? "work is handed out and comes back" : `the job is ${state}`, null];
 }
 
 // --- what does it cost?
 
+function isKnown(value) {
+    return value !== null && value !== undefined;
+}
+
 export function costCard(view) {
-  const facts = h(
-    "dl",
-    { class: "facts" },
-    fact("Proxies", view.text(({ proxy_money }) => (proxy_money ? money(proxy_money) : "nothing"))),
-    fact("Browsers", view.text(({ browser_s }) => (browser_s ? duration(browser_s) : "none"))),
-    fact("A page", view.text(({ bytes: size, done }) => (done && size ? bytes(size / done) : NONE))),
-    fact("Per 1,000 pages", view.text(({ proxy_money, done }) => (proxy_money && done ? money((1000 * proxy_money) / done) : NONE))),
-  );
-  const size = answer(view, (one) => bytes(one.bytes ?? 0), () => "came over the wire");
-  return { element: card("What does it cost?", size, facts) };
+    const facts = h(
+        "dl",
+        { class: "facts" },
+        fact(
+            "Proxy money",
+            view.text(({ proxy_money }) => (isKnown(proxy_money) ? money(proxy_money) : NONE)),
+        ),
+        fact(
+            "Browser time",
+            view.text(({ browser_s }) => (isKnown(browser_s) ? duration(browser_s) : NONE)),
+        ),
+        fact(
+            "A page",
+            view.text(({ bytes: size, done }) => (done && size ? bytes(size / done) : NONE)),
+        ),
+        fact(
+            "Per 1,000 pages",
+            view.text(({ proxy_money, done }) => (proxy_money && done ? money((1000 * proxy_money) / done) : NONE)),
+        ),
+    );
+    const size = answer(
+        view,
+        (one) => bytes(one.bytes),
+        (one) => (isKnown(one.bytes) ? "came over the wire" : "not measured yet"),
+    );
+    return { element: card("What does it cost?", size, facts) };
 }

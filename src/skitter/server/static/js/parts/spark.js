@@ -6,44 +6,51 @@ const WIDTH = 100;
 const HEIGHT = 40;
 
 export class Spark {
-  #line = s("path", { class: "line" });
-  #area = s("path", { class: "area" });
+    #line = s("path", { class: "line" });
+    #area = s("path", { class: "area" });
 
-  constructor(tone = 1) {
-    this.element = s(
-      "svg",
-      { class: `spark tone-${tone}`, viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
-      this.#area,
-      this.#line,
-    );
-  }
+    constructor(tone = 1) {
+        this.element = s(
+            "svg",
+            {
+                class: `spark tone-${tone}`,
+                viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+                preserveAspectRatio: "none",
+                "aria-hidden": "true",
+            },
+            this.#area,
+            this.#line,
+        );
+    }
 
-  /** @param {(number | null)[]} values oldest first */
-  show(values) {
-    const known = values.map((value) => value ?? 0);
-    const most = Math.max(...known, 1e-9);
-    const step = WIDTH / Math.max(1, known.length - 1);
-    const points = known.map((value, at) => `${(at * step).toFixed(2)} ${(HEIGHT - 2 - (value / most) * (HEIGHT - 5)).toFixed(2)}`);
-    const path = points.length > 1 ? `M${points.join("L")}` : "";
-    this.#line.setAttribute("d", path);
-    this.#area.setAttribute("d", path && `${path}L${WIDTH} ${HEIGHT}L0 ${HEIGHT}Z`);
-  }
+    /** @param {(number | null)[]} values oldest first */
+    show(values) {
+        const known = values.map((value) => value ?? 0);
+        const most = Math.max(...known, 1e-9);
+        const step = WIDTH / Math.max(1, known.length - 1);
+        const points = known.map(
+            (value, at) => `${(at * step).toFixed(2)} ${(HEIGHT - 2 - (value / most) * (HEIGHT - 5)).toFixed(2)}`,
+        );
+        const path = points.length > 1 ? `M${points.join("L")}` : "";
+        this.#line.setAttribute("d", path);
+        this.#area.setAttribute("d", path && `${path}L${WIDTH} ${HEIGHT}L0 ${HEIGHT}Z`);
+    }
 }
 
 /** The last values of something that changes: at most so many. */
 export class Recent {
-  constructor(most = 120) {
-    this.most = most;
-    this.values = [];
-  }
+    constructor(most = 120) {
+        this.most = most;
+        this.values = [];
+    }
 
-  begin(values) {
-    this.values = [...values.slice(-this.most), ...this.values].slice(-this.most);
-  }
+    begin(values) {
+        this.values = [...values.slice(-this.most), ...this.values].slice(-this.most);
+    }
 
-  add(value) {
-    this.values.push(value);
-    if (this.values.length > this.most) this.values.shift();
-    return this.values;
-  }
+    add(value) {
+        this.values.push(value);
+        if (this.values.length > this.most) this.values.shift();
+        return this.values;
+    }
 }

@@ -11,46 +11,53 @@ const MOST = 1000;
 
 /** @returns {{element: HTMLElement, show: (overview: object) => void}} */
 export function workerStepper(job) {
-  const allowed = may("operate");
-  const view = new View();
-  let timer = 0;
-  const input = h("input", { id: "max-workers", type: "number", min: 0, max: MOST, inputmode: "numeric", disabled: !allowed });
-  const step = (by) => change(Number(input.value || 0) + by);
+    const allowed = may("operate");
+    const view = new View();
+    let timer = 0;
+    const input = h("input", {
+        id: "max-workers",
+        type: "number",
+        min: 0,
+        max: MOST,
+        inputmode: "numeric",
+        disabled: !allowed,
+    });
+    const step = (by) => change(Number(input.value || 0) + by);
 
-  function change(value) {
-    input.value = Math.min(MOST, Math.max(0, Math.round(value) || 0));
-    clearTimeout(timer);
-    timer = setTimeout(send, REST_MS);
-  }
+    function change(value) {
+        input.value = Math.min(MOST, Math.max(0, Math.round(value) || 0));
+        clearTimeout(timer);
+        timer = setTimeout(send, REST_MS);
+    }
 
-  async function send() {
-    timer = 0;
-    await scale(job, Number(input.value));
-  }
+    async function send() {
+        timer = 0;
+        await scale(job, Number(input.value));
+    }
 
-  input.addEventListener("input", () => input.value !== "" && change(Number(input.value)));
-  view.bind(({ wanted_workers: wanted, workers }) => {
-    if (timer || document.activeElement === input) return;
-    const value = String(wanted ?? workers?.filter(isFetching).length ?? 0);
-    if (input.value !== value) input.value = value;
-  });
-  const now = h("span", { class: "now" }, view.text(sentence));
-  const less = h("button", { "aria-label": "One worker less", disabled: !allowed, onclick: () => step(-1) }, "−");
-  const more = h("button", { "aria-label": "One worker more", disabled: !allowed, onclick: () => step(1) }, "+");
-  const control = withTip(h("span", { class: "stepper" }, less, input, more), {
-    says: "Workers per machine. 0: as many as the work is worth.",
-    cli: `skitter scale ${quoted(job)} N`,
-  });
-  const element = h("div", { class: "scale" }, h("label", { for: "max-workers" }, "Max workers"), control, now);
-  return { element, show: (overview) => view.show(overview) };
+    input.addEventListener("input", () => input.value !== "" && change(Number(input.value)));
+    view.bind(({ wanted_workers: wanted, workers }) => {
+        if (timer || document.activeElement === input) return;
+        const value = String(wanted ?? workers?.filter(isFetching).length ?? 0);
+        if (input.value !== value) input.value = value;
+    });
+    const now = h("span", { class: "now" }, view.text(sentence));
+    const less = h("button", { "aria-label": "One worker less", disabled: !allowed, onclick: () => step(-1) }, "−");
+    const more = h("button", { "aria-label": "One worker more", disabled: !allowed, onclick: () => step(1) }, "+");
+    const control = withTip(h("span", { class: "stepper" }, less, input, more), {
+        says: "Workers per machine. 0: as many as the work is worth.",
+        cli: `skitter scale ${quoted(job)} N`,
+    });
+    const element = h("div", { class: "scale" }, h("label", { for: "max-workers" }, "Max workers"), control, now);
+    return { element, show: (overview) => view.show(overview) };
 }
 
 export function isFetching(worker) {
-  return worker.kind !== "loader";
+    return worker.kind !== "loader";
 }
 
 function sentence({ workers, wanted_workers: wanted }) {
-  const running = workers?.filter(isFetching).length ?? 0;
-  if (wanted === 0) return `${some(running, "worker")} at work; how many is decided by the work`;
-  return `${some(running, "worker")} at work`;
+    const running = workers?.filter(isFetching).length ?? 0;
+    if (wanted === 0) return `${some(running, "worker")} at work; how many is decided by the work`;
+    return `${some(running, "worker")} at work`;
 }

@@ -1,0 +1,47 @@
+"""Jobs that a test looks at: what workers would have done, done by the test."""
+
+from __future__ import annotations
+
+import time
+
+from conftest import rude
+from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.admin.log import log_lines
+from skitter.frontier.admin.workers import Heartbeat, beat
+from skitter.frontier.connection import Server
+from skitter.frontier.frontier import Frontier
+from skitter.model import Completion, Failure, Request
+
+#: Whoever makes HTML of it gets another title.
+HOSTILE = "<img src=x onerror=document.title='hacked'><script>document.title='hacked'</script>"
+REASONS = ("404 Not Found", "timeout after 30 s", f"handler failed: {HOSTILE}")
+
+
+async def seed(redis: Server, job: str) -> Frontier:
+    """Nine pages done with an item each, six given up for three reasons, five waiting, one worker
+    and some lines of log; everything that a site or a log may say is hostile."""
+    frontier = await create_job(redis, job, options=rude())
+    await frontier.add([Request(f"http://a.test/{i}?q={HOSTILE}") for i in range(20)])
+    leases = (await frontier.lease(15)).leases
+    done, dead = leases[:9], leases[9:]
+    item = {"title": HOSTILE, "price": 9.5}
+    await frontier.complete([Completion(lease=one, items=[item]) for one in done])
+    for at, lease in enumerate(dead):
+        await frontier.bury([Failure(lease=lease, error=REASONS[at % 3])])
+    await log_lines(frontier, HOSTILE, [("error", HOSTILE, f"javascript:{HOSTILE}")])
+    await log_lines(frontier, "w", [("info", f"line {i}", "") for i in range(30)])
+    now = time.time()  # it is not silent before the tests are over
+    worker = Heartbeat(
+        name="w-1",
+        host="box",
+        pid=1,
+        started_at=now - 60,
+        at=now + 600,
+        pages=9,
+        errors=6,
+        active=2,
+        memory_mb=80.0,
+        note=HOSTILE,
+    )
+    await beat(frontier, worker)
+    return frontier

@@ -1,0 +1,266 @@
+"""Every page of the dashboard on a job that has some of everything, all of it hostile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import uvicorn
+from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]
+from playwright.async_api import Page, expect
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from dashboard.conftest import Desk
+from dashboard.seeds import seed
+from skitter.frontier.admin.control import set_state
+from skitter.frontier.admin.jobs import list_jobs
+from skitter.frontier.admin.schedule import read_schedule
+from skitter.frontier.connection import Server
+from skitter.frontier.frontier import Frontier
+from skitter.frontier.metrics import record
+from skitter.metrics import Batch
+from skitter.model import Request, State
+from skitter.server.application import application
+from skitter.server.keyring import Keyring
+from skitter.server.running import Address, listen
+from skitter.server.site import Site
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+#: Each page, and what tells that it is there.
+PAGES = {
+    "overview": "dd[data-field=done]",
+    "pipeline": ".log-line",
+    "charts": "line-chart .chart-table",
+    "log": ".log-line",
+    "hosts": "tbody tr",
+    "workers": "tbody tr",
+    "dead": "tbody tr",
+    "items?view=quality": ".empty, tbody tr",
+    "url?url=http://a.test/19": ".card",
+    "settings": ".setting",
+    "schedule": ".empty",
+    "routes": ".empty, tbody tr",
+}
+AXE = Axe()
+ALL_RULES = {"resultTypes": ["violations"]}
+CONTRAST = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def seeded(redis: Server) -> AsyncIterator[Frontier]:
+    yield await seed(redis, "seeded")
+
+
+async def problems_of(page: Page, options: dict[str, Any]) -> list[str]:
+    found = await AXE.run(page, options=options)
+    return [
+        f"{one['id']}: {node['target']} {node['failureSummary']}"
+        for one in found.response["violations"]
+        for node in one["nodes"]
+    ]
+
+
+@pytest.mark.timeout(180)
+async def test_pages_are_accessible_in_both_themes_narrow_enough_and_show_hostile_text_as_text(
+    desk: Desk, seeded: Frontier
+) -> None:
+    """One tab for all of them: a new one takes as long as the checks."""
+    page = await desk.open("#/jobs", color_scheme="light")
+    for name, sign in PAGES.items():
+        await page.emulate_media(color_scheme="light")
+        await page.evaluate("place => { location.hash = place }", f"/jobs/seeded/{name}")
+        await expect(page.locator(f"main {name.split('?')[0]}-page {sign}").first).to_be_visible()
+
+        assert [name, *await problems_of(page, ALL_RULES)] == [name]
+        await page.emulate_media(color_scheme="dark")
+        assert [name, *await problems_of(page, CONTRAST)] == [name]
+
+        await page.set_viewport_size({"width": 380, "height": 780})
+        width = await page.evaluate("document.documentElement.scrollWidth")
+        assert (name, width) == (name, 380)
+        await page.set_viewport_size({"width": 1280, "height": 860})
+        assert await page.locator("main img, main script").count() == 0
+        protocols = await page.locator("a").evaluate_all("all => all.map(one => one.protocol)")
+        assert set(protocols) <= {"http:"}
+        assert "hacked" not in await page.title()
+
+
+async def test_the_log_in_page_is_accessible(desk: Desk) -> None:
+    page = await desk.open(logged_in=False, color_scheme="dark")
+    await expect(page.get_by_label("Token")).to_be_visible()
+    assert await problems_of(page, ALL_RULES) == []
+
+
+async def test_a_dead_letter_is_shown_and_retried(desk: Desk, redis: Server) -> None:
+    frontier = await seed(redis, "one-letter")
+    page = await desk.open("#/jobs/one-letter/dead")
+    letters = page.get_by_role("region", name="Dead letters", exact=True)
+    await expect(letters.locator("tbody tr")).to_have_count(6)
+
+    first = letters.locator("tbody tr").first
+    await first.get_by_role("button", name="Show").click()
+    await expect(page.get_by_role("dialog")).to_contain_text('"fingerprint"')
+    await page.keyboard.press("Escape")
+    await first.get_by_role("button", name="Retry").click()
+
+    await expect(letters.locator("tbody tr")).to_have_count(5)
+    stats = await frontier.stats()
+    assert (stats.dead, stats.pending) == (5, 6)
+
+
+async def test_what_matches_is_counted_before_it_is_retried_or_dropped(
+    desk: Desk, redis: Server
+) -> None:
+    frontier = await seed(redis, "groups")
+    page = await desk.open("#/jobs/groups/dead")
+    groups = page.get_by_role("region", name="Dead letters by reason")
+    await expect(groups.locator("tbody tr")).to_have_count(3)
+
+    await groups.get_by_role("row", name="404").get_by_role("button", name="Retry").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("Retry 2 dead letters?")
+    await expect(dialog).to_contain_text("skitter dead retry groups --reason")
+    await dialog.get_by_role("button", name="Retry").click()
+    await expect(groups.locator("tbody tr")).to_have_count(2)
+    assert (await frontier.stats()).dead == 4
+
+    await page.get_by_label("Filter by reason").fill("timeout")
+    await page.get_by_role("button", name="Drop what matches").click()
+    await expect(dialog).to_contain_text("Drop 2 dead letters?")
+    await dialog.get_by_role("button", name="Cancel").click()
+    assert (await frontier.stats()).dead == 4
+    await page.get_by_role("button", name="Drop what matches").click()
+    await dialog.get_by_role("button", name="Drop").click()
+    await expect(groups.locator("tbody tr")).to_have_count(1)
+    stats = await frontier.stats()
+    assert (stats.dead, stats.dropped) == (2, 2)
+
+
+async def test_a_job_is_purged_only_after_its_name_was_typed(desk: Desk, redis: Server) -> None:
+    frontier = await seed(redis, "purged")
+    await set_state(frontier, State.CANCELLED)
+    page = await desk.open("#/jobs/purged/overview")
+    await page.get_by_role("button", name="Purge").click()
+    sure = page.get_by_role("dialog").get_by_role("button", name="Purge")
+
+    await page.get_by_label("Type purged to confirm").fill("purge")
+    await expect(sure).to_be_disabled()
+    await page.get_by_label("Type purged to confirm").press("Enter")
+    assert "purged" in await list_jobs(redis)
+    await page.get_by_label("Type purged to confirm").fill("purged")
+    await page.get_by_label("Type purged to confirm").press("Enter")
+
+    await expect(page.get_by_role("heading", name="All jobs")).to_be_visible()
+    assert "purged" not in await list_jobs(redis)
+
+
+async def test_a_setting_is_changed_after_a_look_at_what_it_would_do(
+    desk: Desk, redis: Server
+) -> None:
+    frontier = await seed(redis, "tuned")
+    page = await desk.open("#/jobs/tuned/settings")
+    await page.get_by_label("max_pages", exact=True).fill("10")
+    await page.get_by_role("button", name="Preview and apply").click()
+
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("none → 10")
+    await expect(dialog).to_contain_text("4 known URLs would not be fetched")
+    await expect(dialog).to_contain_text("skitter set tuned --max-pages 10")
+    await dialog.get_by_role("button", name="Apply").click()
+    await expect(page.get_by_text("by operator; default: none")).to_be_visible()
+    assert (await frontier.fresh_options()).limits.max_pages == 10
+
+
+async def test_the_story_of_a_url_is_told(desk: Desk, seeded: Frontier) -> None:
+    page = await desk.open("#/jobs/seeded/url")
+    await page.get_by_label("URL").fill("http://a.test/nowhere")
+    await page.keyboard.press("Enter")
+
+    await expect(page.locator(".card .pill")).to_have_text("unknown")
+    await expect(page.get_by_text("skitter why seeded http://a.test/nowhere")).to_be_visible()
+
+
+async def test_a_schedule_is_set_and_removed(desk: Desk, redis: Server) -> None:
+    frontier = await seed(redis, "planned")
+    page = await desk.open("#/jobs/planned/schedule")
+    await page.get_by_role("button", name="Set a schedule").click()
+    await page.get_by_label("Every").fill("6")
+    await page.get_by_label("Unit").select_option("hours")
+    await page.get_by_role("dialog").get_by_role("button", name="Set").click()
+    await expect(page.get_by_text("every 6 h")).to_be_visible()
+    schedule = await read_schedule(frontier)
+    assert schedule
+    assert schedule.every_s == 6 * 3600
+
+    await page.get_by_role("button", name="Remove").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    await expect(page.get_by_text("No schedule")).to_be_visible()
+    assert await read_schedule(frontier) is None
+
+
+async def test_the_cursor_of_a_chart_moves_by_arrow_keys_and_is_read_out(
+    desk: Desk, redis: Server
+) -> None:
+    frontier = await seed(redis, "charted")
+    await record(frontier, Batch(counts=Counter(pages=30, items=20)))
+    page = await desk.open("#/jobs/charted/charts")
+    chart = page.locator("line-chart").first
+    await expect(chart.locator(".line").first).to_be_attached()
+
+    await chart.get_by_role("group").first.focus()
+    await page.keyboard.press("End")
+    await expect(chart.locator(".readout")).to_contain_text("not over")
+    while "pages 3.0, items 2.0" not in await chart.get_by_role("status").inner_text():
+        await page.keyboard.press("ArrowLeft")  # to the ten seconds in which it was told
+    await page.keyboard.press("Home")
+    await expect(chart.locator(".readout")).not_to_contain_text("not over")
+
+    await chart.get_by_text("Table", exact=True).click()
+    rows = chart.locator("tbody tr")
+    assert 2 < await rows.count() <= 25
+    await expect(rows.first).to_contain_text("(not over)")
+    await page.get_by_role("button", name="7 d").click()
+    await expect(page.locator(".plot").first).to_be_visible()
+    assert "since=604800" in page.url
+
+
+async def test_it_works_below_a_path_of_a_proxy(
+    desk: Desk, redis: Server, seeded: Frontier
+) -> None:
+    site = Site(redis, Keyring(redis, b"of the test"))
+    mounted = Starlette(routes=[Mount("/tools/skitter", application(site))])
+    config = uvicorn.Config(mounted, lifespan="off", log_config=None, timeout_graceful_shutdown=1)
+    server, listener = uvicorn.Server(config), listen(Address())
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        desk.address = f"{Address().url(listener)}tools/skitter/"
+        page = await desk.open("#/jobs/seeded/pipeline")
+        await expect(page.locator(".link-state")).to_have_text("Live")
+        await expect(page.locator(".stage b[data-field=pending]")).to_have_text("5")
+        await page.context.close()
+    finally:
+        server.should_exit = True
+        await task
+
+
+async def test_two_tabs_share_one_stream(desk: Desk, seeded: Frontier) -> None:
+    page = await desk.open("#/jobs/seeded/overview")
+    await expect(page.locator(".link-state")).to_have_text("Live")
+    other = await page.context.new_page()
+    streams: list[str] = []
+    page.context.on(
+        "request", lambda one: streams.append(one.url) if "api/events" in one.url else None
+    )
+    await other.goto(f"{desk.address}#/jobs/seeded/overview")
+    await expect(other.locator("dd[data-field=pending]")).to_have_text("5")
+    await seeded.add([Request("http://a.test/news")])
+
+    for each in (page, other):
+        await expect(each.locator("dd[data-field=pending]")).to_have_text("6")
+    assert streams == []
