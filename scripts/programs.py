@@ -48,6 +48,7 @@ PROGRAMS: Final = {
     "runuser": Program("util-linux"),
     "setpriv": Program("util-linux"),
     "sleep": Program("coreutils"),
+    "systemd-analyze": Program("systemd", CHAOS),
     "umount": Program("mount"),
 }
 

@@ -1,0 +1,185 @@
+"""What deploy/ says can be read by those whom it is for, and asks for nothing that is not there."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+import yaml  # type: ignore[import-untyped]
+
+from needs import need
+from skitter.cli.group import group_of
+from skitter.cli.main import PANELS
+from skitter.settings.sources import OPTIONS
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+SUBSTITUTES = {"${SPIDER:-books}": "books", "%i": "books"}
+
+
+def documents(file: Path) -> list[dict[str, Any]]:
+    return [one for one in yaml.safe_load_all(file.read_text()) if one]
+
+
+def compose() -> dict[str, Any]:
+    return documents(DEPLOY / "compose.yaml")[0]
+
+
+def resources() -> list[dict[str, Any]]:
+    return [one for file in MANIFESTS for one in documents(file)]
+
+
+def pods() -> dict[str, dict[str, Any]]:
+    found = {
+        one["metadata"]["name"]: one["spec"].get("template") for one in resources() if "spec" in one
+    }
+    return {name: template["spec"] for name, template in found.items() if template}
+
+
+def unit(file: Path) -> configparser.ConfigParser:
+    parser = configparser.RawConfigParser(strict=False)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(file.read_text())
+    return parser  # type: ignore[return-value]
+
+
+def command_lines() -> list[list[str]]:
+    """Every `skitter ...` of these files, without the program."""
+    services = compose()["services"].values()
+    lines = [
+        one["command"] for one in services if one["image"] == "skitter" and "entrypoint" not in one
+    ]
+    shells = [one["command"][0] for one in services if "entrypoint" in one]
+    lines += [re.findall(r'[^\s"]+', shell.partition("exec skitter ")[2]) for shell in shells]
+    containers = [one for pod in pods().values() for one in pod["containers"]]
+    lines += [one["args"] for one in containers if one["image"] == "skitter"]
+    starts = [unit(file)["Service"]["ExecStart"].split() for file in UNITS]
+    lines += [words[1:] for words in starts]
+    return [[replaced(word) for word in line] for line in lines]
+
+
+def replaced(word: str) -> str:
+    for mark, text in SUBSTITUTES.items():
+        word = word.replace(mark, text)
+    return word
+
+
+@pytest.mark.parametrize("line", command_lines(), ids=" ".join)
+def test_every_command_is_one_that_skitter_takes(line):
+    command: Any = typer.main.get_command(group_of(PANELS, only=line[0]))
+
+    command.commands[line[0]].make_context(line[0], line[1:])  # raises what a user would be told
+
+
+def test_there_is_something_to_check():
+    assert len(command_lines()) == 11
+
+
+def test_services_name_what_the_file_has():
+    found = compose()
+    services, volumes = found["services"], found["volumes"]
+
+    assert {"valkey", "postgres", "worker", "loader", "dashboard"} <= services.keys()
+    for service in services.values():
+        assert service.get("depends_on", {}).keys() <= services.keys()
+        named = [one.partition(":")[0] for one in service.get("volumes", ())]
+        assert {one for one in named if not one.startswith(".")} <= volumes.keys()
+        files = [one for one in named if one.startswith(".") and one != "./spiders"]
+        assert all((DEPLOY / one).is_file() for one in files)
+
+
+def test_variables_are_those_that_skitter_reads():
+    known = {*(one.variable for one in OPTIONS.values()), "SKITTER_PASSWORD"}
+    files = [file for file in DEPLOY.rglob("*") if file.is_file()]
+    named = {name for file in files for name in re.findall(r"\bSKITTER_[A-Z_]+", file.read_text())}
+
+    assert named <= known
+
+
+def test_no_container_has_rights_that_it_does_not_need():
+    for name, pod in pods().items():
+        assert pod["securityContext"]["runAsNonRoot"], name
+        for container in pod["containers"]:
+            rights = container["securityContext"]
+            assert rights["capabilities"] == {"drop": ["ALL"]}
+            assert (rights["readOnlyRootFilesystem"], rights["allowPrivilegeEscalation"]) == (
+                True,
+                False,
+            )
+            mounts = {one["name"] for one in container["volumeMounts"]}
+            claims = {"data"} if name == "valkey" else set()
+            assert mounts == {one["name"] for one in pod["volumes"]} | claims
+
+
+def test_labels_lead_to_pods():
+    labels = {pod_name: {"app": pod_name} for pod_name in pods()}
+    for one in resources():
+        if one["kind"] == "Service":
+            assert one["spec"]["selector"] in labels.values()
+        if one["kind"] in ("Deployment", "StatefulSet"):
+            assert (
+                one["spec"]["selector"]["matchLabels"]
+                == one["spec"]["template"]["metadata"]["labels"]
+            )
+
+
+def test_the_kustomization_has_every_manifest():
+    (found,) = documents(DEPLOY / "kubernetes" / "kustomization.yaml")
+
+    listed = {*found["resources"], "kustomization.yaml"}
+    assert listed == {file.name for file in MANIFESTS}
+    assert (DEPLOY / "kubernetes/valkey.conf").read_text() == (DEPLOY / "valkey.conf").read_text()
+
+
+def test_scaling_asks_for_what_the_api_answers():
+    from skitter.server.routes import ROUTES
+    from skitter.watch import Overview
+
+    (scaled,) = [one for one in resources() if one["kind"] == "ScaledObject"]
+    (trigger,) = scaled["spec"]["triggers"]
+    asked = trigger["metadata"]
+
+    assert scaled["spec"]["scaleTargetRef"]["name"] in pods()
+    assert "/api/jobs/{job}" in {route.path for route in ROUTES}
+    assert re.fullmatch(r"http://dashboard:8765/api/jobs/\w+", asked["url"])
+    assert asked["valueLocation"] in Overview.__struct_encode_fields__
+
+
+@pytest.mark.parametrize("file", UNITS, ids=lambda file: file.name)
+def test_units_run_with_few_rights_and_stop_in_time(file):
+    service = unit(file)["Service"]
+
+    assert service["DynamicUser"] == service["NoNewPrivileges"] == "yes"
+    assert service["EnvironmentFile"] == "/etc/skitter/env"
+    assert float(service["TimeoutStopSec"]) >= 20
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("file", UNITS, ids=lambda file: file.name)
+def test_systemd_understands_the_units(file, tmp_path):
+    copy = tmp_path / file.name.replace("@.", "@books.")
+    # Skitter itself is not where a unit looks for it.
+    copy.write_text(re.sub(r"(?m)^ExecStart=\S+", f"ExecStart={need('sleep')}", file.read_text()))
+
+    done = subprocess.run(
+        [need("systemd-analyze"), "verify", copy], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_the_image_copies_what_there_is():
+    lines = (DEPLOY / "Containerfile").read_text().splitlines()
+    copied = [
+        line.split()[1:-1] for line in lines if line.startswith("COPY ") and "--from" not in line
+    ]
+
+    assert all((ROOT / name).exists() for names in copied for name in names)
+    assert "requirements.lock" in copied[0]
