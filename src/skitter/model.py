@@ -159,6 +159,22 @@ class Added(StrEnum):
     CLOSED = "closed"  # the job is draining or cancelled
 
 
+class BadEntry(msgspec.Struct, frozen=True):
+    """One that cannot be crawled, by its place among those that were sent: the first is 1."""
+
+    line: int
+    reason: str
+
+
+class Pushed(msgspec.Struct, kw_only=True):
+    """What became of them. `bad` names the first hundred that cannot be crawled."""
+
+    new: int = 0
+    seen: int = 0
+    deep: int = 0
+    bad: list[BadEntry] = []
+
+
 class Ended(StrEnum):
     """What became of one lease that was handed back."""
 

@@ -19,6 +19,21 @@ async def test_the_page_and_the_document_of_the_api_are_served(web):
     assert page.headers["referrer-policy"] == "no-referrer"
 
 
+async def test_the_page_of_the_api_shows_every_route_and_needs_no_script(web):
+    page = (await web.get("/api")).text
+
+    assert all(f'id="{route.name}"' in page for route in ROUTES)
+    assert "<script" not in page
+    assert (await web.get("/static/api.css")).headers["content-type"].startswith("text/css")
+
+
+async def test_no_path_leads_out_of_the_page(web):
+    for path in ("..%2f..%2fproblems.py", "%2e%2e/problems.py", "api.css%00", "/etc/passwd"):
+        answer = await web.get(f"/static/{path}")
+        assert answer.status_code in (404, 405), path
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
 def test_every_route_is_in_the_document():
     paths = openapi(ROUTES)["paths"]
 

@@ -12,11 +12,12 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import BaseRoute, Mount
 from starlette.routing import Route as Path_
 from starlette.staticfiles import StaticFiles
 
+from skitter.server.api_page import api_page
 from skitter.server.endpoint import Endpoint, refuse
 from skitter.server.openapi import openapi
 from skitter.server.problems import Refusal
@@ -45,9 +46,13 @@ SECURITY = [
 def application(site: Site, routes: Sequence[Route] = ROUTES) -> Starlette:
     """Everything that is served."""
     document = msgspec.json.encode(openapi(routes))
+    page_of_routes = api_page(routes)
 
     async def api_document(_: Request) -> Response:
         return Response(document, media_type=JSON)
+
+    async def page_of_api(_: Request) -> Response:
+        return HTMLResponse(page_of_routes)
 
     async def page(_: Request) -> Response:
         return FileResponse(STATIC / "index.html")
@@ -57,6 +62,7 @@ def application(site: Site, routes: Sequence[Route] = ROUTES) -> Starlette:
     ]
     paths += [
         Path_("/api/openapi.json", api_document),
+        Path_("/api", page_of_api),
         Path_("/", page),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]

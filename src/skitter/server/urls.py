@@ -14,7 +14,7 @@ from skitter.errors import JobClosed, JobMissing, QueueFull, UsageError
 from skitter.frontier.feed import parse_message, request_of
 from skitter.frontier.offers import Offer
 from skitter.frontier.wire import NOT_PLAIN
-from skitter.model import Added, Request
+from skitter.model import Added, BadEntry, Pushed, Request
 from skitter.server import endpoint
 from skitter.server.call import Call
 from skitter.server.problems import Refusal
@@ -34,22 +34,6 @@ class Urls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     urls: list[Entry]
     priority: int = 0  # of those that are given as text
-
-
-class BadEntry(msgspec.Struct, frozen=True):
-    """One that cannot be crawled, by its place among those that were sent: the first is 1."""
-
-    line: int
-    reason: str
-
-
-class Pushed(msgspec.Struct, kw_only=True):
-    """What became of them. `bad` names the first hundred that cannot be crawled."""
-
-    new: int = 0
-    seen: int = 0
-    deep: int = 0
-    bad: list[BadEntry] = []
 
 
 _decode = msgspec.json.Decoder(Urls).decode

@@ -1,0 +1,75 @@
+"""Whatever the OpenAPI document allows, and what it forbids: answers as it says, never a 500."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from skitter.frontier.admin.jobs import create_job, list_jobs, open_job, purge_job
+from skitter.frontier.admin.tokens import new_token
+from skitter.server.openapi import openapi
+from skitter.server.routes import ROUTES
+
+#: It never ends.
+LEFT_OUT = {"/api/events"}
+PER_ROUTE = 5
+AS_DOCUMENTED = [content_type_conformance, response_schema_conformance, status_code_conformance]
+CALM = settings(
+    max_examples=PER_ROUTE,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def ask_everything(address: str, token: str, job: str, mode: GenerationMode) -> int:
+    """Calls of every route, by the document or against it; how many there were."""
+    schema = schemathesis.openapi.from_dict(openapi(ROUTES))
+    headers, asked = {"authorization": f"Bearer {token}"}, 0
+
+    def ask(case: schemathesis.Case[Any]) -> None:
+        nonlocal asked
+        asked += 1
+        if "job" in case.path_parameters and asked % 3:
+            case.path_parameters["job"] = job
+        response = case.call(base_url=address.rstrip("/"), headers=headers, timeout=20)
+        assert response.status_code < 500 or response.status_code == 501, response.text
+        case.validate_response(response, checks=AS_DOCUMENTED)
+
+    for found in schema.get_all_operations():
+        assert isinstance(found, Ok)
+        operation = found.ok()
+        if operation.path not in LEFT_OUT:
+            with suppress(Unsatisfiable):  # a route that takes nothing cannot be called wrongly
+                CALM(given(operation.as_strategy(generation_mode=mode))(ask))()
+    return asked
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+async def test_every_call_is_answered_as_documented(address, server, job, web, mode):
+    before = set(await list_jobs(server))
+    await create_job(server, job)
+    token = await new_token(server, name="schema", scopes=["operate"])
+    try:
+        asked = await asyncio.to_thread(ask_everything, address, token, job, mode)
+    finally:
+        for one in {*await list_jobs(server)} - before:
+            await purge_job(await open_job(server, one, as_found=True))
+
+    assert asked >= len(ROUTES)
+    assert (await web.get("/healthz")).status_code == 200
