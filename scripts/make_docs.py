@@ -17,6 +17,7 @@ from skitter.cli.main import PANELS
 from skitter.frontier.keys import ACTIONS, JOBS, PUMP_SLOTS, PUMPED, SHARD_KEYS, TOKENS
 from skitter.frontier.scripts import COMMON, script, verbs
 from skitter.scrapy.compatibility import ATTRIBUTES, METHODS, SETTINGS, Row
+from skitter.server.routes import ROUTES
 from skitter.urls import Canonical
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "reference"
@@ -263,7 +264,25 @@ def verbs_stub() -> str:
     return "\n".join(lines) + "\n"
 
 
+def api_reference() -> str:
+    parts = [
+        NOTE.format(source="src/skitter/server/routes.py"),
+        "# The HTTP API\n\n[How to use it](../howto/api.md). Scopes: `read`, `push`, and "
+        "`operate`, which includes both.\nA running server shows types and fields at `/api` and "
+        "`/api/openapi.json`.\n\n",
+    ]
+    for route in ROUTES:
+        summary = " ".join(route.summary.split())
+        needs = f"scope `{route.scope}`" if route.scope else "for everybody"
+        text = f"- `{route.method} {route.path}` ({needs}): {summary}"
+        if names := getattr(route.query, "__struct_fields__", ()):
+            text += f" Query: {', '.join(f'`{name}`' for name in names)}."
+        parts.append(fill(text, 116, subsequent_indent="  ", break_on_hyphens=False) + "\n")
+    return "".join(parts)
+
+
 PAGES = {
+    "api.md": api_reference,
     "../../src/skitter/frontier/verbs.pyi": verbs_stub,
     "../../src/skitter/cli/lines.py": menu_lines,
     "scrapy.md": scrapy_page,

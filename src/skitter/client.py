@@ -20,7 +20,8 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from skitter.errors import ServerUnreachable, SkitterError
+from skitter.errors import ApiError as ApiError
+from skitter.errors import ServerUnreachable
 from skitter.model import BadEntry, Pushed
 
 if TYPE_CHECKING:
@@ -30,18 +31,6 @@ BATCH = 1000
 LONGEST_WAIT_S = 60.0
 
 Url = str | dict[str, Any]
-
-
-class ApiError(SkitterError):
-    """The API answered with a problem."""
-
-    def __init__(self, status: int, problem: Mapping[str, Any], *, retry_after_s: float) -> None:
-        detail = problem.get("detail") or problem.get("title") or f"the server answered {status}"
-        hint = problem.get("hint")
-        super().__init__(f"{detail} {hint}" if hint else str(detail))
-        self.status = status
-        self.retry_after_s = retry_after_s  # 0: not told
-        self.type, self.field = str(problem.get("type", "")), str(problem.get("field", ""))
 
 
 class _Ask(NamedTuple):

@@ -26,6 +26,7 @@
     │   ├── NoRoute                no proxy leaves from the country that is asked for
     │   ├── AddressRefused         a private address, which the operator did not allow
     │   └── RenderFailed           the tab or its browser died
+    ├── ApiError                   Skitter's HTTP API answered with a problem
     └── InfrastructureError        a server, a disk or a network does not work
         ├── ServerUnreachable      nothing answers there
         ├── ServerRefused          it answers, but rejects the credentials
@@ -48,11 +49,12 @@ from __future__ import annotations
 
 import errno
 import shutil
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from skitter.redact import redact, redact_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 #: What the system says when a disk, or our part of it, is full.
@@ -266,6 +268,18 @@ class RenderFailed(FetchError):
     """The tab or its browser died, or the page's scripts did."""
 
     retryable = True
+
+
+class ApiError(SkitterError):
+    """Skitter's HTTP API answered with a problem."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any], *, retry_after_s: float) -> None:
+        detail = problem.get("detail") or problem.get("title") or f"the server answered {status}"
+        hint = problem.get("hint")
+        super().__init__(f"{detail} {hint}" if hint else str(detail))
+        self.status = status
+        self.retry_after_s = retry_after_s  # 0: not told
+        self.type, self.field = str(problem.get("type", "")), str(problem.get("field", ""))
 
 
 class InfrastructureError(SkitterError):

@@ -40,7 +40,7 @@ async def client_with(address: str, server: Server) -> AsyncIterator[MakeClient]
             if scopes:
                 token = await new_token(server, name="a test", scopes=scopes)
                 headers = {"authorization": f"Bearer {token}"}
-            client = httpx.AsyncClient(base_url=address, headers=headers)
+            client = httpx.AsyncClient(base_url=address, headers=headers, timeout=60)
             return await stack.enter_async_context(client)
 
         yield make
