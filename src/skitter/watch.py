@@ -7,18 +7,19 @@ import math
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from skitter.errors import SkitterError
-from skitter.frontier.admin.eta import Bound, eta_s, slowest_host
+from skitter.frontier.admin.eta import Bound, Survey, eta_s, survey_hosts
 from skitter.frontier.admin.jobs import list_jobs, open_job
 from skitter.frontier.admin.log import LOG_PAGE, Event, read_log
 from skitter.frontier.admin.quality import find_bad
 from skitter.frontier.admin.warnings import LATE_S, find_warnings
 from skitter.frontier.admin.workers import FETCHING, Heartbeat, heartbeats, living, wanted_workers
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.metrics import read_counts
 from skitter.frontier.wire import side_by_side
 from skitter.model import State, Stats
 from skitter.settings import resolve
@@ -47,6 +48,8 @@ class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "sta
     items_per_s: float = 0.0
     eta_s: float | None = None  # for what is queued; links that are found come on top
     bound: Bound | None = None  # the host that will be the last, if its delay matters
+    #: How long the request has waited that has been waiting longest, of those that are next in the
+    #: line of their host; of the first 5,000 hosts of a shard.
     oldest_pending_s: float | None = None
     processes: dict[str, int] = msgspec.field(
         default_factory=dict
@@ -112,7 +115,8 @@ class Watcher:
             known = self._known[frontier.job] = _Known(-math.inf if self.closely_at_once else now)
         if now - known.closely_at > CLOSELY_EVERY_S:
             known.closely_at = now
-            known.bound = None if stats.finished else await slowest_host(frontier)
+            known.hosts = Survey() if stats.finished else await survey_hosts(frontier)
+            known.spent = await read_counts(frontier)
             known.notes = [*await find_warnings(frontier, stats), *await self.find_bad(frontier)]
         if self.log_lines:
             await known.read_log(frontier, now, self.log_lines)
@@ -131,8 +135,10 @@ class Watcher:
             notes=known.notes,
             pages_per_s=pages_per_s,
             items_per_s=items_per_s,
-            eta_s=eta_s(left, pages_per_s, known.bound) if estimated else None,
-            bound=known.bound,
+            eta_s=eta_s(left, pages_per_s, known.hosts.bound) if estimated else None,
+            bound=known.hosts.bound,
+            oldest_pending_s=known.oldest_s(now) if stats.pending else None,
+            **known.costs,
             processes=dict(Counter(one.kind for one in workers)),
             silent_workers=sum(now - one.at > LATE_S for one in beats),
             wanted_workers=await wanted_workers(frontier),
@@ -183,11 +189,27 @@ class _Known:
     """What a watcher remembers of a job."""
 
     closely_at: float
-    bound: Bound | None = None
+    hosts: Survey = field(default_factory=Survey)
+    spent: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     rates: Rates = field(default_factory=Rates)
     log: deque[Event] = field(default_factory=deque)
     _last: str = ""
+
+    def oldest_s(self, now: float) -> float | None:
+        at = self.hosts.oldest_at
+        return None if at is None else max(0.0, now - at)
+
+    @property
+    def costs(self) -> dict[str, Any]:
+        """None: nobody has told any yet."""
+        if not self.spent:
+            return {}
+        return {
+            "bytes": self.spent.get("bytes", 0),
+            "proxy_money": self.spent.get("proxy_money_micro", 0) / 1e6,
+            "browser_s": self.spent.get("browser_ms", 0) / 1e3,
+        }
 
     async def read_log(self, frontier: Frontier, now: float, most: int) -> None:
         """Only what is new."""

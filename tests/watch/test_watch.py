@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 import pytest
 
+from conftest import rude
 from skitter.frontier.admin.control import change_options, set_state
 from skitter.frontier.admin.eta import Bound, eta_s
 from skitter.frontier.admin.workers import Heartbeat, beat, set_wanted_workers
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.metrics import record
+from skitter.metrics import Batch
 from skitter.model import Completion, Request, State, Stats
+from skitter.settings import Layout
 from skitter.watch import WARM_UP_S, Rates, Watcher
 
 
@@ -137,6 +143,39 @@ def test_a_crawl_that_stands_still_has_no_estimate_unless_a_delay_explains_it(de
     assert eta_s(30, 0.0, bound) == seconds
     assert eta_s(30, 0.0, None) is None
     assert eta_s(30, 2.0, bound) == max(15.0, 10 * delay_s)
+
+
+async def test_the_age_of_the_oldest_request_is_that_of_the_longest_wait(frontier, server, clock):
+    assert (await Watcher(server).look_at(frontier)).oldest_pending_s is None
+    await frontier.add([Request(url="https://a.test/1")])
+    clock.advance(100)
+    await frontier.add([Request(url="https://b.test/1"), Request(url="https://a.test/2")])
+    clock.advance(50)
+
+    assert (await Watcher(server).look_at(frontier)).oldest_pending_s == 150.0
+    [lease] = (await frontier.lease(1)).leases
+    assert lease.url == "https://a.test/1"
+    assert (await Watcher(server).look_at(frontier)).oldest_pending_s == 50.0
+    await frontier.release([lease])  # it goes to the end of the line
+
+
+async def test_a_job_of_several_shards_has_one_oldest_request(make_frontier, server, clock):
+    frontier = await make_frontier(rude(), Layout(shards=4))
+    for number in range(20):
+        await frontier.add([Request(url=f"https://h{number}.test/")])
+        clock.advance(10)
+
+    assert (await Watcher(server).look_at(frontier)).oldest_pending_s == 200.0
+
+
+async def test_what_it_costs_is_that_of_the_figures(frontier, server):
+    assert (await Watcher(server).look_at(frontier)).bytes is None
+    counts = {"bytes": 5000, "browser_ms": 2500, "proxy_money_micro": 30_000}
+    await record(frontier, Batch(counts=Counter(counts)))
+
+    look = await Watcher(server).look_at(frontier)
+
+    assert (look.bytes, look.browser_s, look.proxy_money) == (5000, 2.5, 0.03)
 
 
 async def test_a_worker_that_is_not_heard_of_any_more_is_counted_as_silent(frontier, server):

@@ -24,6 +24,7 @@ from skitter.errors import (
 )
 from skitter.frontier.admin.items import REJECTED_KEPT, RejectedItem, read_rejected
 from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.admin.warnings import LATE_S
 from skitter.frontier.connection import Server
 from skitter.frontier.feed import feed
 from skitter.frontier.frontier import Frontier
@@ -196,6 +197,8 @@ def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
     yield "hosts", f"{look.hosts:,}"
     kinds = (f"{number} {kind}" for kind, number in sorted(look.processes.items()))
     yield "at work", ", ".join(kinds) or "none"
+    if look.silent_workers:
+        yield "silent", f"{look.silent_workers:,}: not heard of for {LATE_S:g} s or more"
     if look.fed:
         yield "fed", f"{look.fed:,} messages waiting for a worker"
     yield "items", f"{look.items:,} waiting for a loader, {look.stored:,} stored"

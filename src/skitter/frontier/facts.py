@@ -152,6 +152,7 @@ class HostFacts:
     best: int | None  # priority it is ranked by; None: to be looked up
     turn: float  # ticket of its last turn
     head_priority: int | None
+    head: float | None  # score of the request that is next in its line
     queued: int
     rank: float | None  # in `due`
     opens_ms: float | None  # in `wait`
@@ -205,6 +206,7 @@ def _host_facts(
         best=None if known.tied == 0 or known.best == NEVER else known.best,
         turn=known.turn,
         head_priority=priority_of(float(head)) if head else None,
+        head=float(head) if head else None,
         queued=queued,
         rank=float(due) if due else None,
         opens_ms=float(wait) if wait else None,

@@ -204,8 +204,8 @@ async def _read_rows(frontier: Frontier, members: list[str]) -> list[TableRow]:
     return sorted(rows, key=lambda row: (-row.ok - row.failed, row.name))
 
 
-async def read_totals(frontier: Frontier) -> Totals:
-    """For those who count on: Prometheus."""
+async def read_counts(frontier: Frontier) -> dict[str, int]:
+    """Every counter, since the job began."""
     raw = await frontier.home.read_hash("totals")
     counts = {name: int(value) for name, value in raw.items() if value.isdecimal()}
     for shard, own in _other_shards(frontier, COUNTERS):
@@ -213,6 +213,12 @@ async def read_totals(frontier: Frontier) -> Totals:
         for name in own:
             value = more.get(name, "")
             counts[name] = counts.get(name, 0) + (int(value) if value.isdecimal() else 0)
+    return counts
+
+
+async def read_totals(frontier: Frontier) -> Totals:
+    """For those who count on: Prometheus."""
+    counts = await read_counts(frontier)
     return Totals(
         last_page_at=counts.pop("page_s", 0),
         counts=counts,

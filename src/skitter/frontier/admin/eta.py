@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from skitter.frontier.facts import HostFacts, host_facts
+from skitter.frontier.facts import HostFacts, host_facts, ticket_of
 from skitter.frontier.scan import scan_names
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
+    from skitter.frontier.shard import Shard
     from skitter.settings import JobOptions
 
 #: Between two pages of a host that wants such a delay, the rate may well be nothing.
@@ -32,20 +34,46 @@ class Bound:
         return self.why != "configured"
 
 
-async def slowest_host(frontier: Frontier) -> Bound | None:
-    """The host whose queue takes longest at its delay; None if no delay matters."""
+class Survey(NamedTuple):
+    """What the hosts of a job tell together."""
+
+    bound: Bound | None = None  # None: no delay matters
+    #: When the request arrived that has been waiting longest of those that are next in the line of
+    #: their host; None: nothing waits, or it is not known.
+    oldest_at: float | None = None
+
+
+async def survey_hosts(frontier: Frontier) -> Survey:
+    """The host whose queue takes longest at its delay, and the request that has waited longest."""
+    found = [await _survey_shard(frontier, shard) for shard in frontier.shards]
+    bounds = [one.bound for one in found if one.bound and one.bound.seconds > 0]
+    oldest = [one.oldest_at for one in found if one.oldest_at is not None]
+    slowest = max(bounds, key=lambda one: one.seconds, default=None)
+    return Survey(slowest, min(oldest, default=None))
+
+
+async def _survey_shard(frontier: Frontier, shard: Shard) -> Survey:
+    options, lifo = frontier.options, frontier.layout.order == "lifo"
     slowest: Bound | None = None
-    looked = 0
-    for shard in frontier.shards:
-        async for names in scan_names(shard, "hosts"):
-            for facts in await host_facts(shard, names):
-                bound = bound_of(facts, frontier.options)
-                if slowest is None or bound.seconds > slowest.seconds:
-                    slowest = bound
-            looked += len(names)
-            if looked >= LOOK_AT:
-                break
-    return slowest if slowest and slowest.seconds > 0 else None
+    first, looked = math.inf, 0
+    async for names in scan_names(shard, "hosts"):
+        for facts in await host_facts(shard, names):
+            bound = bound_of(facts, options)
+            if slowest is None or bound.seconds > slowest.seconds:
+                slowest = bound
+            if facts.head is not None:
+                first = min(first, ticket_of(facts.head, lifo=lifo))
+        looked += len(names)
+        if looked >= LOOK_AT:
+            break
+    return Survey(slowest, await _arrival_of(shard, first) if first < math.inf else None)
+
+
+async def _arrival_of(shard: Shard, ticket: float) -> float | None:
+    """Seconds since the epoch; a little early, as arrivals are marked now and then."""
+    how = ("BYSCORE", "REV", "LIMIT", 0, 1)
+    marks = await shard.command("ZRANGE", "marks", f"({ticket:.0f}", "-inf", *how)
+    return int(marks[0]) / 1000 if marks and marks[0].isdigit() else None
 
 
 def bound_of(facts: HostFacts, options: JobOptions) -> Bound:
