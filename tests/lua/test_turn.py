@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.frontier.turns import begin_rest, take_turn
+from skitter.frontier.turns import HELD_S, Place, begin_rest, give_back, take_turn
 
 
 @pytest.fixture
@@ -72,3 +72,21 @@ async def test_what_makes_no_sense_is_begun_anew(frontier, server, job, ask):
     await server.command("SET", frontier.home.keys.key("clock", job), "nonsense")
 
     assert (await ask()).wait_s == 0
+
+
+async def test_no_more_are_under_way_than_whoever_asks_allows(frontier, job, clock):
+    async def ask(name, most=1):
+        place = Place(name, most)
+        return await take_turn(frontier, job, place, delay_s=0.0, most_s=60.0)
+
+    assert (await ask("a")).moment_ms
+    assert (await ask("a")).moment_ms  # its second request
+    assert not (await ask("b")).moment_ms
+    assert (await ask("b", most=2)).moment_ms
+    await give_back(frontier, job, Place("a", 1))
+    assert not (await ask("a")).moment_ms
+    await give_back(frontier, job, Place("b", 1))
+    assert (await ask("a")).moment_ms
+
+    clock.advance(HELD_S + 1)  # it was killed
+    assert (await ask("c")).moment_ms

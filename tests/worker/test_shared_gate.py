@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from skitter.fetch.resolver import Resolver
 from skitter.frontier.admin.jobs import create_job
 from skitter.model import Request
 from skitter.settings import JobOptions, Politeness
+from skitter.spider import Spider
 from skitter.worker.departures import Departures, SharedGate, TooEarly
+from web import Answer, Asked, serve_web
 
 
 @pytest.fixture
@@ -39,6 +43,7 @@ async def test_two_jobs_that_share_keep_the_delay_of_a_host_together(open_gate, 
     _, _, first = await open_gate("a", url, shared=True)
     other, lease, second = await open_gate("b", url, shared=True)
     await first.leave()
+    await first.close()
     clock.advance(10)
 
     with pytest.raises(TooEarly):
@@ -51,8 +56,8 @@ async def test_two_jobs_that_share_keep_the_delay_of_a_host_together(open_gate, 
 
 async def test_a_rest_that_one_job_was_asked_for_holds_in_the_other(open_gate, job):
     url = f"https://{job}.test/"
-    _, _, first = await open_gate("a", url, shared=True, delay_s=0)
-    other, lease, second = await open_gate("b", url, shared=True, delay_s=0)
+    _, _, first = await open_gate("a", url, shared=True, delay_s=0, max_in_flight=2)
+    other, lease, second = await open_gate("b", url, shared=True, delay_s=0, max_in_flight=2)
     await first.leave()
     await second.leave()
 
@@ -97,3 +102,45 @@ async def test_the_clock_of_the_host_itself_counts_from_when_the_request_left(op
     await gate.departures.tell([lease])
 
     assert (await rests_s(frontier, lease) or 0) > 29
+
+
+async def test_two_jobs_that_share_have_no_more_under_way_than_one(open_gate, job):
+    url = f"https://{job}.test/"
+    _, _, first = await open_gate("a", url, shared=True, delay_s=0)
+    other, lease, second = await open_gate("b", url, shared=True, delay_s=0)
+    await first.leave()
+
+    with pytest.raises(TooEarly):
+        await second.leave()
+    assert 0 < await rests_s(other, lease) < 1
+
+    await first.close()
+    await second.leave()
+
+
+def follow(page):
+    yield from page.follow_all()
+
+
+async def test_two_crawls_that_share_never_ask_their_host_at_once(server, job):
+    busy: list[int] = []
+
+    async def slow(asked: Asked) -> Answer:
+        busy.append(busy[-1] + 1 if busy else 1)
+        await asyncio.sleep(0.02)
+        busy.append(busy[-1] - 1)
+        return Answer("".join(f"<a href=/{n}>" for n in range(5)))
+
+    async def crawl(name: str) -> int:
+        spider = Spider(name, [web.url()])
+        spider.page(follow)
+        polite = Politeness(delay_s=0.01, latency_factor=0, shared=True)
+        frontier = await create_job(server, name, options=JobOptions(politeness=polite))
+        await web.crawl(frontier, spider)
+        return (await frontier.stats()).done
+
+    async with serve_web(slow) as web:
+        done = await asyncio.gather(crawl(f"{job}-a"), crawl(f"{job}-b"))
+
+    assert [*done] == [6, 6]
+    assert max(busy) == 1

@@ -259,6 +259,9 @@ class Verbs:
         delay_ms: int,
         most_ms: int,
         for_ms: int,
+        place: Text,
+        most: int,
+        held_ms: int,
         strict: bool = ...,
     ) -> list[int]: ...
     async def unload(

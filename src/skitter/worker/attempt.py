@@ -115,7 +115,7 @@ class Attempts:
             self.log("error", f"internal error on {lease.url}: {error!r}")
             return visit.ended(Retry(f"internal error: {error!r}"))
         finally:
-            visit.arrive(lease.url)  # if there was no answer
+            await visit.close(lease.url)
 
     async def _tell_hooks(self, request: Request, error: SkitterError) -> None:
         """A hook of the user's must not cost the page its verdict."""

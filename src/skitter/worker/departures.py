@@ -14,13 +14,14 @@ import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skitter.domains import host_without_port, is_address
 from skitter.errors import SkitterError
 from skitter.frontier.admin.control import set_slot
 from skitter.frontier.pace import Departure, Granted, Trip
-from skitter.frontier.turns import begin_rest, take_turn
+from skitter.frontier.turns import Place, begin_rest, give_back, take_turn
 from skitter.frontier.wire import ms
 from skitter.model import Pace
 from skitter.worker.robots import host_of
@@ -245,14 +246,24 @@ class Gate:
     async def rest(self, seconds: float) -> None:
         """The host asked for one: those who share its clock with us hear of it now."""
 
+    async def close(self) -> None:
+        """The attempt is over: those who share its clock with us hear of it now."""
+
 
 @dataclass(slots=True)
 class SharedGate(Gate):
     """The same by a clock that others share: each request asks it before it leaves. As all requests
-    of the host do, its own clock is kept, too."""
+    of the host do, its own clock is kept, too. Jobs that share a host also share its limit on
+    requests under way; hosts at one address do not."""
+
+    _place: Place | None = None
+    _has_place: bool = False
 
     def __post_init__(self) -> None:
         self._moment_ms = 0
+        polite = self.departures.frontier.options.politeness
+        if polite.shared and polite.per != "address":
+            self._place = Place(token_hex(8), polite.max_in_flight)
 
     @property
     def _tolerance_s(self) -> float:
@@ -267,6 +278,7 @@ class SharedGate(Gate):
         turn = await take_turn(
             frontier,
             clock,
+            self._place,
             delay_s=self.pace.delay_s,
             most_s=self.patience_s,
             moment_ms=self._moment_ms,
@@ -274,9 +286,17 @@ class SharedGate(Gate):
         if not turn.moment_ms:
             await set_slot(frontier, self.lease.host, blocked_for_s=turn.wait_s)
             raise TooEarly
+        self._has_place = self._place is not None
         return Granted(turn.wait_s, turn.moment_ms)
 
     async def rest(self, seconds: float) -> None:
         with suppress(SkitterError):  # our own job hears of it with the end of the lease
             clock = await self.departures.clock_of(self.lease)
             await begin_rest(self.departures.frontier, clock, for_s=seconds)
+
+    async def close(self) -> None:
+        if self._place and self._has_place:
+            self._has_place = False
+            with suppress(SkitterError):  # it is free again after a while
+                clock = await self.departures.clock_of(self.lease)
+                await give_back(self.departures.frontier, clock, self._place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,12 @@ class Visit:
         """The request that left last is over."""
         if self.gate:
             self.gate.arrive(url)
+
+    async def close(self, url: str) -> None:
+        """The attempt is over, with an answer or without."""
+        if self.gate:
+            self.gate.arrive(url)
+            await asyncio.shield(self.gate.close())
 
     async def hear(self, response: Response, verdict: object) -> None:
         """What an answer says about its host. Those who share a clock with us hear of a rest."""

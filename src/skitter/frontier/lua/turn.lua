@@ -1,32 +1,55 @@
 --[[
 turn: a moment to leave, by a clock that several hosts or several jobs share: a delay after the last
-one that was granted. A rest that any of them was asked for holds for all.
+one that was granted. A rest that any of them was asked for holds for all. So does a limit on how
+many are under way, where one is named: whoever leaves has a place until he gives it back, or is
+gone for too long.
 
 FLAGS  allow-oom
 KEYS   clock     string `moment_ms delay_ms rest_ms`: the last moment granted, the delay of whoever
-                        got it, and the end of the rest
+                        got it, and the end of the rest; then `place=until_ms` for each under way
 ARGV   now       text   server ms; empty outside of tests and simulation
        moment_ms int    what was granted before, if it was not used; 0: nothing
        delay_ms  int    the delay that is wanted
        most_ms   int    the longest wait that we would take; -1: ask for no moment
        for_ms    int    begin a rest of this length; 0: none
+       place     text   whose request it is; empty: nobody counts it
+       most      int    how many may be under way; 0: give the place back, -1: any number
+       held_ms   int    how long a place is held at most
 REPLY  ints   how long to wait, and the moment (0: the wait is too long, nothing is reserved)
-COST   O(1)
+COST   O(requests under way)
 ]]
+local FULL_MS = 250 -- when to ask again: nobody knows when a place is given back
 local time = redis.call('TIME')
 local now_ms = tonumber(now) or time[1] * 1000 + math.floor(time[2] / 1000)
 local stored = redis.call('GET', clock) or ''
-local last_ms, gap_ms, rest_ms = string.match(stored, '^(%d+) (%d+) (%d+)$')
+local last_ms, gap_ms, rest_ms = string.match(stored, '^(%d+) (%d+) (%d+)')
 last_ms, gap_ms, rest_ms = tonumber(last_ms) or 0, tonumber(gap_ms) or 0, tonumber(rest_ms) or 0
+
+local under_way, held, others = {}, 0, 0
+for id, ends in string.gmatch(stored, '(%S+)=(%d+)') do
+  if id ~= place and tonumber(ends) > now_ms then
+    others, held = others + 1, math.max(held, tonumber(ends))
+    under_way[others] = ' ' .. id .. '=' .. ends
+  end
+end
 
 if for_ms > 0 then rest_ms = math.max(rest_ms, now_ms + for_ms) end
 local opens_at = now_ms
 if moment_ms ~= last_ms then opens_at = last_ms + math.max(gap_ms, delay_ms) end
 opens_at = math.max(now_ms, opens_at, rest_ms)
-local is_granted = opens_at - now_ms <= most_ms
-if is_granted then last_ms, gap_ms = opens_at, delay_ms end
+local is_full = place ~= '' and most > 0 and others >= most
+local is_granted = not is_full and opens_at - now_ms <= most_ms
+if is_full then opens_at = math.max(opens_at, now_ms + FULL_MS) end
+if is_granted then
+  last_ms, gap_ms = opens_at, delay_ms
+  if most > 0 and place ~= '' then
+    held = math.max(held, opens_at + held_ms)
+    under_way[others + 1] = string.format(' %s=%d', place, opens_at + held_ms)
+  end
+end
 
 -- Nobody needs it after that: it goes by itself.
-local until_ms = math.max(last_ms + gap_ms, rest_ms, now_ms) + 1000
-redis.call('SET', clock, string.format('%d %d %d', last_ms, gap_ms, rest_ms), 'PX', until_ms - now_ms)
+local until_ms = math.max(last_ms + gap_ms, rest_ms, held, now_ms) + 1000
+local record = string.format('%d %d %d', last_ms, gap_ms, rest_ms) .. table.concat(under_way)
+redis.call('SET', clock, record, 'PX', until_ms - now_ms)
 return { opens_at - now_ms, is_granted and opens_at or 0 }
