@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
+from skitter.frontier.admin.jobs import create_job
+from skitter.frontier.metrics import record
+from skitter.metrics import Batch
 from skitter.server.openapi import openapi
 from skitter.server.routes import ROUTES
 
@@ -69,6 +74,16 @@ async def test_broken_input_is_a_problem(web, frontier, job, body, kind, status)
 
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_prometheus_reads_the_figures_of_all_jobs_with_a_token(web, client_with, job, server):
+    await record(await create_job(server, job), Batch(counts=Counter(pages=5)))
+
+    answer = await web.get("/metrics")
+
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert f'job="{job}"' in answer.text
+    assert (await (await client_with()).get("/metrics")).status_code == 401
 
 
 async def test_an_unknown_path_or_method_is_a_problem(web):

@@ -1,10 +1,14 @@
-"""The server about itself: its health."""
+"""The server about itself: its health, and the figures of all jobs for Prometheus."""
 
 from __future__ import annotations
 
 import msgspec
+from starlette.responses import Response
 
+from skitter.frontier.admin.exposition import exposition
 from skitter.server.call import Call
+
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -17,3 +21,8 @@ async def healthz(call: Call) -> Health:
     """Whether this server and the frontier's answer."""
     await call.site.server.command("PING")
     return Health(ok=True)
+
+
+async def metrics(call: Call) -> Response:
+    """The figures of all jobs, as Prometheus reads them."""
+    return Response(await exposition(call.site.server), media_type=PROMETHEUS)

@@ -86,5 +86,6 @@ ROUTES: tuple[Route, ...] = (
     # --- live
     Route("GET", "/api/events", events.events, media=events.MEDIA),
     # --- the server itself
+    Route("GET", "/metrics", meta.metrics, media="text/plain"),
     Route("GET", "/healthz", meta.healthz, scope=None, errors=(503,)),
 )
