@@ -34,6 +34,7 @@ export function rate(value) {
 /** 12 ms, 4.2 s, 3 min 12 s, 2 h 5 min: the two largest units. */
 export function duration(seconds) {
     if (!isNumber(seconds)) return NONE;
+    if (seconds === 0) return "0 s";
     if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`;
     if (seconds < 10) return `${trim(seconds.toFixed(1))} s`;
     let rest = Math.round(seconds);

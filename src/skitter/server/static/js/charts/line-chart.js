@@ -144,7 +144,7 @@ export class LineChart extends HTMLElement {
             return;
         }
         const y = this.#options.isLog
-            ? logarithmic(Math.min(...values.filter((value) => value > 0), 1), Math.max(...values), [
+            ? logarithmic(Math.min(...values.filter((value) => value > 0), Math.max(...values)), Math.max(...values), [
                   height - BOTTOM,
                   TOP,
               ])

@@ -131,7 +131,8 @@ export class ItemsPage extends Page {
                 {
                     label: "Page",
                     value: (row) => row._url,
-                    show: ({ _url: url }) => h("a", { class: "clip", href: linkTo(this.job, "url", { url }) }, url),
+                    show: ({ _url: url }) =>
+                        h("a", { class: "clip is-short", title: url, href: linkTo(this.job, "url", { url }) }, url),
                 },
                 {
                     label: "Fetched",
