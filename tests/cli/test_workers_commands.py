@@ -288,7 +288,9 @@ def at_work(on):
 
     async def work(frontier: Frontier) -> None:
         now = await frontier.server_time()
-        one = Heartbeat(name="w", host="web1", pid=4711, started_at=now - 10, at=now, pages=20)
+        one = Heartbeat(
+            name="w", host="web1", pid=4711, started_at=now - 10, at=now + 60, pages=20
+        )  # of jobs there are many
         await beat(frontier, one)
         await log(frontier, "warning", "w", "something odd")
 
