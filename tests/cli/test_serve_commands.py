@@ -37,3 +37,5 @@ def test_another_address_without_tls_is_refused_with_the_reason(skitter):
 
 def test_half_a_certificate_is_refused(skitter):
     assert "both" in skitter("serve", "--tls-cert", "x.pem").err
+    missing = skitter("serve", "--tls-cert", "x.pem", "--tls-key", "y.pem")
+    assert (missing.exit_code, "PEM" in missing.err) == (2, True)

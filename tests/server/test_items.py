@@ -11,7 +11,7 @@ from skitter.frontier.admin.sink import claim_sink
 from skitter.frontier.sessions import Wanted, open_sessions
 from skitter.loading import open_destination
 from skitter.model import Completion, Request
-from skitter.settings import SessionPool
+from skitter.settings import SessionPool, Settings
 from skitter.sinks.destination import Destination
 
 
@@ -104,6 +104,15 @@ async def test_sessions_and_routes_are_listed(web, frontier, job):
 
     assert [(row["site"], row["kind"]) for row in rows] == [("a.test", "shop"), ("b.test", "")]
     assert isinstance(routes.json()["rows"], list)
+
+
+async def test_the_state_of_a_task_is_told(web, site, frontier, job, short_dir):
+    assert (await web.get(f"/api/tasks/{job}")).status_code == 501
+
+    site.where = Settings(directory=short_dir / "v")
+
+    assert (await web.get("/api/tasks/0f0e-nothing")).json()["state"] == "PENDING"
+    assert (await web.get(f"/api/tasks/{job}")).json()["job"] == job
 
 
 async def test_a_task_that_is_not_one_is_a_problem(web):

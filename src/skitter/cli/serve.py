@@ -56,11 +56,12 @@ def serve(
         raise UsageError(MISSING) from None
     address = Address(host, port, tls_cert, tls_key)
     address.check(insecure=insecure)
-    listener = listen(address)
+    listener, where = listen(address), settings(redis, directory)
 
     async def work(server: Server) -> None:
         names = frozenset(map(str.lower, allow_host or ()))
         site, own = await open_site(server, allowed_hosts=names, is_tls=address.is_tls)
+        site.where = where
         url = address.url(listener)
         async with sending(server), serving(site, listener, address) as task:
             say(f"Serving {url} (Ctrl-C stops it).")
@@ -72,4 +73,4 @@ def serve(
             sys.stdout.flush()
             await until_stopped(task)
 
-    on_server(settings(redis, directory), work)
+    on_server(where, work)

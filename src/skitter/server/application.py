@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -119,6 +120,7 @@ async def _send_in_time(send: Send, message: Message) -> None:
         raise ClientDisconnect from None
 
 
+@lru_cache(maxsize=256)  # the same few names come with every call
 def is_known_host(header: str, allowed: frozenset[str]) -> bool:
     """Whether a Host header names this server: by address, as localhost, or as it was allowed."""
     host = header.rpartition(":")[0] if not header.endswith("]") and ":" in header else header

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -47,7 +47,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     url: str | None = None
     reason: str | None = None
-    fingerprints: list[str] | None = None
+    fingerprints: Annotated[list[str], msgspec.Meta(max_length=1000)] | None = None
     all: bool = False
     preview: bool = False
 

@@ -13,6 +13,7 @@ from skitter.server.call import Call
 from skitter.server.problems import Refusal
 from skitter.server.query import First
 from skitter.server.route import Rows
+from skitter.server.site import Site
 from skitter.worker.route_table import route_table
 
 TASK_ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
@@ -31,12 +32,22 @@ async def routes(call: Call) -> Rows[dict[str, Any]]:
 
 async def task(call: Call) -> dict[str, Any]:
     """The state of a Celery task, by its id."""
-    try:
-        from skitter.celery.client import status
-    except ImportError:
-        raise Refusal(501, "Celery is not installed: pip install 'skitter[celery]'.") from None
     identity = call.path("id")
     if not TASK_ID.fullmatch(identity):
         raise Refusal(404, "this is not the id of a task.", field="id")
-    found: dict[str, Any] = msgspec.to_builtins(await asyncio.to_thread(status, identity))
+    if call.site.where is None:
+        raise Refusal(501, "tasks are known to `skitter serve` alone.")
+    found: dict[str, Any] = msgspec.to_builtins(
+        await asyncio.to_thread(_status, call.site, identity)
+    )
     return found
+
+
+def _status(site: Site, identity: str) -> Any:
+    try:
+        from skitter.celery.client import status
+        from skitter.celery.factory import make_app
+    except ImportError:
+        raise Refusal(501, "Celery is not installed: pip install 'skitter[celery]'.") from None
+    site.celery = site.celery or make_app(site.where)
+    return status(identity, app=site.celery)

@@ -53,7 +53,7 @@ async def change_host(call: Call, body: dict[str, float | bool | None]) -> Host:
     """Give a host values of its own: delay_s, max_in_flight, max_pages; or let it rest:
     blocked_for_s. null: the job's value again; {"reset": true}: all of them."""
     frontier, name = await call.frontier(), call.path("host")
-    changes = dict.fromkeys(RESET) if body.pop("reset", False) else dict[str, float | None](body)
+    changes = dict.fromkeys(RESET) if body.get("reset") is True else dict[str, float | None](body)
     await set_host(frontier, name, **changes)
     options, facts = await frontier.fresh_options(), await look_at_host(frontier, name)
     return _host(host_row(facts, options), facts, await _asked(call))

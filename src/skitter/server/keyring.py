@@ -59,6 +59,7 @@ class Keyring:
             return
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read())
+            self._reading.add_done_callback(lambda task: task.cancelled() or task.exception())
         done, _ = await asyncio.wait({self._reading}, timeout=AWAY_S if self._tokens else None)
         if done and (failure := self._reading.exception()) and not self._tokens:
             raise failure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -43,6 +44,8 @@ class Address:
         """Raises UsageError if tokens would cross a network that others can listen to."""
         if (self.certificate is None) != (self.key is None):
             raise UsageError("TLS needs both --tls-cert and --tls-key.")
+        if self.certificate is not None and self.key is not None:
+            _check_certificate(self.certificate, self.key)
         if not (self.is_tls or insecure or _is_loopback(self.host)):
             raise UsageError(
                 f"{self.host} can be reached from other machines, and without TLS anybody on the "
@@ -53,6 +56,16 @@ class Address:
     def url(self, listener: socket.socket) -> str:
         name = f"[{self.host}]" if ":" in self.host else self.host
         return f"http{'s' * self.is_tls}://{name}:{listener.getsockname()[1]}/"
+
+
+def _check_certificate(certificate: Path, key: Path) -> None:
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
+    except OSError as error:  # ssl.SSLError is one
+        raise UsageError(
+            f"cannot use {certificate} with {key} ({error.strerror or error}): give a certificate "
+            "and its private key, both as PEM."
+        ) from None
 
 
 def _is_loopback(host: str) -> bool:
@@ -107,6 +120,7 @@ async def serving(
     finally:
         server.should_exit = True
         await task
+        await asyncio.to_thread(site.close)
 
 
 class _Quiet(uvicorn.Server):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skitter.server.channels import Hub
 from skitter.server.keyring import Keyring
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skitter.frontier.connection import Server
+    from skitter.settings import Settings
 
 
 @dataclass(slots=True)
@@ -27,6 +28,8 @@ class Site:
     is_tls: bool = False
     #: Where items go, by job, if whoever started this knows better than the configuration.
     outputs: Mapping[str, str] = field(default_factory=dict)
+    where: Settings | None = None  # the server by its name, for Celery's app; None: no tasks here
+    celery: Any = None  # that app, from the first question for a task on
     watcher: Watcher = field(init=False)
     events: Hub = field(init=False)
     pushes: Pushes = field(init=False)
@@ -35,6 +38,13 @@ class Site:
         self.watcher = Watcher(self.server)
         self.events = Hub(self.watcher)
         self.pushes = Pushes(self.server)
+
+    def close(self) -> None:
+        """Celery's app holds the embedded server too, which else would outlive us."""
+        if self.celery is not None:
+            from skitter.celery.runtime import runtime_of
+
+            runtime_of(self.celery).close()
 
 
 async def open_site(
