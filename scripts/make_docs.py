@@ -14,8 +14,11 @@ import typer.main
 from skitter import errors, settings
 from skitter.cli.group import group_of
 from skitter.cli.main import PANELS
+from skitter.frontier.admin.exposition import families
 from skitter.frontier.keys import ACTIONS, JOBS, PUMP_SLOTS, PUMPED, SHARD_KEYS, TOKENS
 from skitter.frontier.scripts import COMMON, script, verbs
+from skitter.metrics import COUNTERS, TABLES, TIMINGS
+from skitter.metrics.prometheus import PREFIX
 from skitter.scrapy.compatibility import ATTRIBUTES, METHODS, SETTINGS, Row
 from skitter.server.routes import ROUTES
 from skitter.urls import Canonical
@@ -281,12 +284,35 @@ def api_reference() -> str:
     return "".join(parts)
 
 
+def metrics_page() -> str:
+    def rows(names: dict[str, str]) -> str:
+        return "".join(f"| `{name}` | {text} |\n" for name, text in names.items())
+
+    exposed = "".join(
+        f"| `{PREFIX}{one.name}` | {one.kind} | {one.help} |\n" for one in families([])
+    )
+    return (
+        NOTE.format(source="src/skitter/metrics/catalogue.py")
+        + "# Figures of a crawl\n\nHow to see them: [the how-to](../howto/metrics.md).\n\n"
+        "## Counters\n\nIn slots of 10 s for a day, and of a minute for 7 days.\n\n"
+        "| name | counts |\n|---|---|\n" + rows(COUNTERS) + "\n## Timings\n\n"
+        "In log buckets of base 2^(1/16), from 1/16 ms to 4.6 hours; by minute for a day, and by "
+        "hour for 7 days.\n\n| name | times |\n|---|---|\n" + rows(TIMINGS) + "\n## Tables\n\n"
+        "Requests that went well and those that failed, their bytes and their ms; by hour for 2 "
+        "days. The 100 busiest are told apart.\n\n| name | rows |\n|---|---|\n"
+        + rows(TABLES)
+        + "\n## Prometheus\n\nAt `/metrics` of `skitter serve`, of all jobs; the label `crawl` is "
+        "the job.\n\n| metric | type | meaning |\n|---|---|---|\n" + exposed
+    )
+
+
 PAGES = {
     "api.md": api_reference,
     "../../src/skitter/frontier/verbs.pyi": verbs_stub,
     "../../src/skitter/cli/lines.py": menu_lines,
     "scrapy.md": scrapy_page,
     "keys.md": keys_page,
+    "metrics.md": metrics_page,
     "scripts.md": scripts_page,
     "errors.md": errors_page,
     "options.md": settings_page,

@@ -43,9 +43,9 @@ def read(text, job):
     """Samples of one job, by name and the other labels."""
     found = {}
     for line in text.splitlines():
-        if not line.startswith("#") and f'job="{job}"' in line:
+        if not line.startswith("#") and f'crawl="{job}"' in line:
             name, value = line.rsplit(" ", 1)
-            others = name.replace(f'job="{job}"', "").replace("{,", "{").replace("{}", "")
+            others = name.replace(f'crawl="{job}"', "").replace("{,", "{").replace("{}", "")
             found[others] = float(value)
     return found
 

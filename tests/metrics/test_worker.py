@@ -13,7 +13,7 @@ from skitter.fetch import FetchOptions
 from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.frontier.metrics import read_history, read_table
 from skitter.loading import Loader, open_destination
-from skitter.metrics.recorder import MOST_KINDS, Exchange
+from skitter.metrics.recorder import MOST_KINDS
 from skitter.model import Request
 from skitter.settings import JobOptions, Politeness, Retries, WorkerConfig
 from skitter.sinks import Destination
@@ -175,7 +175,7 @@ async def test_what_the_server_did_not_take_is_told_the_next_time(frontier, serv
 async def test_a_process_keeps_only_so_many_hosts_apart(frontier):
     figures = Figures()
     for n in range(MOST_KINDS + 500):
-        figures.add_exchange(Exchange("ok", "2xx", f"h{n}.test"), size=1, ms=1.0)
+        figures.add_exchange(("ok", "2xx", f"h{n}.test", "", ""), size=1, ms=1.0)
 
     await figures.send(frontier)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from skitter.metrics.batch import Batch, Row
 from skitter.metrics.catalogue import CLASSES
@@ -20,14 +20,9 @@ def status_class(status: int) -> str:
     return _BY_HUNDREDS[hundreds] if 0 <= hundreds < len(_BY_HUNDREDS) else "none"
 
 
-class Exchange(NamedTuple):
-    """What a request is counted by."""
-
-    outcome: str  # ok, http_error, ...
-    status: str = "none"  # 2xx, ...
-    host: str = ""
-    route: str = ""  # empty: direct
-    session: str = ""
+#: What a request is counted by: outcome, class of its status, host, route (empty: direct) and
+#: session. Not a class: a page makes one, and a tuple costs a tenth.
+Exchange = tuple[str, str, str, str, str]
 
 
 @dataclass(slots=True)
@@ -53,7 +48,7 @@ class Recorder:
         row = self._exchanges.get(kind)
         if row is None:
             if len(self._exchanges) >= MOST_KINDS:
-                kind = kind._replace(host="", session="")
+                kind = (kind[0], kind[1], "", kind[3], "")
             row = self._exchanges.setdefault(kind, [0, 0, 0.0])
         row[0] += 1
         row[1] += size
@@ -72,19 +67,20 @@ class Recorder:
 
 
 def _unfold(batch: Batch, kind: Exchange, worker: str, figures: tuple[int, int, int]) -> None:
+    outcome, status, host, route, session = kind
     count, size, ms = figures
-    is_ok = kind.outcome == "ok"
+    is_ok = outcome == "ok"
     row = Row(ok=count if is_ok else 0, failed=0 if is_ok else count, bytes=size, ms=ms)
-    batch.counts[f"fetch.{kind.outcome}"] += count
-    batch.counts[f"status.{kind.status}"] += count
+    batch.counts[f"fetch.{outcome}"] += count
+    batch.counts[f"status.{status}"] += count
     batch.counts["bytes"] += size
     for table, member in (
-        ("host", kind.host),
+        ("host", host),
         ("worker", worker),
-        ("route", kind.route or "direct"),
-        ("session", kind.session),
-        ("outcome", kind.outcome),
-        ("status", kind.status),
+        ("route", route or "direct"),
+        ("session", session),
+        ("outcome", outcome),
+        ("status", status),
     ):
         if member or table == "host":
             rows = batch.tables.setdefault(table, {})

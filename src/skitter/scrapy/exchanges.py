@@ -7,7 +7,7 @@ from weakref import WeakSet
 
 from scrapy import Request, signals
 
-from skitter.metrics.recorder import Exchange, status_class
+from skitter.metrics.recorder import status_class
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -28,17 +28,22 @@ class Exchanges:
     def _note_answer(self, response: Response, request: Request, **_: Any) -> None:
         self._answered.add(request)
         outcome = "ok" if response.status < 400 else "http_error"
-        exchange = Exchange(outcome, status_class(response.status), _host(request), _route(request))
+        status = status_class(response.status)
         latency_s = request.meta.get("download_latency")
         took_ms = None if latency_s is None else 1000 * float(latency_s)
-        self._mailbox.exchanges.append((exchange, len(response.body), took_ms))
+        self._add(request, outcome, status, size=len(response.body), ms=took_ms)
 
     def _note_end(self, request: Request, **_: Any) -> None:
         if request in self._answered:
             self._answered.discard(request)
         else:
-            exchange = Exchange("error", host=_host(request), route=_route(request))
-            self._mailbox.exchanges.append((exchange, 0, None))
+            self._add(request, "error", "none")
+
+    def _add(
+        self, request: Request, outcome: str, status: str, *, size: int = 0, ms: float | None = None
+    ) -> None:
+        exchange = (outcome, status, _host(request), _route(request), "")
+        self._mailbox.exchanges.append((exchange, size, ms))
 
 
 def _host(request: Request) -> str:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from skitter.errors import FetchTimeout, NoRoute, ProxyFault
 from skitter.fetch.session import ROUTE
-from skitter.metrics.recorder import Exchange, status_class
-from skitter.worker.verdict import Bury, Retry
+from skitter.metrics.recorder import status_class
+from skitter.worker.verdict import Bury, Handle, Retry
 
 if TYPE_CHECKING:
     from skitter.errors import FetchError
+    from skitter.metrics.recorder import Exchange
     from skitter.model import Response
     from skitter.worker.verdict import Verdict
     from skitter.worker.visit import Visit
@@ -27,12 +28,14 @@ def failed(visit: Visit, error: FetchError) -> Exchange:
 
 
 def _outcome(verdict: Verdict) -> str:
-    if isinstance(verdict, Retry) and verdict.blocked:
-        return "blocked"
-    return "http_error" if isinstance(verdict, Retry | Bury) else "ok"
+    if isinstance(verdict, Handle):  # as a rule
+        return "ok"
+    if isinstance(verdict, Retry):
+        return "blocked" if verdict.blocked else "http_error"
+    return "http_error" if isinstance(verdict, Bury) else "ok"
 
 
 def _exchange(visit: Visit, outcome: str, status: str = "none") -> Exchange:
     session = visit.session
     known = session.id if session and session.number else ""  # else it has no number yet
-    return Exchange(outcome, status, visit.lease.host, ROUTE.get(), known)
+    return outcome, status, visit.lease.host, ROUTE.get(), known

@@ -72,8 +72,12 @@ class _Job(NamedTuple):
 async def exposition(server: Server) -> str:
     """For `/metrics`. A job that is damaged, or purged by now, does not hide the others."""
     found = await side_by_side(_read(server, job) for job in await list_jobs(server))
-    jobs = [one for one in found if one]
-    return render([_build(), *_counters(jobs), *_histograms(jobs), *_tables(jobs), *_gauges(jobs)])
+    return render(families([one for one in found if one]))
+
+
+def families(jobs: list[_Job]) -> list[Family]:
+    """Every metric, in order. The label is not `job`: Prometheus puts one of its own there."""
+    return [_build(), *_counters(jobs), *_histograms(jobs), *_tables(jobs), *_gauges(jobs)]
 
 
 async def _read(server: Server, job: str) -> _Job | None:
@@ -97,18 +101,18 @@ def _counters(jobs: list[_Job]) -> Iterator[Family]:
     for name, counter, text, unit in _COUNTERS:
         family = Family(name, "counter", text)
         for job in jobs:
-            family.add(job.totals.counts.get(counter, 0) / unit, job=job.name)
+            family.add(job.totals.counts.get(counter, 0) / unit, crawl=job.name)
         yield family
     rejected = Family("items_rejected_total", "counter", "Items that could not be stored.")
     requests = Family("requests_total", "counter", "Requests that ended, by what came of them.")
     responses = Family("responses_total", "counter", "Answers, by the class of their status.")
     for job in jobs:
         counts = job.totals.counts
-        rejected.add(job.stats.rejected, job=job.name)
+        rejected.add(job.stats.rejected, crawl=job.name)
         for one in OUTCOMES:
-            requests.add(counts.get(f"fetch.{one}", 0), job=job.name, outcome=one)
+            requests.add(counts.get(f"fetch.{one}", 0), crawl=job.name, outcome=one)
         for one in CLASSES:
-            responses.add(counts.get(f"status.{one}", 0), job=job.name, code_class=one)
+            responses.add(counts.get(f"status.{one}", 0), crawl=job.name, code_class=one)
     yield from (rejected, requests, responses)
 
 
@@ -117,7 +121,7 @@ def _histograms(jobs: list[_Job]) -> Iterator[Family]:
         family = Family(name, "histogram", text)
         for job in jobs:
             histogram = job.totals.timings.get(timing, Histogram())
-            family.add_histogram(histogram, bounds, job=job.name)
+            family.add_histogram(histogram, bounds, crawl=job.name)
         yield family
 
 
@@ -128,7 +132,7 @@ def _tables(jobs: list[_Job]) -> Iterator[Family]:
         for family, label in ((hosts, "host"), (routes, "route")):
             for row in _top(job.totals.tables.get(label, [])):
                 for outcome, value in (("ok", row.ok), ("failed", row.failed)):
-                    family.add(value, **{"job": job.name, label: row.name, "outcome": outcome})
+                    family.add(value, **{"crawl": job.name, label: row.name, "outcome": outcome})
     yield from (hosts, routes)
 
 
@@ -152,12 +156,12 @@ def _gauges(jobs: list[_Job]) -> Iterator[Family]:
     heard = Family("worker_heartbeat_timestamp_seconds", "gauge", "When a process last spoke up.")
     for job in jobs:
         for one in _DEPTHS:
-            depth.add(getattr(job.stats, one), job=job.name, state=one)
-        items.add(job.stats.items, job=job.name)
-        hosts.add(job.stats.hosts, job=job.name)
-        state.add(1, job=job.name, state=job.stats.status)
+            depth.add(getattr(job.stats, one), crawl=job.name, state=one)
+        items.add(job.stats.items, crawl=job.name)
+        hosts.add(job.stats.hosts, crawl=job.name)
+        state.add(1, crawl=job.name, state=job.stats.status)
         if job.totals.last_page_at:
-            last.add(job.totals.last_page_at, job=job.name)
+            last.add(job.totals.last_page_at, crawl=job.name)
         for beat in job.beats[:MOST_WORKERS]:
-            heard.add(beat.at, job=job.name, worker=beat.name, kind=beat.kind)
+            heard.add(beat.at, crawl=job.name, worker=beat.name, kind=beat.kind)
     yield from (depth, items, hosts, state, last, heard)

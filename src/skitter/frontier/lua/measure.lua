@@ -11,13 +11,13 @@ REPLY  int    how many rows were given
 COST   O(rows), and per row that is a table at most O(members)
 ]]
 --@include once slots rows
-local HOUR_S, WEEK_S = 3600, 604800
+local TABLES = { { 3600, 2 * 86400 }, { 0, 604800 } } -- step in s, kept for s; 0: all of it
 
 local function add_table(name, flat)
-  for _, step in ipairs({ HOUR_S, 0 }) do -- 0: all of it
-    local key = place(tables, step, 1, name)
+  for _, grain in ipairs(TABLES) do
+    local key = place(tables, grain[1], 1, name)
     add_rows(key, flat, members)
-    redis.call('EXPIRE', key, WEEK_S + step)
+    redis.call('EXPIRE', key, grain[1] + grain[2])
   end
 end
 
