@@ -15,6 +15,7 @@ from skitter.logs import PAGE_URL
 from skitter.model import Result
 from skitter.sinks.base import RowsRefused
 from skitter.sinks.patience import LoadPace, LoadState, Patience, Stopped, ignore
+from skitter.tracing import Spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -134,6 +135,7 @@ class _Loader:
     hooks: LoadHooks
     pace: LoadPace
     loaded: Loaded = field(default_factory=Loaded)
+    spans: Spans = field(default_factory=Spans)
     rest: list[Result] = field(default_factory=list)  # read, and not yet transformed
 
     async def gather(self) -> list[Result]:
@@ -164,7 +166,8 @@ class _Loader:
         self.rest = results[len(batch.results) :]
         began = time.perf_counter()
         try:
-            await self._write(batch)
+            with self.spans.load(len(batch.rows)):
+                await self._write(batch)
             took_s = time.perf_counter() - began
             for origin, error in batch.rejected.values():
                 await self.insist(self._reject, origin, error)

@@ -19,6 +19,7 @@ from skitter.spider.run import HandlerError, HandlerOutput, run_handler
 from skitter.spider.scope import Refused
 from skitter.spider.source_line import trace
 from skitter.spider.spider import run_hooks
+from skitter.tracing import Spans
 from skitter.urls import identify
 from skitter.worker import exchanges
 from skitter.worker.departures import (
@@ -81,6 +82,7 @@ class Attempts:
     adaptive: Adaptive | None = None  # for handlers with render="auto"
     revisits: Revisits | None = None  # None: no page is visited again
     figures: Recorder = field(default_factory=Recorder)
+    spans: Spans = field(default_factory=Spans)
 
     async def begin(self) -> None:
         """Run the spider's on_start hooks. Raises SpiderError."""
@@ -130,7 +132,8 @@ class Attempts:
             return visit.ended(problem)
         request = await self._prepare(visit)
         while True:
-            response = await self._fetch(visit, request)
+            with self.spans.fetch(request):
+                response = await self._fetch(visit, request)
             verdict = await self._judge(visit, request, response)
             if self.revisits and self.revisits.is_unchanged(visit):
                 return visit.completed()
@@ -245,7 +248,8 @@ class Attempts:
             return self._skip(visit, Refused(f"it is a copy of {link.url}", "canonical"), link)
         began = time.perf_counter()
         try:
-            output, in_browser = await self._run(visit, page)
+            with self.spans.handle(page.request):
+                output, in_browser = await self._run(visit, page)
         finally:
             self.figures.time("handler", 1000 * (time.perf_counter() - began))
         self.wishes.obey(page, output)

@@ -1,0 +1,58 @@
+"""Spans of OpenTelemetry, for processes that use it; for others, nothing.
+
+Whoever sets OpenTelemetry up (`opentelemetry-instrument skitter run ...`, or the spider's own file)
+has imported it by then: it is looked for among the modules that are loaded, and never imported.
+Libraries import it as well, so a provider must have been set, too.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from skitter.redact import redact
+
+if TYPE_CHECKING:
+    from skitter.model import Request
+
+_NOTHING: Final = nullcontext()
+#: What stands in for a provider until there is one.
+_NOT_SET_UP: Final = "ProxyTracerProvider"
+
+
+class Spans:
+    """Of one worker or loader. Names of attributes are those of OpenTelemetry's conventions."""
+
+    __slots__ = ("_tracer",)
+
+    def __init__(self) -> None:
+        trace = sys.modules.get("opentelemetry.trace")
+        is_set_up = trace and type(trace.get_tracer_provider()).__name__ != _NOT_SET_UP
+        self._tracer: Any = trace.get_tracer("skitter") if trace and is_set_up else None
+
+    def fetch(self, request: Request) -> AbstractContextManager[object]:
+        return self._of_page("fetch", request) if self._tracer else _NOTHING
+
+    def handle(self, request: Request) -> AbstractContextManager[object]:
+        return self._of_page("handle", request) if self._tracer else _NOTHING
+
+    def load(self, rows: int) -> AbstractContextManager[object]:
+        return self._start("load", {"skitter.rows": rows}) if self._tracer else _NOTHING
+
+    def _of_page(self, name: str, request: Request) -> AbstractContextManager[object]:
+        about = {
+            "http.request.method": request.method,
+            "url.full": redact(request.url),
+            "server.address": urlsplit(request.url).hostname or "",
+            "skitter.handler": request.handler or "",
+            "skitter.depth": request.depth,
+        }
+        return self._start(name, about)
+
+    def _start(self, name: str, attributes: dict[str, Any]) -> AbstractContextManager[object]:
+        started: AbstractContextManager[object] = self._tracer.start_as_current_span(
+            f"skitter.{name}", attributes=attributes
+        )
+        return started
