@@ -10,6 +10,7 @@ import sqlite3
 import sys
 from collections import Counter
 from contextlib import closing
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +26,7 @@ from skitter.demo import SPIDER
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.quality import read_quality
 from skitter.frontier.admin.workers import live_workers
+from skitter.frontier.metrics import read_history
 from skitter.quality import total
 from skitter.valkey import running
 from waiting import PATIENCE_S, until
@@ -86,6 +88,10 @@ def test_a_crawl_brings_exactly_the_items_of_the_site_and_asks_politely(station)
     assert trespasses(station.shop.log()) == []
     counted = [total(one.windows).items for one in station.on_job("books", read_quality)]
     assert sum(counted) == report["items"]
+    history = station.on_job("books", partial(read_history, names=["pages", "stored", "fetch.ok"]))
+    pages, stored, fetched = (sum(n or 0 for n in one) for one in history.series.values())
+    assert (pages, stored) == (report["pages"], report["items"])
+    assert fetched >= report["items"]
 
 
 def test_a_child_that_is_killed_costs_nothing_but_time(slow_station):
