@@ -102,6 +102,26 @@ async def test_keys_alone_are_enough(desk: Desk, redis: Server) -> None:
     await expect(page.locator(".head .pill")).to_have_text("paused")
 
 
+async def test_a_hidden_tab_lets_go_and_a_session_that_is_over_leads_to_the_log_in(
+    desk: Desk, redis: Server
+) -> None:
+    await create_job(redis, "left-open", options=rude())
+    page = await desk.open("#/jobs/left-open/workers")
+    await expect(page.locator(".link-state")).to_have_text("Live")
+    turn = """isHidden => {
+        Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+
+    await page.evaluate(turn, arg=True)
+    held = "navigator.locks.query().then(({ held }) => held.length)"
+    await page.wait_for_function(f"{held}.then(number => number === 0)")
+    await page.context.clear_cookies()
+    await page.evaluate(turn, arg=False)
+
+    await expect(page.get_by_label("Token")).to_be_visible()
+
+
 async def test_the_theme_is_chosen_and_kept(desk: Desk) -> None:
     page = await desk.open("#/jobs", color_scheme="light")
     colour = "getComputedStyle(document.body).backgroundColor"

@@ -1,7 +1,7 @@
 /** Live events of one job, or of all. Tabs share one connection: whoever holds the lock reads the stream and tells the
  * others. A browser opens about six connections to a server; the seventh tab would get nothing. A hidden tab lets go. */
 
-import { address } from "./api.js";
+import { address, get } from "./api.js";
 import { store } from "./store.js";
 
 const EVENTS = ["overview", "log", "jobs", "gone", "away", "back"];
@@ -94,6 +94,7 @@ export class Live {
     #failed(source) {
         this.#grace ||= setTimeout(() => this.#share("link", "lost"), GRACE_MS);
         if (source.readyState !== EventSource.CLOSED) return;
+        get("api/me").catch(() => {}); // if the session is over, that leads to the log-in
         const wait = RETRY_MS[Math.min(this.#failures++, RETRY_MS.length - 1)];
         this.#retry = setTimeout(() => this.#open(), wait);
     }
