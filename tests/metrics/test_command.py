@@ -23,6 +23,7 @@ async def test_it_shows_the_figures_of_a_crawl(server, job, skitter_here, monkey
     one = (await skitter_here("metrics", "fetch", "--job", job, "--days", "7", "--json")).json
 
     assert max(map(len, shown.splitlines())) <= 80
+    assert "12,345,678" in shown
     for name in (*COUNTERS, *TIMINGS):
         assert name in shown
     pages = next(row for row in told["counted"] if row["name"] == "pages")

@@ -20,7 +20,8 @@ from skitter.metrics.slots import DAY_S, TIMING_GRAINS
 from skitter.quality import sparkline
 
 BARS = 24
-COUNTED = ["counted", "tags", "sum", "over time"]
+COUNTED = ["counted", "over time", "sum"]
+OWN = ["counted", "tags", "sum"]
 TIMED = ["timed", "count", "errors", "mean", "p50", "p95", "p99"]
 Rows = list[dict[str, Any]]
 
@@ -95,7 +96,8 @@ def _timing(name: str, found: Histogram) -> dict[str, Any]:
 
 def _show(counted: Rows, timed: Rows) -> None:
     if counted:
-        grid(COUNTED, [_counted_cells(row) for row in counted])
+        columns = OWN if "tags" in counted[0] else COUNTED
+        grid(columns, [_counted_cells(row) for row in counted])
     if timed:
         grid(TIMED, [_timed_cells(row) for row in timed])
 
@@ -103,7 +105,9 @@ def _show(counted: Rows, timed: Rows) -> None:
 def _counted_cells(row: dict[str, Any]) -> list[str]:
     points = row.get("points", [])
     bars = sparkline(points, most=max((n or 0 for n in points), default=0))
-    return [row["name"] or "(others)", row.get("tags", ""), f"{row['sum']:,.6g}", bars]
+    value = row["sum"]
+    shown = f"{value:,.0f}" if value == int(value) else f"{value:,.6g}"
+    return [row["name"] or "(others)", row.get("tags", bars), shown]
 
 
 def _timed_cells(row: dict[str, Any]) -> list[str]:
