@@ -177,6 +177,23 @@ async def test_a_setting_is_changed_after_a_look_at_what_it_would_do(
     assert (await frontier.fresh_options()).limits.max_pages == 10
 
 
+async def test_items_are_shown_with_their_fields_and_the_command_that_exports_them(
+    desk: Desk, seeded: Frontier
+) -> None:
+    page = await desk.open("#/jobs/seeded/items")
+    items = page.get_by_role("region", name="Items")
+    await expect(items.locator("tbody tr")).to_have_count(9)
+    await expect(items.get_by_role("columnheader", name="price")).to_be_visible()
+
+    await page.get_by_role("link", name="CSV").hover()
+    await expect(page.get_by_role("tooltip")).to_have_text("skitter export seeded --to seeded.csv")
+    await page.get_by_role("button", name="JSON", exact=True).click()
+    await expect(page.locator("pre.json")).to_contain_text('"price": 9.5')
+    await page.get_by_label("Filter items").fill("no such title")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_text("No item fits the filter")).to_be_visible()
+
+
 async def test_the_story_of_a_url_is_told(desk: Desk, seeded: Frontier) -> None:
     page = await desk.open("#/jobs/seeded/url")
     await page.get_by_label("URL").fill("http://a.test/nowhere")

@@ -185,9 +185,14 @@ export class Shell {
         const why = link === "away" ? "The server runs, but Redis does not answer." : "The server does not answer.";
         this.#banner.replaceChildren(
             h("strong", {}, why),
-            h("span", {}, `The figures are those of ${clock(Date.now() / 1000)}. It is tried again until it answers.`),
+            h("span", {}, `The figures are those of ${clock(lastAt())}. It is tried again until it answers.`),
         );
     }
+}
+
+/** The moment of what is shown, in seconds. */
+function lastAt() {
+    return store.get("overview")?.at ?? Date.now() / 1000;
 }
 
 async function logOut() {

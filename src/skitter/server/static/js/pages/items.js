@@ -10,6 +10,7 @@ import { Spark } from "../parts/spark.js";
 import { toneOf } from "../parts/success.js";
 import { DataTable } from "../parts/table.js";
 import { linkTo, remember } from "../router.js";
+import { withTip } from "../tip.js";
 
 const PAGE = 100;
 const MOST_COLUMNS = 8;
@@ -42,22 +43,21 @@ export class ItemsPage extends Page {
             this.#view = view;
             this.#open();
         };
-        const download = (format) =>
-            h(
+        const download = (format, suffix) => {
+            const href = address(of(this.job, "items", "export"), { format }).href;
+            const link = h(
                 "a",
-                {
-                    class: "button slim",
-                    href: address(of(this.job, "items", "export"), { format }).href,
-                    download: `${this.job}.${format}`,
-                },
+                { class: "button slim", href, download: `${this.job}.${suffix}` },
                 format.toUpperCase(),
             );
+            return withTip(link, { cli: `skitter export ${quoted(this.job)} --to ${quoted(this.job)}.${suffix}` });
+        };
         this.ofItems = [
             this.#where,
             this.#field,
             h("span", { class: "label" }, "Export"),
-            download("ndjson"),
-            download("csv"),
+            download("ndjson", "jsonl"),
+            download("csv", "csv"),
         ];
         return [h("div", { class: "tools" }, segments("View", VIEWS, this.#view, choose), ...this.ofItems), this.#body];
     }
