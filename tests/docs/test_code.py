@@ -139,6 +139,8 @@ def check_calls(block: Block) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_commands_are_there_and_take_what_the_page_gives_them(page):
     for words in commands_of(page):
+        if words == ["--version"]:
+            continue
         command, rest = find(words)
         if command is not MENU:  # which takes --help and --version
             command.make_context(command.name, rest)  # raises for what it does not take
