@@ -121,12 +121,24 @@ async def test_in_one_window_it_is_doubled_once(polite, clock):
 async def test_the_next_window_doubles_it_again_up_to_the_cap(polite, clock):
     raw = await polite(max_delay_s=5)
     await visit(raw, clock, incident=429)
+    clock.advance(10)
 
     await visit(raw, clock, incident=429)
 
     assert 4000 <= await wait_ms(raw) <= 4000 * TEN_PERCENT**2
+    clock.advance(10)
     await visit(raw, clock, incident=429)
     assert await wait_ms(raw) == 5000
+
+
+async def test_a_few_bad_pages_in_a_row_are_one_incident(polite, clock):
+    raw = await polite(delay_s=0.05)
+
+    for _ in range(8):
+        await visit(raw, clock, incident=503)
+
+    assert (await own(raw))["raised_ms"] <= 100 * TEN_PERCENT
+    assert await raw.counter("incidents") == 1
 
 
 async def test_the_rest_that_a_host_asks_for_is_the_window(polite, clock):

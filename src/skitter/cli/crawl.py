@@ -199,7 +199,7 @@ def _work(
     if with_dashboard and workers.nice is None:
         config = replace(plan.config, workers=replace(workers, nice=NICE))
         plan = replace(plan, config=config)
-    with dashboard(plan.where, wanted=with_dashboard):
+    with dashboard(plan.where, wanted=with_dashboard, out=plan.out):
         code = uvloop.run(work(plan))
     raise typer.Exit(code)
 

@@ -33,8 +33,9 @@ NICE = 10
 
 
 @contextmanager
-def dashboard(where: Settings, *, wanted: bool) -> Iterator[None]:
-    """In a process of its own, so that a busy crawl and a busy dashboard do not share a core."""
+def dashboard(where: Settings, *, wanted: bool, out: str = "") -> Iterator[None]:
+    """In a process of its own, so that a busy crawl and a busy dashboard do not share a core.
+    `out`: where it finds the items; empty: where it is configured."""
     if not wanted:
         yield
         return
@@ -43,7 +44,7 @@ def dashboard(where: Settings, *, wanted: bool) -> Iterator[None]:
     words = [sys.executable, "-P", "-m", "skitter", "serve", "-", "--parent", str(os.getpid())]
     with subprocess.Popen(
         words,
-        env=environment_of(where),
+        env=environment_of(where) | ({"SKITTER_OUT": out} if out else {}),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
@@ -81,6 +82,7 @@ def serving_beside(parent: int) -> Callable[[], Coroutine[None, None, None]]:
         listener = _listen()
         async with open_server(find_server(), progress=tell) as server:
             site, _ = await open_site(server)
+            site.where = find_server()
             async with sending(server), serving(site, listener):
                 address = Address().url(listener)
                 print(f"{address}#token={site.keyring.one_time_code()}", flush=True)

@@ -55,7 +55,8 @@ def demo(
     proxy that its neighbour does not ban, and audit it all. No network needed."""
     with tempfile.TemporaryDirectory(prefix="skitter-demo-", dir="/tmp") as folder:
         home, nice = Path(folder), NICE if with_dashboard else None
-        served = dashboard(Settings(directory=home / "v"), wanted=with_dashboard)
+        where, out = Settings(directory=home / "v"), str(home / "books.db")
+        served = dashboard(where, wanted=with_dashboard, out=out)
         with _open_shop(home, books) as url, served:
             os.environ["SKITTER_DEMO_URL"] = url
             say(f"A bookshop of {books} books is open at {url}, with traps, errors and duplicates.")
@@ -64,7 +65,7 @@ def demo(
             _crawl(home, MEMBERS, nice=nice)
             say("\nRare books are behind proxies, of which the shop bans the cheap one.")
             _crawl(home, RARE, nice=nice)
-            show_stats(on_server(Settings(directory=home / "v"), route_table))
+            show_stats(on_server(where, route_table))
             if browser:
                 say("\nThe prices of signed copies are written by JavaScript.")
                 _crawl(home, SIGNED, nice=nice)

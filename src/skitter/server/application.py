@@ -40,7 +40,6 @@ SECURITY = [
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-store"),
 ]
 
 
@@ -94,9 +93,12 @@ class Guarded:
             await self.app(scope, receive, send)
             return
 
+        # Files have an ETag: browsers ask whether they have changed.
+        keep = b"no-cache" if scope["path"].startswith("/static/") else b"no-store"
+
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *SECURITY]
+                message["headers"] = [*message["headers"], *SECURITY, (b"cache-control", keep)]
             if message.get("more_body"):
                 await _send_in_time(send, message)
             else:

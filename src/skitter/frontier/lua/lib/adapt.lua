@@ -1,7 +1,8 @@
 --[[
 adapt: the delay of a host follows how it answers. An incident (it said 429 or 503, refused the
 connection or showed a block page) doubles it, once per window, which is as long as the rest that
-the host asked for, or as the new delay. Each CLEAN answers after that take a tenth off again.
+the host asked for, or as the new delay, and WINDOW_MS at least: a few bad pages in a row are one
+incident. Each CLEAN answers after that take a tenth off again.
 
 What is learned stands in the host's record, so it outlives every worker: `latency_ms` (a moving
 average), `raised_ms`, `incident` (of which kind), `window_ends`, `clean` (answers since).
@@ -10,6 +11,7 @@ average), `raised_ms`, `incident` (of which kind), `window_ends`, `clean` (answe
 local WEIGHT = 0.2 -- of a new answer in the average
 local CLEAN, BACK, SPREAD = 20, 0.9, 0.1
 local LEAST_MS = 10 -- doubled where there is no delay and the host answers at once
+local WINDOW_MS = 10000
 local RAISED = { 'raised_ms', 'incident', 'window_ends', 'clean' }
 local MOST = 2 ^ 31
 
@@ -36,7 +38,7 @@ local function note_incident(name, known, incident, latency_ms)
   if now_ms < (own.window_ends or 0) then return end
   local base_ms = math.max(delay_of(known), latency_ms, LEAST_MS)
   own.raised_ms = math.floor(math.min(longest_ms, 2 * base_ms * (1 + SPREAD * chance(name))))
-  own.window_ends = math.max(now_ms + own.raised_ms, known.blocked_until)
+  own.window_ends = math.max(now_ms + math.max(own.raised_ms, WINDOW_MS), known.blocked_until)
   own.incident = incident
   count('incidents', 1)
 end
