@@ -82,7 +82,7 @@ async def test_prometheus_reads_the_figures_of_all_jobs_with_a_token(web, client
     answer = await web.get("/metrics")
 
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-    assert f'job="{job}"' in answer.text
+    assert f'crawl="{job}"' in answer.text
     assert (await (await client_with()).get("/metrics")).status_code == 401
 
 
