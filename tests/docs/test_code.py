@@ -38,7 +38,7 @@ from skitter import settings
 from skitter.cli.group import group_of
 from skitter.cli.main import PANELS
 from skitter.settings.sources import resolve
-from skitter.valkey import hold
+from skitter.valkey import hold, stop
 
 SHOP = "localhost:8000"  # as the pages have it
 TUTORIAL = ROOT / "docs" / "tutorial.md"
@@ -56,6 +56,7 @@ def place(tmp_path_factory, short_dir):
     folder = tmp_path_factory.mktemp("docs")
     with ExitStack() as stack:
         stack.enter_context(hold(short_dir / "docs"))
+        stack.callback(stop, short_dir / "docs")  # `skitter up` keeps it
         shop = stack.enter_context(open_bookshop(folder / "log", books=60))
         yield SimpleNamespace(
             folder=folder, server=short_dir / "docs", host=shop.origin.removeprefix("http://")

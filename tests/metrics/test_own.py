@@ -161,7 +161,7 @@ asyncio.run(work())
 
 
 def test_a_script_that_ends_sends_what_it_counted_to_the_embedded_server(short_dir):
-    folder = short_dir / "own"
+    folder = short_dir / "own-metrics"
     folder.mkdir()
     (folder / "script.py").write_text(SCRIPT)
     environment = {k: v for k, v in os.environ.items() if k != "SKITTER_REDIS_URL"}

@@ -12,6 +12,7 @@ from redis import Redis, RedisError
 from cli.conftest import skitter  # noqa: F401
 from shops import open_bookshop
 from skitter import Page, Politeness, Spider
+from skitter.valkey import hold
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 COMMANDS = (
@@ -23,18 +24,16 @@ COMMANDS = (
 
 
 @pytest.fixture
-def crawler(server_url):
+def crawler(short_dir):
     """The address of the server for a user with the rights of the page, and the page's own words
     on what that user may not do."""
     found = re.search(r"^ *user crawler on >PASSWORD (.+)$", PAGE.read_text(), re.MULTILINE)
     assert found
-    administrator = Redis.from_url(server_url)
     words = ["ACL", "SETUSER", "crawler", "on", ">PASSWORD", *found[1].split()]
-    administrator.execute_command(*words)
-    administrator.acl_log_reset()
-    yield server_url.replace("unix://", "unix://crawler:PASSWORD@"), administrator
-    administrator.acl_deluser("crawler")
-    administrator.close()
+    with hold(short_dir / "acl") as server, Redis.from_url(server.url) as administrator:
+        administrator.execute_command(*words)
+        administrator.acl_log_reset()
+        yield server.url.replace("unix://", "unix://crawler:PASSWORD@"), administrator
 
 
 def test_a_crawl_and_all_commands_need_no_more_rights(crawler, skitter, tmp_path, monkeypatch):  # noqa: F811

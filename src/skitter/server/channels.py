@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from skitter.watch import Overview, Watcher
 
 EVERY_S = 1.0
-#: The server is away if it takes longer than that to answer.
-AWAY_S = 3.0
+#: The server is away if it takes longer than that to answer; for all jobs at once, ALL_S.
+AWAY_S, ALL_S = 3.0, 60.0
+#: Of our time, reading takes one in so many seconds at the most.
+SHARE = 5
 #: Proxies close what is silent.
 COMMENT_S = 15.0
 RECENT_LINES, RECENT_S = 100, 3600.0
@@ -95,10 +97,12 @@ class Channel:
         self.reader = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
-        """Every second, until nobody listens or the job is gone."""
-        while True:
+        """Every second, until nobody listens or the job is gone. (A cancellation alone would not
+        do: see `cancel_all`.)"""
+        while self.listeners:
+            began = time.monotonic()
             try:
-                async with asyncio.timeout(AWAY_S):
+                async with asyncio.timeout(AWAY_S if self.job else ALL_S):
                     told = await self._look()
             except TimeoutError:
                 told = self._went("the Redis server does not answer.")
@@ -112,7 +116,7 @@ class Channel:
                     self.away, told = b"", message("back", {}) + told
             self.is_open.set()  # who comes while the server is away is told so
             self._tell(told)
-            await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(max(EVERY_S, SHARE * (time.monotonic() - began)))
 
     def _tell(self, told: bytes) -> None:
         now = time.monotonic()
