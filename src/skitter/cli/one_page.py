@@ -69,36 +69,16 @@ async def visit(
     Raises BadURL and SpiderError for what the user said. What goes wrong on the way is in the
     answer, beside what was found before.
     """
-    request, options = _first_request(identify(url).url, spider, handler), config.fetch
+    request = _first_request(identify(url).url, spider, handler)
     seeds = [seed.url for seed in spider.known_seeds] if spider else []
-    guard = Guard.for_seeds([request.url, *seeds], also=options.allow_hosts)
+    guard = Guard.for_seeds([request.url, *seeds], also=config.fetch.allow_hosts)
     found = Visit([Hop(request)])
     visitor = spider or _looker()
     if render:
         name = visitor.handler_of(request)[0]
         visitor.renders[name] = replace(visitor.renders.get(name, Render()), auto=False)
     async with AsyncExitStack() as stack:
-        client = await _open_client(stack, config, guard)
-        robots = RobotsBook(None, client, guard, options.user_agent)
-        fetcher = client
-        if visitor.render_of(request):
-            browser = renderer_of(worker_config(config), guard)
-            renderer = by_routes(await stack.enter_async_context(browser), client)
-            fetcher = BrowserFetcher(visitor, client, renderer)
-        policy = policy_of(visitor, worker_config(config))
-        sessions = Sessions(None, SessionPool(cookies=visitor.cookies))
-        attempts = Attempts(
-            spider=visitor,
-            fetcher=_Recorder(fetcher, found.hops),
-            robots=robots if options.obey_robots else None,
-            memory=RequestMemory(),
-            log=lambda level, text: None,
-            policy=policy,
-            limits=lambda: visitor.limits,
-            wishes=Wishes.of(options),
-            sessions=sessions,
-            logins=Logins(visitor, client, sessions, policy),
-        )
+        attempts = await _open_attempts(stack, visitor, found.hops, config=config, guard=guard)
         try:
             outcome = await _follow(found.hops, attempts)
         except SkitterError as error:
@@ -110,6 +90,33 @@ async def visit(
                 found.output = _output_of(outcome)
             found.problem = _problem(outcome, found.hops[-1].request.url)
     return found
+
+
+async def _open_attempts(
+    stack: AsyncExitStack, spider: Spider, hops: list[Hop], *, config: Config, guard: Guard
+) -> Attempts:
+    """As a worker makes them; what they fetch is added to the hops."""
+    client = await _open_client(stack, config, guard)
+    robots = RobotsBook(None, client, guard, config.fetch.user_agent)
+    fetcher = client
+    if spider.render_of(hops[0].request):
+        browser = renderer_of(worker_config(config), guard)
+        renderer = by_routes(await stack.enter_async_context(browser), client)
+        fetcher = BrowserFetcher(spider, client, renderer)
+    policy = policy_of(spider, worker_config(config))
+    sessions = Sessions(None, SessionPool(cookies=spider.cookies))
+    return Attempts(
+        spider=spider,
+        fetcher=_Recorder(fetcher, hops),
+        robots=robots if config.fetch.obey_robots else None,
+        memory=RequestMemory(),
+        log=lambda level, text: None,
+        policy=policy,
+        limits=lambda: spider.limits,
+        wishes=Wishes.of(config.fetch),
+        sessions=sessions,
+        logins=Logins(spider, client, sessions, policy),
+    )
 
 
 async def _open_client(stack: AsyncExitStack, config: Config, guard: Guard) -> Fetcher:

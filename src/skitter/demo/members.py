@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 from skitter import Page, Politeness, Request, Spider
+from skitter.demo.offer import offer
 
 URL = os.environ.get("SKITTER_DEMO_URL", "http://localhost:8000/")
 
@@ -23,8 +23,5 @@ def corner(page: Page) -> Iterator[Request]:
 
 
 @spider.page
-def edition(page: Page) -> Iterator[dict[str, Any]]:
-    yield {
-        "title": page.css_first("h1").text(strip=True),
-        "price": page.css_first(".price").text(strip=True),
-    }
+def edition(page: Page) -> Iterator[dict[str, str]]:
+    yield offer(page)

@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 from skitter import Page, Politeness, Request, Retries, Spider
+from skitter.demo.offer import offer
 from skitter.settings import Route
 
 GATEWAY = os.environ.get("SKITTER_DEMO_URL", "http://localhost:8000/").rstrip("/")
@@ -29,8 +29,5 @@ def table(page: Page) -> Iterator[Request]:
 
 
 @spider.page
-def book(page: Page) -> Iterator[dict[str, Any]]:
-    yield {
-        "title": page.css_first("h1").text(strip=True),
-        "price": page.css_first(".price").text(strip=True),
-    }
+def book(page: Page) -> Iterator[dict[str, str]]:
+    yield offer(page)

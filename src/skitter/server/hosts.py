@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec.structs import asdict
+
 from skitter.frontier.admin.control import RESET, set_host
 from skitter.frontier.admin.hosts import HostRow, host_row, top_hosts
 from skitter.frontier.audit.why import look_at_host
@@ -12,6 +14,7 @@ from skitter.frontier.metrics import TableRow, read_table
 from skitter.server.call import Call
 from skitter.server.query import First
 from skitter.server.route import Rows
+from skitter.settings import JobOptions
 
 
 class Hosts(First, frozen=True, kw_only=True):
@@ -46,7 +49,7 @@ async def hosts(call: Call, query: Hosts) -> Rows[Host]:
         return (-share, went.failed if went else 0, one.queued)
 
     found = await top_hosts(frontier, query.limit, rank)
-    return Rows(rows=[_host(host_row(one, options), one, asked) for one in found])
+    return Rows(rows=[_host(one, options, asked) for one in found])
 
 
 async def change_host(call: Call, body: dict[str, float | bool | None]) -> Host:
@@ -56,22 +59,15 @@ async def change_host(call: Call, body: dict[str, float | bool | None]) -> Host:
     changes = dict.fromkeys(RESET) if body.get("reset") is True else dict[str, float | None](body)
     await set_host(frontier, name, **changes)
     options, facts = await frontier.fresh_options(), await look_at_host(frontier, name)
-    return _host(host_row(facts, options), facts, await _asked(call))
+    return _host(facts, options, await _asked(call))
 
 
 async def _asked(call: Call) -> dict[str, TableRow]:
     return {row.name: row for row in await read_table(await call.frontier(), "host")}
 
 
-def _host(row: HostRow, facts: HostFacts, asked: dict[str, TableRow]) -> Host:
-    went = asked.get(row.host) or TableRow(name=row.host, ok=0, failed=0, bytes=0, ms=0)
-    fields = {name: getattr(row, name) for name in row.__struct_fields__}
-    return Host(
-        **fields,
-        blocked_until=facts.blocked_until,
-        own=facts.own,
-        ok=went.ok,
-        failed=went.failed,
-        bytes=went.bytes,
-        ms=went.ms,
-    )
+def _host(facts: HostFacts, options: JobOptions, asked: dict[str, TableRow]) -> Host:
+    went = asdict(asked[facts.name]) if facts.name in asked else {}
+    went.pop("name", None)
+    row = asdict(host_row(facts, options))
+    return Host(**row, **went, blocked_until=facts.blocked_until, own=facts.own)

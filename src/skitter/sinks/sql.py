@@ -139,32 +139,31 @@ class SqlTable:
 
     def read(self, *, batch: int) -> Generator[Page]:
         """All rows of the job as they are at this moment, a batch at a time; one page at least."""
-        self._dialect.require()
-        with self._errors(), self._engine.connect() as connection:
-            connection = connection.execution_options(skitter_read=True)
-            with connection.begin():
-                shape = self._existing(connection)
-                table = self._as_table(shape)
-                query = select(table).where(table.c["_job"] == self._job)
-                fields = {field: column.kind for field, column in shape.columns.items()}
-                columns = {"_id": Kind.TEXT, "_url": Kind.TEXT, "_fetched_at": Kind.TIME} | fields
-                yield Page(columns, [])
-                stream = connection.execution_options(yield_per=batch)
-                with closing(stream.execute(query)) as found:
-                    for part in found.partitions():
-                        yield Page(columns, [_result(row, fields) for row in part])
+        with self._reading() as (connection, shape, table):
+            query = select(table).where(table.c["_job"] == self._job)
+            fields = {field: column.kind for field, column in shape.columns.items()}
+            columns = {"_id": Kind.TEXT, "_url": Kind.TEXT, "_fetched_at": Kind.TIME} | fields
+            yield Page(columns, [])
+            stream = connection.execution_options(yield_per=batch)
+            with closing(stream.execute(query)) as found:
+                for part in found.partitions():
+                    yield Page(columns, [_result(row, fields) for row in part])
 
     def page(self, after: str, limit: int) -> list[Result]:
         """Some rows of the job, by their ids: those behind `after`."""
+        with self._reading() as (connection, shape, table):
+            query = select(table).where(table.c["_job"] == self._job, table.c["_id"] > after)
+            rows = connection.execute(query.order_by(table.c["_id"]).limit(limit))
+            return [_result(row, shape.columns) for row in rows]
+
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[Connection, Shape, Table]]:
         self._dialect.require()
         with self._errors(), self._engine.connect() as connection:
             connection = connection.execution_options(skitter_read=True)
             with connection.begin():
                 shape = self._existing(connection)
-                table = self._as_table(shape)
-                query = select(table).where(table.c["_job"] == self._job, table.c["_id"] > after)
-                rows = connection.execute(query.order_by(table.c["_id"]).limit(limit))
-                return [_result(row, shape.columns) for row in rows]
+                yield connection, shape, self._as_table(shape)
 
     def _existing(self, connection: Connection) -> Shape:
         try:

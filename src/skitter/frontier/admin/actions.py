@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from skitter.errors import shorten
-from skitter.frontier.admin.log import moment_of, text_of
+from skitter.frontier.admin.log import open_entry
 from skitter.frontier.keys import ACTIONS
 from skitter.frontier.wire import cut
 
@@ -71,20 +71,9 @@ async def read_actions(
     end = f"({before}" if before else "+"
     while len(found) < limit:
         page = await server.command("XREVRANGE", ACTIONS, end, "-", "COUNT", PAGE)
-        actions = [_action(entry, fields) for entry, fields in page]
+        actions = [open_entry(Action, entry, fields) for entry, fields in page]
         found += [one for one in actions if not job or one.job == job]
         if len(page) < PAGE:
             break
         end = f"({actions[-1].id}"
     return found[:limit]
-
-
-def _action(entry: bytes, fields: dict[bytes, bytes]) -> Action:
-    return Action(
-        id=entry.decode(),
-        at=moment_of(entry),
-        who=text_of(fields, b"who"),
-        job=text_of(fields, b"job"),
-        what=text_of(fields, b"what"),
-        detail=text_of(fields, b"detail"),
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 EVENTS_KEPT = 10_000
 LOG_PAGE = 1000  # events that are read at once
 END_OF_TIME_S = 253_402_300_799.0  # the last second of the year 9999: an id may say any number
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,31 +46,19 @@ async def read_log(frontier: Frontier, after: str = "-", count: int = 1000) -> l
     """The log, oldest first; `after` is the id of the last event one has."""
     start = after if after == "-" else f"({after}"
     entries = await frontier.home.command("XRANGE", "events", start, "+", "COUNT", count)
-    return [_event(entry, fields) for entry, fields in entries]
+    return [open_entry(Event, entry, fields) for entry, fields in entries]
 
 
 async def last_log(frontier: Frontier, count: int) -> list[Event]:
     """Its end, oldest first."""
     entries = await frontier.home.command("XREVRANGE", "events", "+", "-", "COUNT", count)
-    return [_event(entry, fields) for entry, fields in reversed(entries)]
+    return [open_entry(Event, entry, fields) for entry, fields in reversed(entries)]
 
 
-def _event(entry: bytes, fields: dict[bytes, bytes]) -> Event:
-    return Event(
-        id=entry.decode(),
-        at=moment_of(entry),
-        level=text_of(fields, b"level"),
-        worker=text_of(fields, b"worker"),
-        text=text_of(fields, b"text"),
-        url=text_of(fields, b"url"),
-    )
-
-
-def moment_of(entry: bytes) -> float:
-    """When it was written, in seconds since the epoch."""
-    return min(int(entry.partition(b"-")[0]) / 1000, END_OF_TIME_S)
-
-
-def text_of(fields: dict[bytes, bytes], name: bytes) -> str:
-    """Whoever can write to the server can write anything."""
-    return fields.get(name, b"").decode("utf-8", "replace")
+def open_entry(kind: type[T], entry: bytes, fields: dict[bytes, bytes]) -> T:
+    """An entry of a stream: its id, when it was written, and the fields that the kind has."""
+    at_s = min(int(entry.partition(b"-")[0]) / 1000, END_OF_TIME_S)
+    names = [name for name in kind.__struct_fields__ if name not in ("id", "at")]
+    # Whoever can write to the server can write anything.
+    texts = {name: fields.get(name.encode(), b"").decode("utf-8", "replace") for name in names}
+    return kind(id=entry.decode(), at=at_s, **texts)

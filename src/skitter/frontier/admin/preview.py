@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -11,12 +11,15 @@ from skitter.frontier.facts import host_facts, request_facts
 from skitter.frontier.scan import scan_names
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from skitter.frontier.frontier import Frontier
+    from skitter.frontier.shard import Shard
     from skitter.settings import JobOptions
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one option that would be another."""
+    """What one changed option would do."""
 
     option: str
     was: float | int | str | bool | None
@@ -26,81 +29,82 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     exact: bool = True  # else: of the first thousands that were looked at
 
 
+class _Count(NamedTuple):
+    urls: int
+    exact: bool = True
+
+
 async def preview(frontier: Frontier, options: JobOptions) -> list[Effect]:
     """The effects of options that limit a crawl; others affect no URL that waits."""
     old, new = frontier.options.limits, options.limits
     found = []
-    if new.max_pages != old.max_pages:
-        found.append(await _max_pages(frontier, options))
-    if new.max_pages_per_host != old.max_pages_per_host:
-        found.append(await _per_host(frontier, options))
-    if new.max_depth != old.max_depth:
-        found.append(await _max_depth(frontier, options))
-    if new.max_pending != old.max_pending:
-        found.append(await _max_pending(frontier, options))
+    for name, (count, says) in EFFECTS.items():
+        was, most = getattr(old, name), getattr(new, name)
+        if most != was:
+            urls, exact = await count(frontier, most)
+            effect = Effect(option=name, was=was, becomes=most, urls=urls, says=says, exact=exact)
+            found.append(effect)
     return found
 
 
-async def _max_pages(frontier: Frontier, options: JobOptions) -> Effect:
-    stats, most = await frontier.stats(), options.limits.max_pages
-    over = 0 if most is None else max(0, stats.remaining - max(0, most - stats.done))
-    return Effect(
-        option="max_pages",
-        was=frontier.options.limits.max_pages,
-        becomes=most,
-        urls=over,
-        says="known URLs would not be fetched; they stay in the queue",
-    )
+async def _over_pages(frontier: Frontier, most: int | None) -> _Count:
+    stats = await frontier.stats()
+    return _Count(0 if most is None else max(0, stats.remaining - max(0, most - stats.done)))
 
 
-async def _per_host(frontier: Frontier, options: JobOptions) -> Effect:
-    most, over, looked = options.limits.max_pages_per_host, 0, 0
+async def _over_host_pages(frontier: Frontier, most: int | None) -> _Count:
+    async def count(shard: Shard, names: list[str]) -> int:
+        over = 0.0
+        for one in await host_facts(shard, names):
+            budget = one.own.get("max_pages", most)
+            left = one.queued if budget is None else max(0, budget - one.pages - one.in_flight)
+            over += max(0, one.queued - left)
+        return int(over)
+
+    return await _scan(frontier, "hosts", count)
+
+
+async def _over_depth(frontier: Frontier, most: int | None) -> _Count:
+    async def count(shard: Shard, names: list[str]) -> int:
+        facts = await request_facts(shard, [(name, "") for name in names])
+        depths = [one.request.depth for one in facts if one.request and not one.dead]
+        return sum(most is not None and depth >= most for depth in depths)
+
+    return await _scan(frontier, "task", count)
+
+
+async def _over_pending(frontier: Frontier, most: int | None) -> _Count:
+    stats = await frontier.stats()
+    waiting = stats.pending - stats.shelved + stats.delayed
+    return _Count(0 if most is None else max(0, waiting - most))
+
+
+async def _scan(
+    frontier: Frontier, key: str, count: Callable[[Shard, list[str]], Awaitable[int]]
+) -> _Count:
+    """The sum over the first thousands of names in a key."""
+    urls = looked = 0
     for shard in frontier.shards:
-        async for names in scan_names(shard, "hosts"):
-            for one in await host_facts(shard, names):
-                budget = one.own.get("max_pages", most)
-                left = one.queued if budget is None else max(0, budget - one.pages - one.in_flight)
-                over += int(max(0, one.queued - left))
+        async for names in scan_names(shard, key):
+            urls += await count(shard, names)
             looked += len(names)
             if looked >= LOOK_AT:
-                break
-    return Effect(
-        option="max_pages_per_host",
-        was=frontier.options.limits.max_pages_per_host,
-        becomes=most,
-        urls=over,
-        says="pending URLs would be shelved: the budget of their host would be spent",
-        exact=looked < LOOK_AT,
-    )
+                return _Count(urls, exact=False)
+    return _Count(urls)
 
 
-async def _max_depth(frontier: Frontier, options: JobOptions) -> Effect:
-    most, deeper, looked = options.limits.max_depth, 0, 0
-    for shard in frontier.shards:
-        async for names in scan_names(shard, "task"):
-            facts = await request_facts(shard, [(name, "") for name in names])
-            depths = [one.request.depth for one in facts if one.request and not one.dead]
-            deeper += sum(most is not None and depth >= most for depth in depths)
-            looked += len(names)
-            if looked >= LOOK_AT:
-                break
-    return Effect(
-        option="max_depth",
-        was=frontier.options.limits.max_depth,
-        becomes=most,
-        urls=deeper,
-        says="URLs that wait are as deep: they are still fetched, but their links are not followed",
-        exact=looked < LOOK_AT,
-    )
-
-
-async def _max_pending(frontier: Frontier, options: JobOptions) -> Effect:
-    stats, most = await frontier.stats(), options.limits.max_pending
-    over = 0 if most is None else max(0, stats.pending - stats.shelved + stats.delayed - most)
-    return Effect(
-        option="max_pending",
-        was=frontier.options.limits.max_pending,
-        becomes=most,
-        urls=over,
-        says="URLs too many wait already; none is dropped, and pushes are refused until they go",
-    )
+EFFECTS: dict[str, tuple[Callable[[Frontier, int | None], Awaitable[_Count]], str]] = {
+    "max_pages": (_over_pages, "known URLs would not be fetched; they stay in the queue"),
+    "max_pages_per_host": (
+        _over_host_pages,
+        "pending URLs would be shelved: the budget of their host would be spent",
+    ),
+    "max_depth": (
+        _over_depth,
+        "pending URLs are at that depth or deeper: they are still fetched, but their links are not",
+    ),
+    "max_pending": (
+        _over_pending,
+        "pending URLs are over the limit; they stay, but pushes are refused until there is room",
+    ),
+}
