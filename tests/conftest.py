@@ -1,4 +1,4 @@
-"""One real server per test process; every test has a job of its own on it."""
+"""One real server per test process, empty for every file; every test has a job of its own on it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis import Redis
 
 from needs import refuse_unknown_programs
 from skitter.frontier.admin.jobs import create_job
@@ -37,9 +38,17 @@ def short_dir() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def server_url(short_dir: Path) -> Iterator[str]:
+def running_server(short_dir: Path) -> Iterator[str]:
     with hold(short_dir / "v") as server:
         yield server.url
+
+
+@pytest.fixture(scope="module")
+def server_url(running_server: str) -> str:
+    """Without what earlier files left: damaged jobs, and hundreds of sound ones."""
+    with Redis.from_url(running_server) as client:
+        client.flushall()
+    return running_server
 
 
 @pytest.fixture

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from skitter.errors import SkitterError
 from skitter.frontier.admin.eta import Bound, Survey, eta_s, survey_hosts
-from skitter.frontier.admin.jobs import list_jobs, open_job
+from skitter.frontier.admin.jobs import for_each_job, open_job
 from skitter.frontier.admin.log import LOG_PAGE, Event, read_log
 from skitter.frontier.admin.quality import find_bad
 from skitter.frontier.admin.warnings import LATE_S, find_warnings
 from skitter.frontier.admin.workers import FETCHING, Heartbeat, heartbeats, living, wanted_workers
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.metrics import read_counts
-from skitter.frontier.wire import side_by_side
 from skitter.model import State, Stats
 from skitter.settings import resolve
 
@@ -91,20 +89,11 @@ class Watcher:
         return await self.look_at(await open_job(self.server, job))
 
     async def look_at_all(self, on_damaged: Callable[[str], None]) -> list[Overview]:
-        """Every job; one that is damaged, or purged by now, does not hide the others."""
-
-        async def look(job: str) -> Overview | None:
-            try:
-                return await self.look(job)
-            except SkitterError as error:
-                if error.retryable:
-                    raise
-                on_damaged(f"{job}: {error}")
-                return None
-
-        found = await side_by_side(map(look, jobs := await list_jobs(self.server)))
-        self._known = {job: self._known[job] for job in jobs if job in self._known}
-        return [one for one in found if one]
+        looks = await for_each_job(
+            self.server, self.look, lambda job, error: on_damaged(f"{job}: {error}")
+        )
+        self._known = {job: self._known[job] for job in looks}
+        return list(looks.values())
 
     async def look_at(self, frontier: Frontier, stats: Stats | None = None) -> Overview:
         """`stats`: if the caller has just read them."""

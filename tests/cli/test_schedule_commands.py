@@ -24,7 +24,6 @@ def books(tmp_path, job) -> str:
     return str(tmp_path / "books.py")
 
 
-@pytest.mark.skip(reason="not on a server that hundreds of jobs share: to be given its own")
 def test_a_schedule_is_added_listed_and_removed(skitter, job):
     skitter("create", job)
 
@@ -66,7 +65,6 @@ def test_a_spider_gets_its_job_with_its_schedule(skitter, job, books):
     assert skitter("status", f"{job}-2").exit_code == 2  # a mistake makes no job
 
 
-@pytest.mark.skip(reason="not on a server that hundreds of jobs share: to be given its own")
 def test_two_processes_watch_a_schedule_and_one_is_killed(skitter, job, books, server_url):
     """Each round begins once, and goes on with whoever is left."""
     skitter("schedule", "add", books, "--every", "1s")

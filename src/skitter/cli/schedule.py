@@ -25,9 +25,9 @@ from skitter.cli.common import (
     settings,
 )
 from skitter.cli.output import answer, emit_json, grid, say, tell
-from skitter.errors import BadOption, JobDamaged, JobMissing, SkitterError, SpiderError
+from skitter.errors import BadOption, JobMissing, SkitterError, SpiderError
 from skitter.frontier.admin.actions import Deed
-from skitter.frontier.admin.jobs import list_jobs, open_job
+from skitter.frontier.admin.jobs import for_each_job, open_job
 from skitter.frontier.admin.schedule import (
     Schedule,
     new_schedule,
@@ -119,15 +119,11 @@ def show(redis: Redis = None, directory: Directory = None, as_json: Json = False
     """List the schedules of all jobs that can be read; `audit` names the others."""
 
     async def work(server: Server) -> list[tuple[str, Schedule]]:
-        found = []
-        for job in await list_jobs(server):
-            try:
-                schedule = await read_schedule(await open_job(server, job, as_found=True))
-            except (JobDamaged, JobMissing):  # one of them must not hide the others
-                continue
-            if schedule:
-                found.append((job, schedule))
-        return found
+        async def look(job: str) -> Schedule | None:
+            return await read_schedule(await open_job(server, job, as_found=True))
+
+        found = await for_each_job(server, look)
+        return [(job, schedule) for job, schedule in found.items() if schedule]
 
     found = on_server(settings(redis, directory), work)
     if as_json:

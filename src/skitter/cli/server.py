@@ -16,7 +16,7 @@ from skitter.cli.common import Directory, Json, Redis, settings
 from skitter.cli.output import answer, emit_json, out, pairs, remark, say, tell
 from skitter.errors import JobMissing, SkitterError, free_space
 from skitter.fetch.chromium import find_browser, missing
-from skitter.frontier.admin.jobs import list_jobs, open_job
+from skitter.frontier.admin.jobs import for_each_job, list_jobs, open_job
 from skitter.frontier.admin.warnings import bloom_warnings
 from skitter.frontier.connection import Server, ServerFacts, connect, inspect
 from skitter.redact import redact
@@ -123,23 +123,26 @@ def problems_of_disk(directory: Path) -> list[str]:
 async def _examine(url: str, password: str | None, name: str) -> Diagnosis:
     async with connect(url, password=password) as server:
         nodes = await inspect(server)
-        jobs = await list_jobs(server)
         problems = sorted({problem for facts in nodes for problem in problems_of(facts)})
-        for job in jobs:
-            problems += await _problems_in(server, job)
+        problems += await _problems_in_jobs(server)
+        jobs = await list_jobs(server)
         return Diagnosis(name, running=True, facts=nodes[0], jobs=jobs, problems=problems)
 
 
-async def _problems_in(server: Server, job: str) -> list[str]:
-    """What is obviously wrong with a job; `audit` checks it thoroughly."""
-    try:
-        return [f"{job}: {note}" for note in await bloom_warnings(await open_job(server, job))]
-    except JobMissing:  # purged meanwhile
-        return []
-    except SkitterError as error:
-        if error.retryable:
-            raise
-        return [str(error)]
+async def _problems_in_jobs(server: Server) -> list[str]:
+    """What is obviously wrong with them; `audit` checks one thoroughly."""
+    problems: list[str] = []
+
+    async def look(job: str) -> None:
+        notes = await bloom_warnings(await open_job(server, job))
+        problems.extend(f"{job}: {note}" for note in notes)
+
+    def on_damaged(job: str, error: SkitterError) -> None:
+        if not isinstance(error, JobMissing):  # that one was purged meanwhile
+            problems.append(str(error))
+
+    await for_each_job(server, look, on_damaged)
+    return sorted(problems)
 
 
 def problems_of(facts: ServerFacts) -> list[str]:

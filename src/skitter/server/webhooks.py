@@ -17,6 +17,7 @@ import secrets
 import socket
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,7 +27,7 @@ from skitter.errors import SkitterError
 from skitter.fetch import FetchOptions, Guard, HttpFetcher
 from skitter.fetch.guard import authority_of
 from skitter.frontier.admin import webhooks as store
-from skitter.frontier.admin.jobs import list_jobs, open_job
+from skitter.frontier.admin.jobs import for_each_job, open_job
 from skitter.frontier.admin.log import log as tell
 from skitter.frontier.admin.quality import find_bad
 from skitter.frontier.admin.webhooks import Delivery, Occasion, Webhook
@@ -129,13 +130,10 @@ class Sender:
             await store.end_lease(frontier, self.name)
 
     async def look_at_all(self) -> None:
-        for job in await list_jobs(self.server):
-            try:
-                await self.look_at(await open_job(self.server, job))
-            except SkitterError as error:  # one job must not hold up the others
-                if error.retryable:
-                    raise
-                log.debug("webhooks of %s: %s", job, error)
+        async def look(job: str) -> None:
+            await self.look_at(await open_job(self.server, job))
+
+        await for_each_job(self.server, look, partial(log.debug, "webhooks of %s: %s"))
 
     async def look_at(self, frontier: Frontier) -> None:
         hooks = await store.list_webhooks(frontier)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Literal
@@ -17,6 +18,7 @@ _HOST: Final = re.compile(r"(?:[^\s/@?#:\[\]]+|\[[0-9A-Fa-f:.]+\])(?::\d+)?")
 _HTML_FIRST: Final = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 
+@cache
 def honest_user_agent(contact: str = PROJECT_URL) -> str:
     """Name the product and where to complain: a URL, or `mailto:you@example.com`."""
     release = ".".join(version("skitter").split(".")[:2])  # pyproject.toml is the one place

@@ -240,6 +240,8 @@ def _load(path: Path) -> File | None:
     """None: a pyproject.toml without a word about us."""
     try:
         text = path.read_text(encoding="utf-8")
+        if path.name == PROJECT and "skitter" not in text:  # parsing a long one takes a while
+            return None
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         if path.name == PROJECT:  # not ours to check

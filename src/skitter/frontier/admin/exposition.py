@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skitter.errors import SkitterError
-from skitter.frontier.admin.jobs import list_jobs, open_job
+from skitter.frontier.admin.jobs import for_each_job, open_job
 from skitter.frontier.admin.workers import Heartbeat, heartbeats
 from skitter.frontier.metrics import OTHERS, TableRow, Totals, read_totals
-from skitter.frontier.wire import side_by_side
 from skitter.metrics.catalogue import CLASSES, OUTCOMES
 from skitter.metrics.histogram import Histogram
 from skitter.metrics.prometheus import (
@@ -70,9 +69,9 @@ class _Job(NamedTuple):
 
 
 async def exposition(server: Server) -> str:
-    """For `/metrics`. A job that is damaged, or purged by now, does not hide the others."""
-    found = await side_by_side(_read(server, job) for job in await list_jobs(server))
-    return render(families([one for one in found if one]))
+    """For `/metrics`."""
+    found = await for_each_job(server, partial(_read, server))
+    return render(families(list(found.values())))
 
 
 def families(jobs: list[_Job]) -> list[Family]:
@@ -80,15 +79,10 @@ def families(jobs: list[_Job]) -> list[Family]:
     return [_build(), *_counters(jobs), *_histograms(jobs), *_tables(jobs), *_gauges(jobs)]
 
 
-async def _read(server: Server, job: str) -> _Job | None:
-    try:
-        frontier = await open_job(server, job)
-        totals = await read_totals(frontier)
-        return _Job(job, await frontier.stats(), totals, await heartbeats(frontier))
-    except SkitterError as error:
-        if error.retryable:
-            raise
-        return None
+async def _read(server: Server, job: str) -> _Job:
+    frontier = await open_job(server, job)
+    totals = await read_totals(frontier)
+    return _Job(job, await frontier.stats(), totals, await heartbeats(frontier))
 
 
 def _build() -> Family:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from skitter.errors import JobClosed, JobDamaged, JobExists, JobMismatch, JobMissing
+from skitter.errors import (
+    JobClosed,
+    JobDamaged,
+    JobExists,
+    JobMismatch,
+    JobMissing,
+    SkitterError,
+)
 from skitter.frontier.admin.control import (
     change_options,
     check_per,
@@ -22,19 +30,48 @@ from skitter.frontier.options import has_options, options_of
 from skitter.frontier.scan import scan_keys
 from skitter.frontier.shard import Shard
 from skitter.frontier.states import PURGE, open_state
+from skitter.frontier.wire import side_by_side
 from skitter.settings import JobOptions, Layout, check_job_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from skitter.frontier.connection import Server
     from skitter.model import State
+
+T = TypeVar("T")
+
+#: Each look at a job takes a connection.
+LOOKS_AT_ONCE = 16
 
 
 async def list_jobs(server: Server) -> list[str]:
     """The names of all jobs on the server, sorted."""
     names: list[bytes] = await server.command("HKEYS", JOBS)
     return sorted(name.decode("utf-8", "replace") for name in names)
+
+
+async def for_each_job(
+    server: Server,
+    look: Callable[[str], Awaitable[T]],
+    on_damaged: Callable[[str, SkitterError], None] = lambda job, error: None,
+) -> dict[str, T]:
+    """Look at all jobs. One that is damaged, or purged by now, does not hide the others."""
+    found: dict[str, T] = {}
+    free = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+    async def look_at(job: str) -> None:
+        async with free:
+            try:
+                found[job] = await look(job)
+            except SkitterError as error:
+                if error.retryable:
+                    raise
+                on_damaged(job, error)
+
+    jobs = await list_jobs(server)
+    await side_by_side(map(look_at, jobs))
+    return {job: found[job] for job in jobs if job in found}
 
 
 #: Not what a caller asks for, but what follows from the options and the release.
