@@ -258,6 +258,7 @@ def verbs_stub() -> str:
         named = [f"{name}: {types[kind]}" for name, kind in header.argv if name not in COMMON]
         named += ["rest: Iterable[object] = ..."] if header.rest else []
         named += ["strict: bool = ..."] if "allow-oom" in header.flags else []
+        named += ["replicated: bool = ..."] if "recent" in header.keys else []
         words = ["self", *([f"each: Sequence[{row}]"] if kinds else [])]
         words += ["*", *named] if named else []
         reply = types[header.reply.split()[0]].replace("Text", "bytes")

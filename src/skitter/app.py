@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -111,20 +111,20 @@ class Overruled:
 
 
 async def open_crawl(
-    server: Server, job: str, spider: Spider, config: Config
+    server: Server, job: str, spider: Spider, config: Config, *, like: Layout | None = None
 ) -> tuple[Frontier, list[Overruled]]:
-    """The spider's job, made if need be, with the configured options.
+    """The spider's job, made if need be, with the configured options. `like`: if it is made, with
+    the shards and the Bloom filter of this one.
 
-    What an operator set on the job wins over those, and a flag over both.
+    What an operator set on the job wins over those options, and a flag over both.
     """
     options, overruled = config.job_options, await _compare(server, job, config)
     kept = {one.option.name: one.set_by_operator for one in overruled if not one.flag_wins}
     options = replaced(options, kept)
     if options.limits.max_items is None and "max_items" not in kept:
         options = replaced(options, {"max_items": MAX_ITEMS})
-    frontier = await create_job(
-        server, job, options=options, layout=Layout(canonical=spider.canonical)
-    )
+    layout = replace(like or Layout(), canonical=spider.canonical)
+    frontier = await create_job(server, job, options=options, layout=layout)
     await release_options(frontier, [one.option.name for one in overruled if one.flag_wins])
     return frontier, overruled
 

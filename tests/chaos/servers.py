@@ -115,6 +115,13 @@ def running(nodes: list[Node]) -> Iterator[list[Node]]:
             one.kill()
 
 
+def in_step(primary: Node, replica: Node) -> bool:
+    """Whether the replica has all that the primary has written. WAIT would not tell: on a
+    connection that has written nothing, it waits for nothing."""
+    sent, got = (one.ask("INFO", "replication") for one in (primary, replica))
+    return bool(sent["master_repl_offset"] == got["slave_repl_offset"])
+
+
 async def join(nodes: list[Node]) -> None:
     """Make one cluster of them, each with its share of the slots."""
     for number, one in enumerate(nodes):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chaos.rig import assert_clean, finished, once, progress, results, rude, until
-from chaos.servers import Node, Sentinel, running
+from chaos.servers import Node, Sentinel, in_step, running
 from chaos.worker import pages, patient
 from skitter.errors import ServerUnreachable
 from skitter.frontier.admin.jobs import create_job
@@ -55,7 +55,7 @@ async def test_a_crawl_goes_on_after_a_failover(base, url_of, fleet, job):
         async with patient(url_of(sentinel)) as server:
             frontier = await create_job(server, job, options=rude())
             await frontier.add([Request(url=url) for url in pages(0, 600)])
-            assert master.ask("WAIT", 1, 10_000) == 1
+            await until(lambda: in_step(master, replica), what="the replica has the seeds")
             for _ in range(2):
                 fleet.start("work", url_of(sentinel), job, fetch_s=0.002, lease_s=5)
             await progress(frontier, fleet, by=60)

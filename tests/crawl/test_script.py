@@ -17,7 +17,8 @@ import pytest
 
 from skitter import Page, Politeness, Spider
 from skitter.errors import SpiderError, UsageError
-from skitter.frontier.admin.jobs import open_job
+from skitter.frontier.admin.jobs import create_job, open_job
+from skitter.settings import Layout
 from waiting import until
 
 pytestmark = pytest.mark.timeout(180)
@@ -101,6 +102,18 @@ async def test_fresh_starts_over_and_another_job_is_another_crawl(site, server_u
             str(tmp_path / "items.jsonl"), job=job, redis=server_url, fresh=fresh, settings=settings
         )
         assert (report.job, report.pages) == (job, 2)
+
+
+async def test_a_job_keeps_the_shards_that_it_was_created_with(
+    site, server_url, server, job, tmp_path
+):
+    await create_job(server, job, layout=Layout(shards=3))
+    spider = make_spider(job, site)
+
+    for fresh in (False, True):
+        report = await spider.run(str(tmp_path / "items.jsonl"), redis=server_url, fresh=fresh)
+        assert report.pages == PAGES
+        assert len((await open_job(server, job)).shards) == 3
 
 
 async def test_a_task_that_is_cancelled_returns_what_it_holds(

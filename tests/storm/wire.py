@@ -38,6 +38,9 @@ class Wire:
         self._open.clear()
         asyncio.get_running_loop().call_later(seconds, self._open.set)
 
+    def release(self) -> None:
+        self._open.set()
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             answers, server = await asyncio.open_connection("127.0.0.1", self.server_port)

@@ -89,10 +89,13 @@ async def begin(server: Server, plan: Plan, tell: Tell) -> Crawl:
 
 async def open_plan(server: Server, plan: Plan, tell: Tell) -> Frontier:
     """The job, as configured. Says what an operator set that differs from that, and which wins."""
+    before = None
     if plan.fresh:
         with suppress(JobMissing):
-            await purge_job(await open_job(server, plan.job, as_found=True))
-    frontier, overruled = await open_crawl(server, plan.job, plan.spider, plan.config)
+            old = await open_job(server, plan.job, as_found=True)
+            before = old.layout
+            await purge_job(old)
+    frontier, overruled = await open_crawl(server, plan.job, plan.spider, plan.config, like=before)
     for line in _explain(plan.job, overruled):
         tell(line)
     return frontier

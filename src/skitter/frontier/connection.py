@@ -13,6 +13,7 @@ import re
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -25,6 +26,7 @@ from redis.backoff import NoBackoff
 
 from skitter.errors import BadOption, ServerUnfit, UsageError
 from skitter.frontier.failures import AWAY, is_for_later, is_refusal, our_errors
+from skitter.frontier.replication import call_replicated
 from skitter.redact import parse_problem, redact
 from skitter.settings.tables import OLDEST_SERVERS
 
@@ -86,9 +88,21 @@ class Server:
         reader of the answer."""
         return await self._answered(lambda: self.client.execute_command(*words, **reading))
 
-    async def call(self, script: Script, keys: Sequence[str], args: Sequence[object]) -> Any:
-        """One script call. Those that change something recognise a repeat."""
-        return await self._answered(lambda: self._evalsha(script, keys, args))
+    async def call(
+        self,
+        script: Script,
+        keys: Sequence[str],
+        args: Sequence[object],
+        *,
+        replicated: bool = False,
+    ) -> Any:
+        """One script call. Those that change something recognise a repeat. Replicated: it is
+        repeated until a replica has it."""
+        words: tuple[Any, ...] = ("EVALSHA", script.sha, len(keys), *keys, *args)
+        send = partial(self.client.execute_command, *words)
+        if replicated:
+            send = partial(call_replicated, self.client, keys[0], *words)
+        return await self._answered(partial(self._loaded, script, send))
 
     async def _answered(self, send: Callable[[], Awaitable[Any]]) -> Any:
         """Repeat until it is answered, or until patience ends."""
@@ -114,13 +128,13 @@ class Server:
                 await asyncio.sleep(pause_s * (0.5 + random.random()))
                 pause_s = min(1.0, pause_s * 2)
 
-    async def _evalsha(self, script: Script, keys: Sequence[str], args: Sequence[Any]) -> Any:
+    async def _loaded(self, script: Script, send: Callable[[], Awaitable[Any]]) -> Any:
         try:
-            return await self.client.evalsha(script.sha, len(keys), *keys, *args)
+            return await send()
         except problems.NoScriptError:
             # The server restarted, or never met this release. Nothing ran, so this is not a repeat.
             await self.client.script_load(script.source)
-            return await self.client.evalsha(script.sha, len(keys), *keys, *args)
+            return await send()
 
 
 def check_process(opened_in: int) -> None:

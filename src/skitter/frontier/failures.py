@@ -34,8 +34,8 @@ AWAY = (
     problems.TryAgainError,
 )
 #: How a server answers that can take the call later, where the client has no class for it: it runs
-#: a long script, or its replicas are away.
-LATER = ("BUSY ", "NOREPLICAS ")
+#: a long script, its replicas are away, or it became a replica itself while we waited for one.
+LATER = ("BUSY ", "NOREPLICAS ", "UNBLOCKED ")
 NO_CLUSTER = "is not a cluster: use redis:// for a single server, or name a node."
 #: What a server answers to those who took it for another.
 MISTAKEN = {

@@ -135,7 +135,9 @@ class Frontier:
 
         async def send(shard: int, part: list[int]) -> list[Added]:
             rows = [offers[i].arguments for i in part]
-            codes = await self.shards[shard].add(rows, links=int(links))
+            codes = await self.shards[shard].add(
+                rows, links=int(links), replicated=self.options.safety.replicated
+            )
             nonlocal new
             new += codes.count(Code.NEW)
             return [_ADDED[code] for code in codes]
@@ -272,6 +274,7 @@ class Frontier:
                 [one.arguments for one in group],
                 rest=completion_rest(group),
                 strict=any(one.grows for one in group),
+                replicated=self.options.safety.replicated,
                 leases=len(group),
                 links=sum(len(one.links) for one in group),
                 list=items_to,

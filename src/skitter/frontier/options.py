@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal, get_origin
 
 from skitter.errors import BadOption, JobDamaged, shorten
 from skitter.frontier.wire import ms
-from skitter.settings import JOB_OPTIONS, JobOptions, Limits, Option, Politeness, Retries, Visits
+from skitter.settings import (
+    JOB_OPTIONS,
+    JobOptions,
+    Limits,
+    Option,
+    Politeness,
+    Retries,
+    Safety,
+    Visits,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,6 +91,7 @@ def _from_fields(stored: Mapping[str, float | str]) -> JobOptions:
         retries=Retries(**values["retries"]),
         limits=Limits(**values["limits"]),
         visits=Visits(**values["visits"]),
+        safety=Safety(**values["safety"]),
     )
 
 

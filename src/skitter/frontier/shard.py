@@ -39,9 +39,16 @@ class Shard(Verbs):
     _leased_at: float = -math.inf
 
     async def call(
-        self, verb: str, each: Sequence[object] = (), *, strict: bool = False, **values: object
+        self,
+        verb: str,
+        each: Sequence[object] = (),
+        *,
+        strict: bool = False,
+        replicated: bool = False,
+        **values: object,
     ) -> Any:
-        """One verb, alone of its kind: the server remembers only a client's last call of each."""
+        """One verb, alone of its kind: the server remembers only a client's last call of each.
+        Replicated: it is not answered before a replica has it."""
         code = script(verb, strict=strict)
         async with self._turns[verb]:
             number = next(self._numbers)
@@ -52,7 +59,8 @@ class Shard(Verbs):
                 "since_ms": self._since_leased_ms() if verb == "lease" else -1,
             }
             values = {name: common[name] for name in code.common} | values
-            return await self.server.call(code, self._keys_of(code), code.arguments(values, each))
+            args = code.arguments(values, each)
+            return await self.server.call(code, self._keys_of(code), args, replicated=replicated)
 
     def _since_leased_ms(self) -> int:
         """How long ago a lease was last asked for, by a clock that cannot be set; -1: never, or

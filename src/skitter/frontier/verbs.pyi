@@ -11,8 +11,9 @@ class Verbs:
         each: Sequence[tuple[Text, Text, int, int, bytes]],
         *,
         links: int,
+        replicated: bool = ...,
     ) -> list[int]: ...
-    async def adopt(self, each: Sequence[Text]) -> list[int]: ...
+    async def adopt(self, each: Sequence[Text], *, replicated: bool = ...) -> list[int]: ...
     async def allow(self, *, told: int, keep: int, strict: bool = ...) -> list[int]: ...
     async def audit(self, each: Sequence[tuple[Text, Text]]) -> list[Any]: ...
     async def audit_host(self, each: Sequence[Text]) -> list[Any]: ...
@@ -24,12 +25,14 @@ class Verbs:
         each: Sequence[tuple[Text, Text, Text, bytes]],
         *,
         strict: bool = ...,
+        replicated: bool = ...,
     ) -> list[int]: ...
     async def bury_messages(
         self,
         each: Sequence[tuple[Text, Text, bytes, Text]],
         *,
         strict: bool = ...,
+        replicated: bool = ...,
     ) -> list[int]: ...
     async def claim_callback(
         self,
@@ -57,6 +60,7 @@ class Verbs:
         tell: int,
         rest: Iterable[object] = ...,
         strict: bool = ...,
+        replicated: bool = ...,
     ) -> list[int]: ...
     async def control(
         self,
@@ -70,8 +74,16 @@ class Verbs:
         each: Sequence[tuple[Text, int, int, int]],
         *,
         strict: bool = ...,
+        replicated: bool = ...,
     ) -> list[int]: ...
-    async def drop(self, each: Sequence[Text], *, forget: int, strict: bool = ...) -> int: ...
+    async def drop(
+        self,
+        each: Sequence[Text],
+        *,
+        forget: int,
+        strict: bool = ...,
+        replicated: bool = ...,
+    ) -> int: ...
     async def end_login(
         self,
         each: Sequence[tuple[Text, Text]],
@@ -89,6 +101,7 @@ class Verbs:
         *,
         ttl_ms: int,
         strict: bool = ...,
+        replicated: bool = ...,
     ) -> list[int]: ...
     async def feed(
         self,
@@ -97,10 +110,17 @@ class Verbs:
         limit: int,
         ttl_ms: int,
         strict: bool = ...,
+        replicated: bool = ...,
     ) -> list[Any]: ...
     async def figures(self, each: Sequence[Text], *, kind: Text) -> list[Any]: ...
     async def finish_callback(self, *, claim: Text, value: Text, strict: bool = ...) -> int: ...
-    async def free_trapped(self, *, at_most: int, strict: bool = ...) -> int: ...
+    async def free_trapped(
+        self,
+        *,
+        at_most: int,
+        strict: bool = ...,
+        replicated: bool = ...,
+    ) -> int: ...
     async def grant(
         self,
         each: Sequence[tuple[int, int, int, int]],
@@ -123,6 +143,7 @@ class Verbs:
         most: int,
         keep_s: int,
         strict: bool = ...,
+        replicated: bool = ...,
     ) -> int: ...
     async def issue_permits(
         self,
@@ -139,14 +160,22 @@ class Verbs:
         ttl_ms: int,
         lane: Text,
         strict: bool = ...,
+        replicated: bool = ...,
     ) -> list[Any]: ...
-    async def log(self, each: Sequence[tuple[Text, Text, Text, Text]], *, keep: int) -> int: ...
+    async def log(
+        self,
+        each: Sequence[tuple[Text, Text, Text, Text]],
+        *,
+        keep: int,
+        replicated: bool = ...,
+    ) -> int: ...
     async def measure(
         self,
         each: Sequence[tuple[Text, Text, bytes]],
         *,
         members: int,
         strict: bool = ...,
+        replicated: bool = ...,
     ) -> int: ...
     async def next_round(
         self,
@@ -155,6 +184,7 @@ class Verbs:
         next_ms: Text,
         missed: int,
         strict: bool = ...,
+        replicated: bool = ...,
     ) -> int: ...
     async def observe(
         self,
@@ -162,6 +192,7 @@ class Verbs:
         *,
         handlers: int,
         columns: int,
+        replicated: bool = ...,
     ) -> int: ...
     async def open_sessions(
         self,
@@ -174,22 +205,42 @@ class Verbs:
         chance: int,
         strict: bool = ...,
     ) -> list[Any]: ...
-    async def reap(self, *, at_most: int, strict: bool = ...) -> int: ...
-    async def reclaim(self, each: Sequence[tuple[Text, Text]], *, strict: bool = ...) -> int: ...
-    async def record(self, each: Sequence[Text], *, strict: bool = ...) -> int: ...
+    async def reap(self, *, at_most: int, strict: bool = ..., replicated: bool = ...) -> int: ...
+    async def reclaim(
+        self,
+        each: Sequence[tuple[Text, Text]],
+        *,
+        strict: bool = ...,
+        replicated: bool = ...,
+    ) -> int: ...
+    async def record(
+        self,
+        each: Sequence[Text],
+        *,
+        strict: bool = ...,
+        replicated: bool = ...,
+    ) -> int: ...
     async def refuse(
         self,
         each: Sequence[tuple[Text, Text, bytes]],
         *,
         keep: int,
         strict: bool = ...,
+        replicated: bool = ...,
     ) -> int: ...
-    async def reject_items(self, each: Sequence[tuple[Text, bytes]], *, keep: int) -> int: ...
+    async def reject_items(
+        self,
+        each: Sequence[tuple[Text, bytes]],
+        *,
+        keep: int,
+        replicated: bool = ...,
+    ) -> int: ...
     async def release(
         self,
         each: Sequence[tuple[Text, Text, int]],
         *,
         strict: bool = ...,
+        replicated: bool = ...,
     ) -> list[int]: ...
     async def renew_permits(
         self,
@@ -217,8 +268,9 @@ class Verbs:
         each: Sequence[tuple[Text, Text, int, Text, bytes]],
         *,
         strict: bool = ...,
+        replicated: bool = ...,
     ) -> list[int]: ...
-    async def revive(self, each: Sequence[Text]) -> int: ...
+    async def revive(self, each: Sequence[Text], *, replicated: bool = ...) -> int: ...
     async def robots(
         self,
         *,
@@ -227,6 +279,7 @@ class Verbs:
         ttl_ms: int,
         keep_ms: int,
         strict: bool = ...,
+        replicated: bool = ...,
     ) -> Any: ...
     async def settle_routes(
         self,
@@ -234,6 +287,7 @@ class Verbs:
         *,
         domain: Text,
         strict: bool = ...,
+        replicated: bool = ...,
     ) -> list[Any]: ...
     async def sink(self, *, place: Text, instead: Text, strict: bool = ...) -> bytes: ...
     async def spare(self, *, name: Text, wanted: int, strict: bool = ...) -> int: ...
@@ -245,12 +299,19 @@ class Verbs:
         ttl_ms: int,
         strict: bool = ...,
     ) -> list[int]: ...
-    async def tally(self, each: Sequence[tuple[Text, int]], *, strict: bool = ...) -> int: ...
+    async def tally(
+        self,
+        each: Sequence[tuple[Text, int]],
+        *,
+        strict: bool = ...,
+        replicated: bool = ...,
+    ) -> int: ...
     async def trap(
         self,
         each: Sequence[tuple[Text, Text, int, int]],
         *,
         strict: bool = ...,
+        replicated: bool = ...,
     ) -> list[int]: ...
     async def turn(
         self,
@@ -271,4 +332,5 @@ class Verbs:
         name: Text,
         stored: int,
         strict: bool = ...,
+        replicated: bool = ...,
     ) -> int: ...

@@ -6,6 +6,7 @@ job      the options of a job: politeness, retries, limits; its layout
 fetch    how pages are fetched
 browser  how pages are rendered
 quality  when what is scraped counts as bad
+safety   when a result counts as stored
 sessions cookies and sessions
 tables   workers, output, log, server
 config   all of them, and what a worker gets
@@ -31,6 +32,7 @@ from skitter.settings.job import (
 from skitter.settings.option import Option, Table, check_number, options_of
 from skitter.settings.proxy import Route, RouteOptions
 from skitter.settings.quality import QualityOptions
+from skitter.settings.safety import Safety
 from skitter.settings.sessions import SessionPool
 from skitter.settings.sources import find_server, resolve
 from skitter.settings.tables import TABLES, LogOptions, OutputOptions, Settings, Workers
@@ -56,6 +58,7 @@ __all__ = [
     "Retries",
     "Route",
     "RouteOptions",
+    "Safety",
     "SessionPool",
     "Settings",
     "Table",

@@ -13,6 +13,7 @@ from skitter.settings.job import JobOptions, Limits, Politeness, Retries
 from skitter.settings.option import options_of
 from skitter.settings.proxy import Route, RouteOptions
 from skitter.settings.quality import QualityOptions
+from skitter.settings.safety import Safety
 from skitter.settings.sessions import SessionPool
 from skitter.settings.tables import LogOptions, OutputOptions, Settings, Workers
 from skitter.settings.visits import Visits
@@ -30,6 +31,7 @@ class Config:
     limits: Limits = field(default_factory=Limits)
     sessions: SessionPool = field(default_factory=SessionPool)
     visits: Visits = field(default_factory=Visits)
+    safety: Safety = field(default_factory=Safety)
     workers: Workers = field(default_factory=Workers)
     browser: BrowserOptions = field(default_factory=BrowserOptions)
     routes: RouteOptions = field(default_factory=RouteOptions)
@@ -49,6 +51,7 @@ class Config:
             retries=self.retries,
             limits=self.limits,
             visits=self.visits,
+            safety=self.safety,
         )
 
 

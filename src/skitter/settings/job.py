@@ -14,6 +14,7 @@ from typing import Any, Literal
 from skitter.domains import registrable_domain
 from skitter.errors import BadJobName, BadOption
 from skitter.settings.option import Option, Table, check_number, option, options_of
+from skitter.settings.safety import Safety
 from skitter.settings.visits import Visits
 from skitter.urls import Canonical, shard_of
 
@@ -210,6 +211,7 @@ class JobOptions:
     retries: Retries = field(default_factory=Retries)
     limits: Limits = field(default_factory=Limits)
     visits: Visits = field(default_factory=Visits)
+    safety: Safety = field(default_factory=Safety)
 
 
 #: Every option that may change while a job runs: those that the server keeps.
@@ -218,6 +220,7 @@ JOB_OPTIONS: tuple[Option, ...] = (
     *options_of(Retries, "retries"),
     *options_of(Limits, "limits"),
     *options_of(Visits, "visits"),
+    *options_of(Safety, "safety"),
 )
 
 

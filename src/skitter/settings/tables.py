@@ -13,6 +13,7 @@ from skitter.settings.job import Limits, Politeness, Retries
 from skitter.settings.option import Table, option
 from skitter.settings.proxy import RouteOptions
 from skitter.settings.quality import QualityOptions
+from skitter.settings.safety import Safety
 from skitter.settings.sessions import SessionPool
 from skitter.settings.visits import Visits
 
@@ -114,6 +115,7 @@ TABLES: dict[str, type[Table]] = {
     "limits": Limits,
     "sessions": SessionPool,
     "visits": Visits,
+    "safety": Safety,
     "workers": Workers,
     "browser": BrowserOptions,
     "routes": RouteOptions,

@@ -76,6 +76,8 @@ async def for_each_job(
 
 #: Not what a caller asks for, but what follows from the options and the release.
 CHOSEN_BY_US = frozenset({"by_domain", "domains_together"})
+#: What `skitter create` chooses for all engines: a layout with the defaults has no wish there.
+WITHOUT_A_WISH = {"shards": Layout().shards, "bloom": Layout().bloom}
 
 
 async def create_job(
@@ -199,5 +201,5 @@ def _check_layout(job: str, *, stored: Layout, asked: Layout) -> None:
         if one.name in CHOSEN_BY_US:
             continue
         old, new = getattr(stored, one.name), getattr(asked, one.name)
-        if old != new:
+        if old != new and (one.name, new) not in WITHOUT_A_WISH.items():
             raise JobMismatch(job, one.name, stored=old, asked=new)

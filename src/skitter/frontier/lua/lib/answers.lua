@@ -15,7 +15,10 @@ local function answered()
   if not last then return nil end
   local number, answer = string.match(last, '^(%d+) (.*)$')
   number = tonumber(number)
-  if number == seq then return cmsgpack.unpack(answer) end
+  if number == seq then
+    redis.call('PEXPIRE', recent, REMEMBER_MS) -- WAIT behind a repeat waits for a write: replication.py
+    return cmsgpack.unpack(answer)
+  end
   -- An older call was on its way while the client gave up on it and went on.
   if number > seq then error({ err = 'STALE this call was overtaken by a later one' }) end
 end

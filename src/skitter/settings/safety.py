@@ -1,0 +1,26 @@
+"""How much may fail before a result is lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from skitter.settings.option import Table, option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Safety(Table):
+    """How safe URLs and results are before a worker hears that they are stored."""
+
+    durability: Literal["primary", "replicated"] = option(
+        "primary",
+        "Who must have added URLs and results before they count: the server, or one of its "
+        "replicas as well.",
+        flag="--durability",
+        in_run=False,
+        in_lua=False,
+    )
+
+    @property
+    def replicated(self) -> bool:
+        return self.durability == "replicated"
