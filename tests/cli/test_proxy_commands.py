@@ -9,6 +9,7 @@ import pytest
 
 from fetch.site import reply, serve
 from proxies import Proxy, open_proxy
+from skitter.cli.proxy import show_stats
 
 ADDRESS = b'{"ip": "203.0.113.9", "country": "DE"}'
 PAGES = {"/me": reply(ADDRESS), "/a": reply(b"<title>Books</title>" + b"x" * 400)}
@@ -90,6 +91,16 @@ async def test_bench_compares_and_recommends_and_stats_remember(shop, job, skitt
     forgot = await skitter_here("proxy", "forget", f"good-{job}")
     assert forgot.exit_code == 0
     assert f"(all)   good-{job}" not in (await skitter_here("proxy", "stats")).out
+
+
+def test_stats_fit_on_eighty_columns(capsys):
+    counts = {"good": 12_345, "bans": 1_234, "page faults": 1_200, "proxy faults": 34}
+    sums = {"success": "100%", "MB": 1234.5, "cost": 123.4567, "per 1,000 good": "9999"}
+    show_stats([{"domain": "shop.example.com", "proxy": "brightdata", **counts, **sums}])
+    head, row = capsys.readouterr().out.splitlines()
+    assert max(len(head.rstrip()), len(row.rstrip())) <= 80
+    assert head.split("faults")[0].split() == ["domain", "proxy", "good", "bans"]
+    assert row.split()[4] == "1,234"
 
 
 async def test_config_shows_routes_and_where_their_secrets_are(shop, job, skitter_here):

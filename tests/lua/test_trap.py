@@ -1,5 +1,7 @@
 """Budgets of URL shapes: what is within them is fetched, what is beyond is held."""
 
+import pytest
+
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.scripts import Code
 from skitter.frontier.wire import decode, encode
@@ -80,6 +82,23 @@ async def test_a_shape_that_yields_too_little_stays_as_it_is(make_raw):
     assert len((await raw.lease(100)).fps) == 9
 
 
+@pytest.mark.parametrize(("worth", "doublings"), [(1, 5), (10, 10)])
+async def test_what_is_unsure_doubles_a_budget_a_few_times_only(make_raw, worth, doublings):
+    raw = await make_raw(shape_budget=30)
+    pages = 30 * 2**doublings // 2
+    for before, after in ((doublings - 1, doublings), (doublings, doublings)):
+        await raw.shard.command("HSET", "shapes", "a.test", encode({SHAPE: [pages, before, 0]}))
+        await raw.add(*(fps := [str(before * 10_000 + n) for n in range(1, pages // 5 + 1)]))
+        grant = await raw.lease(len(fps))
+        claims = [(fp, grant.token) for fp in grant.fps]
+        await raw.complete(*claims, said={"yields": {SHAPE: -worth}})
+        assert (await entry(raw))[1] == after
+    sure = {"yields": {SHAPE: 10 * pages}}
+    await raw.add("1")
+    await raw.complete(*(await raw.lease()).claims, said=sure)
+    assert (await entry(raw))[1] == doublings + 1
+
+
 async def test_each_shape_has_a_budget_of_its_own(make_raw):
     raw = await make_raw(shape_budget=1)
     await raw.add("1", "2")
@@ -135,7 +154,7 @@ async def test_shapes_beyond_a_hundred_of_a_host_share_one_budget(make_raw):
     answers = []
     for n in range(105):
         answers += await ask(raw, await raw.lease(1), shape=1000 + n)
-    assert [said for said, _ in answers] == [1] * 102 + [0] * 3
+    assert [said for said, _ in answers] == [1] * 100 + [2] * 2 + [0] * 3
     assert await raw.read("trapped") == {"103": 0, "104": 0, "105": 0}
 
 

@@ -118,6 +118,24 @@ async def test_two_jobs_that_share_have_no_more_under_way_than_one(open_gate, jo
     await second.leave()
 
 
+async def test_hosts_at_one_address_have_no_more_under_way_than_one_host(open_gate, job):
+    async def lookup(name):
+        return ("10.0.0.7",)
+
+    options = {"lookup": lookup, "per": "address", "delay_s": 0, "max_in_flight": 2}
+    gates = [await open_gate("x", f"https://{name}-{job}.test/", **options) for name in "abc"]
+    (_, _, first), (_, _, second), (frontier, lease, third) = gates
+    await first.leave()
+    await second.leave()
+
+    with pytest.raises(TooEarly):
+        await third.leave()
+    assert 0 < await rests_s(frontier, lease) < 1
+
+    await first.close()
+    await third.leave()
+
+
 def follow(page):
     yield from page.follow_all()
 

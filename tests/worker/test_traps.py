@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from zlib import crc32
 
 import pytest
 
@@ -197,6 +198,144 @@ async def test_seeds_are_fetched_whatever_their_shape(frontier):
         spider.start = [web.url(f"/{n}") for n in range(60)]
         await web.crawl(frontier, spider)
         assert len(web.paths()) == 60
+
+
+def maze(asked, *more):
+    """Every page links home and to new pages, and has new text."""
+    if asked.path == "/":
+        return html("/maze/a/start", "/about", text=prose("home"))
+    if asked.path == "/about":
+        return html("/", text=prose("about"))
+    rooms = (f"/maze/a/{room}" for room in unique(asked.path))
+    return html("/", "/about", *more, *rooms, text=prose(asked.path))
+
+
+def unique(path):
+    return [f"{random.Random(path + str(n)).choice(WORDS)}-{crc32(path.encode())}" for n in "abc"]
+
+
+@pytest.fixture
+async def strict(server, job):
+    """Budgets of one page, so that a maze need not be large."""
+    return await create_job(server, job, options=rude(shape_budget=1))
+
+
+MOST_BY_NEWS, MOST_BY_ITEMS = 2**5, 2**10  # times the budget
+
+
+async def test_a_maze_with_a_way_home_and_unique_text_does_not_pass(strict):
+    async with serve_web(maze) as web:
+        await web.crawl(strict, default_spider("t", [web.url()]), concurrency=8)
+        assert len(web.paths()) == MOST_BY_NEWS + 2
+    stats = await strict.stats()
+    assert (stats.trapped > 50, stats.crawled) == (True, True)
+
+
+async def test_a_maze_that_links_to_some_fixed_pages_of_its_own_does_not_pass(strict):
+    """They vouch for a few pages, not for all."""
+    async with serve_web(lambda asked: maze(asked, "/maze/a/start", "/maze/a/hall")) as web:
+        await web.crawl(strict, default_spider("t", [web.url()]), concurrency=8)
+        assert len(web.paths()) <= 2 * MOST_BY_NEWS + 2
+
+
+async def test_a_maze_of_two_shapes_does_not_pass(strict):
+    def site(asked):
+        rooms = "hall" if asked.path.startswith("/room") else "room"
+        more = (f"/{rooms}/a/{room}" for room in unique(asked.path))
+        return html("/", *more, text=prose(asked.path))
+
+    async with serve_web(site) as web:
+        await web.crawl(strict, default_spider("t", [web.url()]), concurrency=8)
+        assert len(web.paths()) <= 2 * MOST_BY_NEWS + 1
+
+
+async def test_a_maze_of_random_words_in_the_root_does_not_pass(strict):
+    """Each page has a shape of its own, until its host has too many of them."""
+
+    def site(asked):
+        words = (room.partition("-")[0] for room in unique(asked.path))
+        return html("/", *(f"/{word}" for word in words), text=prose(asked.path))
+
+    async with serve_web(site) as web:
+        await web.crawl(strict, default_spider("t", [web.url()]), concurrency=8)
+        assert len(web.paths()) <= 100 + MOST_BY_NEWS + 1
+
+
+async def test_a_maze_with_an_item_on_each_page_does_not_pass(strict):
+    spider = Spider("t", ["https://shop.test/"])
+
+    @spider.page
+    def page(page):
+        yield {"text": page.css_first("p").text()}
+        yield from page.follow_all()
+
+    async with serve_web(maze) as web:
+        spider.start = [web.url()]
+        await web.crawl(strict, spider, concurrency=8)
+        assert len(web.paths()) == MOST_BY_ITEMS + 2
+    assert (await strict.stats()).crawled
+
+
+async def test_articles_that_name_each_other_are_read_to_their_end(frontier):
+    """Most links of the first pages are new, as in a maze; some were known."""
+
+    def site(asked):
+        known = random.Random(asked.path)
+        others = [f"/wiki/page_{known.randrange(1500)}" for _ in range(12)]
+        return html("/", *others, *_chain(asked.path, 1500), text=prose(asked.path))
+
+    async with serve_web(site) as web:
+        await web.crawl(frontier, default_spider("t", [web.url()]), concurrency=8)
+        assert len(set(web.paths())) == 1501
+    assert (await frontier.stats()).trapped == 0
+
+
+def _chain(path, most):
+    number = int(path.rpartition("_")[2]) if "_" in path else -1
+    return [f"/wiki/page_{number + 1}"] if number + 1 < most else []
+
+
+async def test_a_tree_of_uneven_depth_is_read_to_its_end(frontier):
+    """Its pages link to their children alone, and to the page above."""
+
+    def site(asked):
+        parts = [part for part in asked.path.split("/") if part]
+        room = 0 if len(parts) > 5 else random.Random(asked.path).choice((0, 2, 3, 6))
+        level = "abcdefg"[len(parts)]
+        children = [f"{asked.path.rstrip('/')}/{level}{n}" for n in range(room if parts else 6)]
+        above = "/".join(["", *parts[:-1]]) or "/"
+        return html(above, *children, text=prose(asked.path))
+
+    async with serve_web(site) as web:
+        await web.crawl(frontier, default_spider("t", [web.url()]), concurrency=8)
+        assert len(set(web.paths())) > 1000
+    assert (await frontier.stats()).trapped == 0
+
+
+async def test_lists_of_lists_are_read_to_their_end_by_a_handler_that_follows_them_alone(frontier):
+    """Each level has a shape of its own: that ends by itself."""
+    spider = Spider("t", ["https://shop.test/"])
+
+    @spider.page
+    def anything(page):
+        yield from page.follow_all()
+        if "/book/" in page.url:
+            yield {"url": page.url}
+
+    def site(asked):
+        _, level, number = (asked.path + "/0").split("/")[:3]
+        below = {"": ("author", 200), "author": ("series", 3), "series": ("book", 2)}.get(level)
+        if below is None:
+            return html(text=prose(asked.path))
+        name, many = below
+        there = (f"/{name}/{int(number) * many + n}" for n in range(many))
+        return html(*there, text=prose(asked.path))
+
+    async with serve_web(site) as web:
+        spider.start = [web.url("/")]
+        await web.crawl(frontier, spider, concurrency=8)
+        assert len(set(web.paths())) == 1 + 200 + 600 + 1200
+    assert (await frontier.stats()).trapped == 0
 
 
 def test_text_is_news_once():

@@ -68,7 +68,18 @@ def show_stats(rows: list[dict[str, Any]], *, as_json: bool = False) -> None:
     if not rows and not as_json:
         say("no page has come by a proxy yet.")
     else:
-        _show(rows, as_json)
+        _show(rows if as_json else [_brief(row) for row in rows], as_json)
+
+
+def _brief(row: dict[str, Any]) -> dict[str, Any]:
+    """As it fits on 80 columns."""
+    return {
+        **{name: row[name] for name in ("domain", "proxy", "good", "bans")},
+        "faults": row["page faults"] + row["proxy faults"],
+        "ok": row["success"],
+        "cost": row["cost"],
+        "per 1,000": row["per 1,000 good"],
+    }
 
 
 @group.command("bench")

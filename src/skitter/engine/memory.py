@@ -63,6 +63,10 @@ class LinkMemory(Generic[K]):
         """Whether the frontier has it, as deep or less."""
         return self._depths.get(key, UNKNOWN) <= depth
 
+    def has_any(self, key: K) -> bool:
+        """Whether the frontier has it, however deep."""
+        return key in self._depths
+
     def add(self, links: Iterable[tuple[K, int]], *, epoch: Hashable) -> None:
         """Remember links with their depths that were sent in that epoch, and answered."""
         self.refresh()

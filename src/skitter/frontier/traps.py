@@ -25,6 +25,7 @@ class Permit(NamedTuple):
 
     is_ours: bool  # it may be fetched; otherwise it is held, or lost
     ahead: int  # further pages of its shape that need not be asked for
+    is_shared: bool = False  # its host has so many shapes that this one has no budget of its own
 
 
 async def ask_permits(frontier: Frontier, asked: Sequence[tuple[Lease, int]]) -> list[Permit]:
@@ -33,7 +34,7 @@ async def ask_permits(frontier: Frontier, asked: Sequence[tuple[Lease, int]]) ->
     async def send(shard: int, part: list[int]) -> list[Permit]:
         answer = await frontier.shards[shard].trap([_row(*asked[i]) for i in part])
         pairs = zip(answer[::2], answer[1::2], strict=True)
-        return [Permit(said == 1, ahead) for said, ahead in pairs]
+        return [Permit(said in (1, 2), ahead, is_shared=said == 2) for said, ahead in pairs]
 
     places = [frontier.layout.shard_of(lease.host) for lease, _ in asked]
     return await scatter(places, send, batch=BATCH)

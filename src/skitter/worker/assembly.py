@@ -115,11 +115,12 @@ class _Web:
         sessions = Sessions(frontier, session_pool_of(config), spider.logins)
         robots = RobotsBook(frontier, fetcher, self.guard, config.fetch.user_agent, log)
         either = BrowserFetcher(spider, fetcher, renderer, self.figures) if renderer else fetcher
+        memory = RequestMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths)
         return Attempts(
             spider=spider,
             fetcher=either,
             robots=robots if config.fetch.obey_robots else None,
-            memory=RequestMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths),
+            memory=memory,
             log=log,
             policy=policy,
             limits=lambda: frontier.options.limits,
@@ -127,7 +128,7 @@ class _Web:
             wishes=Wishes.of(config.fetch),
             sessions=sessions,
             logins=Logins(spider, fetcher, sessions, policy),
-            traps=Traps(frontier, item_per_page=spider.item_per_page),
+            traps=Traps(frontier, item_per_page=spider.item_per_page, is_known=memory.has_any),
             passes_on=config.workers.only == "http",
             adaptive=Adaptive(spider, frontier) if spider.is_adaptive else None,
             revisits=Revisits(frontier),

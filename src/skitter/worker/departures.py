@@ -253,8 +253,8 @@ class Gate:
 @dataclass(slots=True)
 class SharedGate(Gate):
     """The same by a clock that others share: each request asks it before it leaves. As all requests
-    of the host do, its own clock is kept, too. Jobs that share a host also share its limit on
-    requests under way; hosts at one address do not."""
+    of the host do, its own clock is kept, too. Who shares a clock also shares the limit on requests
+    under way."""
 
     _place: Place | None = None
     _has_place: bool = False
@@ -262,8 +262,7 @@ class SharedGate(Gate):
     def __post_init__(self) -> None:
         self._moment_ms = 0
         polite = self.departures.frontier.options.politeness
-        if polite.shared and polite.per != "address":
-            self._place = Place(token_hex(8), polite.max_in_flight)
+        self._place = Place(token_hex(8), polite.max_in_flight)
 
     @property
     def _tolerance_s(self) -> float:

@@ -3,23 +3,27 @@
 A page is worth most if it brought an item, something if it says something new and leads somewhere,
 nothing otherwise. The page that led to one with items is worth as much. New text alone is nothing:
 programs that catch crawlers make it without end. Seeds are exempt: somebody asked for them.
+
+A page that leads to several new ones like itself, and to none of its kind that was known, may be
+part of a maze: what it is worth is unsure, and the frontier believes it for so many pages only.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from skitter.errors import SkitterError
-from skitter.frontier.traps import ask_permits
+from skitter.frontier.traps import Permit, ask_permits
 from skitter.shapes import REPEATED, number_of, shape_of
 from skitter.spider.default import visible_text
 from skitter.spider.sitemap import SITEMAP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease
@@ -28,6 +32,10 @@ if TYPE_CHECKING:
 
 #: As in lua/lib/shapes.lua, a shape needs 0.2 per page.
 WITH_ITEMS, WITH_NEWS = 10, 1
+#: What is unsure is told more often, so that a few pages that are sure are not missed among many.
+UNSURE_PART = 0.1
+#: A page that was known vouches for so many that link to it: a maze may link to a few fixed pages.
+VOUCHES, MOST_VOUCHING, MOST_LINKS = 3, 50_000, 1000
 #: So much of it is told per page, and for the first ones: more would change nothing.
 TOLD, TOLD_AT_FIRST = 0.4, 10.0
 MOST_SHAPES = 10_000
@@ -60,11 +68,14 @@ class Traps:
 
     frontier: Frontier
     item_per_page: bool = False  # the spider's: an item alone says nothing
+    is_known: Callable[[str], bool] = lambda url: False  # whether the frontier has that URL
     _ahead: dict[str, int] = field(default_factory=dict)
     _untold: defaultdict[str, float] = field(
         default_factory=lambda: defaultdict(lambda: TOLD_AT_FIRST)
     )
     _news: News = field(default_factory=News)
+    _crowd: set[str] = field(default_factory=set)  # shapes that share a budget: the host has many
+    _vouched: Counter[str] = field(default_factory=Counter)
 
     @property
     def budget(self) -> int | None:
@@ -87,7 +98,7 @@ class Traps:
             return leases  # the server is away: these few are fetched, or lost to others
         for (lease, shape), permit in zip(asked, permits, strict=True):
             if permit.is_ours:
-                self._grant(shape, permit.ahead)
+                self._grant(shape, permit)
             else:
                 refused.add(lease.fingerprint)
         return [lease for lease in leases if lease.fingerprint not in refused]
@@ -102,30 +113,59 @@ class Traps:
             return ""
         return shape
 
-    def _grant(self, shape: str, ahead: int) -> None:
+    def _grant(self, shape: str, permit: Permit) -> None:
         if len(self._untold) > MOST_SHAPES:
-            self._untold.clear()
-            self._ahead.clear()
-        self._untold[shape] += TOLD * (1 + ahead)
-        if ahead:
-            self._ahead[shape] = self._ahead.get(shape, 0) + ahead
+            for memory in (self._untold, self._ahead, self._crowd):
+                memory.clear()
+        self._untold[shape] += TOLD * (1 + permit.ahead)
+        if permit.ahead:
+            self._ahead[shape] = self._ahead.get(shape, 0) + permit.ahead
+        if permit.is_shared:
+            self._crowd.add(shape)
 
     def yields(self, lease: Lease, page: Page, output: HandlerOutput) -> dict[int, int]:
-        """What a page was worth, by the numbers of the shapes that it counts for."""
+        """What a page was worth, by the numbers of the shapes that it counts for; below zero, if
+        that is unsure."""
         if lease.request.parent is None or not _is_link(lease) or self.budget is None:
             return {}
-        own = shape_of(lease.url)
+        own, above = shape_of(lease.url), shape_of(lease.request.parent)
         if self._untold[own] <= 0 or own.endswith(REPEATED):
             return {}
         found = bool(output.items) and not self.item_per_page
         if not found and not self._has_news(own, page, output):
             return {}
         worth = WITH_ITEMS if found else WITH_NEWS
-        self._untold[own] -= worth
-        above = shape_of(lease.request.parent)
+        is_sure = not self._breeds({own, above}, output) or self._is_vouched_for(lease, page)
+        self._untold[own] -= worth if is_sure else UNSURE_PART * worth
         is_same_host = above.partition("/")[0] == own.partition("/")[0]
         paid = {own, above} if found and is_same_host else {own}
-        return {number_of(one): worth for one in paid}
+        return {number_of(one): worth if is_sure else -worth for one in paid}
+
+    def _breeds(self, kin: set[str], output: HandlerOutput) -> bool:
+        """Whether it leads to several new pages of its own shape, or of its parent's: without such
+        pages nothing goes on for ever, unless it is one page after the other."""
+        new = (link.url for link in output.requests if not self.is_known(link.url))
+        return len(list(islice((url for url in new if self._is_kin(shape_of(url), kin)), 2))) > 1
+
+    def _is_kin(self, shape: str, kin: set[str]) -> bool:
+        """On a host with too many shapes, all that have no budget of their own are alike."""
+        is_rare = shape in self._crowd or shape not in self._untold
+        return shape in kin or (is_rare and not kin.isdisjoint(self._crowd))
+
+    def _is_vouched_for(self, lease: Lease, page: Page) -> bool:
+        """Whether it links to a page of its kind that another one led to. Pages of a site do: they
+        name each other. In a maze, whose pages are made when they are asked for, all links are new,
+        or lead to where one came from."""
+        kin, above = {shape_of(lease.url)}, {lease.url, page.url, lease.request.parent}
+        for url in islice(page.links() if page.is_html else (), MOST_LINKS):
+            if url in above or not self.is_known(url) or page.url.startswith(url.rstrip("/")):
+                continue
+            if self._vouched[url] < VOUCHES and self._is_kin(shape_of(url), kin):
+                if len(self._vouched) > MOST_VOUCHING:
+                    self._vouched.clear()
+                self._vouched[url] += 1
+                return True
+        return False
 
     def _has_news(self, own: str, page: Page, output: HandlerOutput) -> bool:
         if leads_nowhere(own, output):

@@ -294,7 +294,8 @@ def _next_visit(facts: RequestFacts, now_s: float) -> list[str]:
 def _trapped(facts: RequestFacts, job: str) -> list[str]:
     shape = shape_of(facts.request.url) if facts.request else "its shape"
     return [
-        f"it is held, as {shape} looks like a trap: too many pages of that shape brought nothing",
+        f"it is held, as {shape} looks like a trap: too many pages of that shape "
+        "brought nothing, or led only to more of the same",
         f"if it is none, raise the budget: `skitter set {job} --shape-budget 1000`, or none",
     ]
 

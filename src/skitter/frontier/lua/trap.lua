@@ -7,8 +7,8 @@ EACH   fp       text
        token    text
        number   int    of the shape: shapes.py
        moment_ms int   when its host had its turn for it; a request that is held gives it back
-REPLY  ints   per lease: 1 (it may be fetched), 0 (it is held) or LOST; and how many further pages
-       of its shape may be fetched without asking
+REPLY  ints   per lease: 1 (it may be fetched), 2 (the same, and its shape shares a budget with
+       others), 0 (it is held) or LOST; and how many further pages of its shape need no asking
 COST   O(leases * log N), and the shapes of their hosts: at most 101 each
 ]]
 --@include once claims delay lane shapes free commit
@@ -44,7 +44,7 @@ local function judge(claim)
   entry[1] = entry[1] + 1
   admitted[#admitted + 1], admitted[#admitted + 2] = claim.fp, number
   free_shape(number, room - 1)
-  return 1, trust(entry, number, room - 1)
+  return number == ANY and 2 or 1, trust(entry, number, room - 1)
 end
 
 for i, claim in ipairs(read_claims()) do
