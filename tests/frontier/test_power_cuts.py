@@ -10,6 +10,7 @@ from chaos.rig import PrivateServer, until
 from conftest import rude
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.jobs import create_job, open_job
+from skitter.frontier.admin.workers import take_back
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.connection import connect
 from skitter.model import Request
@@ -17,10 +18,10 @@ from skitter.model import Request
 pytestmark = pytest.mark.timeout(120)
 
 
-async def lease_and_let_it_run_out(frontier) -> int:
+async def lease_and_let_it_run_out(frontier, *, ttl_s=0.05) -> int:
     """How many were handed out; when this returns, a lease would be of an earlier second."""
     began = time.time()
-    leases = (await frontier.lease(10, ttl_s=0.05)).leases
+    leases = (await frontier.lease(10, ttl_s=ttl_s)).leases
     await until(lambda: time.time() - began > 3, what="the second is over")
     return len(leases)
 
@@ -47,6 +48,29 @@ async def test_what_is_under_way_when_the_power_goes_is_not_lost_by_its_own_faul
             assert {lease.attempt for lease in leases} == {1}
             assert (stats.dead, stats.lost) == (0, 20)
             assert not (await audit(frontier)).problems
+    finally:
+        server.close()
+
+
+async def test_workers_that_are_found_gone_after_a_power_cut_died_of_no_page():
+    server = PrivateServer()
+    try:
+        server.start()
+        async with connect(server.url) as connected:
+            frontier = await create_job(connected, "gone", options=rude())
+            await frontier.add([Request(url=f"https://a.test/{i}") for i in range(5)])
+        for _ in range(3):  # max_losses
+            async with connect(server.url) as connected:
+                frontier = await open_job(connected, "gone")
+                assert await lease_and_let_it_run_out(frontier, ttl_s=60) == 5
+            server.kill()
+            server.start()
+            async with connect(server.url) as connected:
+                after = await open_job(connected, "gone")
+                assert await take_back(after, frontier.client, seen=False) == 5
+        async with connect(server.url) as connected:
+            stats = await (await open_job(connected, "gone")).stats()
+            assert (stats.dead, stats.pending) == (0, 5)
     finally:
         server.close()
 

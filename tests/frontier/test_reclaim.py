@@ -13,7 +13,7 @@ async def test_only_the_leases_of_that_worker_are_taken_back(make_frontier):
     theirs, ours = (await dead.lease(4)).leases, (await alive.lease(4)).leases
     assert (len(theirs), len(ours)) == (4, 2)
 
-    taken = await take_back(alive, dead.client)
+    taken = await take_back(alive, dead.client, seen=True)
 
     assert taken == 4
     stats = await alive.stats()
@@ -26,6 +26,6 @@ async def test_every_shard_is_looked_through(make_frontier):
     await dead.add(Request(url=f"https://h{n}.test/") for n in range(50))
     leased = len((await dead.lease(50)).leases)
 
-    assert await take_back(alive, dead.client) == leased
+    assert await take_back(alive, dead.client, seen=True) == leased
 
     assert (await alive.stats()).leased == 0

@@ -37,6 +37,7 @@ async def test_a_new_job_runs_with_every_limit_it_was_given(make_raw):
         "revisit_min_ms": "3600000",
         "revisit_max_ms": "1209600000",
         "depths": "1",
+        "durability": "primary",
     }
 
 
@@ -132,7 +133,7 @@ VERBS: Any = {
     "revive": ([("1",)], {}),
     "drop": ([("1",)], {"forget": 0}),
     "host": ([("a.test",)], {"field": "max_pages", "value": 3}),
-    "reclaim": ([("1", "token")], {}),
+    "reclaim": ([("1", "token")], {"seen": 1}),
     "tally": ([("blocked", 1)], {}),
     "beat": ([], {"name": "w1", "message": b"x"}),
     "log": ([("info", "w1", "text", "")], {"keep": 10}),

@@ -146,7 +146,7 @@ async def test_a_page_that_stalls_its_handler_ends_the_process_and_is_dead_after
         assert "reading_a_hostile_page" in output.stuck.read_text()
         assert "a page had blocked it" in output.describe_stuck()
         assert output.describe_stuck() == ""
-        assert await take_back(frontier, name) == 1
+        assert await take_back(frontier, name, seen=True) == 1
 
     stats = await frontier.stats()
     assert (stats.dead, stats.lost, stats.crawled) == (1, losses, True)

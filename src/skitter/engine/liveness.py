@@ -61,6 +61,6 @@ async def reclaim(frontier: Frontier, dead: Iterable[Heartbeat]) -> list[tuple[H
     """Hand out again at once what they held, and not when their leases run out: who, how much."""
     taken = []
     for one in dead:
-        taken.append((one, await take_back(frontier, one.name)))
+        taken.append((one, await take_back(frontier, one.name, seen=False)))
         await leave(frontier, one.name)
     return taken

@@ -184,7 +184,7 @@ class Children:
             client = await child.kill()
             with suppress(SkitterError, TimeoutError):  # else its leases expire
                 async with asyncio.timeout(RECLAIM_S):
-                    await take_back(self.frontier, client)
+                    await take_back(self.frontier, client, seen=True)
 
     async def _report(self, death: Death) -> None:
         self.restarts += 1
@@ -203,7 +203,7 @@ class Children:
 
     async def _reclaim(self, death: Death, text: str) -> None:
         """Return its leases to the queue now, not when they expire."""
-        taken = await take_back(self.frontier, death.client)
+        taken = await take_back(self.frontier, death.client, seen=True)
         text = f"{text}; {taken} request{'s' * (taken != 1)} returned to the queue"
         await log(self.frontier, "error", f"supervisor-{os.getpid()}", text)
 

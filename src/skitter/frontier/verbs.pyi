@@ -210,6 +210,7 @@ class Verbs:
         self,
         each: Sequence[tuple[Text, Text]],
         *,
+        seen: int,
         strict: bool = ...,
         replicated: bool = ...,
     ) -> int: ...

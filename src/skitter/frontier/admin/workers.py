@@ -112,21 +112,24 @@ async def wanted_workers(frontier: Frontier) -> int | None:
     return min(int(raw), MOST_WORKERS) if raw.isdigit() and len(raw) < 16 else None
 
 
-async def take_back(frontier: Frontier, client: str) -> int:
+async def take_back(frontier: Frontier, client: str, *, seen: bool) -> int:
     """Take back every lease of a client, as if it had run out. Returns how many.
+
+    `seen`: the caller saw it die, so that what ended it was not the end of the whole machine.
 
     Leases are not listed by holder: all are looked through, in small steps, as often as a worker
     dies. A lease that is missed runs out by itself.
     """
-    return sum(await side_by_side(_take_back_from(shard, client) for shard in frontier.shards))
+    parts = (_take_back_from(shard, client, seen) for shard in frontier.shards)
+    return sum(await side_by_side(parts))
 
 
-async def _take_back_from(shard: Shard, client: str) -> int:
+async def _take_back_from(shard: Shard, client: str, seen: bool) -> int:
     taken, cursor, prefix = 0, 0, f"{client}.".encode()
     while True:
         cursor, holders = await shard.command("HSCAN", "holder", cursor, "COUNT", 500)
         theirs = [pair for pair in holders.items() if pair[1].startswith(prefix)]
         if theirs:
-            taken += await shard.reclaim(theirs)
+            taken += await shard.reclaim(theirs, seen=int(seen))
         if not int(cursor):
             return taken
