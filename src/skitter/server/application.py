@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, HTMLResponse, Response
-from starlette.routing import BaseRoute, Mount
+from starlette.routing import BaseRoute, Mount, compile_path
 from starlette.routing import Route as Path_
 from starlette.staticfiles import StaticFiles
 
@@ -43,7 +42,7 @@ SECURITY = [
 ]
 
 
-def application(site: Site, routes: Sequence[Route] = ROUTES) -> Starlette:
+def application(site: Site, routes: Sequence[Route] = ROUTES) -> ASGIApp:
     """Everything that is served."""
     document = msgspec.json.encode(openapi(routes))
     page_of_routes = api_page(routes)
@@ -66,11 +65,8 @@ def application(site: Site, routes: Sequence[Route] = ROUTES) -> Starlette:
         Path_("/", page),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
-    return Starlette(
-        routes=paths,
-        middleware=[Middleware(Guarded, site=site)],
-        exception_handlers={HTTPException: _refused},
-    )
+    app = Starlette(routes=paths, exception_handlers={HTTPException: _refused})
+    return Guarded(app, site)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -87,6 +83,8 @@ class Guarded:
 
     def __init__(self, app: ASGIApp, site: Site) -> None:
         self.app, self.site = app, site
+        self.push = Endpoint(ROUTES[0], site)
+        self.is_push = compile_path(ROUTES[0].path)[0].match
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -110,7 +108,12 @@ class Guarded:
             says = "this server does not go by that name: `skitter serve --allow-host NAME` adds it"
             await refuse(Refusal(421, says, field="Host"))(scope, receive, guarded)
             return
-        await self.app(scope, receive, guarded)
+        if scope["method"] == "POST" and (found := self.is_push(scope["path"])):
+            # Most calls are this one, and Starlette would take as long to find it as it takes.
+            scope["path_params"] = found.groupdict()
+            await self.push(scope, receive, guarded)
+        else:
+            await self.app(scope, receive, guarded)
 
 
 async def _send_in_time(send: Send, message: Message) -> None:

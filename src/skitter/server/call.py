@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from skitter.server.site import Site
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
     """Who asks for what, and what is needed to answer."""
 

@@ -17,6 +17,7 @@ from skitter.server.actions import note_call
 from skitter.server.call import Call
 from skitter.server.caller import check_scope, identify
 from skitter.server.problems import MEDIA, Refusal, bad_input, problem_of, retry_after_s
+from skitter.server.protocol import WHOLE
 from skitter.server.route import JSON
 
 if TYPE_CHECKING:
@@ -96,19 +97,27 @@ async def read_json(request: Request, decode: Callable[[bytes], T]) -> T:
     """The body."""
     if media_type(request) != JSON:
         raise Refusal(415, f"send the body as JSON, with `content-type: {JSON}`.")
-    body = b""
+    is_here = request.scope.get("state", {}).get(WHOLE)
+    reading = _read_body(request)
     try:
-        async with asyncio.timeout(BODY_S):
-            async for part in request.stream():
-                body += part
-                if len(body) > BODY_BYTES:
-                    raise Refusal(413, f"the body is over {BODY_BYTES:,} bytes: send it in parts.")
+        body = await (reading if is_here else asyncio.wait_for(reading, BODY_S))
     except TimeoutError:
         raise Refusal(408, f"the body did not arrive within {BODY_S:g} s.") from None
     try:
         return decode(body)
     except msgspec.MsgspecError as error:
         raise bad_input(error) from None
+
+
+async def _read_body(request: Request) -> bytes:
+    body = b""
+    while (message := await request.receive())["type"] == "http.request":
+        body += message.get("body", b"")
+        if len(body) > BODY_BYTES:
+            raise Refusal(413, f"the body is over {BODY_BYTES:,} bytes: send it in parts.")
+        if not message.get("more_body"):
+            return body
+    raise ClientDisconnect
 
 
 def media_type(request: Request) -> str:

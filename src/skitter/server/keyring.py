@@ -36,17 +36,22 @@ class Keyring:
     owner: str = ""  # id of the token that a one-time code stands for
     failures: Failures = field(default_factory=lambda: Failures())
     _tokens: dict[str, Token] = field(default_factory=dict)
+    _proven: dict[str, Token] = field(default_factory=dict)  # texts that were sent since
     _read_at: float = -FRESH_S
     _reading: asyncio.Task[None] | None = None
     _codes: dict[str, float] = field(default_factory=dict)  # one-time code -> when it is void
 
     async def by_token(self, text: str) -> Token | None:
         """Who has this token; None: nobody."""
+        await self._refresh(FRESH_S)
+        if known := self._proven.get(text):
+            return known
         found = SHAPE.fullmatch(text)
-        if not found:
+        token = await self.by_id(found[1]) if found else None
+        if not token or not hmac.compare_digest(token.hash, hash_of(text)):
             return None
-        token = await self.by_id(found[1])
-        return token if token and hmac.compare_digest(token.hash, hash_of(text)) else None
+        self._proven[text] = token
+        return token
 
     async def by_id(self, identity: str) -> Token | None:
         await self._refresh(FRESH_S)
@@ -67,6 +72,7 @@ class Keyring:
     async def _read(self) -> None:
         asked_at = time.monotonic()
         self._tokens = {one.id: one for one in await list_tokens(self.server)}
+        self._proven = {}
         self._read_at = asked_at
 
     # --- browsers ---------------------------------------------------------------------------------

@@ -14,6 +14,35 @@ HEADERS_S = 10.0
 HEADERS_BYTES = 64 * 2**10
 #: For the rest of a body that was refused: a client that is cut off does not see why.
 LINGER_S = 20.0
+CONTINUE = b"HTTP/1.1 100 "
+#: In the state of a call: its body has come, and nobody has to wait for it.
+WHOLE = "skitter.whole"
+
+
+class HeadWithBody:
+    """A transport that keeps the head of an answer until its body comes: uvicorn writes them
+    apart, which would be two packets. (ASGI wants no less: it has servers wait for the body.)"""
+
+    __slots__ = ("_head", "_is_first", "_transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head = b""
+        self._is_first = True
+
+    def write(self, data: bytes) -> None:
+        if self._is_first and not data.startswith(CONTINUE):
+            self._head, self._is_first = data, False
+        else:
+            self._transport.write(self._head + data)
+            self._head = b""
+
+    def close(self) -> None:
+        self._transport.write(self._head)
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
 
 
 class PatientProtocol(HttpToolsProtocol):
@@ -37,22 +66,23 @@ class PatientProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._deadline is not None:
-            self._unread += len(data)
         super().data_received(data)
-        if self._deadline is not None and self._unread > HEADERS_BYTES:
-            self.send_400_response("The headers are too large.")
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
+        if self.cycle is not None and self.cycle.scope is self.scope:  # its headers are complete
+            self._stop_waiting()
+            return
         if self._deadline is None:
             self._await_headers()
+        self._unread += len(data)
+        if self._unread > HEADERS_BYTES and not self.transport.is_closing():
+            self.send_400_response("The headers are too large.")
 
     def on_headers_complete(self) -> None:
-        self._stop_waiting()
         super().on_headers_complete()
+        if self.scope["method"] != "HEAD":  # which has no body
+            self.cycle.transport = HeadWithBody(self.transport)  # type: ignore[assignment]
 
     def on_message_complete(self) -> None:
+        self.scope["state"][WHOLE] = True
         self._stop_lingering()
         super().on_message_complete()
 

@@ -1,0 +1,65 @@
+"""What goes over the wire: an answer is one packet, and whoever waits for something gets it."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import urlsplit
+
+HOST = "Host: localhost\r\n"
+
+
+async def first_packet(address: str, data: str) -> bytes:
+    parts = urlsplit(address)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    writer.write(data.encode())
+    try:
+        return await reader.read(65_536)
+    finally:
+        writer.close()
+
+
+async def test_head_and_body_come_in_one_packet(address):
+    answer = await first_packet(address, f"GET /healthz HTTP/1.1\r\n{HOST}\r\n")
+
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert answer.partition(b"\r\n\r\n")[2]
+
+
+async def test_a_head_alone_is_sent(address):
+    answer = await first_packet(address, f"HEAD /healthz HTTP/1.1\r\n{HOST}\r\n")
+
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert answer.endswith(b"\r\n\r\n")
+
+
+async def test_a_client_that_asks_before_it_sends_its_body_is_told_to_go_on(address):
+    head = f"POST /api/login HTTP/1.1\r\n{HOST}Content-Type: application/json\r\n"
+    answer = await first_packet(
+        address, f"{head}Content-Length: 14\r\nExpect: 100-continue\r\n\r\n"
+    )
+
+    assert answer == b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+async def test_a_client_that_wants_no_more_gets_all_of_its_answer(address):
+    answer = await first_packet(address, f"GET /healthz HTTP/1.0\r\n{HOST}\r\n")
+
+    assert b"connection: close" in answer
+    assert answer.partition(b"\r\n\r\n")[2]
+
+
+async def test_requests_that_come_together_are_answered_in_turn(address):
+    parts = urlsplit(address)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    last = f"GET /api/me HTTP/1.1\r\n{HOST}Connection: close\r\n\r\n"
+    writer.write(
+        f"HEAD /healthz HTTP/1.1\r\n{HOST}\r\nGET /healthz HTTP/1.1\r\n{HOST}\r\n{last}".encode()
+    )
+    answers = await reader.read()
+    writer.close()
+
+    assert [line[9:12] for line in answers.split(b"\r\n") if line.startswith(b"HTTP/1.1 ")] == [
+        b"200",
+        b"200",
+        b"401",
+    ]
