@@ -15,7 +15,7 @@ from skitter import errors, settings
 from skitter.cli.group import group_of
 from skitter.cli.main import PANELS
 from skitter.frontier.admin.exposition import families
-from skitter.frontier.keys import ACTIONS, JOBS, PUMP_SLOTS, PUMPED, SHARD_KEYS, TOKENS
+from skitter.frontier.keys import ACTIONS, JOBS, LOGOUTS, PUMP_SLOTS, PUMPED, SHARD_KEYS, TOKENS
 from skitter.frontier.scripts import COMMON, script, verbs
 from skitter.metrics import COUNTERS, TABLES, TIMINGS
 from skitter.metrics.prometheus import PREFIX
@@ -57,9 +57,9 @@ def keys_page() -> str:
         + "# The key space\n\n"
         + f"`{JOBS}` is a hash of all jobs: name -> JSON of the layout. `{PUMPED}` is one of the "
         f"jobs in Celery's care, `{PUMP_SLOTS}` of its workers, `{TOKENS}` of the tokens of "
-        f"the HTTP API; `{ACTIONS}` is the log of who did what. Every other key but "
-        "`clock` belongs to one shard of one job and begins with `skitter:{job:shard}:`; the "
-        "braces put a shard into one cluster slot.\n\n| key | type | holds |\n|---|---|---|\n"
+        f"the HTTP API; `{ACTIONS}` is the log of who did what, and `{LOGOUTS}` are sessions of "
+        "browsers that were ended. Every other key but `clock` belongs to one shard of one job and "
+        "begins with `skitter:{job:shard}:`; the braces put a shard into one cluster slot.\n\n| key | type | holds |\n|---|---|---|\n"
         + rows
         + "\n"
     )

@@ -5,15 +5,20 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+import httpx
 import pytest
 
+from skitter.frontier.admin.logouts import list_logouts, note_logout
 from skitter.frontier.admin.tokens import list_tokens, new_token, revoke_token
-from skitter.frontier.keys import TOKENS
+from skitter.frontier.connection import Server
+from skitter.frontier.keys import LOGOUTS, TOKENS
 from skitter.server import keyring as rules
-from skitter.server.keyring import Failures
+from skitter.server.keyring import Failures, Keyring
 from skitter.server.own_token import own_token, session_key
 from skitter.server.problems import Refusal
 from skitter.server.routes import ROUTES
+from skitter.server.running import Address, listen, serving
+from skitter.server.site import Site
 
 OPEN = {"/healthz", "/api/login", "/api/logout", "/api/me"}
 
@@ -83,7 +88,7 @@ async def test_a_browser_logs_in_changes_something_with_its_csrf_and_logs_out(
     csrf = answer.json()["csrf"]
     pause = f"/api/jobs/{job}/pause"
 
-    assert all(word in cookie for word in ("HttpOnly", "SameSite=Strict", "skitter_session="))
+    assert all(word in cookie for word in ("HttpOnly", "SameSite=Strict", "skitter_session_"))
     assert (await browser.get("/api/me")).json() == answer.json()
     assert (await browser.get(f"/api/jobs/{job}")).status_code == 200
     forged = await browser.post(pause)
@@ -94,10 +99,60 @@ async def test_a_browser_logs_in_changes_something_with_its_csrf_and_logs_out(
     assert (await browser.get("/api/me")).status_code == 401
 
 
+def cookie_of(client: httpx.AsyncClient, value: str) -> dict[str, str]:
+    """The header of a browser that has this session."""
+    return {"cookie": f"skitter_session_{client.base_url.port}={value}"}
+
+
+async def log_in(client: httpx.AsyncClient, server: Server) -> str:
+    """The value of the cookie."""
+    token = await new_token(server, name="b", scopes=["read"])
+    await client.post("/api/login", json={"token": token})
+    [cookie] = client.cookies.values()
+    return cookie
+
+
+async def test_after_a_log_out_a_copy_of_the_cookie_is_refused(client_with, server, site):
+    browser, thief = await client_with(), await client_with()
+    copied = cookie_of(browser, await log_in(browser, server))
+    other = await client_with()
+    await log_in(other, server)
+    assert (await thief.get("/api/me", headers=copied)).status_code == 200
+
+    await browser.post("/api/logout")
+
+    assert (await thief.get("/api/me", headers=copied)).status_code == 401
+    assert (await other.get("/api/me")).status_code == 200
+    again = Keyring(server, site.keyring.key)  # of a server that was started again, or another one
+    assert await again.by_session(copied["cookie"].partition("=")[2]) is None
+
+
+async def test_sessions_that_have_ended_by_themselves_are_forgotten(server):
+    await note_logout(server, "old", until=10, now=5)
+    await note_logout(server, "new", until=20, now=15)
+
+    found = await list_logouts(server)
+    assert (found.get("old"), found.get("new")) == (None, 20)
+    await server.command("ZREM", LOGOUTS, "new")
+
+
+async def test_two_dashboards_on_a_host_have_a_cookie_each(client_with, server, site):
+    listener = listen(Address())
+    async with serving(Site(server, Keyring(server, b"another key")), listener):
+        browser = await client_with()
+        await log_in(browser, server)
+        token = await new_token(server, name="c", scopes=["read"])
+        second = Address().url(listener)
+        await browser.post(f"{second}api/login", json={"token": token})
+
+        assert (await browser.get(f"{second}api/me")).json()["name"] == "c"
+        assert (await browser.get("/api/me")).json()["name"] == "b"
+
+
 async def test_a_session_that_we_did_not_sign_is_refused(client_with):
     client = await client_with()
     for cookie in ("", "x", "a.b.c.d", "000000000000.99999999999.x.y", "..."):
-        answer = await client.get("/api/me", headers={"cookie": f"skitter_session={cookie}"})
+        answer = await client.get("/api/me", headers=cookie_of(client, cookie))
         assert answer.status_code == 401
 
 
@@ -107,7 +162,7 @@ async def test_a_session_ends_by_itself(client_with, server, site, monkeypatch):
     found = await site.keyring.by_token(token)
     cookie = site.keyring.new_session(found)
 
-    answer = await browser.get("/api/me", headers={"cookie": f"skitter_session={cookie}"})
+    answer = await browser.get("/api/me", headers=cookie_of(browser, cookie))
     assert answer.status_code == 401
 
 

@@ -20,6 +20,8 @@ PUMP_SLOTS = "skitter:pumped:rooms"
 
 #: hash: id of a token of the HTTP API -> JSON: its name, scopes and hash
 TOKENS = "skitter:tokens"
+#: zset: nonce of a browser's session that was ended -> when it would have ended by itself
+LOGOUTS = "skitter:logouts"
 #: stream: who did what to which job; capped
 ACTIONS = "skitter:actions"
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from skitter.frontier.admin.tokens import Scope, Token
     from skitter.server.keyring import Keyring
 
-COOKIE = "skitter_session"
 SAFE = frozenset({"GET", "HEAD"})
 
 
@@ -34,7 +33,7 @@ async def identify(request: Request, keyring: Keyring) -> Caller:
         if kind.lower() == "bearer" and (token := await keyring.by_token(text.strip())):
             return Caller(token)
         raise Refusal(401, "this token is not known here, or was revoked.", hint=NEW)
-    cookie = request.cookies.get(COOKIE, "")
+    cookie = request.cookies.get(cookie_name(request), "")
     token = await keyring.by_session(cookie) if cookie else None
     if not token:
         raise Refusal(401, "log in, or send `authorization: Bearer TOKEN`.", hint=NEW)
@@ -44,6 +43,12 @@ async def identify(request: Request, keyring: Keyring) -> Caller:
             says = "a browser sends the `csrf` of its log-in with every change."
             raise Refusal(403, says, field="X-CSRF-Token")
     return Caller(token, cookie)
+
+
+def cookie_name(request: Request) -> str:
+    """Browsers send a cookie to every port of a host: each dashboard has one of its own."""
+    server = request.scope.get("server")
+    return f"skitter_session_{server[1] if server else ''}"
 
 
 def check_scope(caller: Caller, scope: Scope) -> None:

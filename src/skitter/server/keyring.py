@@ -10,8 +10,9 @@ import secrets
 import time
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from skitter.frontier.admin.logouts import list_logouts, note_logout
 from skitter.frontier.admin.tokens import SHAPE, Token, hash_of, list_tokens
 from skitter.server.problems import Refusal
 
@@ -27,9 +28,18 @@ ONE_TIME_S = 900.0
 FAILURES, FAILURES_S, MOST_ADDRESSES = 10, 60.0, 1000
 
 
+class Session(NamedTuple):
+    """A browser that has logged in: by which token, and until when."""
+
+    token: str  # its id
+    until: int
+    nonce: str
+
+
 @dataclass(slots=True)
 class Keyring:
-    """The tokens as the server has them, and sessions, which are signed and not kept."""
+    """The tokens as the server has them, and sessions, which are signed: those that were ended are
+    kept, and no others."""
 
     server: Server
     key: bytes  # signs sessions
@@ -37,6 +47,7 @@ class Keyring:
     failures: Failures = field(default_factory=lambda: Failures())
     _tokens: dict[str, Token] = field(default_factory=dict)
     _proven: dict[str, Token] = field(default_factory=dict)  # texts that were sent since
+    _ended: dict[str, float] = field(default_factory=dict)  # nonce of a session -> its end
     _read_at: float = -FRESH_S
     _reading: asyncio.Task[None] | None = None
     _codes: dict[str, float] = field(default_factory=dict)  # one-time code -> when it is void
@@ -65,14 +76,17 @@ class Keyring:
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read())
             self._reading.add_done_callback(lambda task: task.cancelled() or task.exception())
-        done, _ = await asyncio.wait({self._reading}, timeout=AWAY_S if self._tokens else None)
-        if done and (failure := self._reading.exception()) and not self._tokens:
+        reading = self._reading  # another one may have begun when this one ends
+        done, _ = await asyncio.wait({reading}, timeout=AWAY_S if self._tokens else None)
+        if done and (failure := reading.exception()) and not self._tokens:
             raise failure
 
     async def _read(self) -> None:
         asked_at = time.monotonic()
-        self._tokens = {one.id: one for one in await list_tokens(self.server)}
-        self._proven = {}
+        tokens, ended = await list_tokens(self.server), await list_logouts(self.server)
+        self._tokens, self._proven = {one.id: one for one in tokens}, {}
+        now = time.time()  # what was ended here meanwhile stays so
+        self._ended = {one: end for one, end in (self._ended | ended).items() if end > now}
         self._read_at = asked_at
 
     # --- browsers ---------------------------------------------------------------------------------
@@ -96,11 +110,26 @@ class Keyring:
         return f"{facts}.{self._sign('session', facts)}"
 
     async def by_session(self, cookie: str) -> Token | None:
+        session = self._session(cookie)
+        if not session or session.until < time.time():
+            return None
+        token = await self.by_id(session.token)
+        return None if session.nonce in self._ended else token
+
+    async def end_session(self, cookie: str) -> None:
+        """Whoever has a copy of the cookie is refused: here at once, by other servers soon."""
+        if session := self._session(cookie):
+            self._ended[session.nonce] = session.until
+            now = int(time.time())
+            await note_logout(self.server, session.nonce, until=session.until, now=now)
+
+    def _session(self, cookie: str) -> Session | None:
+        """What the cookie says, if we signed it."""
         facts, _, signature = cookie.rpartition(".")
         if not hmac.compare_digest(self._sign("session", facts).encode(), signature.encode()):
             return None
-        identity, until, _ = facts.split(".")
-        return await self.by_id(identity) if time.time() < int(until) else None
+        token, until, nonce = facts.split(".")
+        return Session(token, int(until), nonce)
 
     def csrf(self, cookie: str) -> str:
         """What a page of ours knows of its session, and a page of a stranger cannot."""

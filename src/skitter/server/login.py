@@ -9,7 +9,7 @@ import msgspec
 
 from skitter.frontier.admin.tokens import Scope
 from skitter.server.call import Call
-from skitter.server.caller import COOKIE, NEW, Caller, identify
+from skitter.server.caller import NEW, Caller, cookie_name, identify
 from skitter.server.keyring import SESSION_S
 from skitter.server.problems import Refusal
 
@@ -50,7 +50,9 @@ async def log_in(call: Call, body: Credentials) -> Me:
 
 
 async def log_out(call: Call) -> LoggedOut:
-    """Remove the session cookie."""
+    """End the session: the cookie is removed, and a copy of it is refused."""
+    if cookie := call.request.cookies.get(cookie_name(call.request)):
+        await call.site.keyring.end_session(cookie)
     call.headers["set-cookie"] = _cookie(call, "", 0)
     return LoggedOut()
 
@@ -72,4 +74,5 @@ def _me(call: Call, caller: Caller) -> Me:
 
 def _cookie(call: Call, session: str, age_s: int) -> str:
     secure = "; Secure" if call.site.is_tls else ""
-    return f"{COOKIE}={session}; Max-Age={age_s}; Path=/; HttpOnly; SameSite=Strict{secure}"
+    name = cookie_name(call.request)
+    return f"{name}={session}; Max-Age={age_s}; Path=/; HttpOnly; SameSite=Strict{secure}"
