@@ -59,9 +59,8 @@ def keys_page() -> str:
         f"jobs in Celery's care, `{PUMP_SLOTS}` of its workers, `{TOKENS}` of the tokens of "
         f"the HTTP API; `{ACTIONS}` is the log of who did what, and `{LOGOUTS}` are sessions of "
         "browsers that were ended. Every other key but `clock` belongs to one shard of one job and "
-        "begins with `skitter:{job:shard}:`; the braces put a shard into one cluster slot.\n\n| key | type | holds |\n|---|---|---|\n"
-        + rows
-        + "\n"
+        "begins with `skitter:{job:shard}:`; the braces put a shard into one cluster slot."
+        "\n\n| key | type | holds |\n|---|---|---|\n" + rows + "\n"
     )
 
 

@@ -14,7 +14,8 @@ import pytest
 from skitter.frontier.admin.jobs import purge_job
 from skitter.frontier.admin.log import log, read_log
 from skitter.model import Request
-from skitter.server import channels
+from skitter.server import channels, protocol
+from skitter.server.protocol import PatientProtocol
 from skitter.server.site import Site
 
 
@@ -145,7 +146,15 @@ async def test_the_reader_reads_once_for_all_and_stops_when_nobody_listens(
     assert not hub.channels
 
 
-async def test_a_client_that_does_not_read_is_let_go(web, site: Site, frontier, job):
+async def test_a_client_that_does_not_read_is_let_go(web, site: Site, frontier, job, monkeypatch):
+    is_lost, lose = asyncio.Event(), PatientProtocol.connection_lost
+
+    def lost(self: PatientProtocol, why: Exception | None) -> None:
+        lose(self, why)
+        is_lost.set()
+
+    monkeypatch.setattr(PatientProtocol, "connection_lost", lost)
+    monkeypatch.setattr(protocol, "LINGER_S", 0.05)
     address = web.base_url
     reader, writer = await asyncio.open_connection(address.host, address.port, limit=1000)
     lines = [f"GET /api/events?job={job} HTTP/1.1", "host: localhost"]
@@ -159,4 +168,5 @@ async def test_a_client_that_does_not_read_is_let_go(web, site: Site, frontier, 
         await asyncio.sleep(0)
 
     assert not site.events.channels
+    await asyncio.wait_for(is_lost.wait(), 30)  # with the rest unread
     writer.close()

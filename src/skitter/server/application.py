@@ -94,10 +94,14 @@ class Guarded:
         # Files have an ETag: browsers ask whether they have changed.
         keep = b"no-cache" if scope["path"].startswith("/static/") else b"no-store"
 
+        is_long = False
+
         async def guarded(message: Message) -> None:
+            nonlocal is_long
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *SECURITY, (b"cache-control", keep)]
-            if message.get("more_body"):
+            is_long = is_long or message.get("more_body", False)
+            if is_long:
                 await _send_in_time(send, message)
             else:
                 await send(message)

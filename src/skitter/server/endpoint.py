@@ -110,7 +110,7 @@ async def read_json(request: Request, decode: Callable[[bytes], T]) -> T:
 
 
 async def _read_body(request: Request) -> bytes:
-    body = b""
+    body: bytes = b""
     while (message := await request.receive())["type"] == "http.request":
         body += message.get("body", b"")
         if len(body) > BODY_BYTES:

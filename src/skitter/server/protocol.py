@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 #: From the connection, or the first byte of a further request, to the end of its headers.
 HEADERS_S = 10.0
 HEADERS_BYTES = 64 * 2**10
-#: For the rest of a body that was refused: a client that is cut off does not see why.
+#: For the rest of a body that was refused: a client that is cut off does not see why. And for a
+#: client to read the rest of its answer, when the connection is to end.
 LINGER_S = 20.0
 CONTINUE = b"HTTP/1.1 100 "
 #: In the state of a call: its body has come, and nobody has to wait for it.
@@ -23,10 +24,10 @@ class HeadWithBody:
     """A transport that keeps the head of an answer until its body comes: uvicorn writes them
     apart, which would be two packets. (ASGI wants no less: it has servers wait for the body.)"""
 
-    __slots__ = ("_head", "_is_first", "_transport")
+    __slots__ = ("_head", "_is_first", "_protocol", "_transport")
 
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
+    def __init__(self, protocol: PatientProtocol) -> None:
+        self._protocol, self._transport = protocol, protocol.transport
         self._head = b""
         self._is_first = True
 
@@ -39,7 +40,7 @@ class HeadWithBody:
 
     def close(self) -> None:
         self._transport.write(self._head)
-        self._transport.close()
+        self._protocol.hang_up()
 
     def is_closing(self) -> bool:
         return self._transport.is_closing()
@@ -79,7 +80,7 @@ class PatientProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
         if self.scope["method"] != "HEAD":  # which has no body
-            self.cycle.transport = HeadWithBody(self.transport)  # type: ignore[assignment]
+            self.cycle.transport = HeadWithBody(self)  # type: ignore[assignment]
 
     def on_message_complete(self) -> None:
         self.scope["state"][WHOLE] = True
@@ -90,6 +91,16 @@ class PatientProtocol(HttpToolsProtocol):
         if self.cycle.response_complete and self.cycle.more_body:
             self._linger = self.loop.call_later(LINGER_S, self.transport.close)
         super().on_response_complete()
+
+    def timeout_keep_alive_handler(self) -> None:
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """asyncio keeps a connection that is closed for as long as its client does not read."""
+        if not self.transport.is_closing():
+            self.transport.close()
+            if self.transport.get_write_buffer_size():
+                self.loop.call_later(LINGER_S, self.transport.abort)
 
     def _await_headers(self) -> None:
         self._unread = 0
