@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest_asyncio
@@ -15,6 +17,7 @@ from skitter.frontier.connection import Server, connect
 from skitter.server.keyring import Keyring
 from skitter.server.running import Address, listen, serving
 from skitter.server.site import Site
+from skitter.valkey import hold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +30,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+_numbers = count()
 expect.set_options(timeout=30_000)
 
 
@@ -74,9 +78,11 @@ async def chromium() -> AsyncIterator[Browser]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def redis(server_url: str) -> AsyncIterator[Server]:
-    async with connect(server_url) as server:
-        yield server
+async def redis(short_dir: Path) -> AsyncIterator[Server]:
+    """Of its own, so that the list of all jobs is short, and so is that of all routes."""
+    with hold(short_dir / f"d{next(_numbers)}") as embedded:
+        async with connect(embedded.url) as server:
+            yield server
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -10,7 +10,10 @@ from skitter.frontier.admin.log import log_lines
 from skitter.frontier.admin.workers import Heartbeat, beat
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.routes import Cost, FleetRoutes, Settled, Verdict
+from skitter.frontier.sessions import Wanted, open_sessions
 from skitter.model import Completion, Failure, Request
+from skitter.settings import SessionPool
 
 #: Whoever makes HTML of it gets another title.
 HOSTILE = "<img src=x onerror=document.title='hacked'><script>document.title='hacked'</script>"
@@ -45,3 +48,14 @@ async def seed(redis: Server, job: str) -> Frontier:
     )
     await beat(frontier, worker)
     return frontier
+
+
+async def seed_routes(frontier: Frontier) -> None:
+    """A route that brought three pages and was banned once, and a session."""
+    verdicts: list[Verdict] = ["good", "good", "good", "ban"]
+    left = [
+        Settled(route="dc-1", domain="a.test", verdict=one, cost=Cost(2**20, 500))
+        for one in verdicts
+    ]
+    await FleetRoutes.on(frontier.server).settle(left)
+    await open_sessions(frontier, [Wanted("a.test", "a.test/shop", make=True)], SessionPool(size=1))

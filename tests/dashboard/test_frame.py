@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Locator, Page, expect
 
 from conftest import rude
 from dashboard.conftest import Desk, token_with
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.admin.log import log_lines
 from skitter.frontier.connection import Server
-from skitter.model import Request, State
+from skitter.model import Failure, Request, State
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -100,6 +100,45 @@ async def test_keys_alone_are_enough(desk: Desk, redis: Server) -> None:
     await page.keyboard.press("Tab")
     await page.keyboard.press(".")
     await expect(page.locator(".head .pill")).to_have_text("paused")
+
+
+async def tab_to(page: Page, wanted: Locator) -> None:
+    """Press Tab until it has the focus."""
+    await expect(wanted).to_be_visible()
+    for _ in range(100):
+        if await wanted.evaluate("one => one === document.activeElement"):
+            return
+        await page.keyboard.press("Tab")
+    raise AssertionError("the focus never comes there")
+
+
+async def test_a_whole_visit_needs_no_mouse(desk: Desk, redis: Server) -> None:
+    frontier = await create_job(redis, "visited", options=rude())
+    await frontier.add([Request("http://a.test/")])
+    [lease] = (await frontier.lease(1)).leases
+    await frontier.bury([Failure(lease=lease, error="404 Not Found")])
+    page = await desk.open(logged_in=False)
+
+    await tab_to(page, page.get_by_label("Token"))
+    await page.keyboard.type(desk.token)
+    await page.keyboard.press("Enter")
+    await tab_to(page, page.get_by_role("link", name="visited"))
+    await page.keyboard.press("Enter")
+    pill = page.locator(".head .pill")
+    await expect(pill).to_have_text("running")
+    for state in (State.PAUSED, State.RUNNING):
+        await page.keyboard.press(".")
+        await expect(pill).to_have_text(state)
+        assert (await frontier.stats()).state is state
+    await page.keyboard.press("g")
+    await page.keyboard.press("d")
+    letters = page.get_by_role("region", name="Dead letters", exact=True)
+    await tab_to(page, letters.get_by_role("button", name="Retry"))
+    await page.keyboard.press("Enter")
+
+    await expect(letters.locator("tbody tr")).to_have_count(0)
+    stats = await frontier.stats()
+    assert (stats.dead, stats.pending) == (0, 1)
 
 
 async def test_a_hidden_tab_lets_go_and_a_session_that_is_over_leads_to_the_log_in(

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from dashboard.conftest import Desk
-from dashboard.seeds import seed
+from dashboard.seeds import seed, seed_routes
 from skitter.frontier.admin.control import set_state
 from skitter.frontier.admin.jobs import list_jobs
 from skitter.frontier.admin.schedule import read_schedule
@@ -45,7 +45,7 @@ PAGES = {
     "url?url=http://a.test/19": ".card",
     "settings": ".setting",
     "schedule": ".empty",
-    "routes": ".empty, tbody tr",
+    "routes": "tbody tr",
 }
 AXE = Axe()
 ALL_RULES = {"resultTypes": ["violations"]}
@@ -54,7 +54,9 @@ CONTRAST = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def seeded(redis: Server) -> AsyncIterator[Frontier]:
-    yield await seed(redis, "seeded")
+    frontier = await seed(redis, "seeded")
+    await seed_routes(frontier)
+    yield frontier
 
 
 async def problems_of(page: Page, options: dict[str, Any]) -> list[str]:
@@ -201,6 +203,18 @@ async def test_the_story_of_a_url_is_told(desk: Desk, seeded: Frontier) -> None:
 
     await expect(page.locator(".card .pill")).to_have_text("unknown")
     await expect(page.get_by_text("skitter why seeded http://a.test/nowhere")).to_be_visible()
+
+
+async def test_routes_are_shown_with_what_they_brought(desk: Desk, seeded: Frontier) -> None:
+    page = await desk.open("#/jobs/seeded/routes")
+    routes = page.get_by_role("region", name="Success by site and route")
+
+    row = routes.get_by_role("row", name="(all) dc-1")
+    await expect(row).to_contain_text("75%")
+    await expect(row.get_by_role("cell").nth(3)).to_have_text("3")
+    await expect(routes.get_by_role("row", name="a.test dc-1")).to_be_visible()
+    sessions = page.get_by_role("region", name="Sessions")
+    await expect(sessions.get_by_role("row", name="a.test shop")).to_be_visible()
 
 
 async def test_a_schedule_is_set_and_removed(desk: Desk, redis: Server) -> None:

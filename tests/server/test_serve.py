@@ -2,42 +2,113 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
+import ssl
 import stat
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import httpx
 
+from needs import need
 from skitter.client import Client
+from skitter.frontier.admin.jobs import open_job
+from skitter.frontier.connection import connect
+from skitter.frontier.metrics import record
+from skitter.metrics import Batch, Histogram
+from skitter.valkey import hold
 from waiting import Child
 
 
-def test_a_server_is_started_used_and_stopped(short_dir: Path):
-    directory = short_dir / "serve"
-    words = [sys.executable, "-m", "skitter", "serve", "--port", "0", "--dir", str(directory)]
+def start(directory: Path, *words: str) -> Child[str]:
+    command = [sys.executable, "-m", "skitter", "serve", "--port", "0", "--dir", str(directory)]
     environment = {**os.environ, "NO_COLOR": "1"}
     environment.pop("SKITTER_REDIS_URL", None)
-    with Child(words, stdout=subprocess.PIPE, text=True, env=environment) as served:
+    return Child([*command, *words], stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def address_of(said: str) -> str:
+    found = re.search(r"Serving (\S+/)", said)
+    assert found, said
+    return found[1]
+
+
+async def measure(directory: Path, job: str) -> int:
+    """As a worker would; returns the process of the embedded server."""
+    fetches = Histogram()
+    fetches.add(120.0)
+    with hold(directory) as embedded:
+        async with connect(embedded.url) as server:
+            batch = Batch(Counter(pages=30, items=20), {"fetch": fetches})
+            await record(await open_job(server, job), batch)
+            return int((await server.command("INFO", "server"))["process_id"])
+
+
+def charts(web: httpx.Client, job: str) -> tuple[dict[str, int], dict[str, set[float]]]:
+    """What a week of charts shows: the sums, and the quantiles."""
+    names = {"names": "pages,items,fetch", "since_s": 7 * 86_400}
+    said = web.get(f"api/jobs/{job}/history", params=names).json()
+    sums = {name: sum(filter(None, points)) for name, points in said["series"].items()}
+    quantiles = said["quantiles"]["fetch"].items()
+    return sums, {name: set(filter(None, points)) for name, points in quantiles}
+
+
+def certificate(directory: Path) -> tuple[Path, Path]:
+    """For 127.0.0.1, signed by itself; and its key."""
+    made, key = directory / "made.pem", directory / "key.pem"
+    words = ["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=here", "-newkey", "ec"]
+    words += ["-pkeyopt", "ec_paramgen_curve:prime256v1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(made)]
+    subprocess.run([need("openssl"), *words, *files], check=True, capture_output=True)
+    return made, key
+
+
+def test_a_server_is_started_used_and_killed_and_its_charts_are_there_again_over_tls(
+    short_dir: Path,
+):
+    directory = short_dir / "serve"
+    with start(directory) as served:
         assert served.stdout
         said = "".join(served.stdout.readline() for _ in range(3))
-        url = re.search(r"Serving (\S+/)", said)
-        token = re.search(r"skt_\w+", said.replace("-", "_"))
+        url = address_of(said)
         code = re.search(r"#token=(\S+)", said)
-        assert url, said
-        assert token, said
+        assert re.search(r"skt_\w+", said.replace("-", "_")), said
         assert code, said
         kept = directory / "http-token"
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+        token = kept.read_text().strip()
 
-        with Client(url[1], token=kept.read_text().strip()) as skitter:
+        with Client(url, token=token) as skitter:
             skitter.create("books")
             assert skitter.push("books", ["http://a.test/"]).new == 1
-        browser = httpx.post(f"{url[1]}api/login", json={"token": code[1]})
+        browser = httpx.post(f"{url}api/login", json={"token": code[1]})
         assert browser.json()["scopes"] == ["operate"]
+        pid = asyncio.run(measure(directory, "books"))
+        headers = {"authorization": f"Bearer {token}"}
+        with httpx.Client(base_url=url, headers=headers) as web:
+            before = charts(web, "books")
+        assert before[0] == {"pages": 30, "items": 20}
+        assert [len(points) for points in before[1].values()] == [1, 1, 1]
+        served.kill()
+        os.kill(pid, signal.SIGKILL)
+        served.wait()
+
+    made, key = certificate(short_dir)
+    with start(directory, "--tls-cert", str(made), "--tls-key", str(key)) as served:
+        assert served.stdout
+        url = address_of("".join(served.stdout.readline() for _ in range(2)))
+        trusting = ssl.create_default_context(cafile=made)
+        with httpx.Client(base_url=url, headers=headers, verify=trusting) as web:
+            assert url.startswith("https:")
+            assert charts(web, "books") == before
+            del web.headers["authorization"]
+            cookie = web.post("api/login", json={"token": token}).headers["set-cookie"]
+        assert cookie.endswith("; Secure")
 
         served.send_signal(signal.SIGINT)
         assert served.wait() == 0
