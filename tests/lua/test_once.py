@@ -59,7 +59,7 @@ CALLS: Any = {
         [
             ("counts", "pages", encode(3)),
             ("timings", "fetch", encode([1500, 16, 2])),
-            ("tables", "host", encode(["a.test", 2, 1, 700, 30])),
+            ("tables", "host", encode(["a.test", [2, 1, 700, 30, 0, 3]])),
         ],
         {"members": 5},
     ),

@@ -171,6 +171,20 @@ async def test_a_table_has_those_with_the_most_requests_first(frontier):
     ]
 
 
+async def test_a_row_knows_how_long_the_slowest_twentieth_took(frontier):
+    fast, slow = Row(ok=90, spread=(0, 0, 0, 90)), Row(ok=10, spread=(0, 0, 0, 0, 0, 0, 0, 10))
+    for row in (fast, slow):
+        await tell(frontier, tables={"route": {"dc-1": row}})
+    await tell(frontier, tables={"route": {"never-answered": Row(failed=3)}})
+
+    rows = await read_table(frontier, "route")
+
+    assert [(row.name, row.ok) for row in rows] == [("dc-1", 100), ("never-answered", 0)]
+    assert rows[0].p95_ms is not None
+    assert 256 <= rows[0].p95_ms <= 512  # the doubling of the ten
+    assert rows[1].p95_ms is None
+
+
 async def test_a_table_keeps_the_busy_and_puts_the_others_together(frontier):
     await tell(frontier, tables={"host": {f"h{n}.test": Row(n) for n in range(1, 500)}})
 

@@ -99,7 +99,7 @@ SHARD_KEYS: dict[str, KeySpec] = {
     ),
     "tables": KeySpec(
         "hash",
-        "of shard 0: host, worker, ... -> `ok failed bytes ms`; expires",
+        "of shard 0: host, worker, ... -> `ok failed bytes ms ...`; expires",
         family="step/slot/name",
     ),
     "daily": KeySpec(

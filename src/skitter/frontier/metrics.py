@@ -12,6 +12,7 @@ from skitter.frontier.wire import clip, encode
 from skitter.metrics import BY_SHARD, COUNTERS, TABLES, TIMINGS, Batch, Histogram, Row
 from skitter.metrics.histogram import HIGHEST, LOWEST, merged
 from skitter.metrics.slots import EVER, SLOTS, TABLE_GRAINS, Window, window
+from skitter.metrics.spread import DOUBLINGS, quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 MEMBERS: Final = 100
 LONGEST_NAME: Final = 60
 OTHERS: Final = "other"
+SUMS: Final = Row._fields[:4]
 QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _SLOT_BYTES: Final = 5
 #: Hashes of one call: the server is busy for a millisecond.
@@ -50,6 +52,7 @@ class TableRow(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
     bytes: int
     ms: int  # of all of them together
+    p95_ms: float | None = None  # by doublings
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,8 +80,15 @@ def _pack_timing(one: Histogram) -> bytes:
 
 def _pack_table(rows: dict[str, Row]) -> bytes:
     return encode(
-        [part for name, row in rows.items() for part in (clip(name[:LONGEST_NAME]), *row)]
+        [part for name, row in rows.items() for part in (clip(name[:LONGEST_NAME]), _figures(row))]
     )
+
+
+def _figures(row: Row) -> list[int]:
+    """Without the doublings that are slower than all of it."""
+    *sums, spread = row
+    most = max((at for at, count in enumerate(spread, 1) if count), default=0)
+    return [*sums, *spread[:most]]
 
 
 async def read_history(
@@ -200,7 +210,10 @@ async def _read_rows(frontier: Frontier, members: list[str]) -> list[TableRow]:
         for member, packed in part.items():
             name = member.decode("utf-8", "replace") or OTHERS
             found[name] = found.get(name, Row()).plus(_open_row(packed))
-    rows = [TableRow(name=name, **row._asdict()) for name, row in found.items()]
+    rows = [
+        TableRow(name=name, p95_ms=quantile(spread, 0.95), **dict(zip(SUMS, sums, strict=True)))
+        for name, (*sums, spread) in found.items()
+    ]
     return sorted(rows, key=lambda row: (-row.ok - row.failed, row.name))
 
 
@@ -229,6 +242,7 @@ async def read_totals(frontier: Frontier) -> Totals:
 
 def _open_row(packed: Any) -> Row:
     try:
-        return Row(*map(int, packed.split()))
+        ok, failed, size, ms, *spread = map(int, packed.split())
+        return Row(ok, failed, size, ms, tuple(spread[:DOUBLINGS]))
     except (TypeError, ValueError):
         return Row()

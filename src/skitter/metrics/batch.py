@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from skitter.metrics.histogram import Histogram
+    from skitter.metrics.spread import Spread
 
 
 class Row(NamedTuple):
@@ -17,9 +19,17 @@ class Row(NamedTuple):
     failed: int = 0
     bytes: int = 0
     ms: int = 0
+    spread: Spread = ()
 
     def plus(self, other: Row) -> Row:
-        return Row(*(one + more for one, more in zip(self, other, strict=True)))
+        spread = zip_longest(self.spread, other.spread, fillvalue=0)
+        return Row(
+            self.ok + other.ok,
+            self.failed + other.failed,
+            self.bytes + other.bytes,
+            self.ms + other.ms,
+            tuple(map(sum, spread)),
+        )
 
 
 @dataclass(slots=True)

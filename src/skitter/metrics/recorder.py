@@ -9,6 +9,7 @@ from typing import Final
 from skitter.metrics.batch import Batch, Row
 from skitter.metrics.catalogue import CLASSES
 from skitter.metrics.histogram import Histogram
+from skitter.metrics.spread import DOUBLINGS, doubling_of
 
 #: Kinds of requests that are told apart until the next batch; hosts come from the web.
 MOST_KINDS: Final = 2000
@@ -31,7 +32,8 @@ class Recorder:
 
     _counts: Counter[str] = field(default_factory=Counter)
     _timings: dict[str, Histogram] = field(default_factory=dict)
-    _exchanges: dict[Exchange, list[float]] = field(default_factory=dict)  # how many, bytes, ms
+    #: How many, bytes, ms, and how many of each doubling.
+    _exchanges: dict[Exchange, list[float]] = field(default_factory=dict)
 
     def count(self, name: str, by: int = 1) -> None:
         if by:
@@ -49,11 +51,12 @@ class Recorder:
         if row is None:
             if len(self._exchanges) >= MOST_KINDS:
                 kind = (kind[0], kind[1], "", kind[3], "")
-            row = self._exchanges.setdefault(kind, [0, 0, 0.0])
+            row = self._exchanges.setdefault(kind, [0.0] * (3 + DOUBLINGS))
         row[0] += 1
         row[1] += size
         if ms is not None:
             row[2] += ms
+            row[3 + doubling_of(ms)] += 1
             self.time("fetch", ms)
 
     def take(self, worker: str) -> Batch:
@@ -61,16 +64,16 @@ class Recorder:
         batch = Batch(self._counts, self._timings)
         exchanges = self._exchanges
         self._counts, self._timings, self._exchanges = Counter(), {}, {}
-        for kind, (count, size, ms) in exchanges.items():
-            _unfold(batch, kind, worker, (int(count), int(size), round(ms)))
+        for kind, figures in exchanges.items():
+            _unfold(batch, kind, worker, [round(one) for one in figures])
         return batch
 
 
-def _unfold(batch: Batch, kind: Exchange, worker: str, figures: tuple[int, int, int]) -> None:
+def _unfold(batch: Batch, kind: Exchange, worker: str, figures: list[int]) -> None:
     outcome, status, host, route, session = kind
-    count, size, ms = figures
+    count, size, ms, *spread = figures
     is_ok = outcome == "ok"
-    row = Row(ok=count if is_ok else 0, failed=0 if is_ok else count, bytes=size, ms=ms)
+    row = Row(count if is_ok else 0, 0 if is_ok else count, size, ms, tuple(spread))
     batch.counts[f"fetch.{outcome}"] += count
     batch.counts[f"status.{status}"] += count
     batch.counts["bytes"] += size

@@ -32,6 +32,7 @@ class Host(HostRow, frozen=True, kw_only=True):
     failed: int = 0
     bytes: int = 0
     ms: int = 0  # of all requests together
+    p95_ms: float | None = None
 
 
 async def hosts(call: Call, query: Hosts) -> Rows[Host]:

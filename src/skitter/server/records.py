@@ -9,7 +9,7 @@ import msgspec
 from skitter.frontier.admin.items import RejectedItem, read_rejected
 from skitter.frontier.admin.log import LOG_PAGE, Event, last_log, read_log
 from skitter.frontier.admin.quality import read_quality
-from skitter.frontier.metrics import History, read_history
+from skitter.frontier.metrics import History, TableRow, read_history, read_table
 from skitter.logs import loudness
 from skitter.metrics import COUNTERS, TIMINGS
 from skitter.quality import Finding, judge, lines_of
@@ -29,6 +29,13 @@ class Chart(Query, frozen=True, kw_only=True):
     names: str = "pages,items"
     since_s: Annotated[float, msgspec.Meta(gt=0, le=WEEK_S)] = 3600.0
     points: Annotated[int, msgspec.Meta(ge=1, le=600)] = 600
+
+
+class By(Query, frozen=True, kw_only=True):
+    """In whole hours, up to two days."""
+
+    by: Literal["host", "worker", "route", "session", "outcome", "status"] = "host"
+    since_s: Annotated[float, msgspec.Meta(gt=0, le=2 * 86_400)] = 3600.0
 
 
 class Lines(First, frozen=True, kw_only=True):
@@ -54,6 +61,12 @@ async def history(call: Call, query: Chart) -> History:
         raise Refusal(422, f"nothing is called {strange[0]!r}: there are {known}.", field="names")
     frontier = await call.frontier()
     return await read_history(frontier, names, since_s=query.since_s, points=query.points)
+
+
+async def figures(call: Call, query: By) -> Rows[TableRow]:
+    """Requests by host, worker, route, session, outcome or class of status: how many went well, and
+    how long they took. p95_ms is right within its doubling: 64 to 128 ms, 128 to 256, ..."""
+    return Rows(rows=await read_table(await call.frontier(), query.by, since_s=query.since_s))
 
 
 async def logs(call: Call, query: Lines) -> Rows[Event]:

@@ -76,6 +76,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{JOB}/items/export", items.export_items, media="application/x-ndjson"),
     # --- records
     Route("GET", f"{JOB}/history", records.history),
+    Route("GET", f"{JOB}/figures", records.figures),
     Route("GET", f"{JOB}/logs", records.logs),
     Route("GET", f"{JOB}/quality", records.quality),
     Route("GET", f"{JOB}/rejected", records.rejected),

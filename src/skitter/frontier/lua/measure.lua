@@ -2,11 +2,11 @@
 measure: add to the figures of a job: what was counted and timed in the last seconds.
 
 FLAGS  allow-oom
-KEYS   tables   hash   member -> `ok failed bytes ms`: step/slot/name
+KEYS   tables   hash   member -> `ok failed bytes ms ...`: step/slot/name
 ARGV   members  int    of a table that are kept apart
 EACH   kind     text   counts, timings or tables
        name     text
-       packed   bytes  msgpack: the number; us, bucket, count, ...; or member, ok, failed, ...
+       packed   bytes  msgpack: the number; us, bucket, count, ...; or member, figures, ...
 REPLY  int    how many rows were given
 COST   O(rows), and per row that is a table at most O(members)
 ]]

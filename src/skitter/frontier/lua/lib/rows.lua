@@ -1,18 +1,24 @@
 --[[
-rows: a table of figures: member -> `ok failed bytes ms`. It keeps the members with the most
-requests apart, and the others together under an empty name.
+rows: a table of figures: member -> `ok failed bytes ms`, and how many took how long, in doublings.
+It keeps the members with the most requests apart, and the others together under an empty name.
 ]]
 --@include slots
-local FIGURES = '^(%d+) (%d+) (%d+) (%d+)$'
+local LONGEST = 500
 
 local function read_row(packed)
-  local ok, failed, bytes, ms = string.match(packed or '', FIGURES)
-  return { tonumber(ok) or 0, tonumber(failed) or 0, tonumber(bytes) or 0, tonumber(ms) or 0 }
+  local row = { 0, 0, 0, 0 }
+  if not packed or #packed > LONGEST or string.find(packed, '[^%d ]') then return row end
+  local at = 0
+  for figure in string.gmatch(packed, '%d+') do
+    at = at + 1
+    row[at] = tonumber(figure)
+  end
+  return row
 end
 
 local function add_row(key, member, more)
   local row = read_row(redis.call('HGET', key, member))
-  for i = 1, 4 do row[i] = as_int(row[i] + more[i]) end
+  for i = 1, math.max(#row, #more) do row[i] = as_int((row[i] or 0) + (more[i] or 0)) end
   redis.call('HSET', key, member, table.concat(row, ' '))
 end
 
@@ -33,8 +39,6 @@ local function fold(key, most)
 end
 
 local function add_rows(key, flat, most)
-  for i = 1, #flat, 5 do
-    add_row(key, flat[i], { flat[i + 1], flat[i + 2], flat[i + 3], flat[i + 4] })
-  end
+  for i = 1, #flat, 2 do add_row(key, flat[i], flat[i + 1]) end
   if redis.call('HLEN', key) > 2 * most then fold(key, most) end
 end

@@ -47,6 +47,12 @@ export class HostsPage extends Page {
                     value: (row) => row.delay_s,
                     show: ({ delay_s }) => duration(delay_s),
                 },
+                {
+                    label: "p95",
+                    kind: "number",
+                    value: (row) => row.p95_ms,
+                    show: ({ p95_ms: ms }) => (ms ? duration(ms / 1000) : "–"),
+                },
                 { label: "Because", kind: "wide", value: (row) => row.because },
                 { label: "Bytes", kind: "number", value: (row) => row.bytes, show: (row) => bytes(row.bytes) },
                 { label: "", kind: "actions", value: () => 0, show: (_, row) => this.#button(row) },
