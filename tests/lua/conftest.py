@@ -226,7 +226,8 @@ def make_raw(make_frontier):
     """A job with limits of the test's choice; without any, a second client of the same job."""
 
     async def make(layout=None, **given) -> Raw:
-        options = {"delay_s": 0, "max_in_flight": 1000, "max_retries": 3, "max_losses": 3}
+        options: dict[str, Any] = {"delay_s": 0, "max_in_flight": 1000, "max_retries": 3}
+        options["max_losses"] = 3
         options |= {"latency_factor": 2.0, "max_delay_s": 300.0} | given
 
         def pick(*names):

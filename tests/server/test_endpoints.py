@@ -13,7 +13,7 @@ from skitter.frontier.admin.jobs import create_job, list_jobs
 from skitter.frontier.admin.log import log_lines
 from skitter.frontier.audit.why import look_at_host
 from skitter.frontier.metrics import record
-from skitter.metrics import Batch, Row
+from skitter.metrics import TABLES, Batch, Row
 from skitter.model import Failure, Request
 from skitter.settings import Layout
 
@@ -82,6 +82,20 @@ async def test_a_preview_says_what_a_change_would_do_and_changes_nothing(web, fr
     }
     rows = (await web.get(f"/api/jobs/{job}/settings")).json()["rows"]
     assert {row["value"] for row in rows if row["name"] in body} == {None}
+
+
+async def test_an_exclusion_is_previewed_checked_kept_and_removed(web, frontier, job):
+    await frontier.add([Request(f"http://a.test/{i % 3}/{i}") for i in range(9)])
+    path, body = f"/api/jobs/{job}/settings", {"exclude": "/0/* re:/8$"}
+
+    [effect] = (await web.post(f"{path}/preview", json=body)).json()["rows"]
+    assert (effect["urls"], effect["becomes"]) == (4, "/0/* re:/8$")
+    bad = await web.patch(path, json={"exclude": "re:("})
+    assert (bad.status_code, bad.json()["field"]) == (400, "exclude")
+    for value in ("/0/* re:/8$", None):
+        await web.patch(path, json={"exclude": value})
+        rows = (await web.get(path)).json()["rows"]
+        assert [row["value"] for row in rows if row["name"] == "exclude"] == [value]
 
 
 async def test_a_schedule_is_set_shown_and_removed(web, frontier, job):
@@ -216,6 +230,19 @@ async def test_the_log_is_read_from_its_end_and_onwards(web, frontier, job):
     assert [row["text"] for row in loud] == ["bad"]
     assert [row["text"] for row in rest] == ["line 4", "bad"]
     assert (await web.get(path, params={"after": "x"})).status_code == 422
+
+
+async def test_figures_are_told_by_whatever_there_is_a_table_of(web, server, job):
+    frontier = await create_job(server, job)
+    row = Row(ok=3, failed=1, bytes=10, ms=400, spread=(0, 0, 0, 0, 0, 4))
+    await record(frontier, Batch(tables={name: {"one": row} for name in TABLES}))
+    path = f"/api/jobs/{job}/figures"
+
+    for name in TABLES:
+        [said] = (await web.get(path, params={"by": name})).json()["rows"]
+        assert (said["name"], said["ok"], said["failed"], said["ms"]) == ("one", 3, 1, 400)
+        assert 64 <= said["p95_ms"] <= 128
+    assert (await web.get(path, params={"by": "mood"})).status_code == 422
 
 
 async def test_history_is_a_chart_and_names_are_checked(web, server, job):

@@ -51,8 +51,8 @@ async def measure(directory: Path, job: str) -> int:
 
 def charts(web: httpx.Client, job: str) -> tuple[dict[str, int], dict[str, set[float]]]:
     """What a week of charts shows: the sums, and the quantiles."""
-    names = {"names": "pages,items,fetch", "since_s": 7 * 86_400}
-    said = web.get(f"api/jobs/{job}/history", params=names).json()
+    query = f"names=pages,items,fetch&since_s={7 * 86_400}"
+    said = web.get(f"api/jobs/{job}/history?{query}").json()
     sums = {name: sum(filter(None, points)) for name, points in said["series"].items()}
     quantiles = said["quantiles"]["fetch"].items()
     return sums, {name: set(filter(None, points)) for name, points in quantiles}

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skitter.errors import BadOption, BadURL
+from skitter.patterns import compile_pattern
 from skitter.spider import Allowed, Fence, Refused, Scope
-from skitter.spider.scope import compile_pattern
 from skitter.urls import identify, join
 
 SEED = "https://shop.example/"

@@ -10,6 +10,7 @@ import pytest
 from skitter.engine.memory import RequestMemory
 from skitter.errors import ConnectFailed, ConnectRefused
 from skitter.fetch.static import StaticFetcher
+from skitter.frontier.admin.control import change_options
 from skitter.model import Feedback, Request, Response
 from skitter.settings import JobOptions, Politeness
 from skitter.spider import Spider
@@ -55,6 +56,18 @@ async def test_a_page_becomes_items_and_links(frontier):
     assert isinstance(outcome, Completed)
     assert list(outcome.completion.items) == [{"url": ROOT}]
     assert [link.url for link in outcome.completion.links] == ["https://a.test/1"]
+
+
+async def test_what_the_operator_excludes_is_given_up_before_it_is_fetched(frontier):
+    attempts = make_attempts({})  # whoever asks for a page fails
+    attempts.limits = lambda: frontier.options.limits
+    lease = await lease_of(frontier, url="https://a.test/private/1?x=2")
+    await change_options(frontier, {"exclude": "/public/* /private/*"})
+
+    outcome = await attempts.make(lease)
+
+    assert isinstance(outcome, Buried)
+    assert outcome.failure.error == "it matches '/private/*' of the option exclude"
 
 
 async def test_a_redirect_is_a_link_that_keeps_handler_and_depth(frontier):

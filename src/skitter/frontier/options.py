@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 #: Fields of `control` that are not numbers.
-WORDS = frozenset(one.field for one in JOB_OPTIONS if get_origin(one.type) is Literal)
+WORDS = frozenset(
+    one.field for one in JOB_OPTIONS if one.type is str or get_origin(one.type) is Literal
+)
 
 
 async def read_control(shard: Shard) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from skitter.domains import registrable_domain
 from skitter.errors import BadJobName, BadOption
+from skitter.patterns import compile_patterns
 from skitter.settings.option import Option, Table, check_number, option, options_of
 from skitter.settings.safety import Safety
 from skitter.settings.visits import Visits
@@ -133,6 +134,13 @@ class Limits(Table):
     max_items: int | None = _limit(
         "Maximum items waiting for a loader; beyond it, no URL is handed out. In a crawl, 50,000."
     )
+    exclude: str | None = option(
+        None,
+        "Give up URLs that match one of these patterns, with spaces between them, before they are "
+        "fetched.",
+        in_lua=False,
+        takes="patterns such as /private/* or re:[?]sort=",
+    )
     max_items_per_page: int = option(
         10_000,
         "Maximum items from one page; further ones are dropped and counted.",
@@ -147,6 +155,10 @@ class Limits(Table):
         high=MOST_PER_PAGE,
         in_lua=False,
     )
+
+    def __post_init__(self) -> None:
+        Table.__post_init__(self)  # super() does not work in a dataclass with slots
+        compile_patterns(self.exclude or "", option="exclude")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,6 @@
 """Scope: where a crawl may go. `Scope` is what a user says, `Fence` decides link by link.
 
-Patterns are globs over the whole URL: `*` stands for any characters, all else for itself, `?` too.
-One that begins with `/` is compared with path and query alone. With `re:` in front it is a regular
-expression that may match anywhere in the URL.
+What a pattern is, patterns.py says.
 
     Scope(include=["/books/*"], exclude=["*?sort=*", r"re:/page/\\d{4,}"])
 """
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from skitter.errors import BadOption, BadURL
+from skitter.patterns import compile_pattern
 from skitter.urls import MAX_URL_BYTES, identify
 
 if TYPE_CHECKING:
@@ -138,29 +137,6 @@ class Fence:
         if self._include and not any(pattern.search(url) for _, pattern in self._include):
             return Refused("it matches no include pattern")
         return ALLOWED
-
-
-def compile_pattern(pattern: str, *, option: str = "pattern") -> re.Pattern[str]:
-    """A glob, or a regular expression with `re:` in front. Raises BadOption."""
-    if not isinstance(pattern, str) or not pattern:
-        raise BadOption(option, pattern, "globs or 're:...' as strings")
-    if not pattern.startswith("re:"):
-        return re.compile(_glob(pattern), re.DOTALL)
-    try:
-        return re.compile(pattern[3:])
-    except re.error as error:
-        raise BadOption(option, pattern, f"a regular expression ({error})") from None
-
-
-def _glob(pattern: str) -> str:
-    front = r"\Ahttps?://[^/]*" if pattern.startswith("/") else r"\A"
-    first, *rest = (re.escape(piece) for piece in pattern.split("*"))
-    if not rest:
-        return rf"{front}{first}\Z"
-    *middle, last = rest
-    # Atomic: the first place where a piece fits is as good as any later one, so a pattern with
-    # many stars cannot be made to try them all on a long URL.
-    return f"{front}{first}{''.join(f'(?>.*?{piece})' for piece in middle)}.*{last}\\Z"
 
 
 # As ada writes it: lower-case host, a path, printable ASCII.

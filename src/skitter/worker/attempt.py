@@ -14,6 +14,7 @@ from skitter.fetch.robots import product_token
 from skitter.fetch.session import SESSION
 from skitter.metrics.recorder import Recorder
 from skitter.page import Page
+from skitter.patterns import first_match
 from skitter.settings import Limits
 from skitter.spider.run import HandlerError, HandlerOutput, run_handler
 from skitter.spider.scope import Refused
@@ -97,7 +98,8 @@ class Attempts:
         try:
             if self.spider.renders and await self._needs_another_lane(lease):
                 return visit.completed(links=[for_browser(lease.request)])
-            outcome = await self._make(visit)
+            excluded = self._excluded(lease.url)
+            outcome = visit.ended(excluded) if excluded else await self._make(visit)
             if self.revisits and isinstance(outcome, Completed):
                 self.revisits.plan(visit)
             return outcome
@@ -151,6 +153,12 @@ class Attempts:
             request = link  # it counts as the page itself, which nobody else will fetch
             if visit.gate:
                 visit.gate.patience_s = PATIENCE_AFTER_REDIRECT_S
+
+    def _excluded(self, url: str) -> Bury | None:
+        """As the operator wants it now: the scope was asked when the link was found."""
+        patterns = self.limits().exclude
+        pattern = first_match(patterns, url) if patterns else None
+        return Bury(f"it matches {pattern!r} of the option exclude") if pattern else None
 
     async def _prepare(self, visit: Visit) -> Request:
         """What is sent: with a session, and asking whether the page has changed."""

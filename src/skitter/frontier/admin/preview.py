@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from skitter.frontier.admin.eta import LOOK_AT
 from skitter.frontier.facts import host_facts, request_facts
 from skitter.frontier.scan import scan_names
+from skitter.patterns import first_match
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -73,6 +74,15 @@ async def _over_depth(frontier: Frontier, most: int | None) -> _Count:
     return await _scan(frontier, "task", count)
 
 
+async def _excluded(frontier: Frontier, patterns: str | None) -> _Count:
+    async def count(shard: Shard, names: list[str]) -> int:
+        facts = await request_facts(shard, [(name, "") for name in names])
+        urls = [one.request.url for one in facts if one.request and not one.dead]
+        return sum(first_match(patterns or "", url) is not None for url in urls)
+
+    return await _scan(frontier, "task", count)
+
+
 async def _over_pending(frontier: Frontier, most: int | None) -> _Count:
     stats = await frontier.stats()
     waiting = stats.pending - stats.shelved + stats.delayed
@@ -93,7 +103,7 @@ async def _scan(
     return _Count(urls)
 
 
-EFFECTS: dict[str, tuple[Callable[[Frontier, int | None], Awaitable[_Count]], str]] = {
+EFFECTS: dict[str, tuple[Callable[[Frontier, Any], Awaitable[_Count]], str]] = {
     "max_pages": (_over_pages, "known URLs would not be fetched; they stay in the queue"),
     "max_pages_per_host": (
         _over_host_pages,
@@ -102,6 +112,11 @@ EFFECTS: dict[str, tuple[Callable[[Frontier, int | None], Awaitable[_Count]], st
     "max_depth": (
         _over_depth,
         "pending URLs are at that depth or deeper: they are still fetched, but their links are not",
+    ),
+    "exclude": (
+        _excluded,
+        "pending URLs would be given up before they are fetched; they become dead letters, which "
+        "can be retried",
     ),
     "max_pending": (
         _over_pending,

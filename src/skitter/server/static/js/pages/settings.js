@@ -153,23 +153,29 @@ function inputFor({ value, default: normal, takes }, id) {
             { id },
             ["true", "false"].map((one) => h("option", { value: one, selected: one === String(value) }, one)),
         );
-    const isText = kind === "string";
+    const isText = kind === "string" || isPatterns(takes);
     return h("input", {
         id,
         type: isText ? "text" : "number",
         step: "any",
         value: value ?? "",
         title: takes,
-        placeholder: isText ? "" : "no limit",
+        placeholder: kind === "string" ? "" : "no limit",
     });
 }
 
 /** What stands in a field, as the type that the option has. */
-function valueOf(input, { value, default: normal }) {
+function valueOf(input, { value, default: normal, takes }) {
     const known = value ?? normal;
     if (typeof known === "boolean") return input.value === "true";
+    if (isPatterns(takes)) return input.value.trim() || null;
     if (typeof known === "string") return input.value;
     return input.value === "" ? null : Number(input.value);
+}
+
+/** The one option that is text or nothing. */
+function isPatterns(takes) {
+    return takes.startsWith("patterns");
 }
 
 function same(a, b) {
