@@ -105,7 +105,9 @@ async def story(frontier: Frontier, clock: ManualClock) -> list[Any]:
 async def _tell_of_engines(frontier: Frontier, tell: Callable[[Any], Awaitable[Any]]) -> None:
     """What Celery and Scrapy need beyond the others."""
     shard, messages = frontier.shards[0], f"{frontier.job}:messages"
-    await tell(await shard.call("issue_permits", ["t1", "t2", "t3"], wanted=2, ttl_ms=5000))
+    await tell(
+        await shard.call("issue_permits", ["t1", "t2", "t3"], wanted=2, ttl_ms=5000, lane="")
+    )
     await tell(await shard.call("renew_permits", ["t1", "t9"], ttl_ms=9000))
     await tell(await shard.call("claim_callback", claim="me", ttl_ms=5000))
     await tell(await shard.call("finish_callback", claim="me", value="42"))

@@ -49,6 +49,20 @@ def new_title(page: Page):
     yield {"title": page.css_first("title").text()}
 
 
+#: Some of its pages are made by a browser, and others are not.
+mixed = Spider("mixed", politeness=Politeness(delay_s=0, max_in_flight=100))
+
+
+@mixed.page
+def plain(page: Page):
+    yield {"plain": page.css_first("title").text()}
+
+
+@mixed.page(render=Render(scripts=["() => { document.title = 'Made' }"]))  # type: ignore[arg-type]
+def made_title(page: Page):
+    yield {"made": page.css_first("title").text()}
+
+
 #: Stands in for a slow page.
 slow = Spider("slow", politeness=Politeness(delay_s=0, max_in_flight=100))
 

@@ -14,7 +14,7 @@ import pytest
 
 from engine_celery.conftest import Station, open_station
 from needs import need
-from skitter.celery import make_app, status
+from skitter.celery import make_app, scheduling, status
 from skitter.celery import pump as pumping
 from skitter.celery.config import PUMP_S
 from skitter.celery.factory import Watch
@@ -28,7 +28,7 @@ from skitter.celery.registry import (
 )
 from skitter.celery.runtime import runtime_of
 from skitter.celery.scheduling import reclaim_leases, report_slots
-from skitter.celery.submit import ScrapeOptions, scrape_spec
+from skitter.celery.submit import CrawlOptions, ScrapeOptions, _spec, scrape_spec
 from skitter.errors import JobMissing, SpiderError
 from skitter.frontier.admin.control import set_state
 from skitter.frontier.admin.items import read_items
@@ -274,6 +274,52 @@ def test_a_job_that_renders_goes_to_the_queue_of_browsers_and_uses_our_browser(q
     assert spec.browser
     [item] = quiet.on_job("made", all_items)
     assert item == {"title": "Made"}
+
+
+def test_only_the_pages_for_a_browser_of_a_job_go_to_the_queue_of_browsers(quiet, monkeypatch):
+    need("chromium")
+    target = "engine_celery.helper_spiders:mixed"
+    sent: list[tuple[str, str]] = []
+    queues = runtime_of(quiet.app).settings.queues
+
+    def keep(app: Any, task: str, queue: str) -> dict[str, Any]:
+        return {"queue": queue}
+
+    def take(self: Any, args: tuple[str, ...], **where: Any) -> None:
+        sent.append((args[1], where["queue"]))
+
+    monkeypatch.setattr(scheduling, "destination", keep)
+    monkeypatch.setattr(type(quiet.app.tasks["skitter.pump"]), "apply_async", take)
+    quiet.make_job("mixed")
+    spec = registered(quiet, "mixed", target=target, browser=True, plain=True)
+    both = [Request(url=quiet.page("/about"), handler="plain")]
+    both += [Request(url=quiet.page("/"), handler="made_title", lane="browser")]
+    quiet.on_job("mixed", lambda frontier: frontier.add(both))
+    runtime = runtime_of(quiet.app)
+    quiet.run(scheduling.schedule(runtime, spec))
+
+    (plain, at_plain), (browser, at_browser) = sent
+    assert (at_plain, at_browser) == (queues.http, queues.browser)
+    first = PumpMessage("mixed", plain, machine="here")
+    begun = runtime.start(pump(runtime, first))
+    until(lambda: len(quiet.on_job("mixed", all_items)) == 1)
+    second = runtime.start(pump(runtime, PumpMessage("mixed", browser, machine="here")))
+    pages = [one.result(timeout=60)["pages"] for one in (begun, second)]
+
+    assert pages == [1, 1]
+    assert [*quiet.on_job("mixed", all_items)][-1] == {"made": "Made"}
+
+
+def test_a_crawl_has_pumps_of_both_kinds_if_its_spider_has():
+    mixed = CrawlOptions(spider="engine_celery.helper_spiders:mixed")
+    made = CrawlOptions(spider="engine_celery.helper_spiders:made")
+    assert [(one.browser, one.plain) for one in (_spec(mixed, job="a"), _spec(made, job="a"))] == [
+        (True, True),
+        (True, False),
+    ]
+    assert scheduling.by_lane(_spec(mixed, job="a"), 1) == {"": 1, "browser": 1}
+    assert scheduling.by_lane(_spec(mixed, job="a"), 5) == {"": 3, "browser": 2}
+    assert scheduling.by_lane(_spec(made, job="a"), 5) == {"": 5}
 
 
 async def all_items(frontier: Frontier) -> list[Any]:

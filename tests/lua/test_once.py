@@ -81,7 +81,7 @@ IDEMPOTENT: Any = {
     "control": lambda t: ([("state", "pause"), ("max_pages", 3)], {"create": 0}),
     "beat": lambda t: ([], {"name": "w1", "message": b"x"}),
     "group": lambda t: ([], {"name": "load"}),
-    "issue_permits": lambda t: ([("t1",)], {"wanted": 2, "ttl_ms": 5000}),
+    "issue_permits": lambda t: ([("t1",)], {"wanted": 2, "ttl_ms": 5000, "lane": ""}),
     "renew_permits": lambda t: ([("t0",)], {"ttl_ms": 9000}),
     "claim_callback": lambda t: ([], {"claim": "me", "ttl_ms": 9000}),
     "finish_callback": lambda t: ([], {"claim": "me", "value": "it"}),
@@ -119,7 +119,7 @@ async def prepare(raw, clock, verb):
     await raw.control(max_pages=50)
     if verb in ("reopen", "reopened"):
         await put_on_the_edge(raw, "7", "8")
-    await raw.shard.call("issue_permits", ["t0"], wanted=1, ttl_ms=5000)
+    await raw.shard.call("issue_permits", ["t0"], wanted=1, ttl_ms=5000, lane="")
     await raw.shard.call("claim_callback", claim="me", ttl_ms=5000)
     if verb.endswith("_login"):
         limits = {"size": 1, "uses": -1, "errors": 3, "age_ms": -1, "chance": 0}

@@ -5,8 +5,9 @@ from __future__ import annotations
 TTL = 10_000
 
 
-async def issue(raw, wanted: int, *names: str) -> list[str]:
-    answer = await raw.shard.call("issue_permits", list(names), wanted=wanted, ttl_ms=TTL)
+async def issue(raw, wanted: int, *names: str, lane: str = "") -> list[str]:
+    options = {"wanted": wanted, "ttl_ms": TTL, "lane": lane}
+    answer = await raw.shard.call("issue_permits", list(names), **options)
     return [permit.decode() for permit in answer]
 
 
@@ -44,6 +45,16 @@ async def test_permits_too_many_are_taken_back(raw):
     assert await issue(raw, 1, "d") == []
 
     assert sum(await renew(raw, "a", "b", "c")) == 1
+
+
+async def test_pumps_for_a_browser_are_counted_apart(raw):
+    assert await issue(raw, 2, "a", "b") == ["a", "b"]
+    assert await issue(raw, 1, "browser-c", lane="browser") == ["browser-c"]
+
+    assert await issue(raw, 1, "d") == []
+
+    assert sum(await renew(raw, "a", "b")) == 1
+    assert await renew(raw, "browser-c") == [1]
 
 
 async def test_a_permit_that_ran_out_is_good_as_long_as_nobody_replaced_it(raw, clock):

@@ -17,7 +17,7 @@ from skitter.celery.scheduling import confirm_slots, read_capacity, reschedule, 
 from skitter.engine.pulse import cancel_all
 from skitter.errors import JobClosed, JobMissing, SkitterError
 from skitter.frontier.admin.log import log
-from skitter.frontier.admin.pumps import renew_permit, return_permit
+from skitter.frontier.admin.pumps import lane_of, renew_permit, return_permit
 from skitter.loading import Loader, open_destination
 from skitter.sinks import Destination, LoadPace
 from skitter.spider.source_line import describe
@@ -27,7 +27,8 @@ from skitter.worker.options import WorkerOptions
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from skitter.celery.runtime import Runtime, WarmWorker
+    from skitter.celery.registry import JobSpec
+    from skitter.celery.runtime import Only, Runtime, WarmWorker
     from skitter.worker.loop import Worker
 
 #: A pump that did not renew its permit for this long is dead, and replaced.
@@ -64,6 +65,12 @@ class PumpMessage:
     permit: str
     machine: str  # Celery's name of the worker
 
+    def only_of(self, spec: JobSpec) -> Only:
+        """The pages that it fetches; None: all of the job."""
+        if not spec.plain:
+            return None
+        return "browser" if lane_of(self.permit) == "browser" else "http"
+
 
 async def pump(runtime: Runtime, message: PumpMessage) -> PumpResult:
     """Work on a job for PUMP_S if the permit is good, then see to the next pump.
@@ -77,7 +84,7 @@ async def pump(runtime: Runtime, message: PumpMessage) -> PumpResult:
             await return_permit(await runtime.frontier(message.job), message.permit)
         return result
     try:
-        async with runtime.warm_worker(spec) as warm:
+        async with runtime.warm_worker(spec, only=message.only_of(spec)) as warm:
             result = await _run_counted(runtime, warm, message)
     except PURGED:
         pass
@@ -128,6 +135,8 @@ async def _run(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> None
         tasks = [asyncio.create_task(_control(runtime, warm, worker, message))]
         if lingers:
             tasks.append(asyncio.create_task(_stop_when_idle(warm, worker)))
+        if warm.only:
+            tasks.append(asyncio.create_task(_stop_without_work(worker)))
         try:
             await worker.run()
         finally:
@@ -197,6 +206,15 @@ async def _stop_when_idle(warm: WarmWorker, worker: Worker) -> None:
         except SkitterError:
             idle = False
         busy_at = busy_at if idle else time.monotonic()
+    worker.stop()
+
+
+async def _stop_without_work(worker: Worker) -> None:
+    """There may be pages for pumps of the other kind, which wait for this slot."""
+    busy_at = time.monotonic()
+    while time.monotonic() - busy_at < TURN_S:
+        await asyncio.sleep(TICK_S)
+        busy_at = busy_at if worker.is_idle else time.monotonic()
     worker.stop()
 
 

@@ -50,6 +50,7 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Literal["crawl", "pages", "scrape", "map"] = "crawl"
     target: str = ""  # the spider's file or module; empty: the default one
     browser: bool = False  # some of its pages are rendered; all, if the spider says nothing
+    plain: bool = False  # and others are not: each kind has pumps of its own
     pumps: int | None = None  # None: as many as the work needs
     config: WorkerConfig = msgspec.field(default_factory=WorkerConfig)  # of each pump
     #: The output that pumps load items into, by name, or a file; empty: pumps load none. Never an

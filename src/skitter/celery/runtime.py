@@ -15,7 +15,7 @@ import threading
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import uvloop
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from skitter.worker.options import WorkerOptions
 
 T = TypeVar("T")
+Only = Literal["browser", "http"] | None
 CLOSE_S = 5.0
 #: Jobs that a process keeps warm; a service sees few, a stream of small map_reduces many.
 MAX_WARM_JOBS = 8
@@ -58,6 +59,7 @@ class WarmWorker:
     first: Worker
     stack: AsyncExitStack
     permissions: Permissions
+    only: Only = None  # the pages that it fetches; None: all
 
     @property
     def tally(self) -> Tally:
@@ -224,9 +226,9 @@ class Runtime:
         return known
 
     @asynccontextmanager
-    async def warm_worker(self, spec: JobSpec) -> AsyncIterator[WarmWorker]:
+    async def warm_worker(self, spec: JobSpec, *, only: Only = None) -> AsyncIterator[WarmWorker]:
         """For one pump alone; it stays warm for the next one, unless this one fails."""
-        warm = await self._take(spec)
+        warm = await self._take(spec, only)
         try:
             yield warm
         except BaseException:
@@ -234,14 +236,16 @@ class Runtime:
             raise
         await self._put_back(warm)
 
-    async def _take(self, spec: JobSpec) -> WarmWorker:
+    async def _take(self, spec: JobSpec, only: Only) -> WarmWorker:
         idle = self._open().warm.get(spec.job, [])
-        while idle:
-            warm = idle.pop()
+        for warm in reversed(idle.copy()):
+            if warm.spec == spec and warm.only != only:
+                continue
+            idle.remove(warm)
             if warm.spec == spec:
                 return warm
             await warm.stack.aclose()  # of an earlier crawl of that name
-        return await self._open_worker(spec)
+        return await self._open_worker(spec, only)
 
     async def _put_back(self, warm: WarmWorker) -> None:
         # Start hooks run before a process's first page, not before each pump.
@@ -252,7 +256,7 @@ class Runtime:
             for old in idle.pop(next(iter(idle))):
                 await old.stack.aclose()
 
-    async def _open_worker(self, spec: JobSpec) -> WarmWorker:
+    async def _open_worker(self, spec: JobSpec, only: Only = None) -> WarmWorker:
         permissions = self.permissions_of(spec)  # before anything of it is loaded
         frontier = await open_job(await self.server(), spec.job)
         # Browsers and proxies are for this machine to say, and not for a job that anybody wrote.
@@ -263,9 +267,10 @@ class Runtime:
             browser=own.browser,
             proxies=own.proxies,
             routes=own.routes,
+            workers=replace(spec.config.workers, only=only),
         )
         worker = await stack.enter_async_context(open_worker(frontier, spider_for(spec), config))
-        return WarmWorker(spec, frontier, worker, stack, permissions)
+        return WarmWorker(spec, frontier, worker, stack, permissions, only)
 
 
 def runtime_of(app: Any) -> Runtime:

@@ -31,7 +31,7 @@ from skitter.errors import JobClosed, JobMissing
 from skitter.fleet.plan import REQUESTS_PER_WORKER
 from skitter.fleet.supervisor import STOP_S, TICK_S
 from skitter.frontier.admin.log import log, read_log
-from skitter.frontier.admin.pumps import issue_permits, pump_slots, void_permits
+from skitter.frontier.admin.pumps import issue_permits, lane_of, pump_slots, void_permits
 from skitter.frontier.admin.workers import heartbeats, live_workers, wanted_workers
 from skitter.model import State
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from skitter.celery.runtime import Runtime
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
-    from skitter.model import Stats
+    from skitter.model import Lane, Stats
 
 
 WATCH_S = 3.0  # how often each worker looks at all jobs
@@ -101,8 +101,17 @@ async def send_pumps(runtime: Runtime, frontier: Frontier, spec: JobSpec, stats:
     capacity = await read_capacity(frontier.server, spec.job)
     wish = await wanted_workers(frontier)
     wanted = wanted_pumps(spec, stats, wish=wish, capacity=capacity)
-    for permit in await issue_permits(frontier, wanted, ttl_s=SENT_S):
-        await send(runtime, frontier, spec, "skitter.pump", permit)
+    for lane, number in by_lane(spec, wanted).items():
+        for permit in await issue_permits(frontier, number, ttl_s=SENT_S, lane=lane):
+            await send(runtime, frontier, spec, "skitter.pump", permit)
+
+
+def by_lane(spec: JobSpec, wanted: int) -> dict[Lane, int]:
+    """A job with pages of both kinds has pumps of both, whatever their number. Pure."""
+    if not spec.plain:
+        return {"": wanted}
+    browsers = max(1, wanted // 2)
+    return {"": max(1, wanted - browsers), "browser": browsers}
 
 
 async def reclaim_leases(frontier: Frontier) -> None:
@@ -119,7 +128,8 @@ async def reclaim_leases(frontier: Frontier) -> None:
 async def send(runtime: Runtime, frontier: Frontier, spec: JobSpec, task: str, *words: str) -> None:
     """A message about a job. If the broker is away it is not sent: the next look sends it."""
     queues = runtime.settings.queues
-    queue = queues.browser if spec.browser else queues.http
+    renders = lane_of(words[0] if words else "") == "browser" if spec.plain else spec.browser
+    queue = queues.browser if renders else queues.http
 
     def publish() -> None:
         where = destination(runtime.app, task, queue)

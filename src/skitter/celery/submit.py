@@ -48,6 +48,7 @@ from skitter.settings import (
 from skitter.spider import load_spider
 from skitter.spider.seeding import offer_seeds
 from skitter.urls import identify
+from skitter.worker.assembly import has_plain_pages
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -198,8 +199,11 @@ def waiting_task(
 def _spec(options: Options, **more: Any) -> JobSpec:
     workers = Workers(lease_s=getattr(options, "lease_s", LEASE_S))
     config = WorkerConfig(workers=workers)
-    browser = options.browser or bool(cached_spider(options.spider).renders)
-    return JobSpec(target=options.spider, browser=browser, config=config, **more)
+    spider = cached_spider(options.spider)
+    more["browser"] = options.browser or bool(spider.renders)
+    if "kind" not in more:  # a crawl: the others have pages of one kind
+        more["plain"] = bool(spider.renders) and has_plain_pages(spider)
+    return JobSpec(target=options.spider, config=config, **more)
 
 
 # --- one page -------------------------------------------------------------------------------------

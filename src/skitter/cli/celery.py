@@ -92,6 +92,7 @@ def celery_pool(frontier: Frontier, plan: Plan) -> WorkerPool:
     from skitter.celery.registry import JobSpec
     from skitter.celery.runtime import runtime_of
     from skitter.celery.scheduling import UNSIGNED, CeleryPool
+    from skitter.worker.assembly import has_plain_pages
 
     runtime = runtime_of(make_app(plan.where))
     if runtime.where.redis_url != plan.where.redis_url:
@@ -106,6 +107,7 @@ def celery_pool(frontier: Frontier, plan: Plan) -> WorkerPool:
         job=frontier.job,
         target=target,
         browser=bool(plan.spider.renders),
+        plain=bool(plan.spider.renders) and has_plain_pages(plan.spider),
         pumps=plan.processes,
         config=config,
     )

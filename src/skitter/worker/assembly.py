@@ -159,12 +159,17 @@ def session_pool_of(config: WorkerConfig) -> SessionPool:
     return replace(config.sessions, cookies=False) if has_own else config.sessions
 
 
+def has_plain_pages(spider: Spider) -> bool:
+    """Whether some of its pages need no browser."""
+    return spider.is_adaptive or not spider.renders.keys() >= spider.handlers.keys()
+
+
 def lanes_of(spider: Spider, config: WorkerConfig) -> dict[Lane, int]:
     """How many pages of each lane a worker has under way; none: plain HTTP alone."""
     most: dict[Lane, int] = {"": config.workers.concurrency, "browser": config.browser.concurrency}
     if config.workers.only == "browser":
         return {"browser": most["browser"]}
-    if spider.renders.keys() >= spider.handlers.keys() and not spider.is_adaptive:
+    if not has_plain_pages(spider):
         most[""] = most["browser"]  # what was pushed without a lane is rendered, too
     return most if spider.renders and config.workers.only is None else {}
 

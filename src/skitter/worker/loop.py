@@ -196,6 +196,11 @@ class Worker:
             if worthy or not leased.leases or self._stop.is_set():
                 return leased, worthy
 
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is under way, nor on its way to the server."""
+        return not self._active and not len(self.delivery)
+
     def _note_gone(self, gone: JobMissing) -> None:
         """`run --fresh` removes a job and makes it anew: a worker that stays waits for that."""
         if not self.options.keep_alive:

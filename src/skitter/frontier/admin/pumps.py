@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
+    from skitter.model import Lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +58,18 @@ def pump_slots(server: Server) -> Registry:
     return Registry(server, PUMP_SLOTS)
 
 
-async def issue_permits(frontier: Frontier, wanted: int, *, ttl_s: float) -> list[str]:
-    """New permits, as many as are missing; those over `wanted` become void."""
-    fresh = [secrets.token_hex(6) for _ in range(wanted)]
-    issued = await frontier.home.issue_permits(fresh, wanted=wanted, ttl_ms=ms(ttl_s))
+def lane_of(permit: str) -> Lane:
+    """Which pages its pump fetches, in a job whose lanes have pumps of their own."""
+    return "browser" if permit.startswith("browser-") else ""
+
+
+async def issue_permits(
+    frontier: Frontier, wanted: int, *, ttl_s: float, lane: Lane = ""
+) -> list[str]:
+    """New permits, as many as are missing in that lane; those over `wanted` become void."""
+    prefix = f"{lane}-" if lane else ""
+    fresh = [prefix + secrets.token_hex(6) for _ in range(wanted)]
+    issued = await frontier.home.issue_permits(fresh, wanted=wanted, ttl_ms=ms(ttl_s), lane=lane)
     return [permit.decode() for permit in issued]
 
 

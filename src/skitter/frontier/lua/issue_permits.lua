@@ -1,22 +1,28 @@
 --[[
 issue_permits: permits for the pumps of an outside engine, until `wanted` are out. One that nobody renewed
 is void; those over the number wanted are taken back, and whoever works with one hears so when he
-renews it.
+renews it. Pumps for a browser are counted apart: their permits begin with the name of its lane.
 
 FLAGS  allow-oom
 KEYS   permits  zset   permit -> ms until which it is good
 ARGV   wanted   int    how many pumps there should be
        ttl_ms   int    how long a new permit is good
+       lane     text   browser, or empty for all others
 EACH   permit   text   a fresh name, of which as many are used as are missing
 REPLY  list   the permits that were issued; for a repeated call, the same again
 COST   O(permits * log N)
 ]]
 --@include clock limits
 redis.call('ZREMRANGEBYSCORE', permits, '-inf', now_ms)
-local out = redis.call('ZCARD', permits)
-if out > wanted then redis.call('ZPOPMIN', permits, out - wanted) end
+local BROWSER = 'browser-'
+local issued, ours = {}, {}
+for _, permit in ipairs(redis.call('ZRANGE', permits, 0, -1)) do
+  local is_browser = string.sub(permit, 1, #BROWSER) == BROWSER
+  if is_browser == (lane == 'browser') then ours[#ours + 1] = permit end
+end
+local out = #ours
+for i = 1, out - wanted do redis.call('ZREM', permits, ours[i]) end
 
-local issued = {}
 for at = EACH.start, #ARGV, EACH.stride do
   local known = redis.call('ZSCORE', permits, ARGV[at])
   if known or out < wanted then
