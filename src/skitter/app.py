@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from skitter.errors import BadOption, JobMissing, ServerStopped, ServerUnreachable
 from skitter.frontier.admin.control import operator_options, release_options, replaced
 from skitter.frontier.admin.jobs import create_job, open_job
+from skitter.frontier.admin.quality import keep_thresholds
 from skitter.frontier.connection import Server, connect
 from skitter.settings import JOB_OPTIONS, JobOptions, Layout, Option, check_job_name, find_server
 from skitter.valkey import Progress, hold, revive
@@ -126,6 +127,7 @@ async def open_crawl(
     layout = replace(like or Layout(), canonical=spider.canonical)
     frontier = await create_job(server, job, options=options, layout=layout)
     await release_options(frontier, [one.option.name for one in overruled if one.flag_wins])
+    await keep_thresholds(frontier, config.quality)
     return frontier, overruled
 
 

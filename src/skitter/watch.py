@@ -20,7 +20,6 @@ from skitter.frontier.admin.workers import FETCHING, Heartbeat, heartbeats, livi
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.metrics import read_counts
 from skitter.model import State, Stats
-from skitter.settings import resolve
 
 if TYPE_CHECKING:
     from skitter.frontier.connection import Server
@@ -71,7 +70,7 @@ FindBad = Callable[[Frontier], Awaitable[list[str]]]
 
 
 async def _configured_quality(frontier: Frontier) -> list[str]:
-    return await find_bad(frontier, resolve(job=frontier.job).quality)
+    return await find_bad(frontier)
 
 
 @dataclass(slots=True)

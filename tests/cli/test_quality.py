@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from skitter.frontier.admin.quality import Observed, observe
+from skitter.app import open_crawl
+from skitter.frontier.admin.quality import Observed, find_bad, observe
+from skitter.frontier.audit.auditor import audit
+from skitter.settings import QualityOptions, resolve
+from skitter.spider import Spider
 
 
 @pytest.fixture
@@ -56,6 +60,23 @@ async def test_thresholds_are_settings(skitter_here, observed, monkeypatch):
     monkeypatch.setenv("SKITTER_QUALITY_MAX_FILL_DROP", "none")
 
     assert (await skitter_here("quality", observed)).exit_code == 0
+
+
+async def test_thresholds_of_a_spider_hold_wherever_somebody_looks(
+    skitter_here, observed, server, monkeypatch
+):
+    """Those that look do not load the spider."""
+    spider = Spider(observed, quality=QualityOptions(max_fill_drop=None, on_bad="fail"))
+    config = resolve(job=observed, spider=spider.tables)
+    frontier, _ = await open_crawl(server, observed, spider, config)
+
+    assert (await skitter_here("quality", observed)).exit_code == 0
+    assert (await skitter_here("status", observed, "--json")).json["notes"] == []
+    assert await find_bad(frontier) == []
+    assert (await audit(frontier)).clean
+
+    await frontier.home.command("SET", "thresholds", b"nonsense")
+    assert (await skitter_here("quality", observed)).exit_code == 1
 
 
 def test_a_job_without_pages_has_no_quality(skitter, job):

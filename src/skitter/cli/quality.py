@@ -9,10 +9,10 @@ import typer
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, settings
 from skitter.cli.output import emit_json, grid, remark, say
-from skitter.frontier.admin.quality import read_quality
+from skitter.frontier.admin.quality import read_quality, thresholds
 from skitter.frontier.frontier import Frontier
 from skitter.quality import History, Line, judge, lines_of, sparkline
-from skitter.settings import resolve
+from skitter.settings import QualityOptions
 
 BARS = 24
 COLUMNS = ["handler", "field", "type", "now", "before", "over time"]
@@ -26,11 +26,10 @@ def quality(
     Before is the best stretch of pages; of the bars, the last ones are of the fewest pages.
     """
 
-    async def work(frontier: Frontier) -> list[History]:
-        return await read_quality(frontier)
+    async def work(frontier: Frontier) -> tuple[list[History], QualityOptions]:
+        return await read_quality(frontier), await thresholds(frontier)
 
-    options = resolve(job=job).quality
-    histories = on_job(settings(redis, directory), job, work)
+    histories, options = on_job(settings(redis, directory), job, work)
     bad = judge(histories, options)
     lines = [one for history in histories for one in lines_of(history, options.min_pages)]
     if as_json:

@@ -109,6 +109,7 @@ SHARD_KEYS: dict[str, KeySpec] = {
         "hash", "of no job: log bucket -> how many, of what users timed; expires", family="day/name"
     ),
     "quality": KeySpec("hash", "of shard 0: handler -> msgpack: what it found, by windows"),
+    "thresholds": KeySpec("string", "of shard 0: msgpack: when quality counts as bad"),
     "sink": KeySpec("hash", "of shard 0: the place that items go to, and when it was claimed"),
     "rejected": KeySpec("stream", "items that could not be stored, with the reason; capped"),
     "pages": KeySpec(

@@ -8,7 +8,7 @@ import msgspec
 
 from skitter.frontier.admin.items import RejectedItem, read_rejected
 from skitter.frontier.admin.log import LOG_PAGE, Event, last_log, read_log
-from skitter.frontier.admin.quality import read_quality
+from skitter.frontier.admin.quality import read_quality, thresholds
 from skitter.frontier.metrics import History, TableRow, read_history, read_table
 from skitter.logs import loudness
 from skitter.metrics import COUNTERS, TIMINGS
@@ -18,7 +18,6 @@ from skitter.server.call import Call
 from skitter.server.problems import Refusal
 from skitter.server.query import First, Query
 from skitter.server.route import Rows
-from skitter.settings import resolve
 
 WEEK_S = 7 * 86_400
 
@@ -84,7 +83,7 @@ async def logs(call: Call, query: Lines) -> Rows[Event]:
 async def quality(call: Call) -> Quality:
     """How well each field is filled, now and before."""
     frontier = await call.frontier()
-    options = resolve(job=frontier.job).quality
+    options = await thresholds(frontier)
     histories = await read_quality(frontier)
     rows = [line.document() for one in histories for line in lines_of(one, options.min_pages)]
     return Quality(job=frontier.job, bad=judge(histories, options), rows=rows)

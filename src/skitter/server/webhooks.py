@@ -34,7 +34,6 @@ from skitter.frontier.admin.webhooks import Delivery, Occasion, Webhook
 from skitter.frontier.wire import side_by_side
 from skitter.model import Request
 from skitter.report import some
-from skitter.settings import resolve
 from skitter.watch import Overview, Watcher
 
 if TYPE_CHECKING:
@@ -141,7 +140,7 @@ class Sender:
             return
         self._held[frontier.job] = frontier
         look = await self._watcher.look_at(frontier)
-        bad = await find_bad(frontier, resolve(job=frontier.job).quality)
+        bad = await find_bad(frontier)
         before = self._before.setdefault(frontier.job, look)
         for hook in hooks:
             await self._notice(frontier, hook, look, occasions(look, before, hook, bad))

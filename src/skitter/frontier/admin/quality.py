@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from skitter.errors import UsageError
 from skitter.frontier.wire import decode, encode
 from skitter.quality import History, Window, judge
+from skitter.settings import QualityOptions, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from skitter.frontier.frontier import Frontier
-    from skitter.settings import QualityOptions
 
 #: What is kept of a job: so many handlers, and of each so many pairs of a field and a type. With
 #: WINDOWS of observe.lua and 5 bytes a number, that is at most 750 KB; a handler with 10 fields
@@ -72,8 +74,29 @@ async def read_quality(frontier: Frontier) -> list[History]:
     return histories
 
 
-async def find_bad(frontier: Frontier, options: QualityOptions, *, since: float = 0.0) -> list[str]:
+async def keep_thresholds(frontier: Frontier, options: QualityOptions) -> None:
+    """Whoever looks at the job judges by them: the spider may have set some."""
+    await frontier.home.command("SET", "thresholds", encode(asdict(options)))
+
+
+async def thresholds(frontier: Frontier) -> QualityOptions:
+    """Those of the last run; without one, those that are configured here."""
+    kept = await frontier.home.command("GET", "thresholds")
+    try:
+        return msgspec.convert(decode(kept), QualityOptions) if kept else _configured(frontier)
+    except (ValueError, UsageError):  # damaged, or of another release
+        return _configured(frontier)
+
+
+def _configured(frontier: Frontier) -> QualityOptions:
+    return resolve(job=frontier.job).quality
+
+
+async def find_bad(
+    frontier: Frontier, options: QualityOptions | None = None, *, since: float = 0.0
+) -> list[str]:
     """What got bad, for people. Since: in pages after that moment, by the server's clock."""
+    options = options or await thresholds(frontier)
     return [str(one) for one in judge(await read_quality(frontier), options, since=since)]
 
 
