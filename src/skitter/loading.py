@@ -12,7 +12,7 @@ from contextlib import (
     asynccontextmanager,
     contextmanager,
 )
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -43,6 +43,7 @@ async def open_destination(frontier: Frontier, to: Destination) -> AsyncIterator
     moved_from = before if is_local(to.store) and _has_moved(Path(before), Path(to.place)) else ""
     with _naming_the_export():
         await check_sink(frontier, to.place, moved_from=moved_from)  # before a file is made
+    to = replace(to, prunes=frontier.options.visits.revisit_prune)
     async with to.open() as sink:
         with _naming_the_export():
             await claim_sink(frontier, to.place, moved_from=moved_from)

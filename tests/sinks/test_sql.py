@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -472,3 +473,21 @@ def test_a_password_is_in_no_message(postgres_server: PostgresServer):
         open_store(dsn, job=JOB)
     assert "nowhere" in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+def test_rows_of_an_earlier_visit_go_if_the_page_no_longer_has_them(database):
+    def visit(page: int, items: range, at: float) -> list[Result]:
+        at += FETCHED_AT
+        return [replace(result(page, {"n": n}, index=n), fetched_at=at) for n in items]
+
+    with closing(open_store(database, job=JOB)) as store:
+        store.write(visit(1, range(3), 0) + visit(2, range(3), 0))
+        store.write(visit(1, range(1), 60))
+        assert len(stored(database)) == 6
+
+        store.prunes = True  # type: ignore[attr-defined]
+        store.write(visit(1, range(1), 120))
+        store.write(visit(1, range(1, 2), 120))  # of the same visit, in another batch
+
+    left = [row_id(1, 0), row_id(1, 1), *(row_id(2, n) for n in range(3))]
+    assert sorted(stored(database)) == left

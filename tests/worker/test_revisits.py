@@ -11,7 +11,9 @@ from skitter.errors import BadOption
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.why import why
+from skitter.loading import open_destination
 from skitter.settings import Visits
+from skitter.sinks import Destination
 from skitter.spider import Spider
 from web import Answer, serve_web
 
@@ -190,3 +192,15 @@ def test_intervals_grow_by_half_and_shrink_towards_the_least(last_s, changed, ne
 def test_the_least_interval_is_not_above_the_longest():
     with pytest.raises(BadOption, match="at most revisit_max_s"):
         Visits(revisit_min_s=100, revisit_max_s=10)
+
+
+async def test_loaders_remove_rows_of_earlier_visits_if_the_job_says_so(server, job, tmp_path):
+    for prunes in (False, True):
+        options = replace(rude(), visits=Visits(revisit=True, revisit_prune=prunes))
+        frontier = await create_job(server, f"{job}-{prunes}", options=options)
+        to = Destination(str(tmp_path / f"{prunes}.db"), frontier.job, tmp_path)
+        async with open_destination(frontier, to) as sink:
+            assert getattr(sink, "store").prunes is prunes  # noqa: B009
+    lines = Destination(str(tmp_path / "rows.jsonl"), job, tmp_path, prunes=True)
+    async with lines.open() as sink:
+        assert not hasattr(getattr(sink, "store"), "prunes")  # noqa: B009  # it is only ever added to

@@ -24,6 +24,12 @@ class Visits(Table):
         "Visit pages again; handlers run on those that have changed.",
         flag="--revisit/--no-revisit",
     )
+    revisit_prune: bool = option(
+        False,
+        "Remove rows that a page no longer has when it was visited again. Only in databases.",
+        flag="--revisit-prune/--no-revisit-prune",
+        in_lua=False,
+    )
     revisit_after_s: float = _interval(DAY_S, "Seconds until a page is visited a second time.")
     revisit_min_s: float = _interval(3600.0, "The least time between visits, in seconds.")
     revisit_max_s: float = _interval(14 * DAY_S, "The longest time between visits, in seconds.")

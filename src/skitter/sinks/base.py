@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, runtime_checkable
 
 from skitter.errors import InfrastructureError, UsageError, shorten
 
@@ -62,6 +62,13 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of it; also after an error, and twice."""
+
+
+@runtime_checkable
+class Prunable(Protocol):
+    """A store that can remove rows."""
+
+    prunes: bool  # remove those of earlier visits of a page, when it brings others
 
 
 @dataclass(frozen=True, slots=True)

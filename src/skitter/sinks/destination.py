@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skitter.settings import check_job_name
+from skitter.sinks.base import Prunable
 from skitter.sinks.export import Target, export
 from skitter.sinks.receipts import Receipts
 from skitter.sinks.registry import find_type, is_local, open_store, place_of
@@ -21,10 +22,15 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def open_sink(dsn: str, *, job: str, table: str | None = None) -> AsyncIterator[Sink]:
-    """A sink that takes rows as they come; closed at the end."""
+async def open_sink(
+    dsn: str, *, job: str, table: str | None = None, prunes: bool = False
+) -> AsyncIterator[Sink]:
+    """A sink that takes rows as they come; closed at the end. `prunes`: rows of a page replace all
+    that are there from an earlier visit, if it is a database."""
     check_job_name(job)
     async with open_on_thread(partial(open_store, dsn, job=job, table=table)) as sink:
+        if prunes and isinstance(sink.store, Prunable):
+            sink.store.prunes = True
         yield sink
 
 
@@ -41,6 +47,7 @@ class Destination:
     job: str
     directory: Path  # Skitter's
     csv_safe: bool = True
+    prunes: bool = False  # rows of a page that is visited again replace those from before
 
     @property
     def is_whole(self) -> bool:
@@ -72,7 +79,7 @@ class Destination:
         self.check()
         if self.is_whole:
             Path(self.store).parent.mkdir(parents=True, exist_ok=True)
-        async with open_sink(self.store, job=self.job) as sink:
+        async with open_sink(self.store, job=self.job, prunes=self.prunes) as sink:
             yield sink
 
     async def finish(self) -> int | None:

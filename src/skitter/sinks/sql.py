@@ -8,10 +8,21 @@ batch starts over. Which statements the two databases need for that is in sqlite
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
+from datetime import timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
-from sqlalchemy import Column, MetaData, Table, Text, inspect, or_, select
+from sqlalchemy import (
+    Column,
+    MetaData,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    inspect,
+    or_,
+    select,
+)
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 from sqlalchemy.sql import quoted_name
@@ -38,6 +49,8 @@ if TYPE_CHECKING:
 
     from skitter.model import Result
 
+#: Two visits of a page are at least as far apart.
+ONE_VISIT = timedelta(seconds=1)
 _ATTEMPTS = 10  # at a batch whose table other loaders keep changing
 
 
@@ -115,6 +128,7 @@ class SqlTable:
         self.description = f"{dialect.name}, table {table}"
         self._dialect, self._table, self._job = dialect, table, job
         self._engine = dialect.open()
+        self.prunes = False  # remove rows of earlier visits of a page
 
     def create(self) -> None:
         """Make the table if it is not there; BadSink if it is, and is not ours."""
@@ -196,7 +210,25 @@ class SqlTable:
             if shape.plan(rows):
                 return False
             connection.execute(self._statement(shape), [self._values(row, shape) for row in rows])
+            if self.prunes:
+                self._prune(connection, shape, rows)
         return True
+
+    def _prune(self, connection: Connection, shape: Shape, rows: list[Row]) -> None:
+        """Remove what pages had in earlier visits and not in this one. The items of one visit may
+        come in several batches, with times that differ by a little."""
+        table, newest = self._as_table(shape), {row.result.fingerprint: row for row in rows}
+        statement = delete(table).where(
+            table.c["_job"] == self._job,
+            table.c["_id"] > bindparam("first"),
+            table.c["_id"] < bindparam("last"),
+            table.c["_fetched_at"] < bindparam("before"),
+        )
+        pages = [
+            {"first": f"{page}-", "last": f"{page}.", "before": row.fetched_at - ONE_VISIT}
+            for page, row in newest.items()
+        ]
+        connection.execute(statement, pages)
 
     def _find_refused(self, rows: list[Row]) -> list[tuple[Result, str]]:
         """Try the rows one by one, and keep none: which of them does the database refuse?"""
