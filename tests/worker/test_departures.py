@@ -88,6 +88,18 @@ async def test_a_late_one_behind_anothers_turn_is_handed_back(polite, clock):
         await gate.leave()
 
 
+async def test_two_that_leave_within_their_tolerance_are_a_delay_apart(polite):
+    """The first one is a little late, the second one is not."""
+    _, departures, lease, first = await polite(max_in_flight=2, late_s=0.5 * TOLERANCE_S)
+    await first.leave()
+    await asyncio.sleep(2 * TOLERANCE_S)
+    delay_s = time.monotonic() - lease.pace.since  # its turn is now
+
+    await departures.keep_apart(lease, msgspec.structs.replace(lease.pace, delay_s=delay_s))
+
+    assert time.monotonic() - first.left_at >= delay_s
+
+
 async def test_a_second_request_is_handed_back_if_its_moment_is_far_away(polite):
     _, _, _, gate = await polite()
     await gate.leave()

@@ -151,6 +151,7 @@ class Verbs:
         *,
         wanted: int,
         ttl_ms: int,
+        lane: Text,
         strict: bool = ...,
     ) -> list[Any]: ...
     async def lease(

@@ -83,6 +83,7 @@ class Departures:
     _trips: list[_Trip] = field(default_factory=list)
     _asks: list[_Ask] = field(default_factory=list)
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _last: dict[str, float] = field(default_factory=dict)  # host -> when one left, if it is shared
 
     def gate(self, lease: Lease) -> Gate | None:
         """Where the requests of an attempt leave; None: they may leave as they like."""
@@ -119,6 +120,17 @@ class Departures:
         if len(self._left) >= MAX_TOLD:
             self._left.pop(next(iter(self._left)))
         self._left[lease.fingerprint] = left_at
+
+    async def keep_apart(self, lease: Lease, pace: Pace) -> None:
+        """Wait for what the last one of this process was late within its tolerance. Turns are apart
+        by the delay, and so this is never longer than that."""
+        now = time.monotonic()
+        wait_s = min(TOLERANCE_S, self._last.pop(lease.host, -math.inf) + pace.delay_s - now)
+        if len(self._last) >= MAX_TOLD:
+            self._last.pop(next(iter(self._last)))
+        self._last[lease.host] = now + max(0.0, wait_s)
+        if wait_s > 0:
+            await asyncio.sleep(wait_s + 0.001)  # uvloop counts in milliseconds
 
     def record(self, lease: Lease, url: str, *, left_at: float) -> None:
         """A request of it is over."""
@@ -195,6 +207,8 @@ class Gate:
             if self._is_on_time():
                 break
             await self._wait_for_moment()
+        if self.pace.shared:
+            await self.departures.keep_apart(self.lease, self.pace)
         self._left_at = time.monotonic()
         self._note(self._left_at)
         self._moment_ms = 0
