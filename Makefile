@@ -60,7 +60,7 @@ bench: $(STAMP) ## Measure against goals and peers: frontier, crawl, scrapy, htt
 
 chaos: $(STAMP) ## Run the slow proof: killed workers, killed servers, lost replies
 	@scripts/system-packages chaos
-	@$(BIN)/python -m pytest -m chaos -n 4 --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -m chaos -n 6 --dist load --maxschedchunk 1 $(ARGS)
 
 package: $(STAMP) ## Build sdist and wheel, and try the wheel in an environment of its own
 	@$(BIN)/python scripts/package.py

@@ -19,6 +19,7 @@ import redis
 from bookshop import expected_items, fetched_twice
 from crawl.conftest import Machine
 from crawl.test_crawls import assert_complete, in_order
+from disks import fill_disk, mount_disk, unmount_disk
 from needs import need
 from skitter.demo import SPIDER
 from skitter.valkey import stop
@@ -70,31 +71,14 @@ def small_disk() -> Iterator[Callable[[Path], Path]]:
     mounted: list[Path] = []
 
     def mount(place: Path) -> Path:
-        place.mkdir(mode=0o700)
-        options = ["-t", "tmpfs", "-o", f"size={SMALL_DISK},mode=700"]
-        words = [need("mount"), *options, "tmpfs", str(place)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"cannot mount a small disk here, which takes root: {done.stderr.strip()}")
+        if why := mount_disk(place, size=SMALL_DISK):
+            pytest.skip(f"cannot mount a small disk here, which takes root: {why}")
         mounted.append(place)
         return place
 
     yield mount
     for place in mounted:
-        subprocess.run([need("umount"), "--lazy", str(place)], check=False)
-
-
-def fill(place: Path) -> Path:
-    """Not a byte is free afterwards, until this file is removed."""
-    filler = place / "filler"
-    with filler.open("wb", buffering=0) as file:
-        for size in (2**16, 1):
-            try:
-                while file.write(b"x" * size):
-                    pass
-            except OSError:
-                continue
-    return filler
+        unmount_disk(place)
 
 
 def remount(place: Path, how: str) -> bool:
@@ -196,7 +180,7 @@ def test_a_full_disk_under_the_server_is_told_and_waited_for(machine, until, sma
     until(some_rows(machine))
 
     with machine.shop.silent():
-        filler = fill(home)
+        filler = fill_disk(home)
 
     until(lambda: f"the disk of {home} is full (0 KB free): free some space" in crawl.said)
     doctor = machine.call("doctor")
@@ -221,7 +205,7 @@ def test_an_output_whose_disk_is_full_is_told_and_waited_for(machine, until, sma
     until(lambda: has_rows(output))
 
     with machine.shop.silent():
-        filler = fill(place)
+        filler = fill_disk(place)
 
     until(lambda: f"the disk of {place} is full" in crawl.said)
     assert f"rows.{kind} cannot be written" in crawl.said
@@ -234,7 +218,7 @@ def test_an_output_whose_disk_is_full_is_told_and_waited_for(machine, until, sma
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_file_whose_disk_is_full_at_the_end_is_exported_later(machine, small_disk, kind):
     place = small_disk(machine.folder / "out")
-    filler = fill(place)
+    filler = fill_disk(place)
 
     crawl = Crawl(machine, "--out", f"out/rows.{kind}")
 

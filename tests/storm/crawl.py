@@ -1,22 +1,29 @@
-"""A crawl in a storm: `skitter run` on a server behind a wire, and what may happen to them."""
+"""A crawl in a storm: the processes of a scene on a server behind a wire."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
 import sys
 from contextlib import asynccontextmanager, closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from redis import Redis, RedisError
 
+from chaos.rig import assert_clean
+from disks import mount_disk, unmount_disk
+from skitter.frontier.admin.dead import Filter, dead_letters, revive
+from skitter.frontier.admin.jobs import open_job
+from skitter.frontier.connection import connect
 from skitter.valkey import ServerOptions, start, stop
+from storm.processes import Kept, end_all, processes_of
+from storm.scenes import OUT, Scene
 from storm.wire import Wire, open_wire
 
 if TYPE_CHECKING:
@@ -24,24 +31,7 @@ if TYPE_CHECKING:
 
     from storm.site import Site
 
-#: `max_retries` is high: the site is unwell on purpose, and so is everything else.
-SPIDER = """
-from skitter import Page, Politeness, Retries, Spider
-
-spider = Spider(
-    "storm",
-    start={start!r},
-    politeness=Politeness(delay_s=0, max_in_flight=8),
-    retries=Retries(max_retries=1000, max_losses=1000, base_s=0.05, cap_s=1.0),
-)
-
-@spider.page
-def page(page: Page):
-    yield {{"number": int(page.css_first("h1").text())}}
-    yield from page.follow_all()
-"""
-UNREACHABLE = 3
-LEASE_S = 5  # a process that is stopped for longer has lost what it held
+DISK = "64m"
 
 
 @dataclass
@@ -49,61 +39,50 @@ class Crawl:
     """The processes of one crawl, and the server that they share."""
 
     folder: Path
+    scene: Scene
     wire: Wire
-    run: subprocess.Popen[bytes] | None = None
-    runs: int = 0
+    api_port: int
+    mains: list[Kept] = field(default_factory=list)
+    helpers: list[Kept] = field(default_factory=list)
+    disks: list[Path] = field(default_factory=list)  # small ones, of the server and the output
 
     def prepare(self, site: Site) -> None:
         self.folder.mkdir()
-        (self.folder / "spider.py").write_text(SPIDER.format(start=site.seeds))
+        (self.folder / "spider.py").write_text(self.scene.spider(site))
+        for place in (self.server_directory, (self.folder / OUT).parent):
+            if not mount_disk(place, size=DISK):  # it takes root
+                self.disks.append(place)
         self.start_server()
+        environment = self.environment | self.scene.environment(self.folder)
+        self.mains, self.helpers = (
+            [Kept(name, self._words(words), self.folder, environment) for name, words in of.items()]
+            for of in (self.scene.mains, self.scene.helpers)
+        )
 
-    def begin(self) -> None:
-        """Start it, or start it again."""
-        words = ["run", "spider.py", "--workers", "2", "--out", "rows.db", "--json"]
-        words += ["-s", f"workers.lease_s={LEASE_S}", "-s", "workers.concurrency=16"]
-        program = [sys.executable, "-m", "skitter", *words]
-        self.runs += 1
-        environment = os.environ | {"SKITTER_REDIS_URL": f"redis://127.0.0.1:{self.wire.port}"}
-        with (self.folder / f"run-{self.runs}").open("wb") as output:
-            self.run = subprocess.Popen(
-                program,
-                cwd=self.folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+    def _words(self, words: list[str]) -> list[str]:
+        return [word.format(port=self.api_port) for word in words]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"SKITTER_REDIS_URL": self.wire.url, "XDG_STATE_HOME": str(self.folder)}
+
+    def tend(self) -> None:
+        """Start all that is not running, and should."""
+        for one in self.helpers:
+            if not one.is_running:
+                one.begin()
+        for one in self.mains:
+            if not one.is_running and not one.is_over:
+                one.begin()
 
     @property
     def is_over(self) -> bool:
-        """Whether it ended well. One that ended otherwise, and was not killed, is a failure; but
-        who cannot reach the server at the very start says so, and is started again."""
-        assert self.run
-        code, said = self.run.poll(), self.last_words()
-        if code in (None, -signal.SIGKILL) or (code == UNREACHABLE and said.count("\n") == 1):
-            return False
-        assert code == 0, said
-        return True
+        return all(one.is_over for one in self.mains)
 
-    @property
-    def is_running(self) -> bool:
-        return self.run is not None and self.run.poll() is None
+    def pids(self, word: str) -> list[int]:
+        return processes_of(self.folder, word)
 
-    def last_words(self) -> str:
-        return (self.folder / f"run-{self.runs}").read_text()[-2000:]
-
-    def children(self, role: str) -> list[int]:
-        """The pids of its workers (`work`), or of its loader (`load`), whoever started them."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            with suppress(OSError, ValueError):
-                line = (entry / "cmdline").read_bytes().split(b"\0")
-                is_ours = (entry / "cwd").readlink() == self.folder
-                if is_ours and role.encode() in line and b"--parent" in line:
-                    found.append(int(entry.name))
-        return found
+    # --- the server -------------------------------------------------------------------------------
 
     @property
     def server_directory(self) -> Path:
@@ -113,57 +92,85 @@ class Crawl:
         return int((self.server_directory / "valkey.pid").read_text())
 
     def start_server(self) -> None:
+        """All that it answers is written, whatever else the disk has to do: see chaos/rig.py."""
+        self.free_disk(self.server_directory)
         start(self.server_directory, ServerOptions(port=self.wire.server_port))
+        with Redis(port=self.wire.server_port) as client:
+            client.config_set("appendfsync", "no")
 
     def limit_memory(self, most: int) -> None:
         with suppress(RedisError), Redis(port=self.wire.server_port) as client:
             used = int(client.info("memory")["used_memory"])
             client.config_set("maxmemory", used + most if most else 0)
 
+    def free_disk(self, place: Path) -> None:
+        (place / "filler").unlink(missing_ok=True)
+
+    # --- what came of it --------------------------------------------------------------------------
+
     def rows(self) -> list[int]:
-        with closing(sqlite3.connect(self.folder / "rows.db")) as database:
+        with closing(sqlite3.connect(self.folder / OUT)) as database:
             return sorted(row[0] for row in database.execute("SELECT number FROM storm"))
 
-    def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+    def ask(self, *words: str) -> str:
+        done = subprocess.run(
             [sys.executable, "-m", "skitter", *words],
             cwd=self.folder,
-            env=os.environ | {"SKITTER_REDIS_URL": f"redis://127.0.0.1:{self.wire.port}"},
+            env=os.environ | self.environment,
             capture_output=True,
             text=True,
-            check=False,
+            check=True,
         )
+        return done.stdout
+
+    async def wait_for_loader(self) -> None:
+        async with connect(self.wire.url) as server:
+            frontier = await open_job(server, "storm")
+            while (await frontier.stats()).items:
+                self.tend()
+                await asyncio.sleep(0.1)
+
+    async def revive_lost(self) -> int:
+        """Pages of Scrapy nodes are dead when three of them were killed. That is meant for pages
+        that kill, and these did not: an operator would bring them back."""
+        async with connect(self.wire.url) as server:
+            frontier = await open_job(server, "storm")
+            lost = Filter(reason="its worker vanished")
+            return await revive(frontier, [one async for one in dead_letters(frontier, lost)])
 
     async def check(self, site: Site) -> None:
-        """Every page once in the database, nothing given up, every URL accounted for."""
-        rows = self.rows()
-        assert rows == list(range(site.pages)), (len(rows), len(set(rows)), site.pages)
-        status = await asyncio.to_thread(self.ask, "status", "storm", "--json")
-        found = json.loads(status.stdout)
-        assert (found["done"], found["dead"], found["leased"]) == (site.pages, 0, 0), found
-        audit = await asyncio.to_thread(self.ask, "audit", "storm")
-        assert audit.returncode == 0, audit.stdout + audit.stderr
+        """Nothing given up but poison, for the reason foreseen; every URL accounted for."""
+        async with connect(self.wire.url) as server:
+            frontier = await open_job(server, "storm")
+            letters = {one.url: one.reason async for one in dead_letters(frontier)}
+            assert set(letters) == set(site.dead), letters
+            for url, reason in site.dead.items():
+                assert re.search(reason, letters[url]), (url, letters[url])
+            stats = await frontier.stats()
+            assert (stats.pending, stats.leased) == (0, 0), stats
+            await assert_clean(frontier)
 
     def end(self) -> None:
-        pids = [*self.children("work"), *self.children("load")]
-        if self.run and self.run.poll() is None:
-            self.run.kill()
-        for pid in pids:
+        for pid in self.pids(""):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
-                os.kill(pid, signal.SIGKILL)
-        if self.run:
-            self.run.wait()
+        end_all(self.folder)
+        for one in [*self.mains, *self.helpers]:
+            one.kill()
         stop(self.server_directory)
+        for place in self.disks:
+            unmount_disk(place)
 
 
 @asynccontextmanager
-async def open_crawl(folder: Path, site: Site, port: int) -> AsyncIterator[Crawl]:
-    async with open_wire(port) as wire:
-        crawl = Crawl(folder, wire)
-        await asyncio.to_thread(crawl.prepare, site)
+async def open_crawl(
+    folder: Path, scene: Scene, site: Site, ports: list[int]
+) -> AsyncIterator[Crawl]:
+    async with open_wire(ports[0]) as wire:
+        crawl = Crawl(folder, scene, wire, ports[1])
         try:
-            crawl.begin()
+            await asyncio.to_thread(crawl.prepare, site)
+            crawl.tend()
             yield crawl
         finally:
             await asyncio.to_thread(crawl.end)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
+import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Awaitable, Callable
+from disks import fill_disk
 
+if TYPE_CHECKING:
     from storm.crawl import Crawl
+
+
+PAUSE_S = 0.1  # between two faults, at the most
 
 
 @dataclass
@@ -22,15 +27,27 @@ class Storm:
     """Does things to a crawl, and counts them."""
 
     crawl: Crawl
-    chance: random.Random
+    seed: int
+    chance: random.Random = field(default_factory=random.Random)
+    strikes: int = 0
     counts: Counter[str] = field(default_factory=Counter)
+    wakings: list[float] = field(default_factory=list)  # when something that was stopped went on
     _later: set[asyncio.Task[None]] = field(default_factory=set)
 
+    @property
+    def faults(self) -> Counter[str]:
+        return self.counts + Counter({"answer lost": self.crawl.wire.lost})
+
     async def strike(self) -> None:
-        """One fault, by chance. What could not be done, as there is nobody to do it to, is none."""
-        name = self.chance.choices(list(FAULTS), [weight for weight, _ in FAULTS.values()])[0]
-        if await FAULTS[name][1](self):
+        """One fault, by chance, and a pause. What could not be done, as there is nobody to do it
+        to, is none. The chance of each is its own, so that a seed repeats all of them in order."""
+        self.strikes += 1
+        self.chance = random.Random(f"{self.seed} {self.strikes}")
+        known = FAULTS | FAULTS_OF[self.crawl.scene.faults]
+        name = self.chance.choices(list(known), [weight for weight, _ in known.values()])[0]
+        if await known[name][1](self):
             self.counts[name] += 1
+        await asyncio.sleep(self.chance.uniform(0, PAUSE_S))
 
     async def calm(self) -> None:
         """Until all that was held up goes on."""
@@ -45,9 +62,17 @@ class Storm:
         self._later.add(task)
         task.add_done_callback(self._later.discard)
 
-    def victim(self, role: str) -> int | None:
-        found = sorted(self.crawl.children(role))
+    def victim(self, word: str) -> int | None:
+        found = self.crawl.pids(word)
         return self.chance.choice(found) if found else None
+
+    def wake(self, pid: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+        self.wakings.append(time.monotonic())
+
+
+Fault = Callable[[Storm], Awaitable[bool]]
 
 
 async def cut_one(storm: Storm) -> bool:
@@ -64,10 +89,17 @@ async def cut_all(storm: Storm) -> bool:
 
 
 async def lose_answer(storm: Storm) -> bool:
-    """The server does it, and nobody hears so."""
+    """The server does it, and nobody hears so. The wire counts those that were really lost."""
     if links := storm.crawl.wire.links:
         storm.chance.choice(links).loses_answer = True
-    return bool(links)
+    return False
+
+
+async def lose_answers(storm: Storm) -> bool:
+    """The next one to each client."""
+    for link in storm.crawl.wire.links:
+        link.loses_answer = True
+    return False
 
 
 async def hold_wire(storm: Storm) -> bool:
@@ -75,9 +107,11 @@ async def hold_wire(storm: Storm) -> bool:
     return True
 
 
-def kill(role: str) -> Callable[[Storm], Awaitable[bool]]:
+def kill(word: str) -> Fault:
+    """A process with that word on its command line."""
+
     async def strike(storm: Storm) -> bool:
-        pid = storm.victim(role)
+        pid = storm.victim(word)
         with suppress(ProcessLookupError):
             if pid:
                 os.kill(pid, signal.SIGKILL)
@@ -87,36 +121,33 @@ def kill(role: str) -> Callable[[Storm], Awaitable[bool]]:
     return strike
 
 
-def pause(role: str, longest_s: float) -> Callable[[Storm], Awaitable[bool]]:
+def pause(word: str, longest_s: float) -> Fault:
     async def strike(storm: Storm) -> bool:
-        pid = storm.victim(role)
+        pid = storm.victim(word)
         with suppress(ProcessLookupError):
             if pid:
                 os.kill(pid, signal.SIGSTOP)
-                storm.after(storm.chance.uniform(0.1, longest_s), lambda: wake(pid))
+                storm.after(storm.chance.uniform(0.1, longest_s), lambda: storm.wake(pid))
                 return True
         return False
 
     return strike
 
 
-def wake(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGCONT)
-
-
-async def kill_supervisor(storm: Storm) -> bool:
-    """With its workers left to find that out, and another one in its place."""
-    assert storm.crawl.run
-    if storm.crawl.is_running:
-        storm.crawl.run.kill()
-        storm.crawl.run.wait()
-        storm.crawl.begin()
+async def kill_main(storm: Storm) -> bool:
+    """With its children left to find that out, and another one in its place."""
+    one = storm.chance.choice(storm.crawl.mains)
+    if one.is_running:
+        one.kill()
+        one.begin()
         return True
     return False
 
 
 async def kill_server(storm: Storm) -> bool:
+    """Not while its disk is full: what it answered then may be in memory only."""
+    if (storm.crawl.server_directory / "filler").exists():
+        return False
     with suppress(ProcessLookupError, FileNotFoundError):
         os.kill(storm.crawl.server_pid(), signal.SIGKILL)
         await asyncio.sleep(storm.chance.uniform(0, 0.5))
@@ -129,7 +160,7 @@ async def pause_server(storm: Storm) -> bool:
     with suppress(ProcessLookupError, FileNotFoundError):
         pid = storm.crawl.server_pid()
         os.kill(pid, signal.SIGSTOP)
-        storm.after(storm.chance.uniform(0.1, 2.0), lambda: wake(pid))
+        storm.after(storm.chance.uniform(0.1, 2.0), lambda: storm.wake(pid))
         return True
     return False
 
@@ -140,18 +171,62 @@ async def fill_memory(storm: Storm) -> bool:
     return True
 
 
-#: fault -> how often, compared with the others, and what it does
-FAULTS: dict[str, tuple[int, Callable[[Storm], Awaitable[bool]]]] = {
-    "connection cut": (30, cut_one),
-    "all connections cut": (10, cut_all),
-    "answer lost": (30, lose_answer),
+async def fill_a_disk(storm: Storm) -> bool:
+    """That of the server or of the output."""
+    if not storm.crawl.disks:
+        return False
+    place = storm.chance.choice(storm.crawl.disks)
+    await asyncio.to_thread(fill_disk, place)
+    storm.after(storm.chance.uniform(0.1, 2.0), lambda: storm.crawl.free_disk(place))
+    return True
+
+
+async def set_clock(storm: Storm) -> bool:
+    offset = storm.crawl.folder / "offset"
+    if offset.exists():
+        offset.write_text(f"{storm.chance.choice(['+2h', '-2h', '+40s', '-40s', '+0'])}\n")
+    return offset.exists()
+
+
+#: fault -> how often, compared with the others, and what it does. Many are cheap, few are kills.
+FAULTS: dict[str, tuple[int, Fault]] = {
+    "connection cut": (100, cut_one),
+    "all connections cut": (15, cut_all),
+    "answer lost": (100, lose_answer),
+    "answers lost": (20, lose_answers),
     "network held up": (10, hold_wire),
-    "worker killed": (6, kill("work")),
-    "worker suspended": (6, pause("work", 7.0)),
-    "loader killed": (2, kill("load")),
-    "loader suspended": (2, pause("load", 3.0)),
-    "supervisor killed": (2, kill_supervisor),
     "server killed": (2, kill_server),
     "server suspended": (3, pause_server),
     "memory full": (3, fill_memory),
+    "disk full": (3, fill_a_disk),
+}
+_SUPERVISED: dict[str, tuple[int, Fault]] = {
+    "loader killed": (2, kill("load")),
+    "loader suspended": (2, pause("load", 3.0)),
+    "supervisor killed": (2, kill_main),
+}
+#: The same of what a scene has besides.
+FAULTS_OF: dict[str, dict[str, tuple[int, Fault]]] = {
+    "skitter": _SUPERVISED
+    | {
+        "worker killed": (6, kill("work")),
+        "worker suspended": (6, pause("work", 7.0)),
+        "API killed": (2, kill("serve")),
+        "clocks of workers set": (4, set_clock),
+    },
+    "Celery": _SUPERVISED
+    | {
+        "Celery process killed": (4, kill("celery")),
+        "Celery process suspended": (4, pause("celery", 7.0)),
+    },
+    "Scrapy": {
+        "Scrapy node killed": (5, kill_main),
+        "Scrapy node suspended": (5, pause("runspider", 7.0)),
+        "loader killed": (2, kill("load")),
+    },
+    "browsers": _SUPERVISED
+    | {
+        "worker killed": (3, kill("work")),
+        "browser killed": (20, kill("--remote-debugging-pipe")),
+    },
 }

@@ -31,7 +31,12 @@ class Wire:
     server_port: int
     port: int = 0
     links: list[Link] = field(default_factory=list)
+    lost: int = 0  # answers
     _open: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
 
     def hold(self, seconds: float) -> None:
         """Nothing passes for so long."""
@@ -74,6 +79,7 @@ class Wire:
             while data := await source.read(1 << 16):
                 await self._open.wait()
                 if answers and link.loses_answer:
+                    self.lost += 1
                     return
                 sink.write(data)
                 await sink.drain()

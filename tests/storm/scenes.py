@@ -1,0 +1,140 @@
+"""What is at work in a storm: spiders, and the processes of each engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from needs import need
+from storm.site import DELAY_S, POISON
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from storm.site import Site
+
+LEASE_S = 5  # a process that is stopped for longer has lost what it held
+OUT = "out/rows.db"
+
+#: `max_retries` is high: the site is unwell on purpose, and so is everything else.
+SPIDER = """
+import sys
+from skitter import Page, Politeness, Render, Retries, Spider
+
+spider = Spider(
+    "storm",
+    start={start!r},
+    politeness=Politeness(delay_s=0, max_in_flight=8),
+    retries=Retries(max_retries=1000, max_losses=1000, base_s=0.05, cap_s=1.0),
+)
+
+@spider.page({how})
+def page(page: Page):
+    if page.url.endswith("/evil/exits"):
+        sys.exit(2)
+    yield {{"number": int(page.css_first("h1").text())}}
+    yield from page.follow_all()
+"""
+SCRAPY_SPIDER = """
+from scrapy import Request, Spider
+
+class Storm(Spider):
+    name = "storm"
+    custom_settings = {{
+        "SCHEDULER": "skitter.scrapy.Scheduler",
+        "DUPEFILTER_CLASS": "skitter.scrapy.RFPDupeFilter",
+        "ITEM_PIPELINES": {{"skitter.scrapy.ItemPipeline": 300}},
+        "SCHEDULER_PERSIST": True,
+        "SKITTER_LEASE_S": {lease_s},
+        "SKITTER_ALLOWED_HOSTS": {hosts!r},
+        "ROBOTSTXT_OBEY": False,
+        "RETRY_TIMES": 1000,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 8,
+        "DOWNLOAD_DELAY": 0,
+        "DOWNLOAD_SLOTS": {{{polite!r}: {{"delay": {delay_s}, "concurrency": 1}}}},
+        "TELNETCONSOLE_ENABLED": False,
+        "LOG_LEVEL": "WARNING",
+    }}
+
+    async def start(self):
+        for url in {start!r}:
+            yield Request(url)
+
+    def parse(self, response):
+        yield {{"number": int(response.css("h1::text").get())}}
+        yield from response.follow_all(css="a")
+"""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """An engine, and how much is asked of it. Its processes: name -> what follows `python -m`."""
+
+    faults: str  # besides those that happen to every crawl
+    mains: dict[str, list[str]]  # a crawl is over when these have ended
+    helpers: dict[str, list[str]]
+    spider: Callable[[Site], str]
+    pages: int = 3000
+    seconds: float = 240  # crawls begin for so long in `make chaos`
+    poison: tuple[str, ...] = ()
+    environment: Callable[[Path], dict[str, str]] = lambda folder: {}
+
+
+def _own(site: Site) -> str:
+    return SPIDER.format(start=site.seeds, how="")
+
+
+def _rendered(site: Site) -> str:
+    return SPIDER.format(start=site.seeds, how="render=Render()")
+
+
+def _scrapy(site: Site) -> str:
+    names = [host.partition(":")[0] for host in site.hosts]
+    return SCRAPY_SPIDER.format(
+        start=site.seeds, hosts=names, polite=names[-1], delay_s=DELAY_S, lease_s=LEASE_S
+    )
+
+
+def _off_clock(folder: Path) -> dict[str, str]:
+    """The clock of these processes is off by what is in a file; their monotonic one is right."""
+    offset = folder / "offset"
+    offset.write_text("+0\n")
+    return {
+        "LD_PRELOAD": need("libfaketime"),
+        "FAKETIME_TIMESTAMP_FILE": str(offset),
+        "FAKETIME_CACHE_DURATION": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+
+
+def _run(*words: str) -> dict[str, list[str]]:
+    options = ["-s", f"workers.lease_s={LEASE_S}", "-s", "workers.concurrency=16"]
+    return {"run": ["skitter", "run", "spider.py", "--out", OUT, "--json", *options, *words]}
+
+
+_SERVE = {"serve": ["skitter", "serve", "--port", "{port}"]}
+_CELERY = ["celery", "-A", "skitter.celery", "worker", "-c", "2", "--without-mingle"]
+_NODE = ["scrapy", "runspider", "spider.py"]
+
+SCENES = {
+    "skitter": Scene("skitter", _run("--workers", "2"), {}, _own, pages=5000, seconds=480),
+    "all of it": Scene(
+        "skitter", _run("--workers", "2"), _SERVE, _own, poison=POISON, environment=_off_clock
+    ),
+    "Celery": Scene(
+        "Celery",
+        _run("--engine", "celery", "--workers", "2"),
+        {name: [*_CELERY, "--without-gossip", "-n", f"{name}@%h"] for name in ("one", "two")},
+        _own,
+        poison=POISON,
+        environment=lambda folder: {"SKITTER_SECRET": "a secret of sixteen characters"},
+    ),
+    "Scrapy": Scene(
+        "Scrapy",
+        {"node-1": _NODE, "node-2": _NODE},
+        {"load": ["skitter", "load", "storm", "--to", OUT]},
+        _scrapy,
+    ),
+    "browsers": Scene("browsers", _run("--workers", "2"), {}, _rendered, pages=200, seconds=120),
+}
