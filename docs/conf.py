@@ -36,7 +36,7 @@ MENU = {
         "coming-from/crawlee",
         "coming-from/celery",
     ],
-    "Understand": ["architecture", "guarantees", "security", "benchmarks", "adr/index"],
+    "Understand": ["architecture", "guarantees", "security", "benchmarks", "scaling", "adr/index"],
     "Reference": ["reference/commands", "reference/options", "reference/*"],
 }
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from skitter.frontier.frontier import Frontier
+
 SLOTS = 16384
 
 
@@ -133,6 +135,56 @@ async def join(nodes: list[Node]) -> None:
         nodes[0].ask("CLUSTER", "MEET", "127.0.0.1", one.port)
     wanted = {"cluster_state:ok", f"cluster_known_nodes:{len(nodes)}"}
     await until(lambda: all(wanted <= cluster_facts(one) for one in nodes), what="they have met")
+
+
+async def follow(replica: Node, primary: Node) -> None:
+    """Make an empty node of the cluster a replica of another."""
+    await meet(replica, primary)
+    replica.ask("CLUSTER", "REPLICATE", node_id(primary))
+    await until(
+        lambda: replica.ask("INFO", "replication").get("master_link_status") == "up",
+        what="the replica has its primary",
+    )
+
+
+async def meet(newcomer: Node, member: Node) -> None:
+    """Until each of them knows the other."""
+    await until(newcomer.answers, what="a node answers", within_s=30)
+    member.ask("CLUSTER", "MEET", "127.0.0.1", newcomer.port)
+    await until(
+        lambda: all(
+            node_id(one) in other.ask("CLUSTER", "NODES")
+            for one, other in ((newcomer, member), (member, newcomer))
+        ),
+        what="they have met",
+    )
+
+
+def node_id(one: Node) -> bytes:
+    return bytes(one.ask("CLUSTER", "MYID"))
+
+
+def slots_on(frontier: Frontier, one: Node) -> list[int]:
+    """The slots of a job's shards that a node has."""
+    keys = [shard.keys.key("control") for shard in frontier.shards]
+    slots = {one.ask("CLUSTER", "KEYSLOT", key) for key in keys}
+    mine = [
+        range(first, last + 1)
+        for first, last, primary, *_ in one.ask("CLUSTER", "SLOTS")
+        if primary[1] == one.port
+    ]
+    return sorted(slot for slot in slots if any(slot in some for some in mine))
+
+
+def move_slot(slot: int, source: Node, target: Node, others: list[Node]) -> None:
+    """As `valkey-cli --cluster reshard` does it, key by key."""
+    target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", node_id(source))
+    source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", node_id(target))
+    where = ("127.0.0.1", target.port, "", 0, 10_000)
+    while keys := source.ask("CLUSTER", "GETKEYSINSLOT", slot, 10):
+        source.ask("MIGRATE", *where, "KEYS", *keys)
+    for one in (target, source, *others):
+        one.ask("CLUSTER", "SETSLOT", slot, "NODE", node_id(target))
 
 
 def cluster_facts(one: Node) -> set[str]:

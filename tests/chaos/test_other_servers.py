@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chaos.rig import assert_clean, finished, once, progress, results, rude, slow, until
-from chaos.servers import Node, cluster_facts, free_ports, join, running
+from chaos.servers import (
+    Node,
+    cluster_facts,
+    free_ports,
+    join,
+    move_slot,
+    running,
+    slots_on,
+)
 from chaos.worker import links_of, pages, patient
 from needs import need
 from skitter.errors import ServerRefused, ServerUnfit, ServerUnreachable
@@ -150,6 +158,24 @@ async def test_workers_ride_through_a_node_of_the_cluster_that_is_killed(cluster
         await until(lambda: finished(frontier, fleet), what="the crawl is finished")
         await fleet.dismiss()
         assert fleet.oracle.urls("done") == await results(frontier) == once(pages(0, 1000))
+        await assert_clean(frontier)
+
+
+async def test_workers_follow_shards_that_move_to_another_node(cluster, fleet, job):
+    async with patient(cluster_url(cluster)) as server:
+        frontier = await create_job(server, job, options=rude(), layout=Layout(shards=6))
+        await frontier.add([Request(url=url) for url in pages(0, 300)])
+        for _ in range(2):
+            fleet.start("work", cluster_url(cluster), job, fetch_s=0.001, lease_s=60)
+        await progress(frontier, fleet, by=50)
+        for source, target, other in (cluster, cluster[::-1]):
+            moving = slots_on(frontier, source)
+            assert moving
+            for slot in moving:
+                await asyncio.to_thread(move_slot, slot, source, target, [other])
+        await until(lambda: finished(frontier, fleet), what="the crawl is finished")
+        await fleet.dismiss()
+        assert fleet.oracle.urls("done") == await results(frontier) == once(pages(0, 300))
         await assert_clean(frontier)
 
 

@@ -25,7 +25,7 @@ from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 
 from skitter.errors import BadOption, ServerUnfit, UsageError
-from skitter.frontier.failures import AWAY, is_for_later, is_refusal, our_errors
+from skitter.frontier.failures import AWAY, is_a_trip, is_for_later, is_refusal, our_errors
 from skitter.frontier.replication import call_replicated
 from skitter.redact import parse_problem, redact
 from skitter.settings.tables import OLDEST_SERVERS
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster")
 GIVEN = "--redis (or SKITTER_REDIS_URL)"
 CONNECT_S, REPLY_S = 5.0, 30.0
+#: Ends a key that never exists. While a slot moves, a cluster refuses calls some of whose keys are
+#: not there (TRYAGAIN): so no script runs with half of its shard gone, whatever keys it derives.
+ABSENT = ":absent"
 
 
 @asynccontextmanager
@@ -98,6 +101,8 @@ class Server:
     ) -> Any:
         """One script call. Those that change something recognise a repeat. Replicated: it is
         repeated until a replica has it."""
+        if isinstance(self.client, RedisCluster):
+            keys = [*keys, keys[0] + ABSENT]
         words: tuple[Any, ...] = ("EVALSHA", script.sha, len(keys), *keys, *args)
         send = partial(self.client.execute_command, *words)
         if replicated:
@@ -122,8 +127,7 @@ class Server:
                     if not is_for_later(error) or time.monotonic() > give_up_at:
                         raise
                 except AttributeError as error:
-                    # redis-py's cluster client, on a connection that another task has just lost.
-                    if "writelines" not in str(error) or time.monotonic() > give_up_at:
+                    if not is_a_trip(error) or time.monotonic() > give_up_at:
                         raise
                 await asyncio.sleep(pause_s * (0.5 + random.random()))
                 pause_s = min(1.0, pause_s * 2)

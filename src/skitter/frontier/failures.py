@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: The server is away, or busy becoming another one: failover, loading, a cluster that votes.
+#: The server is away, or busy becoming another one: failover, loading, a cluster that votes or
+#: moves slots.
 AWAY = (
     problems.ConnectionError,
     problems.TimeoutError,
-    problems.ClusterDownError,
+    problems.ClusterError,
+    problems.SlotNotCoveredError,
     problems.MasterDownError,
     problems.ReadOnlyError,
     problems.TryAgainError,
@@ -101,6 +103,12 @@ def _mistaken(where: str, error: str) -> ServerUnfit | None:
 
 def is_for_later(error: BaseException) -> bool:
     return str(error).startswith(LATER)
+
+
+def is_a_trip(error: AttributeError) -> bool:
+    """redis-py's cluster client trips over a connection that another task has just lost, and over
+    a node that it has not met, to which a slot is moving."""
+    return any(word in str(error) for word in ("writelines", "connection_kwargs"))
 
 
 def is_refusal(error: BaseException) -> bool:

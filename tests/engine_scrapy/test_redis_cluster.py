@@ -1,0 +1,37 @@
+"""Scrapy's nodes on a Redis cluster: the crawl and its feed work as they do on one server."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from chaos.servers import Node, join, running
+from skitter.valkey import server_binary
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="module")
+def cluster_url():
+    base = Path(tempfile.mkdtemp(prefix="sky", dir="/tmp"))
+    nodes = [
+        Node(server_binary(), base / str(number), **{"cluster-enabled": "yes"})
+        for number in range(3)
+    ]
+    with running(nodes):
+        asyncio.run(join(nodes))
+        yield f"redis+cluster://127.0.0.1:{nodes[0].port}"
+    shutil.rmtree(base)
+
+
+def test_two_nodes_crawl_the_shop_on_a_cluster(cluster_url, open_shop, make_cluster):
+    cluster = make_cluster(open_shop(books=100), url=cluster_url)
+
+    nodes = [cluster.start(SCHEDULER_PERSIST=True) for _ in range(2)]
+
+    assert {node.finish() for node in nodes} == {"finished"}
+    cluster.assert_complete()
