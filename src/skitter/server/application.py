@@ -66,7 +66,7 @@ def application(site: Site, routes: Sequence[Route] = ROUTES) -> ASGIApp:
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     app = Starlette(routes=paths, exception_handlers={HTTPException: _refused})
-    return Guarded(app, site)
+    return Guarded(app, site, often=routes[0])
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -81,10 +81,10 @@ async def _refused(request: Request, error: Exception) -> Response:
 class Guarded:
     """Around every call: the Host header is checked, and answers get security headers."""
 
-    def __init__(self, app: ASGIApp, site: Site) -> None:
+    def __init__(self, app: ASGIApp, site: Site, *, often: Route) -> None:
         self.app, self.site = app, site
-        self.push = Endpoint(ROUTES[0], site)
-        self.is_push = compile_path(ROUTES[0].path)[0].match
+        self.often = Endpoint(often, site)
+        self.match_often = compile_path(often.path)[0].match
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -112,10 +112,11 @@ class Guarded:
             says = "this server does not go by that name: `skitter serve --allow-host NAME` adds it"
             await refuse(Refusal(421, says, field="Host"))(scope, receive, guarded)
             return
-        if scope["method"] == "POST" and (found := self.is_push(scope["path"])):
-            # Most calls are this one, and Starlette would take as long to find it as it takes.
+        is_method = scope["method"] == self.often.route.method
+        if is_method and (found := self.match_often(scope["path"])):
+            # Most calls are this one: Starlette's middleware and router would add a twentieth.
             scope["path_params"] = found.groupdict()
-            await self.push(scope, receive, guarded)
+            await self.often(scope, receive, guarded)
         else:
             await self.app(scope, receive, guarded)
 

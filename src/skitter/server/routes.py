@@ -27,7 +27,7 @@ from skitter.server.route import JSON, Route
 JOB = "/api/jobs/{job}"
 
 ROUTES: tuple[Route, ...] = (
-    # --- URLs; the first row is found first
+    # --- URLs; the first row is the one that is asked most, and is found without the router
     Route(
         "POST",
         f"{JOB}/urls",
