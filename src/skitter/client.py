@@ -65,7 +65,7 @@ def _answer(status: int, after: memoryview | None, body: bytes) -> Any:
     try:
         told = msgspec.json.decode(body) if body else None
     except msgspec.DecodeError:
-        told = {"detail": f"the server answered {status}, and not as Skitter's API does."}
+        told = {"detail": f"the server answered {status}, but not as Skitter's API does."}
         status = max(status, 500)
     if status < 400:
         return told

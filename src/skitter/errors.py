@@ -18,7 +18,8 @@
     │   ├── JobClosed              the job is draining or cancelled and takes nothing new
     │   └── JobRemoved             the job was removed while we worked on it
     ├── FetchError                 a page could not be fetched
-    │   ├── ConnectFailed          no connection: DNS, refused, TLS
+    │   ├── ConnectFailed          no connection: the name does not resolve, TLS fails, ...
+    │   │   └── ConnectRefused     nothing listens on that port
     │   ├── FetchTimeout           too slow: to connect, to begin or to end
     │   ├── ResponseTooLarge       over the limit of size, after decompression
     │   ├── BadResponse            not HTTP, or cut off in the middle
@@ -47,18 +48,14 @@ command line returns, `retryable` says whether the same call may succeed later.
 
 from __future__ import annotations
 
-import errno
-import shutil
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from skitter.disk import free_space
 from skitter.redact import redact, redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-#: What the system says when a disk, or our part of it, is full.
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class SkitterError(Exception):
@@ -278,7 +275,7 @@ class ApiError(SkitterError):
         hint = problem.get("hint")
         super().__init__(f"{detail} {hint}" if hint else str(detail))
         self.status = status
-        self.retry_after_s = retry_after_s  # 0: not told
+        self.retry_after_s = retry_after_s  # 0: the server named no time
         self.type, self.field = str(problem.get("type", "")), str(problem.get("field", ""))
 
 
@@ -350,7 +347,7 @@ class JobDamaged(InfrastructureError):
     """What the server holds of a job cannot be used."""
 
     def __init__(self, job: str, what: str) -> None:
-        super().__init__(f"job {job!r} is damaged: {what}. run `skitter audit {job}` for details.")
+        super().__init__(f"job {job!r} is damaged: {what}. Run `skitter audit {job}` for details.")
         self.job = job
 
 
@@ -387,12 +384,3 @@ class BrowserFailed(InfrastructureError):
 def shorten(text: str, limit: int = 120) -> str:
     """Cut a value for a message, so that a 100 KB URL does not fill the screen."""
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text):,} characters)"
-
-
-def free_space(directory: Path) -> str:
-    """What is left on the disk of a directory, for people."""
-    try:
-        free = shutil.disk_usage(directory).free
-    except OSError:  # it was removed
-        return "nothing"
-    return f"{free / 2**20:,.0f} MB" if free >= 2**20 else f"{free / 2**10:,.0f} KB"

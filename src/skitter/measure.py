@@ -54,7 +54,7 @@ logger = logging.getLogger("skitter.metrics")
 
 @dataclass(frozen=True, slots=True)
 class TimingStats:
-    """What the whole cluster measured; seconds, off by 2.2 % at the most. None: nothing was."""
+    """What the whole cluster measured, in seconds, off by at most 2.2 %. None: nothing was."""
 
     count: int
     errors: int
@@ -150,7 +150,7 @@ class Metrics:
         self._ask(nothing)
 
     def close(self) -> None:
-        """Send what is left, without insisting, and end the thread. Counting begins it anew."""
+        """Send what is left, without insisting, and end the thread. Counting starts it again."""
         thread = self._thread
         if thread is None or self._pid != os.getpid():
             return

@@ -39,12 +39,12 @@ async def titles(web, job: str, **query) -> list[str]:
 
 
 @pytest.fixture(params=["items.db", "items.jsonl"])
-async def stored(request, frontier, site, tmp_path) -> str:
+async def stored(request, frontier, monkeypatch, tmp_path) -> str:
     """Nine items, where the server reads them."""
     await bring(frontier, 9)
     dsn = str(tmp_path / request.param)
     await store(frontier, dsn, tmp_path)
-    site.outputs = {frontier.job: dsn}
+    monkeypatch.setenv("SKITTER_OUT", dsn)
     return dsn
 
 

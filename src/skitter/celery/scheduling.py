@@ -34,6 +34,7 @@ from skitter.frontier.admin.log import log, read_log
 from skitter.frontier.admin.pumps import issue_permits, lane_of, pump_slots, void_permits
 from skitter.frontier.admin.workers import heartbeats, live_workers, wanted_workers
 from skitter.model import State
+from skitter.report import some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,7 +121,7 @@ async def reclaim_leases(frontier: Frontier) -> None:
     pumps = [one for one in await heartbeats(frontier) if one.kind == "celery"]
     dead = await gone(frontier, pumps, silent_s=SILENT_S, elsewhere=True)
     for one, taken in await reclaim(frontier, dead):
-        returned = f"{taken} request{'s' * (taken != 1)} returned to the queue"
+        returned = f"{some(taken, 'request')} returned to the queue"
         text = f"process {one.pid} on {one.host} was killed, or a page blocked it; {returned}"
         await log(frontier, "error", f"celery-{os.getpid()}", text)
 

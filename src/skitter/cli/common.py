@@ -91,7 +91,7 @@ def on_server(
 async def _note(server: Server, deed: Deed) -> None:
     try:
         await note_action(server, this_user(), deed)
-    except SkitterError as error:  # it is done all the same
+    except SkitterError as error:  # the command has done its work
         tell(f"this is not in the action log: {error}")
 
 

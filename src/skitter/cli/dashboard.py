@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     import socket
 
 WithDashboard = Annotated[
-    bool, typer.Option("--dashboard", help="Serve the dashboard meanwhile, and print its address.")
+    bool, typer.Option("--dashboard", help="Also serve the dashboard, and print its address.")
 ]
 LOOK_S = 1.0
-#: By how much the priority of workers is lowered that share a machine with it.
+#: How much workers that share a machine with it lower their priority.
 NICE = 10
 
 
@@ -79,10 +79,9 @@ def serving_beside(parent: int) -> Callable[[], Coroutine[None, None, None]]:
     async def work() -> None:
         stopped = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-        listener = _listen()
-        async with open_server(find_server(), progress=tell) as server:
-            site, _ = await open_site(server)
-            site.where = find_server()
+        listener, where = _listen(), find_server()
+        async with open_server(where, progress=tell) as server:
+            site, _ = await open_site(server, where)
             async with sending(server), serving(site, listener):
                 address = Address().url(listener)
                 print(f"{address}#token={site.keyring.one_time_code()}", flush=True)

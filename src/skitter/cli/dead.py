@@ -19,6 +19,7 @@ from skitter.frontier.admin.actions import Deed
 from skitter.frontier.admin.dead import PAGE, Filter, dead_letters, drop, find_dead, masked, revive
 from skitter.frontier.audit.rules import is_fingerprint
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.wire import batched
 from skitter.model import DeadLetter
 from skitter.redact import redact, redact_text
 from skitter.report import some
@@ -261,13 +262,8 @@ def _selection(
         if urls:
             yield [await _find(frontier, url) for url in urls]
             return
-        part: list[DeadLetter] = []
-        async for letter in dead_letters(frontier, which):
-            part.append(letter)
-            if len(part) >= PAGE:
-                yield part
-                part = []
-        yield part
+        async for batch in batched(dead_letters(frontier, which), PAGE):
+            yield batch
 
     return batches
 

@@ -48,7 +48,7 @@ def demo(
         bool, typer.Option("--browser", help="Also crawl pages that only a browser shows.")
     ] = False,
     with_dashboard: Annotated[
-        bool, typer.Option("--dashboard", help="Serve the dashboard, and keep it until Ctrl-C.")
+        bool, typer.Option("--dashboard", help="Serve the dashboard too, until Ctrl-C.")
     ] = False,
 ) -> None:
     """Crawl a bundled bookshop with 2 workers into SQLite, log in to its members' corner, find the

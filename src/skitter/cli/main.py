@@ -11,7 +11,8 @@ import os
 import sys
 from io import TextIOWrapper
 
-from skitter.errors import NO_ROOM, SkitterError, shorten
+from skitter.disk import NO_ROOM
+from skitter.errors import SkitterError, shorten
 
 #: The menu: what stands in each panel of `skitter --help`, in this order, and where it is in
 #: skitter.cli. A command's module is imported when it is called.

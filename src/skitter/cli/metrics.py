@@ -31,14 +31,14 @@ def metrics(
     job: Annotated[
         str | None, typer.Option("--job", help="A crawl. Default: what skitter.Metrics counted.")
     ] = None,
-    days: Annotated[int, typer.Option(min=1, max=7, help="Of how many days.")] = 1,
+    days: Annotated[int, typer.Option(min=1, max=7, help="How many days to show.")] = 1,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
     """Show what was counted and timed: in a crawl, or in your own code.
 
-    Days of a crawl end now; those of your own code are days of the calendar, in UTC.
+    The days of a crawl end now; those of your own code are calendar days, in UTC.
     """
     where = settings(redis, directory)
     if job is None:

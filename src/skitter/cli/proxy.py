@@ -54,7 +54,7 @@ def try_proxies(
 
 @group.command("stats")
 def stats(
-    domain: Annotated[str | None, typer.Option("--domain", help="Of this domain only.")] = None,
+    domain: Annotated[str | None, typer.Option("--domain", help="Only this domain.")] = None,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
@@ -66,7 +66,7 @@ def stats(
 
 def show_stats(rows: list[dict[str, Any]], *, as_json: bool = False) -> None:
     if not rows and not as_json:
-        say("no page has come by a proxy yet.")
+        say("no page has come through a proxy yet.")
     else:
         _show(rows if as_json else [_brief(row) for row in rows], as_json)
 
@@ -85,12 +85,12 @@ def _brief(row: dict[str, Any]) -> dict[str, Any]:
 @group.command("bench")
 def bench(
     urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Pages to fetch.")],
-    times: Annotated[int, typer.Option(min=1, max=100, help="How often each.")] = 3,
+    times: Annotated[int, typer.Option(min=1, max=100, help="How often to fetch each.")] = 3,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Fetch the same pages by every proxy, and recommend one. The requests are paid for."""
+    """Fetch the same pages through every proxy, and recommend one. You pay for the requests."""
     config, routes = _configured(None)
     pages = [identify(url).url for url in urls] * times
 
@@ -105,15 +105,15 @@ def bench(
         emit_json({"routes": rows, "recommended": best or None})
     else:
         _show(rows, as_json)
-        say(f"recommended: {best}" if best else "no proxy brought a page.")
+        say(f"recommended: {best}" if best else "no proxy delivered a page.")
     if not best:
         raise typer.Exit(1)
 
 
 @group.command("forget")
 def forget(names: Names = None, redis: Redis = None, directory: Directory = None) -> None:
-    """Forget what proxies spent, so that their budgets begin anew; without a name, also all that
-    was learned about them."""
+    """Forget what proxies have spent, so that their budgets start over; without a name, also
+    everything learned about them."""
     deed = Deed("", "proxy forget", " ".join(names or ["all"]))
     on_server(
         settings(redis, directory),
@@ -128,7 +128,7 @@ def _configured(names: list[str] | None) -> tuple[WorkerConfig, list[Route]]:
     config = WorkerConfig(proxies=found.proxies, routes=found.routes, fetch=found.fetch)
     ours = [one for one in found.proxies if one.is_for(found.routes.region)]
     if not ours:
-        raise UsageError("there is no proxy: write a [[proxy]] to skitter.toml.")
+        raise UsageError("no proxy is configured: add a [[proxy]] to skitter.toml.")
     if unknown := set(names or ()) - {one.name for one in ours}:
         raise UsageError(f"there is no proxy {sorted(unknown)[0]!r} in skitter.toml.")
     return config, [one for one in ours if not names or one.name in names]
@@ -155,7 +155,7 @@ async def _test(fetcher: RoutedFetcher, route: Route, url: str) -> dict[str, Any
     try:
         response = await only.fetch(Request(url=url))
     except TooEarly:
-        return row | {"problem": "it rests, or its budget is spent"}
+        return row | {"problem": "it is resting, or its budget is spent"}
     except FetchError as error:
         return row | {"problem": error.reason}
     said = _said(response.body)

@@ -23,7 +23,7 @@ def quality(
 ) -> None:
     """Show how well each field is filled, now and before. Exit code 1 if something got bad.
 
-    Before is the best stretch of pages; of the bars, the last ones are of the fewest pages.
+    "Before" is the best stretch of pages; the last bars stand for the fewest pages.
     """
 
     async def work(frontier: Frontier) -> tuple[list[History], QualityOptions]:

@@ -34,10 +34,10 @@ async def until_stopped(task: asyncio.Task[None]) -> None:
 
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any that is free.")] = PORT,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free port.")] = PORT,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A name by which browsers reach it; may be repeated."),
+        typer.Option(metavar="NAME", help="A host name that browsers use for it; may be repeated."),
     ] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate (PEM), for HTTPS.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
@@ -60,8 +60,7 @@ def serve(
 
     async def work(server: Server) -> None:
         names = frozenset(map(str.lower, allow_host or ()))
-        site, own = await open_site(server, allowed_hosts=names, is_tls=address.is_tls)
-        site.where = where
+        site, own = await open_site(server, where, allowed_hosts=names, is_tls=address.is_tls)
         url = address.url(listener)
         async with sending(server), serving(site, listener, address) as task:
             say(f"Serving {url} (Ctrl-C stops it).")

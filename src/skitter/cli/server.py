@@ -14,7 +14,8 @@ import uvloop
 
 from skitter.cli.common import Directory, Json, Redis, settings
 from skitter.cli.output import answer, emit_json, out, pairs, remark, say, tell
-from skitter.errors import JobMissing, SkitterError, free_space
+from skitter.disk import free_space
+from skitter.errors import JobMissing, SkitterError
 from skitter.fetch.chromium import find_browser, missing
 from skitter.frontier.admin.jobs import for_each_job, list_jobs, open_job
 from skitter.frontier.admin.warnings import bloom_warnings

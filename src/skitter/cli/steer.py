@@ -46,25 +46,18 @@ OWN = tuple(
     if one.declared.host
 )
 STATES = (
-    (State.PAUSED, "Stop handing out URLs; new ones are still accepted."),
-    (State.RUNNING, "Continue after pause, drain or cancel."),
-    (State.DRAINING, "Finish the queue; accept no new URLs."),
+    (State.PAUSED, "pause", "Stop handing out URLs; new ones are still accepted."),
+    (State.RUNNING, "resume", "Continue after pause, drain or cancel."),
+    (State.DRAINING, "drain", "Finish the queue; accept no new URLs."),
     (
         State.CANCELLED,
+        "cancel",
         "Stop: hand out nothing and accept nothing. The queue stays, for `resume` or `purge`.",
     ),
 )
 
 
-VERBS = {
-    State.PAUSED: "pause",
-    State.RUNNING: "resume",
-    State.DRAINING: "drain",
-    State.CANCELLED: "cancel",
-}
-
-
-def told(changes: Mapping[str, object]) -> str:
+def _spelled(changes: Mapping[str, object]) -> str:
     """For the action log."""
     return " ".join(f"{name}={value}" for name, value in changes.items())
 
@@ -107,7 +100,7 @@ def create(
     on_server(
         settings(redis, directory),
         lambda server: new_job(server, job, changes=changes, layout=layout),
-        deed=Deed(job, "create", told(changes)),
+        deed=Deed(job, "create", _spelled(changes)),
     )
     how = f"a Bloom filter for {bloom:,} URLs" if bloom else "an exact set"
     created = {"job": job, "layout": layout, "options": options}
@@ -125,7 +118,7 @@ def _bloom(capacity: int | None, error_rate: float | None) -> Bloom | None:
 # --- states ---------------------------------------------------------------------------------------
 
 
-def _command_for(state: State, help_text: str) -> Callable[..., None]:
+def _command_for(state: State, verb: str, help_text: str) -> Callable[..., None]:
     def command(
         job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
     ) -> None:
@@ -133,7 +126,7 @@ def _command_for(state: State, help_text: str) -> Callable[..., None]:
             await set_state(frontier, state)
             return await frontier.stats()
 
-        stats = on_job(settings(redis, directory), job, work, deed=Deed(job, VERBS[state]))
+        stats = on_job(settings(redis, directory), job, work, deed=Deed(job, verb))
         counts = f"{stats.pending:,} pending, {stats.leased:,} leased"
         answer(stats, f"{job}: {state.value} ({counts})", as_json=as_json)
 
@@ -187,7 +180,7 @@ def set_options(
             return (await open_job(server, job)).options
         return await change_options(await create_job(server, job), changes)
 
-    deed = Deed(job, "set", told(changes)) if changes else None
+    deed = Deed(job, "set", _spelled(changes)) if changes else None
     options = on_server(settings(redis, directory), work, deed=deed)
     if as_json:
         emit_json(options)
@@ -229,7 +222,7 @@ def host(
         now = await frontier.server_time()
         return await look_at_host(frontier, name), frontier.options, now
 
-    deed = Deed(job, "host", f"{name} {told(changes) or 'reset'}") if changes or reset else None
+    deed = Deed(job, "host", f"{name} {_spelled(changes) or 'reset'}") if changes or reset else None
     facts, options, now = on_job(settings(redis, directory), job, work, deed=deed)
     if as_json:
         emit_json(facts)

@@ -14,7 +14,7 @@ from skitter.settings import Config, WorkerConfig
 if TYPE_CHECKING:
     from skitter.fetch.render import Renderer
 
-NO_WAY = "no proxy is free: all of them rest, or their budgets are spent (`skitter proxy stats`)."
+NO_WAY = "no proxy is free: all are resting, or their budgets are spent (`skitter proxy stats`)."
 
 
 def worker_config(config: Config) -> WorkerConfig:
@@ -30,8 +30,8 @@ def worker_config(config: Config) -> WorkerConfig:
 
 @asynccontextmanager
 async def open_way_out(config: Config, client: Fetcher, guard: Guard) -> AsyncIterator[Fetcher]:
-    """By the routes of [[proxy]], if there are any: whoever crawls through proxies does not want
-    to be seen without one. Their budgets and what is known of them are on the server."""
+    """Through the configured proxies, if there are any: a crawl that uses proxies must not be seen
+    without one. Their budgets and what is known of them are on the server."""
     if not config.proxies:
         yield client
         return

@@ -24,7 +24,9 @@ from skitter.frontier.admin.webhooks import (
 from skitter.frontier.frontier import Frontier
 from skitter.redact import redact
 
-group = typer.Typer(no_args_is_help=True, help="Webhooks: messages to others, by `skitter serve`.")
+group = typer.Typer(
+    no_args_is_help=True, help="Webhooks: messages about a job that `skitter serve` posts."
+)
 
 
 @group.command("add")
@@ -35,21 +37,22 @@ def add(
         list[str] | None,
         typer.Option("--on", help=f"{', '.join(OCCASIONS)}; may be repeated. Default: all."),
     ] = None,
-    dead: Annotated[int, typer.Option(min=1, help="Tell of so many dead letters.")] = 100,
+    dead: Annotated[int, typer.Option(min=1, help="Send `dead` at this many dead letters.")] = 100,
     failures: Annotated[
-        float, typer.Option(help="Tell when this share of attempts fails, lately.")
+        float, typer.Option(help="Send `failures` when this share of recent attempts fails.")
     ] = 0.5,
     blocked: Annotated[
-        float, typer.Option(help="Tell when this share of responses are block pages, lately.")
+        float,
+        typer.Option(help="Send `blocked` when this share of recent responses are block pages."),
     ] = 0.2,
     private: Annotated[
-        bool, typer.Option("--allow-private", help="The address may be a private one.")
+        bool, typer.Option("--allow-private", help="Allow a private address.")
     ] = False,
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Tell an address of what happens to a job, and print the secret that signs messages."""
+    """Post messages about a job to a URL, and print the secret that signs them."""
     if not private:
         try:
             Guard().check_url(url)
@@ -71,7 +74,7 @@ def show(job: Job, redis: Redis = None, directory: Directory = None, as_json: Js
     if as_json:
         emit_json([msgspec.structs.replace(one, secret="") for one in hooks])
     elif hooks:
-        grid(["id", "url", "on", "told"], [_cells(one) for one in hooks])
+        grid(["id", "url", "on", "sent"], [_cells(one) for one in hooks])
     else:
         say(f"{job}: no webhooks.")
 

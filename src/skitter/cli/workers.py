@@ -57,7 +57,7 @@ def logs(
         str | None, typer.Option(help="Only workers whose name contains this.")
     ] = None,
     actions: Annotated[
-        bool, typer.Option("--actions", help="Who changed the job instead: the action log.")
+        bool, typer.Option("--actions", help="Show who changed the job instead: the action log.")
     ] = False,
     redis: Redis = None,
     directory: Directory = None,

@@ -1,4 +1,4 @@
-"""The figures of this process, told with its heartbeats."""
+"""The figures of this process, sent with its heartbeats."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How aiohttp comes to its connections: we dial, so that the guard's addresses are the ones used.
 
-A connector of aiohttp's is told what to connect to, and says how; this one has the addresses of one
-name, or one proxy. aiohttp itself knows HTTP proxies alone.
+aiohttp asks its connector for a connection to a host; this one has the addresses of one name, or
+one proxy. aiohttp itself knows only HTTP proxies.
 """
 
 from __future__ import annotations

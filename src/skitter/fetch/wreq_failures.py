@@ -1,7 +1,7 @@
 """What wreq's errors mean to us.
 
 wreq has a class for each stage and the cause only in its message, which is the `Debug` form of a
-Rust error. So a failure is told by class and by words of that message, in one table; the
+Rust error. So a failure is known by its class and by words of that message, in one table; the
 tests provoke each on a real socket, and would notice if a release spelled them otherwise.
 """
 
@@ -99,7 +99,7 @@ def explain(error: Exception, url: str, *, elapsed_s: float, options: FetchOptio
 
 
 def explain_proxy(error: Exception, url: str, proxy: str) -> FetchError | None:
-    """The failure of the proxy, if it is one; else the page's own failure is still to be told."""
+    """The failure of the proxy; None: it is the page's own."""
     if not isinstance(error, wreq_errors.ProxyConnectionError):
         return None
     text = str(error)

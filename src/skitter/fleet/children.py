@@ -19,6 +19,7 @@ from skitter.frontier.admin.log import log
 from skitter.frontier.admin.workers import heartbeats, take_back, was_heard
 from skitter.frontier.client import MARK, client_name, new_mark
 from skitter.frontier.connection import can_write
+from skitter.report import some
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -204,7 +205,7 @@ class Children:
     async def _reclaim(self, death: Death, text: str) -> None:
         """Return its leases to the queue now, not when they expire."""
         taken = await take_back(self.frontier, death.client, seen=True)
-        text = f"{text}; {taken} request{'s' * (taken != 1)} returned to the queue"
+        text = f"{text}; {some(taken, 'request')} returned to the queue"
         await log(self.frontier, "error", f"supervisor-{os.getpid()}", text)
 
     async def _take_over(self) -> None:
@@ -217,7 +218,7 @@ class Children:
         dead = await reclaim(self.frontier, await gone(self.frontier, workers))
         for one, taken in dead:
             if taken:
-                returned = f"{taken} request{'s' * (taken != 1)} returned to the queue"
+                returned = f"{some(taken, 'request')} returned to the queue"
                 text = f"process {one.pid}, a worker of an earlier run, is gone; {returned}"
                 self.on_output(f"{text}.")
                 await log(self.frontier, "warning", f"supervisor-{os.getpid()}", text)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from skitter.errors import JobMissing, JobRemoved, ServerStopped, SkitterError
 from skitter.fleet.plan import bounded_wish
 from skitter.frontier.admin.workers import wanted_workers
+from skitter.report import some
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -76,8 +77,7 @@ class Supervisor:
         self.stopped_by = self.stopped_by or number
         self._stopping.set()
         if self._signals == 1:
-            pages = f"{self._in_flight:,} page" + "s" * (self._in_flight != 1)
-            self._say(f"stopping: {pages} in flight; again to stop now")
+            self._say(f"stopping: {some(self._in_flight, 'page')} in flight; again to stop now")
             self.children.kill_within(STOP_S)
             return
         if self._signals == 2:

@@ -80,7 +80,9 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "probation": KeySpec("hash", "fingerprint of a lease -> the shape whose budget it uses"),
     "trapped": KeySpec("zset", "fingerprint -> shape: held, as its shape's budget is spent"),
     "revisits": KeySpec("zset", "fingerprint of a page that is done -> ms of its next visit"),
-    "webhooks": KeySpec("hash", "of shard 0: id of a webhook -> JSON: whom to tell of what"),
+    "webhooks": KeySpec(
+        "hash", "of shard 0: id of a webhook -> JSON: where messages go, and about what"
+    ),
     "deliveries": KeySpec("hash", "of shard 0: messages to webhooks that were not taken yet"),
     "webhook_lease": KeySpec("string", "of shard 0: which server sends those; expires"),
     "schedule": KeySpec("hash", "of shard 0: when rounds begin, and how many were missed"),

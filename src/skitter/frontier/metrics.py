@@ -1,4 +1,4 @@
-"""The figures of a job on the server: told in one round trip, read as a chart or a table."""
+"""The figures of a job on the server: sent in one round trip, read as a chart or a table."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True, rename={"start": "from"
     start: int  # seconds since the epoch
     step_s: int
     partial: bool = True  # the newest point is not over
-    #: By counter; None: nobody told anything of that time.
+    #: By counter; None: no process reported anything for that time.
     series: dict[str, list[int | None]] = {}
     #: By timing: p50, p95 and p99, in ms.
     quantiles: dict[str, dict[str, list[float | None]]] = {}
@@ -56,7 +56,7 @@ class TableRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a job was ever told, unless it has been silent for a week."""
+    """Everything since the job began, unless it has been silent for a week."""
 
     counts: dict[str, int] = {}
     timings: dict[str, Histogram] = {}
@@ -67,14 +67,14 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 async def record(frontier: Frontier, batch: Batch) -> None:
     """Add to the figures of the job. Names are those of the catalogue."""
     rows = [("counts", name, encode(by)) for name, by in {**batch.counts, "reports": 1}.items()]
-    rows += [("timings", name, _pack_timing(one)) for name, one in batch.timings.items()]
+    rows += [("timings", name, pack_histogram(one)) for name, one in batch.timings.items()]
     rows += [("tables", name, _pack_table(one)) for name, one in batch.tables.items()]
     if strange := {name for _, name, _ in rows} - {*COUNTERS, *TIMINGS, *TABLES}:
         raise KeyError(f"not in the catalogue: {sorted(strange)}")
     await frontier.home.measure(rows, members=MEMBERS)
 
 
-def _pack_timing(one: Histogram) -> bytes:
+def pack_histogram(one: Histogram) -> bytes:
     return encode([round(1000 * one.sum_ms), *chain.from_iterable(one.buckets.items())])
 
 
@@ -106,7 +106,7 @@ async def read_history(
         start=shown.start,
         step_s=shown.step_s,
         series={
-            name: [n if told or n else None for n, told in zip(counts, reports, strict=True)]
+            name: [n if seen or n else None for n, seen in zip(counts, reports, strict=True)]
             for name, counts in series.items()
         },
         quantiles={
@@ -181,7 +181,7 @@ async def _read(shard: Shard, kind: str, members: list[str]) -> list[dict[bytes,
 
 
 def open_histogram(raw: dict[bytes, bytes]) -> Histogram:
-    """Anybody may have written it: what makes no sense is left out."""
+    """Anyone can write to the server: what makes no sense is left out."""
     found = Histogram()
     for name, value in raw.items():
         try:
@@ -230,7 +230,7 @@ async def read_counts(frontier: Frontier) -> dict[str, int]:
 
 
 async def read_totals(frontier: Frontier) -> Totals:
-    """For those who count on: Prometheus."""
+    """For Prometheus, whose counters only ever rise."""
     counts = await read_counts(frontier)
     return Totals(
         last_page_at=counts.pop("page_s", 0),

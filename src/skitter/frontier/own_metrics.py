@@ -1,16 +1,14 @@
-"""What users count and time, on the server: by day, for the whole cluster, in no job."""
+"""What users count and time, on the server: by day, for the whole cluster, outside of any job."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Final, Self
 
 from skitter.frontier.client import client_name
 from skitter.frontier.keys import OWN, ShardKeys
-from skitter.frontier.metrics import open_histogram
+from skitter.frontier.metrics import open_histogram, pack_histogram
 from skitter.frontier.shard import Shard
-from skitter.frontier.wire import encode
 from skitter.metrics.histogram import Histogram, merged
 from skitter.metrics.own import SUCCESS
 from skitter.metrics.slots import DAY_S
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from skitter.metrics.own import OwnBatch, Row
 
 DAYS: Final = 7
-#: Names and tags of a day. With 450 buckets each, that is 5 MB a day at the most.
+#: Names and tags of a day. With 450 buckets each, that is at most 5 MB a day.
 MOST_ROWS: Final = 1000
 _KEEP_S: Final = (DAYS + 1) * DAY_S
 
@@ -41,11 +39,11 @@ class OwnMetrics:
         """In one round trip."""
         timed = {(name, SUCCESS): one for name, one in batch.timings.items()}
         rows = [
-            (name, tags, repr(by), _pack(timed.pop((name, tags), None)))
-            for (name, tags), by in batch.counts.items()
+            (*row, repr(by), pack_histogram(timed.pop(row)) if row in timed else b"")
+            for row, by in batch.counts.items()
         ]
         # Of those that only failed.
-        rows += [(*row, "0", _pack(one)) for row, one in timed.items()]
+        rows += [(*row, "0", pack_histogram(one)) for row, one in timed.items()]
         await self.shard.increment(rows, most=MOST_ROWS, keep_s=_KEEP_S)
 
     async def read_totals(self, *, days: int) -> dict[Row, float]:
@@ -70,14 +68,8 @@ class OwnMetrics:
         return range(today - days + 1, today + 1)
 
 
-def _pack(one: Histogram | None) -> bytes:
-    if one is None:
-        return b""
-    return encode([round(1000 * one.sum_ms), *chain.from_iterable(one.buckets.items())])
-
-
 def _number(value: bytes) -> float:
     try:
         return float(value)
-    except ValueError:  # anybody may have written it
+    except ValueError:  # anyone can write to the server
         return 0.0

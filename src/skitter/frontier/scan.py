@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skitter.frontier.keys import job_prefix
+from skitter.frontier.wire import batched
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -44,11 +45,8 @@ def scan_job(shard: Shard) -> AsyncIterator[list[str]]:
 
 
 async def _scan(server: Server, prefix: str) -> AsyncIterator[list[str]]:
-    batch: list[str] = []
-    async for key in server.client.scan_iter(match=f"{prefix}*", count=STEP):
-        batch.append(key.decode("utf-8", "backslashreplace") if isinstance(key, bytes) else key)
-        if len(batch) >= STEP:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+    async for keys in batched(server.client.scan_iter(match=f"{prefix}*", count=STEP), STEP):
+        yield [
+            key.decode("utf-8", "backslashreplace") if isinstance(key, bytes) else key
+            for key in keys
+        ]

@@ -10,9 +10,9 @@ from skitter.frontier.wire import ms
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
-#: A place is free again after so long, whatever became of whoever had it.
+#: A place is free again after so long, whatever became of the request that had it.
 HELD_S: Final = 60.0
-#: With a larger limit than that, nobody counts.
+#: Above this limit, requests under way are not counted.
 MOST_PLACES: Final = 1000
 #: Asks for no moment, begins no rest, and has no place.
 NOTHING: Final[dict[str, object]] = {
@@ -59,7 +59,7 @@ async def give_back(frontier: Frontier, clock: str, place: Place) -> None:
 
 
 async def begin_rest(frontier: Frontier, clock: str, *, for_s: float) -> None:
-    """Nobody gets a moment before it is over."""
+    """No moment is granted before it is over."""
     await _call(frontier, clock, for_ms=ms(for_s))
 
 

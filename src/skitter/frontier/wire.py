@@ -12,7 +12,15 @@ from skitter.model import Feedback, Lease, Pace, Request
 from skitter.redact import redact_text
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+    from collections.abc import (
+        AsyncIterable,
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Coroutine,
+        Iterable,
+        Sequence,
+    )
 
 MAX_ERROR_CHARS = 2000
 #: What encoding raises for objects, numbers beyond 64 bits, half characters and circles.
@@ -128,6 +136,18 @@ async def scatter(
 
     await side_by_side(send_all(shard, positions) for shard, positions in by_shard.items())
     return [answers[position] for position in range(len(shards))]
+
+
+async def batched(source: AsyncIterable[T], size: int) -> AsyncIterator[list[T]]:
+    """Lists of so many; the last may be shorter."""
+    batch: list[T] = []
+    async for one in source:
+        batch.append(one)
+        if len(batch) >= size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 async def side_by_side(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

@@ -21,12 +21,12 @@ COUNTERS: Final = {
     "browser_ms": "milliseconds that browsers worked",
     "proxy_money_micro": "millionths of what proxies cost",
     #: Where it is 0, nothing else is known of that time.
-    "reports": "how often a process told its figures",
+    "reports": "how often a process sent its figures",
 }
 TIMINGS: Final = {
     "queue_wait": "from the moment a request could be fetched until it was leased",
     "dns": "looking up the address of a host",
-    "connect": "connecting to a host, with TLS; the client aiohttp tells",
+    "connect": "connecting to a host, with TLS; only the client aiohttp knows",
     "first_byte": "from sending a request to the head of its answer",
     "fetch": "a whole exchange, until the body is there",
     "handler": "running a handler",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LONGEST: Final = 100
 MOST_TAGS: Final = 5
-#: Names and tags that wait for the server at the most; what is beyond is not counted.
+#: At most so many names and tags wait for the server; more are not counted.
 MOST_ROWS: Final = 2000
 SUCCESS, ERROR = "success", "error"
 

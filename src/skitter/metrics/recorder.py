@@ -11,7 +11,7 @@ from skitter.metrics.catalogue import CLASSES
 from skitter.metrics.histogram import Histogram
 from skitter.metrics.spread import DOUBLINGS, doubling_of
 
-#: Kinds of requests that are told apart until the next batch; hosts come from the web.
+#: Kinds of requests that are counted apart until the next batch; hosts come from the web.
 MOST_KINDS: Final = 2000
 _BY_HUNDREDS: Final = ("none", "none", *CLASSES[:4])
 
@@ -46,7 +46,7 @@ class Recorder:
         timing.add(ms)
 
     def add_exchange(self, kind: Exchange, *, size: int = 0, ms: float | None) -> None:
-        """A request is over, however it went. Without ms: nobody knows how long it took."""
+        """A request is over, however it went. Without ms: how long it took is not known."""
         row = self._exchanges.get(kind)
         if row is None:
             if len(self._exchanges) >= MOST_KINDS:

@@ -20,7 +20,7 @@ WEEK_S: Final = 7 * DAY_S
 SLOTS: Final = 360
 COUNT_GRAINS: Final = (Grain(10, DAY_S), Grain(60, WEEK_S))
 TIMING_GRAINS: Final = (Grain(60, DAY_S), Grain(3600, WEEK_S))
-#: All that was ever told; it expires a week after the last of it.
+#: Everything; it expires a week after the last of it.
 EVER: Final = Grain(0, WEEK_S)
 TABLE_GRAINS: Final = (Grain(3600, 2 * DAY_S),)
 MOST_POINTS: Final = 2000

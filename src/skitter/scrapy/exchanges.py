@@ -1,4 +1,4 @@
-"""What Scrapy's downloader did, for the figures: heard in one thread, told by the other."""
+"""What Scrapy's downloader did, for the figures: noted in one thread, sent by another."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -11,6 +11,7 @@ from skitter.errors import SkitterError
 from skitter.fetch.guard import authority_of
 from skitter.frontier.admin.actions import Action, Deed, note_action, read_actions
 from skitter.server.call import Call
+from skitter.server.query import EntryId, First
 from skitter.server.route import Rows
 
 if TYPE_CHECKING:
@@ -19,11 +20,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("skitter.server")
 
 
-class Which(msgspec.Struct, frozen=True):
-    """The newest come first; `after` goes on where the rows before ended."""
+class Which(First, frozen=True, kw_only=True):
+    """`after`: the `next` of the page before."""
 
-    after: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,18}-\d{1,18})?$")] = ""
-    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
+    after: EntryId = ""
 
 
 async def actions(call: Call, query: Which) -> Rows[Action]:
@@ -47,7 +47,7 @@ async def note_call(call: Call, what: str, values: Mapping[str, Any]) -> None:
     token = call.caller.token
     try:
         await note_action(call.site.server, f"{token.name} ({token.id})", Deed(job, what, said))
-    except SkitterError as error:  # it is done all the same
+    except SkitterError as error:  # the call has done its work
         log.warning("%s of %s is not in the action log: %s", what, job, error)
 
 

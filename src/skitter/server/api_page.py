@@ -42,7 +42,7 @@ def _part(route: Route, document: dict[str, Any]) -> str:
         f"<td>{escape(says)}</td></tr>\n"
         for name, kind, says in _fields(operation, document)
     )
-    scope = f"<p>Scope: {route.scope}</p>" if route.scope else "<p>For everybody.</p>"
+    scope = f"<p>Scope: {route.scope}</p>" if route.scope else "<p>Scope: none</p>"
     return (
         f'<section id="{route.name}">\n<h2><b>{route.method}</b> <code>{escape(route.path)}</code>'
         f"</h2>\n<p>{escape(summary)}</p>\n"

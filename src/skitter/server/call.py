@@ -21,7 +21,7 @@ class Call:
 
     site: Site
     request: Request
-    caller: Caller | None = None  # None: the route is for everybody
+    caller: Caller | None = None  # None: the route needs no scope
     headers: dict[str, str] = field(default_factory=dict)  # of the answer
 
     def path(self, name: str) -> str:

@@ -26,13 +26,13 @@ class Caller:
 
 
 async def identify(request: Request, keyring: Keyring) -> Caller:
-    """Raises Refusal with 401 if nobody is known by what the call carries, 403 for a forgery."""
+    """Raises Refusal: 401 without a valid token or session, 403 for a forgery."""
     given = request.headers.get("authorization")
     if given is not None:
         kind, _, text = given.partition(" ")
         if kind.lower() == "bearer" and (token := await keyring.by_token(text.strip())):
             return Caller(token)
-        raise Refusal(401, "this token is not known here, or was revoked.", hint=NEW)
+        raise Refusal(401, "this token is unknown, or was revoked.", hint=NEW)
     cookie = request.cookies.get(cookie_name(request), "")
     token = await keyring.by_session(cookie) if cookie else None
     if not token:
@@ -40,7 +40,7 @@ async def identify(request: Request, keyring: Keyring) -> Caller:
     if request.method not in SAFE:
         sent = request.headers.get("x-csrf-token", "")
         if not hmac.compare_digest(sent.encode(), keyring.csrf(cookie).encode()):
-            says = "a browser sends the `csrf` of its log-in with every change."
+            says = "send the `csrf` value of the log-in with every change."
             raise Refusal(403, says, field="X-CSRF-Token")
     return Caller(token, cookie)
 

@@ -1,5 +1,5 @@
-"""What is told of jobs while they run. There is one reader per job, however many listen, and a
-message is encoded once."""
+"""Live messages about jobs. Each job has one reader, however many clients listen, and a message is
+encoded once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 EVERY_S = 1.0
 #: The server is away if it takes longer than that to answer; for all jobs at once, ALL_S.
 AWAY_S, ALL_S = 3.0, 60.0
-#: Of our time, reading takes one in so many seconds at the most.
+#: Reading takes at most one in so many seconds.
 SHARE = 5
 #: Proxies close what is silent.
 COMMENT_S = 15.0
@@ -79,14 +79,14 @@ class Listener:
 
 @dataclass(slots=True, eq=False)
 class Channel:
-    """What is told of one job, or of all."""
+    """The messages about one job, or about all."""
 
     watcher: Watcher
     job: str
     listeners: set[Listener] = field(default_factory=set)
     latest: bytes = b""  # the last overview
     recent: deque[bytes] = field(default_factory=lambda: deque(maxlen=RECENT_LINES))
-    last: str = ""  # id of the last line of the log that was told
+    last: str = ""  # id of the last line of the log that was sent
     away: bytes = b""  # the message, while it is so
     is_open: asyncio.Event = field(default_factory=asyncio.Event)
     reader: asyncio.Task[None] = field(init=False)
@@ -114,7 +114,7 @@ class Channel:
             else:
                 if self.away:
                     self.away, told = b"", message("back", {}) + told
-            self.is_open.set()  # who comes while the server is away is told so
+            self.is_open.set()  # so that a client hears that the server is away
             self._tell(told)
             await asyncio.sleep(max(EVERY_S, SHARE * (time.monotonic() - began)))
 
@@ -161,7 +161,7 @@ class Channel:
             found += map(line, page)
             self.last = page[-1].id
         self.recent.extend(found)
-        return b"" if is_first else b"".join(found)  # whoever comes gets the recent ones
+        return b"" if is_first else b"".join(found)  # a new client gets the recent ones
 
     async def missed(self, listener: Listener, after: str) -> AsyncIterator[bytes]:
         """What a client has to know first: all since the line it has, or else the recent ones."""

@@ -11,6 +11,7 @@ import msgspec
 from skitter.frontier.admin import dead
 from skitter.frontier.admin.dead import Filter, Place, dead_letters, find_dead, kind_of, masked
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.wire import batched
 from skitter.model import DeadLetter
 from skitter.redact import redact_text
 from skitter.server.call import Call
@@ -68,7 +69,7 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
 async def dead_list(call: Call, query: Letters) -> Rows[Letter]:
     """Dead letters, oldest first, without their secrets.
 
-    Of many that do not match, a page may have few rows or none; `next` says that there is more.
+    A page may have few rows or none, where many do not match; `next` says that there is more.
     """
     frontier, rows, looked = await call.frontier(), list[Letter](), 0
     wanted = Filter(url=query.url, reason=query.reason)
@@ -131,13 +132,8 @@ async def _batches(frontier: Frontier, body: Selection) -> AsyncIterator[list[De
     if wanted == Filter() and not body.all:
         says = "select some by url, reason or fingerprints; or all of them with `all`."
         raise Refusal(422, says, field="all")
-    part: list[DeadLetter] = []
-    async for letter in dead_letters(frontier, wanted):
-        part.append(letter)
-        if len(part) >= dead.PAGE:
-            yield part
-            part = []
-    yield part
+    async for batch in batched(dead_letters(frontier, wanted), dead.PAGE):
+        yield batch
 
 
 async def _find(frontier: Frontier, fingerprint: str) -> DeadLetter:
@@ -152,5 +148,5 @@ def _place(cursor: str) -> Place | None:
         return None
     found = CURSOR.fullmatch(cursor)
     if not found:
-        raise Refusal(422, "`after` is the `next` of the page before.", field="after")
+        raise Refusal(422, "`after` must be the `next` of the page before.", field="after")
     return Place(int(found[1]), int(found[2]), found[3])

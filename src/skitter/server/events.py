@@ -34,13 +34,15 @@ class Listen(msgspec.Struct, frozen=True):
 async def events(call: Call, query: Listen) -> Response:
     """Live events, as server-sent events.
 
-    With a job, `overview` comes each second while it changes, and `log` for each line of its log.
-    Without one, it is `jobs`. `away` and `back` tell of the Redis server, `gone` of a job that was
-    purged. `Last-Event-ID` is the id of the last `log` that the client has.
+    With a job: `overview` once a second while it changes, and `log` for each line of its log.
+    Without one: `jobs`. `away` and `back` are about the Redis server; `gone`: the job was purged.
+    `Last-Event-ID` is the id of the last `log` that the client has.
     """
     hub = call.site.events
     if query.job and query.job not in hub.channels:
-        await open_job(call.site.server, query.job)  # a problem is told now
+        await open_job(
+            call.site.server, query.job
+        )  # raises, while we can still answer with a problem
     return EventStream(hub, query.job, call.request.headers.get("last-event-id", ""))
 
 

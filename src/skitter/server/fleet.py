@@ -20,12 +20,12 @@ TASK_ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
 
 
 async def sessions(call: Call, query: First) -> Rows[LiveSession]:
-    """The live sessions of the job: how often each was used, and refused."""
+    """The live sessions of the job: how often each was used, and how often it was refused."""
     return Rows(rows=await live_sessions(await call.frontier(), query.limit))
 
 
 async def routes(call: Call) -> Rows[dict[str, Any]]:
-    """What each proxy brought, in all and per domain. Proxies belong to all jobs of the server."""
+    """What each proxy delivered, in total and per domain. All jobs of the server share them."""
     await call.frontier()
     return Rows(rows=await route_table(call.site.server))
 
@@ -36,7 +36,7 @@ async def task(call: Call) -> dict[str, Any]:
     if not TASK_ID.fullmatch(identity):
         raise Refusal(404, "this is not the id of a task.", field="id")
     if call.site.where is None:
-        raise Refusal(501, "tasks are known to `skitter serve` alone.")
+        raise Refusal(501, "only `skitter serve` knows tasks.")
     found: dict[str, Any] = msgspec.to_builtins(
         await asyncio.to_thread(_status, call.site, identity)
     )

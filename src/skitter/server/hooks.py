@@ -17,11 +17,11 @@ from skitter.frontier.admin.webhooks import (
 )
 from skitter.server.call import Call
 from skitter.server.problems import Refusal
-from skitter.server.route import Rows
+from skitter.server.route import Removed, Rows
 
 
 class NewHook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whom to tell, and of what: of everything, unless it is said."""
+    """Where messages are posted, and about what; without `on`, about everything."""
 
     url: str
     on: list[Occasion] = []
@@ -36,10 +36,6 @@ class WhichHook(msgspec.Struct, frozen=True):
     id: str
 
 
-class Removed(msgspec.Struct, frozen=True):
-    removed: bool
-
-
 async def webhooks(call: Call) -> Rows[Webhook]:
     """The webhooks of the job, without their secrets."""
     found = await list_webhooks(await call.frontier())
@@ -47,7 +43,7 @@ async def webhooks(call: Call) -> Rows[Webhook]:
 
 
 async def webhook_add(call: Call, body: NewHook) -> Webhook:
-    """Tell an address of what happens to the job. Its secret is shown this once."""
+    """Post messages about the job to an address. The secret that signs them is shown only now."""
     try:
         Guard().check_url(body.url)
     except AddressRefused as error:
@@ -60,7 +56,7 @@ async def webhook_add(call: Call, body: NewHook) -> Webhook:
 
 
 async def webhook_remove(call: Call, query: WhichHook) -> Removed:
-    """Tell it nothing more."""
+    """Remove a webhook."""
     if not await remove_webhook(await call.frontier(), query.id):
         raise Refusal(404, f"there is no webhook {query.id!r}.", field="id")
     return Removed(removed=True)

@@ -36,7 +36,7 @@ class Host(HostRow, frozen=True, kw_only=True):
 
 
 async def hosts(call: Call, query: Hosts) -> Rows[Host]:
-    """The hosts of the job, as far as the first thousands of them go."""
+    """The hosts of the job; of very many, only the first thousands are looked at."""
     frontier = await call.frontier()
     options, asked = await frontier.fresh_options(), await _asked(call)
 
@@ -54,8 +54,8 @@ async def hosts(call: Call, query: Hosts) -> Rows[Host]:
 
 
 async def change_host(call: Call, body: dict[str, float | bool | None]) -> Host:
-    """Give a host values of its own: delay_s, max_in_flight, max_pages; or let it rest:
-    blocked_for_s. null: the job's value again; {"reset": true}: all of them."""
+    """Override the job's values for a host: delay_s, max_in_flight, max_pages; or let it rest with
+    blocked_for_s. null: back to the job's value; {"reset": true}: all of them."""
     frontier, name = await call.frontier(), call.path("host")
     changes = dict.fromkeys(RESET) if body.get("reset") is True else dict[str, float | None](body)
     await set_host(frontier, name, **changes)

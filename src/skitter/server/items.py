@@ -51,7 +51,7 @@ class Export(Query, frozen=True, kw_only=True):
 async def items(call: Call, query: Items) -> Rows[Item]:
     """The items of the job: from where they are stored, or those that wait for a loader.
 
-    Of many that do not match, a page may have few rows or none; `next` says that there is more.
+    A page may have few rows or none, where many do not match; `next` says that there is more.
     """
     frontier = await call.frontier()
     source = await _source(call, frontier)
@@ -72,13 +72,15 @@ async def items(call: Call, query: Items) -> Rows[Item]:
 
 
 async def export_items(call: Call, query: Export) -> Response:
-    """All stored items of this moment, as a file."""
+    """All items that are stored now, as a file."""
     frontier = await call.frontier()
     source = await _source(call, frontier)
     if source is None:
-        raise Refusal(409, "no item of this job is stored yet: a loader does that.")
+        raise Refusal(
+            409, "no item of this job is stored yet: `skitter run` or `skitter load` does that."
+        )
     parts = _parts(source, query.format)
-    first = await anext(parts, b"")  # what is wrong is told before the answer begins
+    first = await anext(parts, b"")  # fails, if it does, before the answer begins
     name = f'attachment; filename="{frontier.job}.{query.format}"'
 
     async def all_parts() -> AsyncIterator[bytes]:
@@ -100,7 +102,7 @@ async def _page(frontier: Frontier, source: Destination | None, after: str, limi
     if source is not None:
         return await read_page(source.store, job=frontier.job, after=after, limit=limit)
     if not PLACE.fullmatch(after):
-        raise Refusal(422, "`after` is the `next` of the page before.", field="after")
+        raise Refusal(422, "`after` must be the `next` of the page before.", field="after")
     return [(one.id, row_of(one).line) for one in await item_page(frontier, after, limit)]
 
 
@@ -110,8 +112,7 @@ async def _source(call: Call, frontier: Frontier) -> Destination | None:
     if not held:
         return None
     job, directory = frontier.job, call.site.server.directory or Path(".skitter")
-    dsn = call.site.outputs.get(job) or resolve(job=job).output.to or f"{job}.db"
-    ours = Destination(dsn, job, directory)
+    ours = Destination(resolve(job=job).output.to or f"{job}.db", job, directory)
     if ours.place != held:
         raise Refusal(
             409,

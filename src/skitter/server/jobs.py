@@ -65,12 +65,12 @@ async def all_jobs(call: Call) -> Rows[Overview]:
 
 
 async def job(call: Call) -> Overview:
-    """One job: its numbers, its workers, and what to know about it."""
+    """One job: its numbers, its workers and its warnings."""
     return await call.site.watcher.look(call.path("job"))
 
 
 async def create(call: Call, body: NewJob) -> Overview:
-    """Create a job; options that are given stay when it is run."""
+    """Create a job. Runs keep the options that are given here."""
     layout = Layout(shards=body.shards)
     frontier = await new_job(call.site.server, body.job, changes=body.options, layout=layout)
     return await call.site.watcher.look_at(frontier)
@@ -86,7 +86,7 @@ async def purge(call: Call, query: Confirmation) -> Purged:
 
 
 async def workers(call: Call) -> Rows[Heartbeat]:
-    """The workers and loaders that are at work."""
+    """The workers and loaders that are running."""
     return Rows(rows=await live_workers(await call.frontier()))
 
 
@@ -116,7 +116,7 @@ async def _steer(call: Call, state: State) -> Steered:
 
 
 async def scale(call: Call, body: Wish) -> Wish:
-    """Set how many workers each machine runs; those that run follow."""
+    """Set how many workers each machine runs; running ones follow."""
     if not 0 <= body.workers <= MOST_WORKERS:
         says = f"workers must be 1 to {MOST_WORKERS:,}, or 0 for automatic."
         raise Refusal(422, says, field="workers", hint="pause the job to stop all workers.")

@@ -142,7 +142,7 @@ class Keyring:
 
 @dataclass(slots=True)
 class Failures:
-    """Failed log-ins by address, lately."""
+    """Recent failed log-ins, by address."""
 
     _times: OrderedDict[str, deque[float]] = field(default_factory=OrderedDict)
 
@@ -153,9 +153,8 @@ class Failures:
             times.popleft()
         if len(times) >= FAILURES:
             wait_s = int(times[0] + FAILURES_S - now) + 1
-            refusal = Refusal(429, f"too many failed log-ins: try again in {wait_s} s.")
-            refusal.retry_after_s = wait_s
-            raise refusal
+            says = f"too many failed log-ins: try again in {wait_s} s."
+            raise Refusal(429, says, retry_after_s=wait_s)
 
     def note(self, address: str, now: float) -> None:
         self._times.setdefault(address, deque(maxlen=FAILURES)).append(now)

@@ -42,7 +42,7 @@ async def log_in(call: Call, body: Credentials) -> Me:
     token = await keyring.log_in(body.token)
     if not token:
         keyring.failures.note(address, now)
-        says = "this token is not known here, was revoked, or its link was used already."
+        says = "this token is unknown or was revoked, or its link was used already."
         raise Refusal(401, says, field="token", hint=NEW)
     session = keyring.new_session(token)
     call.headers["set-cookie"] = _cookie(call, session, SESSION_S)
@@ -58,7 +58,7 @@ async def log_out(call: Call) -> LoggedOut:
 
 
 async def me(call: Call) -> Me:
-    """Who asks, what they may do, and what a browser sends with every change."""
+    """Who you are, what you may do, and the token that a browser sends with every change."""
     return _me(call, await identify(call.request, call.site.keyring))
 
 

@@ -6,23 +6,22 @@ import msgspec
 from starlette.responses import Response
 
 from skitter.frontier.admin.exposition import exposition
+from skitter.metrics.prometheus import CONTENT_TYPE
 from skitter.server.call import Call
-
-PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Health(msgspec.Struct, frozen=True):
-    """Whether the server of the frontier answers."""
+    """Whether Redis answers."""
 
     ok: bool
 
 
 async def healthz(call: Call) -> Health:
-    """Whether this server and the frontier's answer."""
+    """Whether this server and its Redis answer."""
     await call.site.server.command("PING")
     return Health(ok=True)
 
 
 async def metrics(call: Call) -> Response:
     """The figures of all jobs, as Prometheus reads them."""
-    return Response(await exposition(call.site.server), media_type=PROMETHEUS)
+    return Response(await exposition(call.site.server), media_type=CONTENT_TYPE)

@@ -1,4 +1,4 @@
-"""The token of whoever runs the server, and the key that signs sessions: files for them alone."""
+"""The operator's own token and the key that signs sessions, in files that only they can read."""
 
 from __future__ import annotations
 

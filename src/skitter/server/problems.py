@@ -42,16 +42,24 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Refusal(Exception):
-    """A call that is refused before anything of ours is asked."""
+    """A call that the server itself refuses, without asking the frontier."""
 
-    def __init__(self, status: int, detail: str, *, field: str = "", hint: str = "") -> None:
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        field: str = "",
+        hint: str = "",
+        retry_after_s: int | None = None,
+    ) -> None:
         super().__init__(detail)
         self.status, self.detail, self.field, self.hint = status, detail, field, hint
-        self.retry_after_s: int | None = None
+        self.retry_after_s = retry_after_s
 
 
 def problem_of(error: Exception) -> Problem:
-    """How an error is told to the client."""
+    """What the client gets to see of an error."""
     if isinstance(error, Refusal):
         title = HTTPStatus(error.status).phrase
         return Problem(

@@ -1,4 +1,4 @@
-"""HTTP for clients that are slow on purpose: uvicorn waits for headers for ever, and takes any."""
+"""HTTP against clients that are slow on purpose: uvicorn would wait for headers for ever."""
 
 from __future__ import annotations
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from skitter.frontier.offers import Offer
     from skitter.model import Added
 
-#: A job that was purged and made anew is noticed after this long.
+#: A job that was purged and created again is noticed after this long.
 SAME_S = 2.0
 MOST_JOBS = 100
 #: Between two calls for a job: a call costs as much CPU as three requests. The first push after a
 #: pause does not wait.
 GAP_S = 0.005
-#: Offers of a job that may wait for their turn; beyond that, clients shall come again.
+#: Offers of a job that may wait for their turn; beyond that, clients have to push again.
 MOST_WAITING = 20_000
 
 
@@ -47,9 +47,8 @@ class JobPushes:
     async def add(self, offers: Sequence[Offer]) -> list[Added]:
         """What became of each. Raises Refusal while too many wait."""
         if self._count > MOST_WAITING:
-            refusal = Refusal(429, "more URLs arrive than the frontier takes in: push again later.")
-            refusal.retry_after_s = 1
-            raise refusal
+            says = "more URLs arrive than the frontier takes in: push again later."
+            raise Refusal(429, says, retry_after_s=1)
         future: asyncio.Future[list[Added]] = asyncio.get_running_loop().create_future()
         self._waiting.append((offers, future))
         self._count += len(offers)

@@ -7,14 +7,17 @@ from typing import Annotated
 import msgspec
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+ENTRY = r"\d{1,18}-\d{1,18}"
+#: The id of an entry in a log; empty: none.
+EntryId = Annotated[str, msgspec.Meta(pattern=rf"^({ENTRY})?$")]
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A query has no names that mean nothing."""
+    """A name that means nothing is refused."""
 
 
 class First(Query, frozen=True, kw_only=True):
-    """How many rows at the most."""
+    """At most so many rows."""
 
     limit: Limit = 100
 

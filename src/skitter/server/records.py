@@ -12,18 +12,17 @@ from skitter.frontier.admin.quality import read_quality, thresholds
 from skitter.frontier.metrics import History, TableRow, read_history, read_table
 from skitter.logs import loudness
 from skitter.metrics import COUNTERS, TIMINGS
+from skitter.metrics.slots import WEEK_S
 from skitter.quality import Finding, judge, lines_of
 from skitter.redact import redact_text, redact_tree
 from skitter.server.call import Call
 from skitter.server.problems import Refusal
-from skitter.server.query import First, Query
+from skitter.server.query import EntryId, First, Query
 from skitter.server.route import Rows
-
-WEEK_S = 7 * 86_400
 
 
 class Chart(Query, frozen=True, kw_only=True):
-    """Names of counters and timings, how far back, and how many points at the most."""
+    """Names of counters and timings, how far back, and at most how many points."""
 
     names: str = "pages,items"
     since_s: Annotated[float, msgspec.Meta(gt=0, le=WEEK_S)] = 3600.0
@@ -40,7 +39,7 @@ class By(Query, frozen=True, kw_only=True):
 class Lines(First, frozen=True, kw_only=True):
     """`after`: the id of the last line one has; without it, the end of the log."""
 
-    after: Annotated[str, msgspec.Meta(pattern=r"^(\d{1,15}-\d{1,15})?$")] = ""
+    after: EntryId = ""
     level: Literal["debug", "info", "warning", "error"] = "debug"
 
 

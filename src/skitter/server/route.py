@@ -28,6 +28,12 @@ class Rows(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     next: str | None = None
 
 
+class Removed(msgspec.Struct, frozen=True):
+    """Whether there was one."""
+
+    removed: bool
+
+
 @dataclass(frozen=True)
 class Route:
     """What is asked, who may, and which function answers.
@@ -39,7 +45,7 @@ class Route:
     method: Method
     path: str
     answer: Callable[..., Awaitable[Any]]
-    scope: Scope | None = "read"  # None: for everybody
+    scope: Scope | None = "read"  # None: no token is needed
     status: int = 200
     errors: tuple[int, ...] = ()  # beside those that any call may end with
     media: str = JSON  # of the answer

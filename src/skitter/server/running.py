@@ -48,9 +48,9 @@ class Address:
             _check_certificate(self.certificate, self.key)
         if not (self.is_tls or insecure or _is_loopback(self.host)):
             raise UsageError(
-                f"{self.host} can be reached from other machines, and without TLS anybody on the "
-                "way reads the tokens: give --tls-cert and --tls-key, or listen on 127.0.0.1 "
-                "behind a proxy with TLS. --insecure listens all the same."
+                f"{self.host} can be reached from other machines, and without TLS others on the "
+                "network can read the tokens: give --tls-cert and --tls-key, or listen on "
+                "127.0.0.1 behind a proxy with TLS. --insecure does it anyway."
             )
 
     def url(self, listener: socket.socket) -> str:
@@ -76,7 +76,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def listen(address: Address) -> socket.socket:
-    """A listening socket, so that what is wrong with the address is told before anything else."""
+    """A listening socket: a bad address fails before anything else starts."""
     host, port = address.host, address.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -124,7 +124,7 @@ async def serving(
 
 
 class _Quiet(uvicorn.Server):
-    """Leaves signals to whoever started it."""
+    """Leaves signals to the process that started it."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

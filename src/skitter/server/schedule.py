@@ -12,6 +12,7 @@ from skitter.frontier.admin.schedule import (
     set_schedule,
 )
 from skitter.server.call import Call
+from skitter.server.route import Removed
 
 
 class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -19,12 +20,6 @@ class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     cron: str = ""
     every_s: float = 0.0
-
-
-class Removed(msgspec.Struct, frozen=True):
-    """Whether there was one."""
-
-    removed: bool
 
 
 async def schedule(call: Call) -> Schedule | None:

@@ -23,7 +23,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     table: str
     value: Value
     default: Value
-    by: str  # operator: `skitter set`, or here; configuration: whoever runs the job; default
+    by: str  # operator (`skitter set`, or here), configuration (of the run), or default
     help: str
     takes: str
 
@@ -42,7 +42,7 @@ async def change_settings(call: Call, body: Changes) -> Rows[Setting]:
 
 
 async def preview_settings(call: Call, body: Changes) -> Rows[Effect]:
-    """What a change of these options would do to the URLs that wait. Nothing is changed."""
+    """What changing these options would do to pending URLs. Nothing is changed."""
     frontier = await call.frontier()
     return Rows(rows=await preview(frontier, replaced(frontier.options, body)))
 

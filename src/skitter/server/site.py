@@ -12,24 +12,20 @@ from skitter.server.pushes import Pushes
 from skitter.watch import Watcher
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from skitter.frontier.connection import Server
     from skitter.settings import Settings
 
 
 @dataclass(slots=True)
 class Site:
-    """Nothing is kept here that a restart must not lose."""
+    """A restart may lose all of it."""
 
     server: Server
     keyring: Keyring
     allowed_hosts: frozenset[str] = frozenset()  # beside addresses and localhost
     is_tls: bool = False
-    #: Where items go, by job, if whoever started this knows better than the configuration.
-    outputs: Mapping[str, str] = field(default_factory=dict)
-    where: Settings | None = None  # the server by its name, for Celery's app; None: no tasks here
-    celery: Any = None  # that app, from the first question for a task on
+    where: Settings | None = None  # for Celery's app; None: there are no tasks here
+    celery: Any = None  # its app, made when a task is first asked for
     watcher: Watcher = field(init=False)
     events: Hub = field(init=False)
     pushes: Pushes = field(init=False)
@@ -40,7 +36,7 @@ class Site:
         self.pushes = Pushes(self.server)
 
     def close(self) -> None:
-        """Celery's app holds the embedded server too, which else would outlive us."""
+        """Celery's app holds the embedded server too, which would outlive us otherwise."""
         if self.celery is not None:
             from skitter.celery.runtime import runtime_of
 
@@ -48,9 +44,13 @@ class Site:
 
 
 async def open_site(
-    server: Server, *, allowed_hosts: frozenset[str] = frozenset(), is_tls: bool = False
+    server: Server,
+    where: Settings,
+    *,
+    allowed_hosts: frozenset[str] = frozenset(),
+    is_tls: bool = False,
 ) -> tuple[Site, OwnToken]:
-    """With the token of whoever runs it, made if there is none."""
+    """The site, and the operator's own token, which is made if there is none."""
     own = await own_token(server)
     keyring = Keyring(server, session_key(server), owner=own.id)
-    return Site(server, keyring, allowed_hosts, is_tls), own
+    return Site(server, keyring, allowed_hosts, is_tls, where), own

@@ -42,8 +42,8 @@ _decode = msgspec.json.Decoder(Urls).decode
 async def push(call: Call) -> Pushed:
     """Add URLs to a job. Those it knows are not added twice.
 
-    As JSON, or as lines: each a URL, or a request as JSON. What cannot be crawled is named, and
-    does not hold back the others. 429: the queue is full; push the same again later.
+    As JSON, or as lines, each a URL or a request as JSON. The answer lists what cannot be crawled;
+    the others go in. 429: the queue is full; push the same again later.
     """
     job = call.path("job")
     pushing = Pushing(await call.site.pushes.to(job))

@@ -34,7 +34,7 @@ class FetchOptions(Table):
     )
     user_agent: str = option(
         honest_user_agent,
-        "Who we say we are; also the name by which robots.txt is read.",
+        "Who we say we are; robots.txt is read by this name.",
         flag="--user-agent",
     )
     headers: dict[str, str] = option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from skitter.errors import free_space
+from skitter.disk import free_space
 
 if TYPE_CHECKING:
     from pathlib import Path

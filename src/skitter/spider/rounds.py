@@ -8,6 +8,7 @@ import msgspec
 
 from skitter.errors import SkitterError, SpiderError
 from skitter.frontier.admin.schedule import advance, read_schedule
+from skitter.frontier.wire import batched
 from skitter.model import Added
 from skitter.report import some
 from skitter.spider.seeding import SEED_BATCH
@@ -15,7 +16,6 @@ from skitter.spider.source_line import trace
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
-    from skitter.model import Request
     from skitter.spider.spider import Spider
 
 
@@ -48,13 +48,10 @@ async def begin_due_round(frontier: Frontier, spider: Spider) -> Round | None:
 async def _add_seeds(frontier: Frontier, spider: Spider, *, mark: str) -> int:
     """How many were new to the frontier."""
     added = 0
-    batch: list[Request] = []
-    async for seed in spider.seeds():
-        batch.append(msgspec.structs.replace(seed, unique=seed.unique + mark))
-        if len(batch) >= SEED_BATCH:
-            added += (await frontier.add(batch)).count(Added.NEW)
-            batch = []
-    return added + (await frontier.add(batch)).count(Added.NEW)
+    async for seeds in batched(spider.seeds(), SEED_BATCH):
+        batch = [msgspec.structs.replace(one, unique=one.unique + mark) for one in seeds]
+        added += (await frontier.add(batch)).count(Added.NEW)
+    return added
 
 
 def tell_round(begun: Round) -> tuple[str, str]:

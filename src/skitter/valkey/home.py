@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from skitter.errors import NO_ROOM, DirectoryUnusable, DiskFull
+from skitter.disk import NO_ROOM
+from skitter.errors import DirectoryUnusable, DiskFull
 from skitter.valkey.trust import check_ours
 
 if TYPE_CHECKING:

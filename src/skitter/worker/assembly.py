@@ -154,7 +154,7 @@ def renderer_of(
 
 
 def session_pool_of(config: WorkerConfig) -> SessionPool:
-    """Who sets a Cookie header for every request keeps the cookies himself."""
+    """A Cookie header that is set for every request is all the cookies there are."""
     has_own = any(name.lower() == "cookie" for name in config.fetch.headers)
     return replace(config.sessions, cookies=False) if has_own else config.sessions
 

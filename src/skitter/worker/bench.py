@@ -59,7 +59,7 @@ async def try_route(fetcher: RoutedFetcher, route: str, urls: Iterable[str]) -> 
         try:
             response = await only.fetch(Request(url=url))
         except TooEarly:
-            tried.problem = "it rests, or its budget is spent"
+            tried.problem = "it is resting, or its budget is spent"
             return tried
         except FetchError as error:
             _count(tried, judge_failure(error))

@@ -1,7 +1,7 @@
 """Rare books: a shop next door, whose name only proxies know, and which bans one of them.
 
 The bookshop stands in for the proxies as well: a request in the form that proxies get is answered
-in the neighbour's name. Which proxy it came by is told by the user that it names.
+in the neighbour's name. The user that a request names tells the proxies apart.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from skitter.demo.site.wire import Head
 
 HOST: Final = "rare-books.example"
-#: The users of the two proxies.
-BANNED, WELCOME = "cheap", "dear"
+WELCOME: Final = "dear"  # the user of the proxy that is not banned
 BOOKS: Final = 40
 _HTML: Final = (("Content-Type", "text/html; charset=utf-8"),)
 

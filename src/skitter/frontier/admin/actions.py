@@ -44,7 +44,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def this_user() -> str:
-    """Whoever runs this process: user@host."""
+    """The user of this process: user@host."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container whose user has no name

@@ -1,4 +1,4 @@
-"""What other options would do to the URLs that wait, before anybody sets them."""
+"""What other options would do to pending URLs, before they are set."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Count(NamedTuple):
 
 
 async def preview(frontier: Frontier, options: JobOptions) -> list[Effect]:
-    """The effects of options that limit a crawl; others affect no URL that waits."""
+    """The effects of options that limit a crawl; others do not affect pending URLs."""
     old, new = frontier.options.limits, options.limits
     found = []
     for name, (count, says) in EFFECTS.items():

@@ -1,4 +1,4 @@
-"""Webhooks of a job: whom to tell of what, what was told, and what is still to be delivered."""
+"""Webhooks of a job: where messages go, about what, and which are still to be delivered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Occasion = Literal["finish", "dead", "failures", "quality", "blocked"]
 OCCASIONS: tuple[Occasion, ...] = get_args(Occasion)
 MOST_WEBHOOKS, MOST_WAITING = 20, 1000
-#: Whoever holds the lease sends; after its death, another one does.
+#: The holder of the lease sends; after its death, another takes over.
 LEASE_S = 60
 
 T = TypeVar("T")
@@ -26,17 +26,17 @@ Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom to tell, and of what."""
+    """Where messages go, and about what."""
 
     id: str
     url: str
     secret: str
     on: list[Occasion]
     dead: Annotated[int, msgspec.Meta(ge=1)] = 100  # dead letters
-    failures: Share = 0.5  # of attempts, lately
-    blocked: Share = 0.2  # of responses, lately
+    failures: Share = 0.5  # of recent attempts
+    blocked: Share = 0.2  # of recent responses
     private: bool = False  # its address may be a private one
-    told: list[Occasion] = []  # what holds, and was told
+    told: list[Occasion] = []  # what holds now, and was sent
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
