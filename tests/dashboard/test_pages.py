@@ -198,7 +198,7 @@ async def test_items_are_shown_with_their_fields_and_the_command_that_exports_th
     await expect(page.locator("pre.json")).to_contain_text('"price": 9.5')
     await page.get_by_label("Filter items").fill("no such title")
     await page.keyboard.press("Enter")
-    await expect(page.get_by_text("No item fits the filter")).to_be_visible()
+    await expect(page.get_by_text("No item matches the filter")).to_be_visible()
 
 
 async def test_the_story_of_a_url_is_told(desk: Desk, seeded: Frontier) -> None:

@@ -6,7 +6,7 @@ import { store } from "./store.js";
 
 const EVENTS = ["overview", "log", "jobs", "gone", "away", "back"];
 const RETRY_MS = [1000, 2000, 4000, 8000, 15000];
-/** The server ends a stream now and then, and the browser comes back: nobody needs to know. */
+/** The server ends a stream now and then, and the browser reconnects: not worth a banner. */
 const GRACE_MS = 2000;
 
 export class Live {

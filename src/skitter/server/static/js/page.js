@@ -2,6 +2,7 @@
 
 import { Unreachable } from "./api.js";
 import { h } from "./dom.js";
+import { exact, moment } from "./format.js";
 import { poll } from "./poll.js";
 import { store } from "./store.js";
 
@@ -79,6 +80,16 @@ export function skeleton(lines = 3) {
         h("span", { class: "unseen" }, "Loading"),
         Array.from({ length: lines }, line),
     );
+}
+
+/** A moment in words; the tip has it exactly. */
+export function time(at, text = moment(at)) {
+    return h("time", { title: exact(at) }, text);
+}
+
+/** Where to type what to look for; `/` puts the cursor into the first of a page. */
+export function searchField(label, placeholder = label) {
+    return h("input", { type: "search", class: "grow", placeholder, "aria-label": label, "data-search": true });
 }
 
 /** A term with its value, for lists of facts. */

@@ -4,10 +4,10 @@ import { actionButton, attempt } from "../actions.js";
 import { get, of, post } from "../api.js";
 import { ask, showDialog } from "../dialog.js";
 import { h, setText } from "../dom.js";
-import { count, exact, moment, quoted, some } from "../format.js";
+import { count, quoted, some } from "../format.js";
 import { icon } from "../icons.js";
-import { empty, Page } from "../page.js";
-import { DataTable } from "../parts/table.js";
+import { empty, Page, searchField, time } from "../page.js";
+import { counted, DataTable } from "../parts/table.js";
 import { linkTo, remember } from "../router.js";
 
 const EVERY_S = 10;
@@ -15,19 +15,8 @@ const PAGE = 1000;
 const REST_MS = 300;
 
 export class DeadPage extends Page {
-    #url = h("input", {
-        type: "search",
-        class: "grow",
-        placeholder: "URL contains, or a pattern with * and ?",
-        "aria-label": "Filter by URL",
-        "data-search": true,
-    });
-    #reason = h("input", {
-        type: "search",
-        class: "grow",
-        placeholder: "Reason contains",
-        "aria-label": "Filter by reason",
-    });
+    #url = searchField("Filter by URL", "URL contains, or a pattern with * and ?");
+    #reason = searchField("Filter by reason", "Reason contains");
     #foot = h("div", { class: "table-foot" });
     #none = empty(
         icon("dead"),
@@ -119,7 +108,7 @@ export class DeadPage extends Page {
             keyOf: (row) => row.reason,
             sort: { column: "Count", isDown: true },
             columns: [
-                { label: "Count", kind: "number", value: (row) => row.count, show: (row) => count(row.count) },
+                counted("Count", "count"),
                 { label: "Reason", kind: "wide", value: (row) => row.reason },
                 { label: "First", value: (row) => row.first_at, show: ({ first_at: at }) => time(at) },
                 { label: "Last", value: (row) => row.last_at, show: ({ last_at: at }) => time(at) },
@@ -248,10 +237,6 @@ export class DeadPage extends Page {
         );
         this.again();
     }
-}
-
-function time(at) {
-    return h("time", { title: exact(at) }, moment(at));
 }
 
 function fragment(...nodes) {

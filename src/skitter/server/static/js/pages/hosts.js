@@ -4,12 +4,12 @@ import { actionButton, attempt } from "../actions.js";
 import { get, of, patch } from "../api.js";
 import { ask } from "../dialog.js";
 import { h } from "../dom.js";
-import { bytes, count, duration, quoted } from "../format.js";
+import { bytes, duration, quoted } from "../format.js";
 import { icon } from "../icons.js";
-import { empty, Page } from "../page.js";
+import { empty, Page, searchField } from "../page.js";
 import { segments } from "../parts/segments.js";
 import { shareOf, successBar } from "../parts/success.js";
-import { DataTable } from "../parts/table.js";
+import { counted, DataTable } from "../parts/table.js";
 import { remember } from "../router.js";
 
 const EVERY_S = 5;
@@ -21,13 +21,7 @@ const SORTS = [
 
 export class HostsPage extends Page {
     #sort = this.place.query.sort || "success";
-    #search = h("input", {
-        type: "search",
-        class: "grow",
-        placeholder: "Filter by host",
-        "aria-label": "Filter by host",
-        "data-search": true,
-    });
+    #search = searchField("Filter by host");
     #rows = [];
     #none = empty(icon("hosts"), "No hosts yet", "They appear when the first URLs are pushed.");
 
@@ -38,8 +32,8 @@ export class HostsPage extends Page {
             columns: [
                 { label: "Host", kind: "wide", value: (row) => row.host },
                 { label: "Success", value: shareOf, show: (row) => successBar(shareOf(row)) },
-                { label: "Pages", kind: "number", value: (row) => row.pages, show: ({ pages }) => count(pages) },
-                { label: "Queued", kind: "number", value: (row) => row.pending, show: ({ pending }) => count(pending) },
+                counted("Pages", "pages"),
+                counted("Queued", "pending"),
                 { label: "In flight", kind: "number", value: (row) => row.in_flight },
                 {
                     label: "Delay",

@@ -2,9 +2,9 @@
 
 import { address, get, of } from "../api.js";
 import { h } from "../dom.js";
-import { exact, moment, percent, quoted, rate, some } from "../format.js";
+import { moment, percent, quoted, rate, some } from "../format.js";
 import { icon } from "../icons.js";
-import { empty, Page, skeleton } from "../page.js";
+import { empty, Page, searchField, skeleton, time } from "../page.js";
 import { segments } from "../parts/segments.js";
 import { Spark } from "../parts/spark.js";
 import { toneOf } from "../parts/success.js";
@@ -24,13 +24,7 @@ const VIEWS = [
 
 export class ItemsPage extends Page {
     #view = this.place.query.view || "table";
-    #where = h("input", {
-        type: "search",
-        class: "grow",
-        placeholder: "Filter",
-        "aria-label": "Filter items",
-        "data-search": true,
-    });
+    #where = searchField("Filter items", "Filter");
     #field = h("select", { "aria-label": "Field to filter by" }, h("option", { value: "" }, "in all fields"));
     #body = h("div", { class: "stack" });
     #rows = [];
@@ -95,7 +89,7 @@ export class ItemsPage extends Page {
         this.#rows = [...this.#rows, ...answer.rows];
         this.#next = answer.next;
         if (!this.#rows.length) {
-            const title = this.#where.value ? "No item fits the filter" : "No items yet";
+            const title = this.#where.value ? "No item matches the filter" : "No items yet";
             return this.#body.replaceChildren(
                 empty(
                     icon("items"),
@@ -200,11 +194,7 @@ export class ItemsPage extends Page {
             keyOf: (row) => `${row.at} ${row.url} ${row.field} ${JSON.stringify(row.item)}`,
             sort: { column: "When", isDown: true },
             columns: [
-                {
-                    label: "When",
-                    value: (row) => row.at,
-                    show: ({ at }) => h("time", { title: exact(at) }, moment(at)),
-                },
+                { label: "When", value: (row) => row.at, show: ({ at }) => time(at) },
                 {
                     label: "Page",
                     kind: "wide",

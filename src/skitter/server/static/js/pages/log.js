@@ -2,8 +2,7 @@
 
 import { get, of } from "../api.js";
 import { h } from "../dom.js";
-import { exact, moment } from "../format.js";
-import { Page } from "../page.js";
+import { Page, time } from "../page.js";
 import { ClusterLog } from "../parts/log.js";
 import { DataTable } from "../parts/table.js";
 
@@ -15,7 +14,7 @@ export class LogPage extends Page {
         keyOf: (row) => row.id,
         sort: { column: "When", isDown: true },
         columns: [
-            { label: "When", value: (row) => row.at, show: ({ at }) => h("time", { title: exact(at) }, moment(at)) },
+            { label: "When", value: (row) => row.at, show: ({ at }) => time(at) },
             { label: "Who", value: (row) => row.who },
             { label: "What", value: (row) => row.what },
             { label: "Detail", kind: "wide", value: (row) => row.detail },

@@ -2,11 +2,11 @@
 
 import { get, of } from "../api.js";
 import { h } from "../dom.js";
-import { count, exact, moment, money } from "../format.js";
+import { money } from "../format.js";
 import { icon } from "../icons.js";
-import { empty, Page } from "../page.js";
+import { empty, Page, time } from "../page.js";
 import { successBar } from "../parts/success.js";
-import { DataTable } from "../parts/table.js";
+import { counted, DataTable } from "../parts/table.js";
 
 const EVERY_S = 5;
 
@@ -27,20 +27,10 @@ export class RoutesPage extends Page {
             { label: "Site", value: (row) => row.domain },
             { label: "Route", value: (row) => row.proxy },
             { label: "Success", value: goodShare, show: (row) => successBar(goodShare(row)) },
-            { label: "Good", kind: "number", value: (row) => row.good, show: (row) => count(row.good) },
-            { label: "Bans", kind: "number", value: (row) => row.bans, show: (row) => count(row.bans) },
-            {
-                label: "Page faults",
-                kind: "number",
-                value: (row) => row["page faults"],
-                show: (row) => count(row["page faults"]),
-            },
-            {
-                label: "Proxy faults",
-                kind: "number",
-                value: (row) => row["proxy faults"],
-                show: (row) => count(row["proxy faults"]),
-            },
+            counted("Good", "good"),
+            counted("Bans", "bans"),
+            counted("Page faults", "page faults"),
+            counted("Proxy faults", "proxy faults"),
             { label: "MB", kind: "number", value: (row) => row.MB },
             { label: "Cost", kind: "number", value: (row) => row.cost, show: ({ cost }) => (cost ? money(cost) : "–") },
             {
@@ -59,12 +49,8 @@ export class RoutesPage extends Page {
             { label: "Site", value: (row) => row.site },
             { label: "Class", value: (row) => row.kind || "plain" },
             { label: "Number", kind: "number", value: (row) => row.number },
-            {
-                label: "Made",
-                value: (row) => row.made_at,
-                show: ({ made_at: at }) => h("time", { title: exact(at) }, moment(at)),
-            },
-            { label: "Uses", kind: "number", value: (row) => row.uses, show: ({ uses }) => count(uses) },
+            { label: "Made", value: (row) => row.made_at, show: (row) => time(row.made_at) },
+            counted("Uses", "uses"),
             { label: "Errors", kind: "number", value: (row) => row.errors },
         ],
     });
@@ -95,7 +81,7 @@ export class RoutesPage extends Page {
     }
 }
 
-/** A page that is not there is no fault of the way to it. */
+/** A page that does not exist is not the fault of the proxy. */
 function goodShare(row) {
     const bad = row.bans + row["proxy faults"];
     return row.good + bad ? row.good / (row.good + bad) : null;

@@ -4,9 +4,9 @@ import { actionButton, attempt } from "../actions.js";
 import { get, of, put, remove } from "../api.js";
 import { ask } from "../dialog.js";
 import { h } from "../dom.js";
-import { count, duration, exact, moment, NONE, quoted } from "../format.js";
+import { count, duration, moment, NONE, quoted } from "../format.js";
 import { icon } from "../icons.js";
-import { empty, fact, Page } from "../page.js";
+import { empty, fact, Page, time } from "../page.js";
 
 const EVERY_S = 10;
 const UNITS = [
@@ -50,12 +50,12 @@ export class SchedulePage extends Page {
                 empty(
                     icon("schedule"),
                     "No schedule",
-                    "The job runs when you run it. With a schedule, its start URLs are pushed again in rounds; a worker that stays begins them.",
+                    "The job runs when you run it. With a schedule, its start URLs are pushed again in rounds; a crawl with --keep-alive begins them.",
                 ),
             );
             return;
         }
-        const at = (ms) => h("time", { title: exact(ms / 1000) }, ms ? moment(ms / 1000) : NONE);
+        const at = (ms) => time(ms / 1000, ms ? moment(ms / 1000) : NONE);
         const facts = [
             fact(
                 "Begins",
@@ -106,7 +106,7 @@ export class SchedulePage extends Page {
         if (
             !(await ask({
                 title: "Remove the schedule?",
-                says: ["No further round begins by itself."],
+                says: ["No further round starts by itself."],
                 yes: "Remove",
                 cli: `skitter schedule remove ${quoted(this.job)}`,
                 isDangerous: true,

@@ -5,7 +5,7 @@ import { get, of, patch, post } from "../api.js";
 import { ask } from "../dialog.js";
 import { h, set, setText } from "../dom.js";
 import { count, quoted, some } from "../format.js";
-import { Page, skeleton } from "../page.js";
+import { Page, searchField, skeleton } from "../page.js";
 import { may } from "../store.js";
 import { withTip } from "../tip.js";
 import { complain } from "../toast.js";
@@ -15,13 +15,7 @@ import { complain } from "../toast.js";
 export class SettingsPage extends Page {
     #fields = new Map(); // name -> { option, input }
     #list = h("div", { class: "stack" }, skeleton(8));
-    #search = h("input", {
-        type: "search",
-        class: "grow",
-        placeholder: "Filter by name or meaning",
-        "aria-label": "Filter settings",
-        "data-search": true,
-    });
+    #search = searchField("Filter settings", "Filter by name or meaning");
     #count = h("span", { class: "small muted", role: "status" });
     #apply = h("button", { class: "primary", disabled: true, onclick: () => this.#change() }, "Preview and apply …");
 
@@ -127,7 +121,7 @@ export class SettingsPage extends Page {
 /** What the change would do to what is queued. */
 function effects(preview) {
     const felt = preview.filter(({ urls }) => urls);
-    if (!felt.length) return ["No URL that waits is affected."];
+    if (!felt.length) return ["No pending URL is affected."];
     return felt.map(({ option, urls, says, exact }) =>
         h("p", { class: "notice" }, h("code", {}, option), `: ${exact ? "" : "at least "}${count(urls)} ${says}.`),
     );

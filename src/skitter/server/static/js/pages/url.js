@@ -2,9 +2,9 @@
 
 import { get, of } from "../api.js";
 import { h } from "../dom.js";
-import { bytes, count, duration, exact, moment, quoted } from "../format.js";
+import { bytes, count, duration, moment, quoted } from "../format.js";
 import { icon } from "../icons.js";
-import { empty, Page, skeleton } from "../page.js";
+import { empty, Page, skeleton, time } from "../page.js";
 import { go, linkTo } from "../router.js";
 
 const TONES = {
@@ -114,7 +114,7 @@ export class UrlPage extends Page {
 function doneRows(done, link) {
     if (!done) return [];
     return [
-        ["Fetched", h("time", { title: exact(done.at) }, `${moment(done.at)} by ${done.worker}`)],
+        ["Fetched", time(done.at, `${moment(done.at)} by ${done.worker}`)],
         ["Answer", `${done.status}, ${bytes(done.size_bytes)} in ${duration(done.elapsed_s)}`],
         ["Items", count(done.items)],
         ["Redirects to", done.redirects_to ? link(done.redirects_to) : null],

@@ -1,11 +1,11 @@
 /** Who works on the job, on which machine, and who fell silent. */
 
 import { h } from "../dom.js";
-import { ago, count, duration, exact } from "../format.js";
+import { ago, duration, exact } from "../format.js";
 import { icon } from "../icons.js";
 import { empty, Page } from "../page.js";
 import { workerStepper } from "../parts/stepper.js";
-import { DataTable } from "../parts/table.js";
+import { counted, DataTable } from "../parts/table.js";
 
 const SILENT_S = 15;
 
@@ -17,8 +17,8 @@ export class WorkersPage extends Page {
             { label: "Name", value: (row) => row.name },
             { label: "Kind", value: (row) => row.kind },
             { label: "Machine", value: (row) => `${row.host} · ${row.pid}` },
-            { label: "Pages", kind: "number", value: (row) => row.pages, show: ({ pages }) => count(pages) },
-            { label: "Errors", kind: "number", value: (row) => row.errors, show: ({ errors }) => count(errors) },
+            counted("Pages", "pages"),
+            counted("Errors", "errors"),
             { label: "Under way", kind: "number", value: (row) => row.active },
             {
                 label: "Memory",
@@ -38,7 +38,7 @@ export class WorkersPage extends Page {
     });
     #none = empty(
         icon("workers"),
-        "No worker is at work",
+        "No workers are running",
         "Start some: ",
         h("code", {}, "skitter worker SPIDER.py --redis URL"),
     );
@@ -66,6 +66,6 @@ export class WorkersPage extends Page {
 
 function heard({ now, at }) {
     return now - at > SILENT_S
-        ? h("span", { class: "error" }, `silent since ${duration(Math.round(now - at))}`)
+        ? h("span", { class: "error" }, `silent for ${duration(Math.round(now - at))}`)
         : ago(at, now);
 }

@@ -1,12 +1,13 @@
 /** A table of data: sorted by a click on a head, patched in place when new rows come. */
 
 import { h, setText } from "../dom.js";
+import { count } from "../format.js";
 
 /**
  * @typedef {object} Column
  * @property {string} label
  * @property {(row: any) => any} value what it is sorted by, and shown as if there is no `show`
- * @property {(row: any, get: () => any) => Node | string} [show] made anew when the value changes; `get` gives the
+ * @property {(row: any, get: () => any) => Node | string} [show] made again when the value changes; `get` gives the
  *   row as it is then
  * @property {"number" | "wide" | "actions"} [kind]
  * @property {boolean} [fixed] not to be sorted by
@@ -102,6 +103,11 @@ export class DataTable {
         if (column.show) cell.replaceChildren(column.show(known.row, () => known.row) ?? "");
         else setText(cell, value);
     }
+}
+
+/** A column of whole numbers. */
+export function counted(label, name) {
+    return { label, kind: "number", value: (row) => row[name], show: (row) => count(row[name]) };
 }
 
 function same(lines, children) {
