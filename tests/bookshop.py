@@ -4,8 +4,10 @@ access log proves about it."""
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from typing import Any
 from skitter.demo.site import BookShop, Entry, behaviour
 from skitter.demo.site.addresses import escape_path
 from skitter.demo.site.pages import DISALLOWED, DISALLOWED_LINKS, Pages
+
+COLUMNS = ("title", "price", "currency", "stock", "rating", "category", "upc")
 
 
 def expected_items(shop: BookShop) -> list[dict[str, Any]]:
@@ -29,6 +33,18 @@ def expected_items(shop: BookShop) -> list[dict[str, Any]]:
         }
         for book in shop.catalogue.books
     ]
+
+
+def stored_items(database: Path) -> list[dict[str, Any]]:
+    """What is in the database, as the demo's spider yielded it."""
+    if not database.exists():
+        return []
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+        try:
+            found = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM books").fetchall()
+        except sqlite3.OperationalError:
+            return []
+    return [dict(zip(COLUMNS, row, strict=True)) for row in found]
 
 
 def expected_dead(shop: BookShop, url: str | None = None) -> list[str]:

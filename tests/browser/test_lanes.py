@@ -20,6 +20,7 @@ from skitter.settings import BrowserOptions, FetchOptions, WorkerConfig, Workers
 from skitter.worker.assembly import open_worker
 from skitter.worker.loop import Worker
 from skitter.worker.options import WorkerOptions
+from waiting import until_async
 
 PRICE = '<b class="price">12</b>'
 
@@ -69,8 +70,10 @@ def asked(site: Site, start: str) -> tuple[list[str], list[str]]:
 
 
 async def over(frontier: Frontier) -> None:
-    while not (await frontier.stats()).crawled:  # noqa: ASYNC110 - no event tells
-        await asyncio.sleep(0.02)
+    async def is_crawled() -> bool:
+        return (await frontier.stats()).crawled
+
+    await until_async(is_crawled)
 
 
 async def test_pages_for_a_browser_are_rendered_by_workers_that_serve_its_lane(

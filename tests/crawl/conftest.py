@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from bookshop import read_log
+from bookshop import read_log, stored_items
 from shops import open_bookshop, silenced
 from skitter.app import open_server
 from skitter.demo import SPIDER
@@ -31,7 +30,6 @@ from waiting import until as until
 
 T = TypeVar("T")
 _numbers = count(1)
-COLUMNS = ("title", "price", "currency", "stock", "rating", "category", "upc")
 
 
 @dataclass
@@ -94,15 +92,7 @@ class Machine:
 
     def rows(self) -> list[dict[str, Any]]:
         """What is in the database, as the spider yielded it."""
-        database = self.folder / "books.db"
-        if not database.exists():
-            return []
-        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
-            try:
-                found = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM books").fetchall()
-            except sqlite3.OperationalError:
-                return []
-        return [dict(zip(COLUMNS, row, strict=True)) for row in found]
+        return stored_items(self.folder / "books.db")
 
     def children(self, word: str) -> list[int]:
         """Processes of this machine's crawl whose command line has that word."""

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,14 @@ from crawl.conftest import Machine, Shop
 from dashboard.conftest import Desk
 from shops import open_bookshop
 from skitter.demo import SPIDER
-from waiting import PATIENCE_S
+from waiting import until_async
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
 
 
 async def until(condition: Callable[[], Any]) -> Any:
     """Wait for a condition, without holding up the loop of the browser."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not (answer := await asyncio.to_thread(condition)):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-    return answer
+    return await until_async(partial(asyncio.to_thread, condition))
 
 
 class Crawl:
@@ -121,9 +119,7 @@ async def test_a_paused_crawl_shows_what_status_says(desk: Desk, crawl: Crawl) -
         said, now = await asyncio.to_thread(crawl.status), await shown(page)
         return {name: said[name] for name in now} == now
 
-    async with asyncio.timeout(PATIENCE_S):
-        while not await agree():  # noqa: ASYNC110 - the last items are being loaded
-            await asyncio.sleep(0.1)
+    await until_async(agree)  # the last items are being loaded
     assert (await shown(page))["seen"] > 1
 
     await page.get_by_role("button", name="Resume").click()

@@ -6,10 +6,8 @@ import csv
 import json
 import os
 import signal
-import sqlite3
 import sys
 from collections import Counter
-from contextlib import closing
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -17,8 +15,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet  # type: ignore[import-untyped]
 
-from bookshop import expected_dead, expected_items, fetched_twice, trespasses
-from crawl.conftest import COLUMNS
+from bookshop import expected_dead, expected_items, fetched_twice, stored_items, trespasses
 from skitter.celery import map_reduce, status
 from skitter.celery.registry import read_specs
 from skitter.celery.runtime import runtime_of
@@ -36,16 +33,7 @@ BOOKS = str(SPIDER)
 
 
 def rows(station) -> list[dict[str, Any]]:
-    """What is in the database, as the spider yielded it."""
-    database = station.folder / "books.db"
-    if not database.exists():
-        return []
-    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
-        try:
-            found = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM books").fetchall()
-        except sqlite3.OperationalError:
-            return []
-    return [dict(zip(COLUMNS, row, strict=True)) for row in found]
+    return stored_items(station.folder / "books.db")
 
 
 def begin(station, **options: Any) -> None:

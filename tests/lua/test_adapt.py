@@ -6,41 +6,15 @@ import struct
 
 import pytest
 
-from lua.conftest import HOST
+from lua.conftest import HOST, visit, wait_ms
 from skitter.frontier.delay import Incident
 from skitter.frontier.wire import encode
 
 TEN_PERCENT = 1.1
 
 
-@pytest.fixture
-def polite(make_raw):
-    """One host with many pages, a delay of 1 s, and one request at a time."""
-
-    async def make(delay_s=1.0, max_in_flight=1, **options):
-        raw = await make_raw(delay_s=delay_s, max_in_flight=max_in_flight, **options)
-        await raw.add(*map(str, range(1, 400)))
-        return raw
-
-    return make
-
-
-async def visit(raw, clock, **said):
-    """Ask once, as soon as the host may be asked, and hear that."""
-    granted = await raw.lease(1)
-    while not granted.fps:
-        clock.advance(granted.again_ms / 1000)
-        granted = await raw.lease(1)
-    return await raw.complete(*granted.claims, said=said)
-
-
 async def own(raw):
     return (await raw.known()).own
-
-
-async def wait_ms(raw):
-    """How long the host is left alone from now on."""
-    return (await raw.lease(1)).again_ms
 
 
 async def test_a_host_that_is_slow_to_answer_is_asked_less_often(polite, clock):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from contextlib import nullcontext
-from functools import partial
 from typing import Any
 
 import pytest
 
+from metrics.loading import load
 from skitter.frontier.admin.jobs import create_job
-from skitter.loading import Loader, open_destination
 from skitter.settings import JobOptions, Politeness
-from skitter.sinks import Destination
 from skitter.spider import Spider
 from web import Answer, serve_web
 
@@ -60,14 +57,7 @@ async def test_fetch_handle_and_load_are_spans(server, job, tmp_path):
     async with serve_web(lambda _: Answer("<p>x")) as web:
         spider.start = [web.url("/1")]
         await web.crawl(frontier, spider)
-    stop = asyncio.Event()
-    loader = Loader(frontier, "loader", lambda *_: None, stop)
-    to = Destination(str(tmp_path / "items.db"), job, tmp_path)
-    loading = asyncio.create_task(loader.run(partial(open_destination, frontier, to)))
-    while (await frontier.stats()).stored < 1:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-    stop.set()
-    await loading
+    await load(frontier, tmp_path, items=1)
 
     assert [name for name, _ in found] == ["skitter.fetch", "skitter.handle", "skitter.load"]
     assert found[0][1]["server.address"] == "shop.test"

@@ -1,22 +1,18 @@
-"""A crawl measures itself: what its worker told is what happened."""
+"""A crawl measures itself: what its worker measured is what happened."""
 
 from __future__ import annotations
 
-import asyncio
-from functools import partial
-
 import pytest
 
+from metrics.loading import load
 from skitter.engine.figures import Figures
 from skitter.errors import JobMissing
 from skitter.fetch import FetchOptions
 from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.frontier.metrics import read_history, read_table
-from skitter.loading import Loader, open_destination
 from skitter.metrics.recorder import MOST_KINDS
 from skitter.model import Request
 from skitter.settings import JobOptions, Politeness, Retries, WorkerConfig
-from skitter.sinks import Destination
 from skitter.spider import Spider
 from skitter.worker.assembly import open_worker
 from skitter.worker.options import WorkerOptions
@@ -143,21 +139,14 @@ async def test_sessions_have_rows_of_their_own(frontier, job):
 async def test_what_a_loader_stored_is_counted_and_timed(frontier, job, tmp_path):
     async with serve_web(site) as web:
         await web.crawl(frontier, spider_of(job, [web.url("/1")], [{"n": 1}, {"n": 2}]))
-    figures, stop = Figures(), asyncio.Event()
-    loader = Loader(frontier, "loader", lambda *_: None, stop, figures=figures)
-    to = Destination(str(tmp_path / "items.db"), job, tmp_path)
-    loading = asyncio.create_task(loader.run(partial(open_destination, frontier, to)))
-    while (await frontier.stats()).stored < 2:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-    stop.set()
-    await loading
+    figures = await load(frontier, tmp_path, items=2)
     await figures.send(frontier)
 
     assert await total(frontier, "stored") == [2]
     assert await median(frontier, "load")
 
 
-async def test_what_the_server_did_not_take_is_told_the_next_time(frontier, server):
+async def test_what_the_server_did_not_take_is_sent_again(frontier, server):
     figures = Figures()
     figures.count("pages", 3)
     job, layout = frontier.job, frontier.layout

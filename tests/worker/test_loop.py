@@ -14,6 +14,7 @@ from chaos.rig import until
 from conftest import rude
 from skitter.cli.child import run_to_the_end
 from skitter.engine.memory import RequestMemory
+from skitter.engine.pulse import rss_mb
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError, SpiderError
 from skitter.fetch.static import StaticFetcher
 from skitter.fleet.output import Output
@@ -32,6 +33,7 @@ from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery
 from skitter.worker.loop import Worker
 from skitter.worker.options import WorkerOptions
+from waiting import until_async
 
 STANDING_STILL = Path(__file__).parent / "standing_still.py"
 SLOW, QUICK = "https://a.test/slow", "https://a.test/quick"
@@ -89,13 +91,13 @@ async def test_a_suspect_that_waits_for_its_turn_is_handed_back_unharmed(frontie
     await frontier.add([Request(url=QUICK)])
     for _ in range(2):
         await frontier.lease(1, ttl_s=0.001)
-        await _until(lambda: frontier.reap())
+        await until_async(lambda: frontier.reap())
     await frontier.add([Request(url=SLOW, priority=1)])
     fetcher = SlowFetcher()
     worker = make_worker(frontier, fetcher, grace_s=0, concurrency=8)
     running_worker = asyncio.create_task(worker.run())
     await fetcher.begun.wait()
-    await _until(lambda: _is(lambda: len(worker._held) == 1))
+    await until_async(lambda: _is(lambda: len(worker._held) == 1))
 
     worker.stop()
     await running_worker
@@ -150,13 +152,6 @@ async def test_a_page_that_stalls_its_handler_ends_the_process_and_is_dead_after
 
     stats = await frontier.stats()
     assert (stats.dead, stats.lost, stats.crawled) == (1, losses, True)
-
-
-async def _until(condition) -> None:
-    while True:
-        if await condition():
-            return
-        await asyncio.sleep(0.005)
 
 
 async def _is(condition) -> bool:
@@ -266,14 +261,22 @@ async def test_a_worker_that_has_ended_no_page_does_not_give_up_because_of_its_m
     frontier, monkeypatch
 ):
     """The next one would have as much, and nothing would ever be fetched."""
+    looks: list[float] = []
+
+    def look() -> float:
+        looks.append(rss_mb())
+        return looks[-1]
+
     monkeypatch.setattr(loop, "MEMORY_S", 0.01)
+    monkeypatch.setattr(loop, "rss_mb", look)
     await frontier.add([Request(url=SLOW)])
     fetcher = SlowFetcher()
     worker = make_worker(frontier, fetcher, max_memory_mb=50)
     running_worker = asyncio.create_task(worker.run())
     await fetcher.begun.wait()
-    await asyncio.sleep(0.1)
+    await until_async(lambda: _is(lambda: len(looks) > 3))
 
+    assert min(looks) > 50
     assert not worker._stop.is_set()
 
     worker.stop()
@@ -323,7 +326,7 @@ async def test_a_worker_that_stays_begins_the_rounds_of_a_schedule(frontier):
     async def is_done():
         return (await frontier.stats()).done == 1
 
-    await _until(is_done)
+    await until_async(is_done)
     worker.stop()
     await running_worker
     stored = await read_schedule(frontier)
