@@ -9,7 +9,7 @@ import pytest
 from conftest import rude
 from skitter.frontier.admin.dead import kind_of
 from skitter.frontier.admin.items import RejectedItem, reject_items
-from skitter.frontier.admin.jobs import create_job, list_jobs
+from skitter.frontier.admin.jobs import create_job, list_jobs, open_job
 from skitter.frontier.admin.log import log_lines
 from skitter.frontier.audit.why import look_at_host
 from skitter.frontier.metrics import record
@@ -60,13 +60,17 @@ async def test_a_purge_wants_the_name_again(web, frontier, server, job):
     assert job not in await list_jobs(server)
 
 
-async def test_settings_are_changed_for_all_workers(web, frontier, job):
+async def test_settings_are_changed_for_all_workers(web, frontier, server, job):
     changed = await web.patch(f"/api/jobs/{job}/settings", json={"max_depth": 3, "max_pages": None})
 
     assert changed.status_code == 200
-    found = await frontier.fresh_options()
     assert {row["name"]: row["value"] for row in changed.json()["rows"]}["max_depth"] == 3
-    assert found.limits.max_depth is None  # as it was read a moment ago
+    limits = (await open_job(server, job)).options.limits
+    assert (frontier.options.limits.max_depth, limits.max_depth, limits.max_pages) == (
+        None,
+        3,
+        None,
+    )
 
 
 async def test_a_preview_says_what_a_change_would_do_and_changes_nothing(web, frontier, job):
