@@ -13,6 +13,15 @@ from skitter.errors import UsageError
 if TYPE_CHECKING:
     from skitter.scrapy.adopt import Adopted, Adoption
 
+TrustPickle = Annotated[
+    bool,
+    typer.Option(
+        "--trust-pickle",
+        help="Read pickled requests. Use it only if you trust everyone who can write to the "
+        "server. Only plain types are read; what needs a class becomes a dead letter.",
+    ),
+]
+
 
 def adopt(
     whose: Annotated[str, typer.Argument(metavar="scrapy-redis", help="Whose queue it is.")],
@@ -26,14 +35,7 @@ def adopt(
     dupefilter_key: Annotated[
         str, typer.Option(help="SCHEDULER_DUPEFILTER_KEY, if it was set.")
     ] = "%(spider)s:dupefilter",
-    trust_pickle: Annotated[
-        bool,
-        typer.Option(
-            "--trust-pickle",
-            help="Read pickled requests. Use it only if you trust everybody who can write to the "
-            "server. Only plain types are read; what needs a class becomes a dead letter.",
-        ),
-    ] = False,
+    trust_pickle: TrustPickle = False,
     lifo: Annotated[bool, typer.Option("--lifo", help="The queue was a LifoQueue.")] = False,
     redis: Redis = None,
     directory: Directory = None,
