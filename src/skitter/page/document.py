@@ -222,7 +222,7 @@ class Document:
     @property
     def usage(self) -> dict[str, bool]:
         """Uses that the page, its headers or robots.txt allow (True) or reserve (False), such as
-        `train-ai`, `search` or `tdm`. What nobody spoke of is not there."""
+        `train-ai`, `search` or `tdm`. Uses that are not mentioned are absent."""
         metas = self._find_metas()
         return signals.usage(self.headers, metas, self.directives, by_robots=self.robots_usage)
 

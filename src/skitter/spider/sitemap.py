@@ -59,7 +59,7 @@ class Errand(msgspec.Struct, frozen=True, omit_defaults=True):
 
     site: str  # whose pages they are: a registrable domain
     level: int = 1  # 0: robots.txt
-    is_guess: bool = False  # nobody said that there is one
+    is_guess: bool = False  # we try whether there is one
     home: str = ""  # if it lists nothing, the page to look at for feeds
     is_home: bool = False  # that page
 

@@ -44,7 +44,7 @@ def examine_binary() -> ServerBinary:
     except OSError as error:
         raise _unusable(path, str(error.strerror).lower()) from error
     except (subprocess.TimeoutExpired, UnicodeDecodeError) as error:
-        raise _unusable(path, "it does not tell its version") from error
+        raise _unusable(path, "it does not report its version") from error
     found = _VERSION.search(done.stdout)
     if not found:
         raise _unusable(path, "it is neither valkey-server nor redis-server")

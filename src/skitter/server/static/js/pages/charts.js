@@ -13,83 +13,42 @@ const OUTCOMES = ["ok", "http_error", "blocked", "timeout", "proxy_error", "erro
 const CLASSES = ["2xx", "3xx", "4xx", "5xx", "none"];
 const PERCENTILES = ["p50", "p95", "p99"];
 
-const seconds = (ms) => duration(ms / 1000);
-const secondsTick = (ms) => (ms < 1000 ? `${ms} ms` : `${ms / 1000} s`);
 const counters =
     (...names) =>
     (history) =>
         names.map((name) => [name, perSecond(history, name)]);
 const grouped = (group, names) => (history) =>
     names.map((name) => [name.replace("_", " "), perSecond(history, `${group}.${name}`)]);
-const timing = (name) => (history) => PERCENTILES.map((p) => [p, history.quantiles?.[name]?.[p] ?? []]);
 
-/** Title, which series, how numbers are written. */
+/** What happened per second. */
+function rates(title, read) {
+    return { title, note: "per second", read, format: rate, tick: compact };
+}
+
+/** How long something took. */
+function times(title, name) {
+    return {
+        title,
+        note: "logarithmic",
+        read: (history) => PERCENTILES.map((p) => [p, history.quantiles?.[name]?.[p] ?? []]),
+        format: (ms) => duration(ms / 1000),
+        tick: (ms) => (ms < 1000 ? `${ms} ms` : `${ms / 1000} s`),
+        isLog: true,
+    };
+}
+
 const CHARTS = [
-    {
-        title: "Pages and items",
-        note: "per second",
-        read: counters("pages", "items", "stored"),
-        format: rate,
-        tick: compact,
-    },
-    { title: "Outcome of requests", note: "per second", read: grouped("fetch", OUTCOMES), format: rate, tick: compact },
-    {
-        title: "Time to fetch",
-        note: "logarithmic",
-        read: timing("fetch"),
-        format: seconds,
-        tick: secondsTick,
-        isLog: true,
-    },
-    {
-        title: "Wait in the queue",
-        note: "logarithmic",
-        read: timing("queue_wait"),
-        format: seconds,
-        tick: secondsTick,
-        isLog: true,
-    },
-    { title: "Status codes", note: "per second", read: grouped("status", CLASSES), format: rate, tick: compact },
-    {
-        title: "Trouble",
-        note: "per second",
-        read: counters("retries", "dead", "blocked", "lost"),
-        format: rate,
-        tick: compact,
-    },
-    {
-        title: "Time to the first byte",
-        note: "logarithmic",
-        read: timing("first_byte"),
-        format: seconds,
-        tick: secondsTick,
-        isLog: true,
-    },
-    {
-        title: "Time in handlers",
-        note: "logarithmic",
-        read: timing("handler"),
-        format: seconds,
-        tick: secondsTick,
-        isLog: true,
-    },
-    {
-        title: "Time to load",
-        note: "logarithmic",
-        read: timing("load"),
-        format: seconds,
-        tick: secondsTick,
-        isLog: true,
-    },
+    rates("Pages and items", counters("pages", "items", "stored")),
+    rates("Outcome of requests", grouped("fetch", OUTCOMES)),
+    times("Time to fetch", "fetch"),
+    times("Wait in the queue", "queue_wait"),
+    rates("Status codes", grouped("status", CLASSES)),
+    rates("Trouble", counters("retries", "dead", "blocked", "lost")),
+    times("Time to the first byte", "first_byte"),
+    times("Time in handlers", "handler"),
+    times("Time to load", "load"),
     { title: "Bytes", note: "per second", read: counters("bytes"), format: bytes },
-    {
-        title: "Time in browsers",
-        note: "logarithmic",
-        read: timing("browser"),
-        format: seconds,
-        tick: secondsTick,
-        isLog: true,
-    },
+    times("Time in browsers", "browser"),
 ];
 const NAMES = [
     ...["pages", "items", "stored", "retries", "dead", "blocked", "lost", "bytes"],
