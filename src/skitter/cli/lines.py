@@ -40,7 +40,7 @@ LINES = {
     "demo": "Crawl a bundled bookshop with 2 workers into SQLite, log in to its members' corner, find the proxy that its neighbour does not ban, and audit it all. No network needed.",
     "completion": "Print the completion script of a shell: `source <(skitter completion bash)`.",
     "schedule": "Schedules: when the rounds of a job begin.",
-    "webhook": "Webhooks: messages to others, by `skitter serve`.",
+    "webhook": "Webhooks: messages about a job that `skitter serve` posts.",
     "dead": "Dead letters: what was given up, and why.",
     "proxy": "Proxies: test them, and see what they bring.",
     "token": "Tokens of the HTTP API (`skitter serve`).",
