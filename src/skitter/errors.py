@@ -170,11 +170,12 @@ class FrontierError(SkitterError):
 class LeaseLost(FrontierError):
     """The lease ran out or was taken back; someone else has the URL, or had it."""
 
-    def __init__(self, url: str, reason: str = "its lease ran out or was already finished") -> None:
+    def __init__(self, url: str) -> None:
         super().__init__(
-            f"{shorten(redact(url))} is not ours any more: {reason}. Nothing was changed."
+            f"{shorten(redact(url))} is not ours any more: its lease ran out or was already "
+            "finished. Nothing was changed."
         )
-        self.url, self.reason = url, reason
+        self.url = url
 
 
 class QueueFull(FrontierError):
@@ -304,9 +305,9 @@ class ServerFull(InfrastructureError):
 
     retryable = True
 
-    def __init__(self, where: str, *, added: int = 0) -> None:
+    def __init__(self, where: str) -> None:
         super().__init__(where)
-        self.where, self.added = where, added
+        self.where, self.added = where, 0
 
     def __str__(self) -> str:
         written = f"only {self.added:,} URLs went in" if self.added else "nothing was written"

@@ -31,9 +31,9 @@ def whole(name: str, value: Any, *, low: int, high: int) -> int:
     return int(found)
 
 
-def whole_setting(settings: BaseSettings, name: str, *, high: int = 10**7) -> int:
+def whole_setting(settings: BaseSettings, name: str) -> int:
     """0 if it is not there. Raises BadOption, naming it."""
-    return whole(name, settings.get(name) or 0, low=0, high=high)
+    return whole(name, settings.get(name) or 0, low=0, high=10**7)
 
 
 def fill(name: str, template: str, /, **values: str) -> str:

@@ -77,9 +77,9 @@ def may_be_missing(request: Request) -> bool:
     return request.handler == SITEMAP and errand_of(request).is_guess
 
 
-def sitemap_request(url: str, *, found_on: str | None = None) -> Request:
+def sitemap_request(url: str) -> Request:
     """A request for a sitemap or a feed. Raises BadURL."""
-    return _request(identify(url).url, Errand(_site_of(url)), parent=found_on)
+    return _request(identify(url).url, Errand(_site_of(url)))
 
 
 def discovery_request(url: str, *, with_feeds: bool = False) -> Request:

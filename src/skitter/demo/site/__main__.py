@@ -15,7 +15,7 @@ from skitter.demo.site.server import DEFAULT_PORT, BookShop
 from skitter.errors import SkitterError
 
 
-def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
+def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m skitter.demo.site", description="A bookshop to crawl, on loopback."
     )
@@ -25,7 +25,7 @@ def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--latency-s", type=float, default=0.0, help="hold every answer back")
     parser.add_argument("--log", type=Path, help="access log: one JSON document a line")
     parser.add_argument("--ready-file", type=Path, help="gets the URL when the shop is open")
-    return parser.parse_args(arguments)
+    return parser.parse_args()
 
 
 async def serve(options: argparse.Namespace) -> None:
