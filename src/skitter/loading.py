@@ -75,7 +75,7 @@ async def keep_rejected(frontier: Frontier, log: Log, *items: RejectedItem) -> N
 
 @dataclass(slots=True)
 class Loader:
-    """Loads the items of one job until it is told to stop."""
+    """Loads the items of one job until it is stopped."""
 
     frontier: Frontier
     name: str

@@ -261,7 +261,7 @@ def test_a_damaged_job_is_audited_and_named_and_stops_no_other(skitter, job, ser
 
     assert (counter.exit_code, alone.exit_code, every.exit_code) == (1, 3, 0)
     assert "pending counts b'many', which is not a number" in counter.out
-    assert f"run `skitter audit {job}` for details" in alone.err
+    assert f"Run `skitter audit {job}` for details" in alone.err
     assert f"{job}-fine" in every.out
     assert control.exit_code == 1
     assert control.json["problems"][0]["says"] == "is a string and should be a hash"

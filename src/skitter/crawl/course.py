@@ -120,7 +120,7 @@ def _explain(job: str, overruled: list[Overruled]) -> Iterator[str]:
 
 
 async def _try_destination(frontier: Frontier, out: Destination, tell: Tell) -> None:
-    """A place that takes no items is told now, not by a loader that keeps dying. The loader of a
+    """A place that takes no items fails now, and not in a loader that keeps dying. The loader of a
     crawl that was just killed needs a moment to notice."""
     give_up_at, told = time.monotonic() + LETS_GO_S, False
     while True:
@@ -152,7 +152,7 @@ async def _last_look(frontier: Frontier) -> Stats:
             return await frontier.stats()
     except TimeoutError:
         raise ServerUnreachable(
-            "stopped; the server does not answer, so nobody knows what is left: "
+            "stopped; the server does not answer, so what is left is not known: "
             "run it again to go on."
         ) from None
 

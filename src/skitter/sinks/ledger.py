@@ -177,7 +177,7 @@ class Ledger:
         self.note("moving", False)
 
     def forget(self) -> None:
-        """The output was taken away: begin anew."""
+        """The output was taken away: start over."""
         with self.transaction():
             self._db.execute("DELETE FROM places")
             self._db.execute("DELETE FROM facts WHERE name <> 'job'")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Transform: TypeAlias = Callable[[Any], Any]
 OnRejected: TypeAlias = Callable[[Result, Exception], Awaitable[None] | None]
 
-#: While a transform takes its time: how often the source is told that somebody is at it.
+#: While a transform takes its time: how often we tell the source that we are at it.
 KEEP_S = 1.0
 
 

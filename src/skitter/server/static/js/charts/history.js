@@ -15,7 +15,7 @@ export function readHistory(job, names, { since_s = 3600, points = POINTS, signa
     return get(of(job, "history"), { names: names.join(","), since_s, points }, signal);
 }
 
-/** Without the time before anything was told; but not so short that a point becomes a cliff. */
+/** Without the time before the first report; but not so short that a point becomes a cliff. */
 export function trimmed(history, least = 30) {
     const known = Object.values(history.series).map((values) => values.findIndex((value) => value !== null));
     const first = Math.min(...known.map((at) => (at < 0 ? Infinity : at)));
