@@ -53,7 +53,7 @@ def test_the_menu_imports_no_command_and_no_library():
     found = modules_of("--help")
 
     ours = {name for name in found if name.startswith("skitter.")}
-    names = {"cli", "cli.main", "cli.menu", "cli.lines", "errors", "redact"}
+    names = {"cli", "cli.main", "cli.menu", "cli.lines", "disk", "errors", "redact"}
     assert ours == {f"skitter.{name}" for name in names}
     assert not found & {"typer", "rich", "msgspec", "asyncio", "redis", "dataclasses", "pathlib"}
 
