@@ -195,11 +195,13 @@ def open_histogram(raw: dict[bytes, bytes]) -> Histogram:
     return found
 
 
-async def read_table(frontier: Frontier, table: str) -> list[TableRow]:
-    """Of this hour and the one before; those with the most requests first."""
-    step = TABLE_GRAINS[0].step_s
-    now = int(await frontier.server_time()) // step
-    return await _read_rows(frontier, [f"{step}/{slot}/{table}" for slot in (now - 1, now)])
+async def read_table(frontier: Frontier, table: str, *, since_s: float = 3600) -> list[TableRow]:
+    """Those with the most requests first. In whole hours, of which the first began before."""
+    [grain] = TABLE_GRAINS
+    now = await frontier.server_time()
+    first = int(now - min(since_s, grain.keep_s)) // grain.step_s
+    slots = range(first, int(now) // grain.step_s + 1)
+    return await _read_rows(frontier, [f"{grain.step_s}/{slot}/{table}" for slot in slots])
 
 
 async def _read_rows(frontier: Frontier, members: list[str]) -> list[TableRow]:
