@@ -1,0 +1,133 @@
+"""A cluster that changes under a crawl: a primary dies, slots move, a node joins."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chaos.rig import assert_clean, finished, once, progress, results, rude, until
+from chaos.servers import (
+    Node,
+    cluster_facts,
+    follow,
+    in_step,
+    join,
+    meet,
+    move_slot,
+    node_id,
+    running,
+    slots_on,
+)
+from chaos.worker import links_of, pages, patient
+from skitter.frontier.admin.jobs import create_job
+from skitter.model import Request
+from skitter.settings import Layout, Safety
+from skitter.valkey import server_binary
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(400)]
+
+OPTIONS = {
+    "cluster-enabled": "yes",
+    "cluster-node-timeout": "2000",
+    "cluster-replica-validity-factor": "0",
+    "repl-diskless-sync-delay": "0",
+    "appendonly": "yes",
+    "appendfsync": "no",
+}
+URLS = 3000
+
+
+@dataclass
+class Cluster:
+    """Three primaries, a replica of each, and two nodes that are not yet part of it."""
+
+    primaries: list[Node]
+    replicas: list[Node]
+    newcomer: Node
+    its_replica: Node
+
+    @property
+    def url(self) -> str:
+        return f"redis+cluster://127.0.0.1:{self.primaries[0].port}"
+
+    def in_step(self) -> bool:
+        return all(in_step(*pair) for pair in zip(self.primaries, self.replicas, strict=True))
+
+    def all_have_met(self) -> bool:
+        new = node_id(self.newcomer)
+        known = all(new in one.ask("CLUSTER", "NODES") for one in self.primaries)
+        return known and "cluster_state:ok" in cluster_facts(self.newcomer)
+
+    async def fail_over(self, number: int) -> None:
+        """A primary dies, its replica takes over, and the dead one comes back as its replica."""
+        dead, heir = self.primaries[number], self.replicas[number]
+        dead.kill()
+        await until(lambda: heir.ask("ROLE")[0] == b"master", what="the replica took over")
+        self.primaries[number], self.replicas[number] = heir, dead
+        dead.start()
+        await until(dead.answers, what="the dead node is back", within_s=30)
+
+    async def move(self, slots: list[int], source: Node, target: Node) -> None:
+        others = [one for one in self.primaries if one not in (source, target)]
+        for slot in slots:
+            await asyncio.to_thread(move_slot, slot, source, target, others)
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    base = Path(tempfile.mkdtemp(prefix="skw", dir="/tmp"))
+    nodes = [Node(server_binary(), base / str(number), **OPTIONS) for number in range(8)]
+    primaries, replicas = nodes[:3], nodes[3:6]
+    try:
+        with running(nodes):
+            await join(primaries)
+            for replica, primary in zip(replicas, primaries, strict=True):
+                await follow(replica, primary)
+            yield Cluster(primaries, replicas, *nodes[6:])
+    finally:
+        shutil.rmtree(base)
+
+
+@pytest.mark.parametrize("durability", ["primary", "replicated"])
+async def test_a_crawl_of_twelve_shards_ends_exactly_while_the_cluster_changes(
+    cluster, fleet, job, durability
+):
+    options = replace(rude(), safety=Safety(durability=durability))
+    async with patient(cluster.url) as server:
+        frontier = await create_job(server, job, options=options, layout=Layout(shards=12))
+        await frontier.add([Request(url=url) for url in pages(0, URLS)])
+        await until(cluster.in_step, what="the replicas have the seeds")
+        for _ in range(3):
+            fleet.start("work", cluster.url, job, links=2, fetch_s=0.001, lease_s=10)
+
+        await progress(frontier, fleet, by=300)
+        await cluster.fail_over(1)
+
+        await progress(frontier, fleet, by=300)
+        one, heir, _ = cluster.primaries
+        await cluster.move(slots_on(frontier, one), one, heir)
+
+        await progress(frontier, fleet, by=300)
+        await meet(cluster.newcomer, one)
+        await until(cluster.all_have_met, what="everybody knows the new node")
+        await follow(cluster.its_replica, cluster.newcomer)
+        moving = slots_on(frontier, heir)
+        await cluster.move(moving[::2], heir, cluster.newcomer)
+        assert slots_on(frontier, cluster.newcomer) == moving[::2]
+
+        await until(lambda: finished(frontier, fleet), what="the crawl is finished")
+        await fleet.dismiss()
+        links = [link for url in pages(0, URLS) for link in links_of(url, 2)]
+        assert await results(frontier) == once([*pages(0, URLS), *links])
+        if durability == "replicated":  # what was acknowledged was never done again
+            assert fleet.oracle.urls("done") == once([*pages(0, URLS), *links])
+        await assert_clean(frontier)
