@@ -154,7 +154,7 @@ class Metrics:
         thread = self._thread
         if thread is None or self._pid != os.getpid():
             return
-        self._is_closing = True
+        self._stop.set()
         self._some.set()
         self._many.set()
         thread.join(PATIENCE_S + FLUSH_S)
@@ -169,7 +169,6 @@ class Metrics:
         self._batch = OwnBatch()
         self._asks: deque[tuple[Callable[[OwnMetrics], Awaitable[Any]], Future[Any]]] = deque()
         self._thread = None
-        self._is_closing = False
 
     def _record(self, add: Callable[[OwnBatch], None]) -> None:
         self._have_thread()
@@ -194,18 +193,18 @@ class Metrics:
         if self._thread is None:
             with self._lock:
                 if self._thread is None:
-                    self._is_closing = False
+                    self._stop = threading.Event()  # of this thread: an earlier one may still end
                     self._thread = threading.Thread(
-                        target=self._work, name="skitter-metrics", daemon=True
+                        target=self._work, args=[self._stop], name="skitter-metrics", daemon=True
                     )
                     self._thread.start()
 
     # --- in the thread that sends -----------------------------------------------------------------
 
-    def _work(self) -> None:
+    def _work(self, stop: threading.Event) -> None:
+        line = _Line(self._opening)
         with asyncio.Runner() as runner:
-            line = _Line(self._opening)
-            while not self._is_closing:
+            while not stop.is_set():
                 self._some.wait()
                 self._many.wait(FLUSH_S)
                 self._some.clear()
