@@ -34,7 +34,7 @@ from documents import (
     steps_of,
 )
 from shops import open_bookshop
-from skitter import settings
+from skitter import Metrics, settings
 from skitter.cli.group import group_of
 from skitter.cli.main import PANELS
 from skitter.settings.sources import resolve
@@ -100,6 +100,8 @@ def test_code_runs_and_commands_print_what_the_page_shows(page, run, place, caps
             for step in (one for one in steps_of(block) if one.output):
                 printed = run(step.command)
                 assert agrees(step.output, printed), f"{step.command}\n{printed}"
+    for metrics in [one for one in names.values() if isinstance(one, Metrics)]:
+        metrics.close()  # at the end of a script this happens by itself
 
 
 def forget_other_jobs(run):
