@@ -136,5 +136,5 @@ SCENES = {
         {"load": ["skitter", "load", "storm", "--to", OUT]},
         _scrapy,
     ),
-    "browsers": Scene("browsers", _run("--workers", "2"), {}, _rendered, pages=200, seconds=120),
+    "browsers": Scene("browsers", _run("--workers", "2"), {}, _rendered, pages=80, seconds=120),
 }

@@ -11,6 +11,7 @@ import asyncio
 import os
 import random
 import socket
+import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from waiting import while_there_is_time
 
 AWAKE_S = 1.0  # after it was stopped, a process may do at once what it was going to do
 FAULTS = 1000  # of one crawl, if it lasts so long
+LONGEST_S = 150  # of one storm: on a busy machine it does less
 REPLAY = os.environ.get("STORM_SEED")
 
 
@@ -50,7 +52,10 @@ async def weather(
     ):
         storm = Storm(crawl, seed)
         async with open_clients(crawl, site, random.Random(seed)) as clients:
+            calm_at = time.monotonic() + LONGEST_S
             while storm.faults.total() < faults and not crawl.is_over:
+                if time.monotonic() > calm_at:
+                    break
                 await storm.strike()
                 crawl.tend()
             await storm.calm()
