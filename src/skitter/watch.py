@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: A rate is that of the last seconds: a polite crawl does a page now and then.
 WINDOW_S, LONGEST_WINDOW_S = 10.0, 60.0
-#: Before that, nobody knows how long a crawl will take.
+#: Before that, an estimate would be a guess.
 WARM_UP_S = 5.0
 #: Walking the hosts takes a while when there are many.
 CLOSELY_EVERY_S = 3.0
@@ -158,7 +158,7 @@ class Rates:
         last = _Count(now, stats.done, stats.items + stats.stored + stats.rejected)
         counts = self._counts
         if counts and (last.pages < counts[-1].pages or counts[-1].at < now - LONGEST_WINDOW_S):
-            counts.clear()  # the job was made anew, or nobody looked
+            counts.clear()  # the job was created anew, or this watcher slept
         counts.append(last)
         while len(counts) > 2 and counts[1].at <= now - WINDOW_S:
             counts.popleft()
@@ -190,7 +190,7 @@ class _Known:
 
     @property
     def costs(self) -> dict[str, Any]:
-        """None: nobody has told any yet."""
+        """Empty until the first worker reports."""
         if not self.spent:
             return {}
         return {

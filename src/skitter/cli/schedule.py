@@ -172,7 +172,7 @@ def watch(
 
 
 async def _watch(frontier: Frontier, spider: Spider) -> None:
-    """A server that is away, or seeds that fail: told once, and tried again."""
+    """Report a server that is away, or seeds that fail, once; and try again."""
     told = ""
     while True:
         try:

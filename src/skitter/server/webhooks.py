@@ -154,7 +154,7 @@ class Sender:
     async def _notice(
         self, frontier: Frontier, hook: Webhook, look: Overview, now: dict[Occasion, str]
     ) -> None:
-        """What holds is told once, and again when it was over in between."""
+        """Announce what holds now, once; again if it ended in between."""
         for on, detail in now.items():
             if on not in hook.told:
                 await store.save_delivery(frontier, _delivery(hook, on, detail, look))
