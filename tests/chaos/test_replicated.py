@@ -110,6 +110,7 @@ async def test_a_replica_that_stays_away_is_an_error_that_says_so_and_may_be_rep
     async with connect(pair.url) as server:
         frontier = await create_job(server, job, options=SAFE)
         completions = await leased(frontier)
+        await until(lambda: in_step(pair.primary, pair.replica), what="the replica has the leases")
         server.patience_s = 0.0
         pair.wire.hold(LONG_S)
         with pytest.raises(ServerUnreachable, match=r"no replica has confirmed.*durability") as no:

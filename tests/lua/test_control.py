@@ -38,6 +38,7 @@ async def test_a_new_job_runs_with_every_limit_it_was_given(make_raw):
         "revisit_max_ms": "1209600000",
         "depths": "1",
         "durability": "primary",
+        "revisit_prune": "0",
     }
 
 

@@ -106,9 +106,9 @@ async def test_a_site_without_cookies_costs_no_call_and_leaves_no_key(frontier, 
     calls: list[str] = []
     call = type(frontier.server).call
 
-    async def counted(self, code, *rest):
+    async def counted(self, code, *rest, **how):
         calls.append(code.name)
-        return await call(self, code, *rest)
+        return await call(self, code, *rest, **how)
 
     monkeypatch.setattr(type(frontier.server), "call", counted)
     async with serve_web(lambda asked: Answer("<a href=/next>")) as web:

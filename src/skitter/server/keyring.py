@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: A revoked token is refused after this long at the latest.
 FRESH_S = 2.0
+#: How often the server is asked for tokens that nobody knows here.
+UNKNOWN_S = 0.2
 #: While the frontier's server is away, the tokens that were read last are good.
 AWAY_S = 1.0
 SESSION_S = 86_400
@@ -66,8 +68,9 @@ class Keyring:
 
     async def by_id(self, identity: str) -> Token | None:
         await self._refresh(FRESH_S)
-        if identity not in self._tokens:  # made a moment ago, perhaps
-            await self._refresh(FRESH_S / 10)
+        if identity not in self._tokens:  # made a moment ago, perhaps, after the last look
+            await asyncio.sleep(max(0.0, self._read_at + UNKNOWN_S - time.monotonic()))
+            await self._refresh(UNKNOWN_S / 2)
         return self._tokens.get(identity)
 
     async def _refresh(self, older_than_s: float) -> None:

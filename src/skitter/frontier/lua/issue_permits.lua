@@ -1,7 +1,8 @@
 --[[
-issue_permits: permits for the pumps of an outside engine, until `wanted` are out. One that nobody renewed
-is void; those over the number wanted are taken back, and whoever works with one hears so when he
-renews it. Pumps for a browser are counted apart: their permits begin with the name of its lane.
+issue_permits: permits for the pumps of an outside engine, until `wanted` are out. One that nobody
+renewed is void; those over the number wanted are taken back, and whoever works with one hears so
+when he renews it. Pumps for a browser are counted apart: their permits begin with the name of its
+lane.
 
 FLAGS  allow-oom
 KEYS   permits  zset   permit -> ms until which it is good
@@ -14,9 +15,10 @@ COST   O(permits * log N)
 ]]
 --@include clock limits
 redis.call('ZREMRANGEBYSCORE', permits, '-inf', now_ms)
-local BROWSER = 'browser-'
+local BROWSER, MOST = 'browser-', 10000 -- at once: were there more, the next call sees them
 local issued, ours = {}, {}
-for _, permit in ipairs(redis.call('ZRANGE', permits, 0, -1)) do
+local known = redis.call('ZRANGE', permits, '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, MOST)
+for _, permit in ipairs(known) do
   local is_browser = string.sub(permit, 1, #BROWSER) == BROWSER
   if is_browser == (lane == 'browser') then ours[#ours + 1] = permit end
 end
