@@ -28,7 +28,9 @@ def main(part: str) -> int:
         venv.create(VENV, with_pip=True, symlinks=True)
     names = direct_dependencies(part)
     say(f"Installing {', '.join(names)} and what they need ...")
-    if status := install(TARGETS[part]):
+    # Debian's pip 23.0 takes many minutes to resolve all of dev beside what is installed already.
+    newer = install("pip>=23.2") if part == "dev" else 0
+    if status := newer or install("-c", "constraints.txt", "-e", TARGETS[part]):
         return status
     if part == "dev":
         # Compiled all at once, on all cores. And not when a test imports it: a warning of the
@@ -49,11 +51,11 @@ def direct_dependencies(part: str) -> list[str]:
     return [name[0] for name in names if name and name[0] != project["name"]]
 
 
-def install(target: str) -> int:
+def install(*what: str) -> int:
     """pip, in one call: a line that tells where it is, and all that it said if it fails."""
     words = ["install", "--disable-pip-version-check", "--no-compile", "--progress-bar", "off"]
     pip = subprocess.Popen(
-        [PYTHON, "-m", "pip", *words, "-c", "constraints.txt", "-e", target],
+        [PYTHON, "-m", "pip", *words, *what],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
