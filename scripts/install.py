@@ -28,7 +28,7 @@ def main(part: str) -> int:
         venv.create(VENV, with_pip=True, symlinks=True)
     names = direct_dependencies(part)
     say(f"Installing {', '.join(names)} and what they need ...")
-    # Debian's pip 23.0 takes many minutes to resolve all of dev beside what is installed already.
+    # Debian's pip 23.0 searches for many minutes where a newer one says at once what conflicts.
     newer = install("pip>=23.2") if part == "dev" else 0
     if status := newer or install("-c", "constraints.txt", "-e", TARGETS[part]):
         return status
