@@ -13,7 +13,10 @@ import tarfile
 import tempfile
 import venv
 from pathlib import Path
+from typing import Any
 
+#: Python 3.11.2 has no filter yet; the archive is our own.
+SAFELY: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
 BUILD = (
@@ -27,7 +30,7 @@ def build(out: Path) -> tuple[Path, Path]:
     out.mkdir(parents=True, exist_ok=True)
     sdist = out / _build("build_sdist", out, source=ROOT)
     with tempfile.TemporaryDirectory() as base, tarfile.open(sdist) as packed:
-        packed.extractall(base, filter="data")
+        packed.extractall(base, **SAFELY)
         (source,) = Path(base).iterdir()
         return sdist, out / _build("build_wheel", out, source=source)
 

@@ -151,7 +151,9 @@ async def test_redis_that_is_away_is_noticed_and_one_that_was_killed_comes_back(
 
     os.kill(pid, signal.SIGSTOP)
     try:
-        await expect(page.locator(".link-state")).to_have_text("Redis does not answer")
+        await expect(page.locator(".link-state")).to_have_text(
+            "Redis does not answer", timeout=40_000
+        )
     finally:
         os.kill(pid, signal.SIGCONT)
     await expect(page.locator(".link-state")).to_have_text("Live")
