@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 CORE := $(VENV)/.core
 STAMP := $(VENV)/.installed
 
+# Tests start a thousand processes: each would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Says what is missing before anything fails half-way.
 define need_python
 @command -v $(PYTHON) > /dev/null || { \
@@ -20,7 +23,7 @@ define need_python
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format docs site bench chaos package constraints clean
+.PHONY: help install demo test check format docs pictures site bench chaos package constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,8 +37,7 @@ demo: $(CORE) ## Show Skitter at work
 
 test: $(STAMP) ## Run the tests
 	@scripts/system-packages test
-	@$(BIN)/python -m compileall -q src # once, and not by each of a thousand processes
-	@$(BIN)/python -m pytest -n 4 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --durations 15 $(ARGS)
 
 check: $(STAMP) ## Check style, types and layers
 	@$(BIN)/ruff check .
@@ -49,6 +51,10 @@ format: $(STAMP) ## Repair what ruff can repair
 
 docs: $(STAMP) ## Write the reference pages that are made from the code
 	@$(BIN)/python scripts/make_docs.py
+
+pictures: $(STAMP) ## Take the pictures of the dashboard for the docs, of a crawl of some minutes
+	@scripts/system-packages test
+	@$(BIN)/python scripts/make_pictures.py
 
 site: docs ## Build the docs site into build/site; warnings are errors
 	@$(BIN)/python -m sphinx -W --keep-going -q docs build/site

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 
 LEASE = 500
+TASKS = 2  # so that the client encodes while the server works, as in a worker
 #: Nothing to wait for: this is about speed, not about politeness.
 RUDE = JobOptions(politeness=Politeness(delay_s=0, max_in_flight=100_000))
 
@@ -43,7 +45,7 @@ class Ground:
     def publish(self, pages: int) -> str:
         """The address of the first of so many pages."""
         assert self.site is not None
-        return self.site.publish(pages)
+        return self.site.origin + self.site.publish(pages)
 
     async def clear(self) -> None:
         await self.server.command("FLUSHALL", "SYNC")
@@ -116,3 +118,20 @@ async def fill(frontier: Frontier, urls: Iterable[str], tell: Tell | None = None
 async def finish_all(frontier: Frontier) -> None:
     while leases := (await frontier.lease(LEASE)).leases:
         await frontier.complete([Completion(lease=lease) for lease in leases])
+
+
+async def add_and_finish(frontier: Frontier, urls: list[str]) -> float:
+    """As a worker does it: links by the hundreds, leases by the hundred. Returns the seconds."""
+    started = time.perf_counter()
+    async with asyncio.TaskGroup() as adders:
+        for first in range(TASKS):
+            adders.create_task(fill(frontier, urls[first::TASKS]))
+    async with asyncio.TaskGroup() as workers:
+        for _ in range(TASKS):
+            workers.create_task(finish_all(frontier))
+    return time.perf_counter() - started
+
+
+async def check_done(frontier: Frontier, urls: int) -> None:
+    if (done := (await frontier.stats()).done) != urls:
+        raise AssertionError(f"{done:,} of {urls:,} URLs were completed")

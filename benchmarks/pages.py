@@ -24,15 +24,18 @@ def _paragraphs() -> str:
 _FILLER: Final = _paragraphs()
 
 
-def write_page(number: int, links: Iterable[int], *, folder: str = "p") -> bytes:
-    """An HTML page of PAGE_BYTES with a title of its own."""
+def write_page(
+    number: int, links: Iterable[int], *, folder: str = "p", size_bytes: int = PAGE_BYTES
+) -> bytes:
+    """An HTML page of that size with a title of its own."""
     listed = "".join([f'<li><a href="/{folder}/{n}.html">page {n}</a></li>\n' for n in links])
     page = (
         f'<!doctype html><html><head><meta charset="utf-8"><title>Page {number}</title></head>\n'
         f"<body><h1>Page {number}</h1><ul>\n{listed}</ul>\n"
     )
-    room = PAGE_BYTES - len(page) - len(_END)
-    return f"{page}{_FILLER[:room].ljust(room)}{_END}".encode()
+    room = max(0, size_bytes - len(page) - len(_END))
+    filler = _FILLER * (1 + room // len(_FILLER))
+    return f"{page}{filler[:room]}{_END}".encode()
 
 
 def random_links(number: int, pages: int) -> list[int]:
@@ -40,6 +43,12 @@ def random_links(number: int, pages: int) -> list[int]:
     chance = Random(number)
     anywhere = [chance.randrange(pages) for _ in range(LINKS - 2)]
     return [(number + 1) % pages, (7 * number + 1) % pages, *anywhere]
+
+
+def links_found_twice(number: int) -> list[int]:
+    """Ten, of which five are new; every page but the first few is linked from two others."""
+    first = 5 * number + 1
+    return list(range(first, first + 10))
 
 
 def tree_links(number: int, pages: int) -> list[int]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+import time
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
 from skitter.errors import InfrastructureError
+from skitter.settings import FetchOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -67,6 +70,23 @@ async def run_to_end(words: Sequence[str], *, name: str, limit_s: float) -> Figu
 def last_line(output: bytes) -> str:
     lines = output.decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTime:
+    """Of this process, and of its main thread alone."""
+
+    all_s: float
+    main_s: float
+
+    @classmethod
+    def now(cls) -> Self:
+        return cls(time.process_time(), time.thread_time())
+
+
+def fetch_options(ca_file: str) -> FetchOptions:
+    """The defaults, for a site whose certificate nobody else knows."""
+    return FetchOptions(ca_file=Path(ca_file)) if ca_file else FetchOptions()
 
 
 def say(figures: msgspec.Struct) -> None:

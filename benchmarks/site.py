@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.pages import random_links, write_page
+from benchmarks.pages import PAGE_BYTES, random_links, write_page
 from benchmarks.processes import end
 from scripts.programs import advice, find_program
 from skitter.errors import InfrastructureError
@@ -37,6 +37,10 @@ http {{
     uwsgi_temp_path tmp; scgi_temp_path tmp;
     types {{ text/html html; }}
     server {{ listen 127.0.0.1:{port}; root www; }}
+    server {{
+        listen 127.0.0.1:{tls_port} ssl; root www;
+        ssl_certificate site.crt; ssl_certificate_key site.key;
+    }}
 }}
 """
 
@@ -46,18 +50,21 @@ class Site:
     """Sites of different sizes on one server: a folder each."""
 
     origin: str
+    tls_origin: str
+    ca_file: Path  # for those who ask by TLS
     www: Path
     server: str  # its name and version
 
-    def publish(self, pages: int) -> str:
-        """The address of the first of so many pages; they are written once."""
-        folder = self.www / f"p{pages}"
+    def publish(self, pages: int, *, size_bytes: int = PAGE_BYTES) -> str:
+        """The path of the first of so many pages; they are written once."""
+        folder = self.www / (f"p{pages}" if size_bytes == PAGE_BYTES else f"p{pages}x{size_bytes}")
         if not folder.is_dir():
             folder.mkdir()
             for number in range(pages):
-                page = write_page(number, random_links(number, pages), folder=folder.name)
+                links = random_links(number, pages)
+                page = write_page(number, links, folder=folder.name, size_bytes=size_bytes)
                 (folder / f"{number}.html").write_bytes(page)
-        return f"{self.origin}/{folder.name}/0.html"
+        return f"/{folder.name}/0.html"
 
 
 @asynccontextmanager
@@ -66,15 +73,22 @@ async def open_site(directory: Path) -> AsyncIterator[Site]:
     program = find_nginx()
     www = directory / "www"
     www.mkdir(parents=True)
-    port = free_port()
+    port, tls_port = free_port(), free_port()
+    await _certify(directory)
     # A master that is root would serve as nobody, who may not look into our directory.
     user = "user root root;" if os.geteuid() == 0 else ""
-    (directory / "nginx.conf").write_text(_CONFIG.format(port=port, user=user))
+    (directory / "nginx.conf").write_text(_CONFIG.format(port=port, tls_port=tls_port, user=user))
     words = [program, "-p", str(directory), "-c", "nginx.conf", "-e", "error.log"]
     process = await asyncio.create_subprocess_exec(*words)
     try:
         await _wait_for(port, process, directory / "error.log")
-        yield Site(f"http://127.0.0.1:{port}", www, await _version(program))
+        yield Site(
+            origin=f"http://127.0.0.1:{port}",
+            tls_origin=f"https://127.0.0.1:{tls_port}",
+            ca_file=directory / "site.crt",
+            www=www,
+            server=await _version(program),
+        )
     finally:
         await end(process)
 
@@ -85,6 +99,30 @@ def find_nginx() -> str:
         return found
     raise InfrastructureError(
         f"nginx serves the pages of this benchmark, and it is not installed: {advice('nginx')}."
+    )
+
+
+async def _certify(directory: Path) -> None:
+    """A certificate that is its own authority, and its key."""
+    words = [
+        find_openssl(),
+        *("req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
+        *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+        *("-addext", "subjectAltName=IP:127.0.0.1"),
+        *("-keyout", str(directory / "site.key"), "-out", str(directory / "site.crt")),
+    ]
+    process = await asyncio.create_subprocess_exec(*words, stderr=asyncio.subprocess.PIPE)
+    _, said = await process.communicate()
+    if process.returncode:
+        raise InfrastructureError(f"openssl made no certificate: {said.decode().strip()}")
+
+
+def find_openssl() -> str:
+    """The program. Raises InfrastructureError."""
+    if found := find_program("openssl"):
+        return found
+    raise InfrastructureError(
+        f"openssl certifies the site of this benchmark, and is not here: {advice('openssl')}."
     )
 
 

@@ -15,9 +15,10 @@ from typing import cast
 import msgspec
 import uvloop
 
-from benchmarks.pages import tree_links, write_page
+from benchmarks.pages import links_found_twice, tree_links, write_page
 
 _END = b"\r\n\r\n"
+SMALL_BYTES = 1_000
 
 
 class SyntheticTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +27,7 @@ class SyntheticTask(msgspec.Struct, frozen=True, kw_only=True):
     pages: int
     latency_s: float = 0.0
     nice: int = 0
+    twice: bool = False  # small pages whose links are each found twice, and not back to old ones
 
 
 class Connection(asyncio.Protocol):
@@ -42,7 +44,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         *heads, self._received = (self._received + data).split(_END)
         for head in heads:
-            answer = make_answer(head, self._task.pages)
+            answer = make_answer(head, self._task.pages, twice=self._task.twice)
             asyncio.get_running_loop().call_later(self._task.latency_s, self._send, answer)
 
     def _send(self, answer: bytes) -> None:
@@ -50,11 +52,15 @@ class Connection(asyncio.Protocol):
             self._transport.write(answer)
 
 
-def make_answer(head: bytes, pages: int) -> bytes:
+def make_answer(head: bytes, pages: int, *, twice: bool = False) -> bytes:
     """The bytes of an answer to a GET; 404 for all but the pages."""
     name = head.split(b" ", 2)[1].removeprefix(b"/p/").removesuffix(b".html")
     if name.isdigit() and (number := int(name)) < pages:
-        status, body = b"200 OK", write_page(number, tree_links(number, pages))
+        status = b"200 OK"
+        if twice:
+            body = write_page(number, links_found_twice(number), size_bytes=SMALL_BYTES)
+        else:
+            body = write_page(number, tree_links(number, pages))
     else:
         status, body = b"404 Not Found", b"<title>not here</title>"
     return (

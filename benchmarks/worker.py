@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import uvloop
 
-from benchmarks.processes import say
+from benchmarks.processes import CpuTime, fetch_options, say
 from skitter.engine.pulse import memory_mb, rss_mb
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
@@ -42,6 +42,7 @@ class WorkerTask(msgspec.Struct, frozen=True, kw_only=True):
     seed: str
     concurrency: int
     nice: int = 0
+    ca_file: str = ""
 
 
 class Worked(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +94,8 @@ async def work(task: WorkerTask) -> Worked:
         frontier = await open_job(server, task.job)
         options = WorkerOptions(concurrency=task.concurrency, grace_s=1.0)
         spider = title_spider(task.seed)
-        async with open_worker(frontier, spider, WorkerConfig(), options=options) as worker:
+        config = WorkerConfig(fetch=fetch_options(task.ca_file))
+        async with open_worker(frontier, spider, config, options=options) as worker:
             now, before = time.perf_counter(), CpuTime.now()
             watch = Stopwatch(worker.delivery.tally, now, now)
             watching = asyncio.create_task(watch.run())
@@ -110,18 +112,6 @@ async def work(task: WorkerTask) -> Worked:
                 rss_mb=rss_mb(),
                 peak_mb=memory_mb(),
             )
-
-
-@dataclass(frozen=True, slots=True)
-class CpuTime:
-    """Of this process, and of its main thread alone."""
-
-    all_s: float
-    main_s: float
-
-    @classmethod
-    def now(cls) -> CpuTime:
-        return cls(time.process_time(), time.thread_time())
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ project = "Skitter"
 copyright = "the Skitter authors"
 extensions = ["myst_parser"]
 myst_heading_anchors = 3  # a link to a heading is the one that GitHub has
+smartquotes = False  # or two hyphens of an option would become a dash
 html_theme = "furo"
 html_title = "Skitter"
 html_copy_source = False
@@ -19,7 +20,7 @@ pygments_style = "friendly"
 pygments_dark_style = "monokai"
 nitpicky = True  # a link that leads nowhere is a warning, and `make site` ends at a warning
 
-# Pages in the order of the menu. `folder/*` is whatever is not named: a new page needs no line.
+# Pages in the order of the menu; a page that is not here is a warning. `folder/*` is the rest.
 MENU = {
     "Start": ["quickstart", "tutorial"],
     "How to": [
@@ -28,7 +29,24 @@ MENU = {
         "howto/sinks",
         "howto/fleet",
         "howto/queue",
-        "howto/*",
+        "howto/politeness",
+        "howto/robots",
+        "howto/sitemaps",
+        "howto/revisit",
+        "howto/traps",
+        "howto/quality",
+        "howto/login",
+        "howto/browser",
+        "howto/proxies",
+        "howto/dashboard",
+        "howto/live",
+        "howto/api",
+        "howto/webhooks",
+        "howto/metrics",
+        "howto/scrapy",
+        "howto/celery",
+        "howto/cluster",
+        "howto/deploy",
     ],
     "Coming from": [
         "coming-from/scrapy",

@@ -22,6 +22,8 @@ HEAD = """\
 # {what}, with the SHA-256 of the files for Linux and macOS.
 # Made by `make constraints`. Use: pip install --require-hashes --no-deps -r {name}
 """
+# The image has the newest patch of its Python; for 3.11.2, say, redis needs another package.
+NEWEST = {"python_full_version": f"{sys.version_info.major}.{sys.version_info.minor}.99"}
 # Wheels that Skitter can be installed with: CPython 3.11 and newer on Linux and macOS.
 PYTHONS = re.compile(r"-(?:(?:py2\.)?py3|py3\d+|cp3\d+)-(?:none|abi3)-|-cp31[1-9]-cp31[1-9]-")
 PLATFORMS = re.compile(
@@ -81,7 +83,7 @@ def needed(name: str, extras: tuple[str, ...] = ()) -> set[str]:
     found = {canonical(name)}
     for line in requires(name) or ():
         one = Requirement(line)
-        wanted = ({"extra": extra} for extra in ("", *extras))
+        wanted = ({**NEWEST, "extra": extra} for extra in ("", *extras))
         if one.marker is None or any(one.marker.evaluate(each) for each in wanted):
             found |= needed(one.name, tuple(sorted(one.extras)))
     return found

@@ -40,6 +40,7 @@ ignored in silence. Skitter's own settings:
 | `SKITTER_GUARD` | True | send no requests to private addresses |
 | `SKITTER_ALLOWED_HOSTS` | | exceptions to that: names, with or without a port |
 | `SKITTER_STUCK_S` | 600 | end a process whose engine hangs for so long; 0: never |
+| `SKITTER_BLOCKED_REST_S` | 60 | leave a host alone for so long after it showed a block page |
 
 scrapy-redis's settings:
 
@@ -155,6 +156,8 @@ def _route_field(one: settings.Option) -> str:
 
 
 def _shown(default: object) -> str:
+    if isinstance(default, float):
+        return f"`{default:.15g}`"
     if default == "":
         return "empty"
     if default is None:
@@ -209,11 +212,7 @@ def menu_lines() -> str:
         f'    "{name}": {json.dumps(_first(child.help), ensure_ascii=False)},\n'
         for name, child in group.commands.items()  # type: ignore[attr-defined]
     )
-    return (
-        '"""Made by `make docs` from the commands; edit those."""\n\n'
-        "# ruff: noqa: E501\n"
-        f"LINES = {{\n{rows}}}\n"
-    )
+    return f'"""Made by `make docs` from the commands; edit those."""\n\nLINES = {{\n{rows}}}\n'
 
 
 def _first(text: str | None) -> str:

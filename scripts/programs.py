@@ -30,22 +30,24 @@ class Program:
 PROGRAMS: Final = {
     "bash": Program("bash"),
     "chromium": Program("chromium"),
+    "curl": Program("curl"),
     # Not a program: the documents of html5lib-tests, and what each is to a browser.
     "html5lib-tests": Program(
         "golang-golang-x-net-dev",
         file="usr/share/gocode/src/golang.org/x/net/html/testdata/webkit/tests1.dat",
     ),
-    "initdb": Program("postgresql", file="usr/lib/postgresql/*/bin/initdb"),
+    "initdb": Program("postgresql", BENCH, file="usr/lib/postgresql/*/bin/initdb"),
     # A library that shifts the clock of the process that preloads it.
     "libfaketime": Program("libfaketime", file="usr/lib/*/faketime/libfaketime.so.1"),
     "mount": Program("mount"),
     "nginx": Program("nginx-light", BENCH),
-    "openssl": Program("openssl"),
-    "pg_ctl": Program("postgresql", file="usr/lib/postgresql/*/bin/pg_ctl"),
+    "openssl": Program("openssl", BENCH),
+    "pg_ctl": Program("postgresql", BENCH, file="usr/lib/postgresql/*/bin/pg_ctl"),
+    "podman": Program("podman", CHAOS),
     "promtool": Program("prometheus"),
     "rabbitmq-server": Program("rabbitmq-server", CHAOS, "usr/lib/rabbitmq/bin/rabbitmq-server"),
     "redis-server": Program("redis-server"),  # 7.0 on Debian 12, the oldest that we support
-    "runuser": Program("util-linux"),
+    "runuser": Program("util-linux", BENCH),
     "setpriv": Program("util-linux"),
     "sleep": Program("coreutils"),
     "systemd-analyze": Program("systemd", CHAOS),

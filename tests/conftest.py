@@ -105,6 +105,13 @@ def make_frontier(server: Server, job: str, clock: ManualClock):
     return make
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files without a slow test, when those are wanted: importing all takes a minute a process."""
+    if config.option.markexpr == "chaos" and collection_path.suffix == ".py":
+        return True if "chaos" not in collection_path.read_text() else None
+    return None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The slow proof has time: what it proves has to hold on a busy machine too. What may take
     longest begins first, or one process would still be at it when the others have ended."""

@@ -1,20 +1,28 @@
 """A whole crawl: fetch, parse, follow, store."""
 
 from benchmarks.crawl.celery import Celery
+from benchmarks.crawl.load import Load
 from benchmarks.crawl.memory import Memory
+from benchmarks.crawl.pending import Pending
 from benchmarks.crawl.profile import Profile
 from benchmarks.crawl.scale import Scale
 from benchmarks.crawl.speed import Speed
+from benchmarks.crawl.start import Start
+from benchmarks.crawl.tls import Tls
 from benchmarks.site import find_nginx
 from benchmarks.suite import Suite
 
 CRAWL = Suite(
-    full=(Speed(), Celery(), Scale(), Memory(), Profile()),
+    full=(Speed(), Tls(), Celery(), Scale(), Load(), Memory(), Pending(), Start(), Profile()),
     quick=(
         Speed(pages=2000, rounds=2, peer_pages=100, peer_rounds=1),
         Celery(pages=2000, rounds=2, peer_pages=100, peer_rounds=1),
+        Tls(pages=100, rounds=2),
         Scale(seconds=2.0, rounds=1),
+        Load(items=2000, rounds=1),
         Memory(pages=5000),
+        Pending(urls=20_000),
+        Start(rounds=3),
         Profile(pages=2000),
     ),
     with_site=True,

@@ -9,6 +9,7 @@ import msgspec
 
 from benchmarks.contest import Figure
 from benchmarks.ground import RUDE
+from benchmarks.peers import CONCURRENT
 from benchmarks.processes import module_words, run_to_end, started
 from benchmarks.synthetic import SyntheticTask
 from benchmarks.worker import Worked, WorkerTask
@@ -34,9 +35,19 @@ async def begin(ground: Ground, seed: str) -> Frontier:
 
 def worker_words(ground: Ground, seed: str, *, concurrency: int, nice: int = 0) -> list[str]:
     """The command line of a worker process."""
-    where = f"unix://{ground.socket}"
-    task = WorkerTask(redis_url=where, job=JOB, seed=seed, concurrency=concurrency, nice=nice)
+    task = WorkerTask(
+        redis_url=f"unix://{ground.socket}",
+        job=JOB,
+        seed=seed,
+        concurrency=concurrency,
+        nice=nice,
+        ca_file=ca_of(ground, seed),
+    )
     return module_words("worker", task)
+
+
+def ca_of(ground: Ground, seed: str) -> str:
+    return str(ground.site.ca_file) if ground.site and seed.startswith("https:") else ""
 
 
 async def crawl_all(
@@ -44,7 +55,7 @@ async def crawl_all(
 ) -> Worked:
     """A whole site by one worker process, with words `before` its command line if any."""
     frontier = await begin(ground, seed)
-    words = [*(before or []), *worker_words(ground, seed, concurrency=64)]
+    words = [*(before or []), *worker_words(ground, seed, concurrency=CONCURRENT)]
     figures = await run_to_end(words, name="the worker", limit_s=limit_s)
     await check_all(frontier, pages)
     return msgspec.convert(figures, Worked)
@@ -61,10 +72,10 @@ async def check_all(frontier: Frontier, pages: int) -> None:
 
 @asynccontextmanager
 async def synthetic_site(
-    pages: int, *, latency_s: float = 0.0, nice: int = 0
+    pages: int, *, latency_s: float = 0.0, nice: int = 0, twice: bool = False
 ) -> AsyncIterator[str]:
     """The address of the first page of a generated site; its server ends with the block."""
-    task = SyntheticTask(pages=pages, latency_s=latency_s, nice=nice)
+    task = SyntheticTask(pages=pages, latency_s=latency_s, nice=nice, twice=twice)
     async with started(module_words("synthetic", task)) as process:
         assert process.stdout is not None
         origin = (await process.stdout.readline()).decode().strip()

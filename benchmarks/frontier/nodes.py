@@ -6,7 +6,6 @@ how far it goes beyond is the work of the busiest node: half of it on two nodes,
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from benchmarks.cluster import open_cluster, port_of
 from benchmarks.contest import Contender, Figure, Goal, Part, Row, take_turns
-from benchmarks.ground import RUDE, fill, finish_all, make_urls
+from benchmarks.ground import RUDE, add_and_finish, check_done, make_urls
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.connection import connect
 from skitter.frontier.keys import ShardKeys
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from benchmarks.ground import Ground
 
 JOB, SHARDS = "nodes", 12
-TASKS = 2
 TIME = Figure("us/URL", min, inverse=True, name="time")
 WORK = Figure("us/URL", min, name="processor time of the busiest node")
 CALLS = Figure("calls", min, name="calls to the busiest node per 1,000 URLs")
@@ -78,16 +76,8 @@ async def run(ground: Ground, urls: list[str], *, nodes: int) -> Sample:
             layout = Layout(shards=SHARDS)
             frontier = await create_job(server, JOB, options=RUDE, layout=layout)
             before = [await _work(node) for node in members]
-            started = time.perf_counter()
-            async with asyncio.TaskGroup() as adders:
-                for first in range(TASKS):
-                    adders.create_task(fill(frontier, urls[first::TASKS]))
-            async with asyncio.TaskGroup() as workers:
-                for _ in range(TASKS):
-                    workers.create_task(finish_all(frontier))
-            took = time.perf_counter() - started
-            if (done := (await frontier.stats()).done) != len(urls):
-                raise AssertionError(f"{done:,} of {len(urls):,} URLs were completed")
+            took = await add_and_finish(frontier, urls)
+            await check_done(frontier, len(urls))
         after = [await _work(node) for node in members]
     used = [(b[0] - a[0], b[1] - a[1]) for a, b in zip(before, after, strict=True)]
     return {

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from benchmarks.contest import Contender, Figure, Goal, Part, Row, take_turns
-from benchmarks.ground import RUDE, fill, finish_all, make_urls
+from benchmarks.ground import RUDE, add_and_finish, check_done, make_urls
 from benchmarks.peers import SCHEDULER, Peer
 from skitter.frontier.admin.jobs import create_job
 from skitter.queue import URLQueue
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 AHEAD = 50  # of the loop
-TASKS = 2  # so that the client encodes while the server works, as in a worker
 TIME = Figure("us/URL", min, inverse=True)
 GOALS = {
     "in batches": Goal("10 times faster", least=10.0),
@@ -63,16 +62,8 @@ class Speed(Part):
 
 
 async def in_batches(ground: Ground, urls: list[str]) -> Sample:
-    """As a worker does it: links by the hundreds, leases by the hundred, a few tasks at once."""
     frontier = await create_job(ground.server, "speed", options=RUDE)
-    started = time.perf_counter()
-    async with asyncio.TaskGroup() as adders:
-        for first in range(TASKS):
-            adders.create_task(fill(frontier, urls[first::TASKS]))
-    async with asyncio.TaskGroup() as workers:
-        for _ in range(TASKS):
-            workers.create_task(finish_all(frontier))
-    return await _microseconds(frontier, time.perf_counter() - started, len(urls))
+    return await _microseconds(frontier, await add_and_finish(frontier, urls), len(urls))
 
 
 async def one_by_one(ground: Ground, urls: list[str]) -> Sample:
@@ -94,9 +85,7 @@ def _loop(job: str, redis: str, urls: list[str]) -> float:
 
 
 async def _microseconds(frontier: Frontier, took: float, urls: int) -> Sample:
-    done = (await frontier.stats()).done
-    if done != urls:
-        raise AssertionError(f"{done:,} of {urls:,} URLs were completed")
+    await check_done(frontier, urls)
     return {TIME: [took / urls * 1e6]}
 
 

@@ -20,6 +20,11 @@ def registrable_domain(host: str) -> str:
     return _suffixes().privatesuffix(name) or name
 
 
+def host_of(url: str) -> str:
+    """The host, with its port, of a URL that `join` or `identify` spelled."""
+    return url.split("/", 3)[2] if "://" in url else ""
+
+
 def host_without_port(host: str) -> str:
     """`[::1]` of `[::1]:80`, and `shop.example` of `shop.example:8080`."""
     name, colon, port = host.rpartition(":")

@@ -122,7 +122,7 @@ class JobMissing(UsageError):
 
     def __init__(self, job: str, known: list[str]) -> None:
         names = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
-        hint = f"jobs here: {names}." if known else "create it by pushing a URL to it."
+        hint = f"jobs here: {names}." if known else "`run` and `push` create one."
         super().__init__(f"there is no job {job!r}: {hint}")
         self.job, self.known = job, known
 

@@ -26,7 +26,7 @@ import os
 import threading
 from collections import deque
 from concurrent.futures import Future
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
@@ -38,7 +38,7 @@ from skitter.settings import check_number, find_server
 from skitter.valkey import hold
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
     from pathlib import Path
 
 P = ParamSpec("P")
@@ -83,31 +83,15 @@ class Metrics:
         self._record(lambda batch: batch.count(row, checked_value(value)))
 
     def timing(self, name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-        """Decorate a function, sync or async: each call is timed; those that raise are errors."""
+        """Decorate a function or a generator, sync or async: each call is timed, to its end; those
+        that raise are errors."""
         checked_name(name)
 
         def decorate(function: Callable[P, T]) -> Callable[P, T]:
-            if inspect.iscoroutinefunction(function):
-                return self._timed_async(name, function)  # type: ignore[return-value]
-
-            @functools.wraps(function)
-            def timed(*args: P.args, **kwargs: P.kwargs) -> T:
-                with _Stopwatch(self, name):
-                    return function(*args, **kwargs)
-
-            return timed
+            timed = _timed(function, functools.partial(_Stopwatch, self, name))
+            return functools.wraps(function)(timed)
 
         return decorate
-
-    def _timed_async(
-        self, name: str, function: Callable[..., Awaitable[T]]
-    ) -> Callable[..., Awaitable[T]]:
-        @functools.wraps(function)
-        async def timed(*args: Any, **kwargs: Any) -> T:
-            with _Stopwatch(self, name):
-                return await function(*args, **kwargs)
-
-        return timed
 
     def observe(self, name: str, seconds: float, *, ok: bool = True) -> None:
         """Something took so long."""
@@ -264,8 +248,39 @@ class _Line:
             await self._stack.aclose()
 
 
-class _Stopwatch:
-    """`with _Stopwatch(...)`: what raises in it is an error."""
+def _timed(
+    function: Callable[..., Any], watch: Callable[[], AbstractContextManager[None]]
+) -> Callable[..., Any]:
+    """The same kind of function: whoever calls a handler asks of what kind it is."""
+
+    async def coroutine(*args: Any, **kwargs: Any) -> Any:
+        with watch():
+            return await function(*args, **kwargs)
+
+    async def async_generator(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        with watch():
+            async with aclosing(function(*args, **kwargs)) as found:
+                async for one in found:
+                    yield one
+
+    def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        with watch():
+            return (yield from function(*args, **kwargs))
+
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        with watch():
+            return function(*args, **kwargs)
+
+    if inspect.iscoroutinefunction(function):
+        return coroutine
+    if inspect.isasyncgenfunction(function):
+        return async_generator
+    return generator if inspect.isgeneratorfunction(function) else plain
+
+
+class _Stopwatch(AbstractContextManager[None]):
+    """`with _Stopwatch(...)`: what raises in it is an error. A generator that nobody reads to its
+    end is none."""
 
     __slots__ = ("_metrics", "_name", "_started")
 
@@ -276,7 +291,8 @@ class _Stopwatch:
         self._started = perf_counter()
 
     def __exit__(self, kind: object, *_: object) -> None:
-        self._metrics.observe(self._name, perf_counter() - self._started, ok=kind is None)
+        ok = kind is None or kind is GeneratorExit
+        self._metrics.observe(self._name, perf_counter() - self._started, ok=ok)
 
 
 def _seconds(ms: float | None) -> float | None:

@@ -39,6 +39,11 @@ class Visited(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     visits: int = 0
     at: float = 0.0  # seconds since the epoch
 
+    @property
+    def found_nothing(self) -> bool:
+        """The page was gone. One that comes back is not the page it was, whatever it says."""
+        return not self.digest
+
 
 class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
     """A page to fetch. Its msgpack form is what the frontier stores."""
@@ -191,7 +196,7 @@ class Pace(msgspec.Struct, frozen=True, eq=False):
 
     moment_ms: int  # when its turn was, by the server's clock
     delay_s: float
-    shared: bool  # others may have a request under way there
+    slack_s: float  # so late it may leave unasked, as there may be others; 0: there are none
     since: float  # no later than that moment, by this process's monotonic clock
 
     def __eq__(self, other: object) -> bool:
@@ -202,8 +207,8 @@ class Pace(msgspec.Struct, frozen=True, eq=False):
         return hash(self._said)
 
     @property
-    def _said(self) -> tuple[int, float, bool]:
-        return self.moment_ms, self.delay_s, self.shared
+    def _said(self) -> tuple[int, float, float]:
+        return self.moment_ms, self.delay_s, self.slack_s
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
@@ -243,11 +248,12 @@ class SessionNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Revisit(msgspec.Struct, frozen=True, kw_only=True):
-    """A page that is done is visited again."""
+    """What a visit found, and when the next one is: never, of a page that is gone."""
 
     after_ms: int
-    how: Literal["new", "changed", "unchanged"]
+    how: Literal["new", "changed", "unchanged", "gone"]
     record: msgspec.Raw  # as `task` will hold it
+    emptied: msgspec.Raw | None = None  # for loaders: the page has no items any more
 
 
 class Feedback(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -256,6 +262,7 @@ class Feedback(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     rest_ms: int = 0  # leave the host alone for so long, e.g. Retry-After
     latency_ms: int | None = None  # so long the host took to answer, if it wants a delay
+    left_ms: int = 0  # when its request left, by the server's clock, if the host wants a delay
     incident: int = 0  # how the host said that it has had enough: frontier/delay.py
     rendering: str = ""  # of a page with render="auto": `frontier.rendering.told`
     page: str = ""  # of a page that is done: `frontier.pages.page_facts`
@@ -310,14 +317,19 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One item that a completion brought."""
+    """One item that a completion brought; or notice that its page has none any more."""
 
     id: str  # its place in the stream
     fingerprint: str
-    index: int  # which of the page's items
+    index: int  # which of the page's items; -1: it has none
     url: str
     item: Any
     fetched_at: float  # seconds since the epoch, the server's clock, when the page was completed
+
+    @property
+    def is_notice(self) -> bool:
+        """Not an item: loaders remove what earlier visits of its page brought."""
+        return self.index < 0
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
@@ -334,11 +346,13 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     seen: int = 0
     shelved: int = 0  # pending, but their host's budget is spent
     trapped: int = 0  # held, as the budget of their shape is spent
+    looks: int = 0  # shapes of those that are looked at once more, when nothing else is left
     revisits: int = 0  # done, and to be visited again
     due: int = 0  # of those, the ones whose moment has come
     new: int = 0  # pages visited for the first time, in a job that visits pages again
     changed: int = 0  # visited again, and not as they were
     unchanged: int = 0  # visited again, and as they were: no handler ran
+    gone: int = 0  # visited again, and not there any more (404, 410)
     items: int = 0  # results waiting to be read
     duplicates: int = 0
     refused: int = 0  # too deep, or offered to a closed job

@@ -14,10 +14,7 @@ calls: `pop` leases more than it returns, and completions are sent together.
 
 from __future__ import annotations
 
-import asyncio
 import os
-import select
-import selectors
 import threading
 import time
 import uuid
@@ -34,6 +31,7 @@ from skitter.frontier.admin.items import read_items, remove_items
 from skitter.frontier.connection import check_process
 from skitter.frontier.feed import FULL_PAUSE_S, feed
 from skitter.frontier.frontier import ADD_BATCH, DEFAULT_LEASE_S, Frontier
+from skitter.frontier.straight import has_loop, run_straight
 from skitter.model import Added, Completion, Ended, Failure, Lease, Request, Result, Stats
 from skitter.settings import JobOptions, Layout, check_job_name, check_number
 
@@ -74,24 +72,19 @@ class URLQueue:
         self._done: deque[Sealed] = deque()  # completed, and not sent
         self._lost: list[Lease] = []
         self._lock = threading.Lock()
-        self._runner: asyncio.Runner | None = None
         self._stack = AsyncExitStack()
         self._frontier: Frontier | None = None
         self._pid = 0  # of the process that opened it
 
     def __enter__(self) -> Self:
-        if self._runner is not None:
+        if self._pid:
             check_process(self._pid)
             raise UsageError(f"the queue {self.job!r} is open already: make another URLQueue.")
-        self._selector = selectors.DefaultSelector()
-        self._runner = asyncio.Runner(
-            loop_factory=lambda: asyncio.SelectorEventLoop(self._selector)
-        )
         self._pid = os.getpid()
         try:
             self._frontier = self._run(self._stack.enter_async_context(self._opening()))
         except BaseException:
-            self.close()
+            self._pid = 0
             raise
         return self
 
@@ -101,27 +94,18 @@ class URLQueue:
     def close(self) -> None:
         """Disconnect. Leases that are still out come back when they run out. Twice does no harm."""
         frontier, self._frontier = self._frontier, None
-        if self._runner is None:
-            return
-        if self._pid != os.getpid():
-            _part_from_parent(self._selector)
+        if frontier is None or self._pid != os.getpid():  # a fork leaves all to its parent
             return
         try:
-            if frontier and (self._done or self._ready):
+            if self._done or self._ready:
                 self._run(self._let_go(frontier))
         finally:
-            self._disconnect(self._runner)
+            self._run(self._stack.aclose())
+            self._pid = 0
 
     async def _let_go(self, frontier: Frontier) -> None:
         await self._send_done(frontier)
         await frontier.release(list(self._ready))
-
-    def _disconnect(self, runner: asyncio.Runner) -> None:
-        try:
-            self._run(self._stack.aclose())
-        finally:
-            runner.close()
-            self._runner = None
 
     def push(self, url: str, *, priority: int = 0, wait: bool = False, **request: Any) -> bool:
         """Offer a URL. True if it was new, False if it has been seen.
@@ -275,17 +259,15 @@ class URLQueue:
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         try:
             check_process(self._pid or os.getpid())  # not the lock: a thread may have held it
+            if has_loop():
+                raise UsageError(
+                    "URLQueue is synchronous and cannot run inside an event loop: "
+                    "use `async with skitter.open_frontier(...)` there."
+                )
             with self._lock:
-                if self._runner is None:  # another thread has closed it meanwhile
+                if not self._pid:  # another thread has closed it meanwhile
                     raise _not_open()
-                return self._runner.run(work)
-        except RuntimeError as error:
-            if "running event loop" not in str(error):
-                raise
-            raise UsageError(
-                "URLQueue is synchronous and cannot run inside an event loop: "
-                "use `async with skitter.open_frontier(...)` there."
-            ) from None
+                return run_straight(work)
         finally:
             work.close()  # does nothing to work that has run
 
@@ -295,14 +277,6 @@ def _popped(waiting: deque[T]) -> Iterator[T]:
     with suppress(IndexError):
         while True:
             yield waiting.popleft()
-
-
-def _part_from_parent(selector: selectors.BaseSelector) -> None:
-    """A fork has the loop of its parent, which the kernel holds once for both: sockets that are
-    closed while the child ends would be taken from the parent's poll. It gets an empty one."""
-    if isinstance(selector, selectors.EpollSelector):
-        with select.epoll() as own:
-            os.dup2(own.fileno(), selector.fileno(), inheritable=False)
 
 
 def _not_open() -> UsageError:

@@ -19,12 +19,15 @@ _BEGINNING: Final = re.compile(r"\s*+(?:([A-Za-z][A-Za-z0-9+.-]*+):)?[/\\\s]*+")
 _HOSTS: Final = re.compile(r"(?:\[[^\]]*+\]|[^\s:\[\],]*+)(?::\d*+)?(?:,[^\s:,]*+(?::\d*+)?)*+")
 _IN_TEXT: Final = re.compile(r"""[A-Za-z][A-Za-z0-9+.-]{0,30}+://[^\s"'<>`]++""")
 _END_OF_AUTHORITY: Final = re.compile(r"[/\\?#]")
+_QUERY: Final = re.compile("[?#]")
 _PATH: Final = re.compile(r"(?:unix|sqlite|file):///")  # a path may have an @ anywhere
 
 _SECRET_ENDINGS: Final = (
-    "password", "passwd", "passphrase", "secret", "apikey", "accesstoken", "authtoken",
-    "refreshtoken", "secretkey", "privatekey", "credential", "credentials",
+    "password", "passwd", "passphrase", "secret", "apikey", "token", "secretkey", "privatekey",
+    "credential", "credentials", "signature",
 )  # fmt: skip
+#: A token that says which page comes next opens no door, and says where a crawl is.
+_PLACES: Final = ("pagetoken", "nexttoken", "continuationtoken")
 _SECRET_NAMES: Final = frozenset({"pwd", "pass", "auth", "authorization", "cookie", "cookies"})
 _SECRET_HEADER: Final = re.compile(r"auth|cookie|token|secret|passw|key|session|credential|sign")
 
@@ -125,11 +128,12 @@ def _hide_user(scheme: str, rest: str) -> str | None:
 
 
 def _hide_parameters(rest: str) -> str:
-    head, mark, query = rest.partition("?")
-    if not mark or "=" not in query:
+    """Of the query, and of the fragment, where log-ins by OAuth leave their tokens."""
+    begins = _QUERY.search(rest)
+    if not begins or "=" not in rest:
         return rest
-    parts = re.split("([&;])", query)
-    return head + mark + "".join(_hide_value(part) for part in parts)
+    parts = re.split("([?#&;])", rest[begins.start() :])
+    return rest[: begins.start()] + "".join(_hide_value(part) for part in parts)
 
 
 def _hide_value(parameter: str) -> str:
@@ -139,4 +143,6 @@ def _hide_value(parameter: str) -> str:
 
 def _is_secret(name: str) -> bool:
     plain = re.sub(r"[-_.\s]", "", name.lower())
+    if plain.endswith(_PLACES):
+        return False
     return plain in _SECRET_NAMES or plain.endswith(_SECRET_ENDINGS)

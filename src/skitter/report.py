@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ KINDS = {
     "noindex": "not to be indexed",
     "canonical": "copies of another page",
     "usage": "with a reserved use",
+    "length": "with too long a URL",
+    "middleware": "by a middleware of Scrapy",
 }
 
 
@@ -46,6 +49,17 @@ class Went:
     def quality_failed(self) -> bool:
         return bool(self.bad) and self.on_bad != "warn"
 
+    @property
+    def visits(self) -> Counter[str]:
+        """In a job that visits pages again: what those of this run found."""
+        before, after = self.before, self.after
+        return Counter(
+            new=after.new - before.new,
+            changed=after.changed - before.changed,
+            unchanged=after.unchanged - before.unchanged,
+            gone=after.gone - before.gone,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -67,6 +81,7 @@ class Report:
     pages_now: int  # in this run
     seconds: float
     pages_per_second: float
+    revisits: dict[str, int]  # in this run, by what they found: changed, unchanged, gone
     dead: int
     dead_reasons: dict[str, int]  # how many of each kind, the most frequent first
     blocked: int
@@ -86,7 +101,9 @@ class Report:
 
 def report_of(went: Went, written: Written, *, max_dead: int | None = None) -> Report:
     stats = went.after
-    pages = stats.done - went.before.done
+    visits = went.visits
+    # A page that is visited again was done before, and is not one more.
+    pages = max(stats.done - went.before.done, visits.total() - visits["gone"])
     return Report(
         job=stats.job,
         finished=went.over,
@@ -95,6 +112,7 @@ def report_of(went: Went, written: Written, *, max_dead: int | None = None) -> R
         pages_now=pages,
         seconds=round(went.seconds, 2),
         pages_per_second=round(pages / went.seconds, 1),
+        revisits={how: number for how, number in visits.items() if how != "new" and number},
         dead=stats.dead,
         dead_reasons=went.dead_reasons,
         blocked=stats.blocked,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from skitter.fetch.robots import explain_rules
 from skitter.frontier.audit.rules import is_fingerprint
 from skitter.frontier.audit.why import Explanation, why, why_fingerprint
+from skitter.frontier.straight import aside
 from skitter.settings import resolve
 
 if TYPE_CHECKING:
@@ -21,11 +22,19 @@ async def tell_story(
     if is_fingerprint(url):
         return await why_fingerprint(frontier, url)
     found = await why(frontier, url, method=method, body=body, robots=_read_robots)
-    for identity in _identities(url) if found.state == "unknown" else ():
+    # Importing Scrapy takes a second, which those whom the same process answers do not wait for.
+    is_open = found.state in ("unknown", "refused")
+    others = await aside(_identities, url) if is_open else []
+    for identity in others:
         other = await why(frontier, url, identity=identity, robots=_read_robots)
-        if other.state != "unknown":
+        if other.state != "unknown" and not _was_refused(found, other):
             return other
     return found
+
+
+def _was_refused(found: Explanation, other: Explanation) -> bool:
+    """Scrapy ends a request that a middleware ignores as it ends others, without an answer."""
+    return found.state == "refused" and other.state == "done" and other.done is None
 
 
 def _read_robots(stored: bytes, url: str, name: str | None) -> str:

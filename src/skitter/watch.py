@@ -154,7 +154,8 @@ class Rates:
     _counts: deque[_Count] = field(default_factory=deque)
 
     def update(self, stats: Stats, now: float, workers: Sequence[Heartbeat]) -> tuple[float, float]:
-        """Without an earlier count there are the pages of the workers since they began."""
+        """Without an earlier count there are the pages of the workers since they began, and as many
+        items to a page as there were in all."""
         last = _Count(now, stats.done, stats.items + stats.stored + stats.rejected)
         counts = self._counts
         if counts and (last.pages < counts[-1].pages or counts[-1].at < now - LONGEST_WINDOW_S):
@@ -169,7 +170,8 @@ class Rates:
         if stats.finished:
             return 0.0, 0.0
         fetching = (one for one in workers if one.kind in FETCHING)
-        return sum(one.pages / max(1.0, one.at - one.started_at) for one in fetching), 0.0
+        pages_per_s = sum(one.pages / max(1.0, one.at - one.started_at) for one in fetching)
+        return pages_per_s, pages_per_s * last.items / last.pages if last.pages else 0.0
 
 
 @dataclass(slots=True)

@@ -16,7 +16,9 @@ from benchmarks.contest import Contender, Figure
 from benchmarks.crawl import CRAWL
 from benchmarks.crawl.celery import Celery
 from benchmarks.crawl.job import RATE, begin, check_all, synthetic_site
+from benchmarks.crawl.load import Load
 from benchmarks.crawl.memory import Memory
+from benchmarks.crawl.pending import Pending
 from benchmarks.crawl.profile import (
     FRONTIER,
     LOOP,
@@ -29,7 +31,16 @@ from benchmarks.crawl.profile import (
 from benchmarks.crawl.profile import LINKS as LINKS_LAYER
 from benchmarks.crawl.scale import pages_per_second
 from benchmarks.crawl.speed import Speed, crawl_bare
-from benchmarks.pages import LINKS, PAGE_BYTES, random_links, tree_links, write_page
+from benchmarks.crawl.start import Start, cpu_time_s
+from benchmarks.crawl.tls import Tls
+from benchmarks.pages import (
+    LINKS,
+    PAGE_BYTES,
+    links_found_twice,
+    random_links,
+    tree_links,
+    write_page,
+)
 from benchmarks.processes import run_to_end, started
 from benchmarks.render import report_table
 from benchmarks.report import Finding, Report, describe_machine
@@ -74,6 +85,12 @@ def test_every_page_of_a_site_can_be_reached_from_the_first(links):
     assert found == set(range(pages))
 
 
+def test_links_that_are_found_twice_have_two_pages_that_lead_to_them():
+    found = Counter(link for number in range(100) for link in links_found_twice(number))
+
+    assert {found[link] for link in range(6, 501)} == {2}
+
+
 def test_a_synthetic_site_has_its_pages_and_no_others():
     assert make_answer(b"GET /p/3.html HTTP/1.1\r\nHost: x", 10).startswith(b"HTTP/1.1 200 OK")
     for target in (b"/p/10.html", b"/robots.txt", b"/"):
@@ -85,7 +102,7 @@ async def test_a_site_is_written_once_and_served_by_nginx(with_site):
 
     assert with_site.publish(30) == first
     assert len(list((with_site.site.www / "p30").iterdir())) == 30
-    assert (await crawl_bare(first, 30))[RATE][0] > 0
+    assert (await crawl_bare(with_site, first, 30))[RATE][0] > 0
     assert ", nginx" in await with_site.version()
 
 
@@ -109,11 +126,12 @@ async def test_the_celery_engine_crawls_the_same_site_beside_nobody(with_site):
 async def test_a_worker_and_a_bare_loop_meet_on_the_same_site(with_site, told):
     findings = await measure(with_site, [SPEED])
 
-    beside_bare, cpu = findings
+    beside_bare, cpu, main_cpu = findings
     assert beside_bare.measured > 0
     assert beside_bare.ok is not None
-    assert beside_bare.goal == "60% of the bare loop"
+    assert beside_bare.goal == "75% of the bare loop"
     assert cpu.ok is None
+    assert main_cpu.measured < cpu.measured
     assert "speed: round 1 of 1, worker" in told
     assert await with_site.server.command("DBSIZE") == 0
 
@@ -126,7 +144,7 @@ async def test_a_crawl_that_missed_a_page_is_no_result(ground):
 
 async def test_a_bare_loop_that_missed_a_page_is_no_result(with_site):
     with pytest.raises(AssertionError, match="30 of 31 pages"):
-        await crawl_bare(with_site.publish(30), 31)
+        await crawl_bare(with_site, with_site.publish(30), 31)
 
 
 async def test_memory_is_that_of_a_worker_that_did_all_pages(ground):
@@ -134,6 +152,45 @@ async def test_memory_is_that_of_a_worker_that_did_all_pages(ground):
 
     assert 10 < found.measured < 500
     assert found.goal == "at most 150"
+
+
+async def test_pages_by_tls_are_fetched_by_both_and_their_authority_is_known(with_site):
+    by_clock, per_core, _ = await measure(with_site, [Tls(pages=10, rounds=1)])
+
+    assert by_clock.goal == "80% of the bare loop"
+    assert per_core.measured > 0
+
+
+async def test_a_loader_stores_every_item_in_each_database(ground):
+    need("initdb")
+    found = await measure(ground, [Load(items=50, rounds=1)])
+
+    assert [one.what.split(",")[0] for one in found] == [
+        "one loader into SQLite",
+        "one loader into PostgreSQL",
+    ]
+    assert all(one.measured > 0 for one in found)
+
+
+async def test_a_worker_is_stopped_when_so_many_urls_wait(ground):
+    [found] = await measure(ground, [Pending(urls=500)])
+
+    assert 10 < found.measured < 500
+    assert found.goal == "at most 120"
+
+
+async def test_a_start_is_compared_with_a_python_that_does_nothing(ground):
+    menu, status, library = await measure(ground, [Start(rounds=1)])
+
+    assert menu.ratio is not None
+    assert status.ratio is not None
+    assert 1 < menu.ratio < status.ratio
+    assert library.ok is None
+
+
+def test_a_command_that_fails_is_no_result():
+    with pytest.raises(InfrastructureError, match=r"exit\(3\) failed"):
+        cpu_time_s(("-c", "exit(3)"))
 
 
 async def test_workers_are_counted_while_all_are_at_work(ground):
@@ -231,7 +288,7 @@ def test_the_layers_of_a_page_add_up_to_its_cpu_time():
 
 
 def test_an_unknown_measurement_is_refused_before_anything_starts():
-    with pytest.raises(BadOption, match="one of speed, celery, scale, memory, profile"):
+    with pytest.raises(BadOption, match="one of speed, tls, celery, scale, load, memory, "):
         run_suite(CRAWL, only=["sped"])
 
 

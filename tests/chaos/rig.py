@@ -127,10 +127,11 @@ class Fleet:
     ) -> subprocess.Popen[bytes]:
         given = Orders(server=server, job=job, oracle=str(self.oracle.path), **orders)
         program = [sys.executable, "-W", "error", "-m", "chaos.worker", role]
+        paths = {"PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
         with self._errors(len(self._processes)).open("wb") as errors:
             started = subprocess.Popen(
                 [*program, msgspec.json.encode(given).decode()],
-                env=os.environ | {"PYTHONPATH": str(TESTS)} | (env or {}),
+                env=os.environ | paths | (env or {}),
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,

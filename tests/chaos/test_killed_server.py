@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.mark.parametrize(
-    ("urls", "kills", "seed"), [(2000, 4, 1), *(slow(20_000, 30, seed) for seed in (2, 3))]
+    ("urls", "kills", "seed"), [(2000, 4, 1), *(slow(10_000, 30, seed) for seed in (2, 3))]
 )
 async def test_workers_and_adders_ride_through_a_server_that_is_killed_again_and_again(
     private_server, frontier, fleet, chance, urls, kills
@@ -46,7 +46,7 @@ async def test_workers_and_adders_ride_through_a_server_that_is_killed_again_and
 
 
 @pytest.mark.parametrize(
-    ("urls", "kills", "seed"), [(1000, 3, 1), *(slow(10_000, 20, seed) for seed in (2, 3))]
+    ("urls", "kills", "seed"), [(1000, 3, 1), *(slow(6000, 20, seed) for seed in (2, 3))]
 )
 async def test_a_kill_that_takes_the_last_answers_with_it_repeats_no_result(
     private_server, frontier, fleet, chance, urls, kills
@@ -71,7 +71,7 @@ async def test_a_kill_that_takes_the_last_answers_with_it_repeats_no_result(
     await assert_clean(frontier)
 
 
-@pytest.mark.parametrize(("urls", "seed"), [(1500, 1), *(slow(20_000, seed) for seed in (2, 3))])
+@pytest.mark.parametrize(("urls", "seed"), [(1500, 1), *(slow(6000, seed) for seed in (2, 3))])
 async def test_a_crawl_goes_on_after_all_workers_and_the_server_died_at_once(
     private_server, fleet, job, chance, urls
 ):

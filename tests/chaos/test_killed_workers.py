@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.mark.parametrize(
-    ("urls", "kills", "seed"), [(3000, 6, 1), *(slow(20_000, 40, seed) for seed in (2, 3))]
+    ("urls", "kills", "seed"), [(3000, 6, 1), *(slow(10_000, 40, seed) for seed in (2, 3))]
 )
 async def test_workers_killed_at_random_moments_lose_nothing_and_repeat_no_result(
     private_server, frontier, fleet, chance, urls, kills

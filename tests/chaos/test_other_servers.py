@@ -143,13 +143,19 @@ async def test_max_pages_is_exact_over_the_nodes_of_a_cluster(cluster, fleet, jo
         await assert_clean(frontier)
 
 
+async def begin(server, cluster, fleet, job, *, urls):
+    """A job of six shards and two workers that have begun."""
+    frontier = await create_job(server, job, options=rude(), layout=Layout(shards=6))
+    await frontier.add([Request(url=url) for url in pages(0, urls)])
+    for _ in range(2):
+        fleet.start("work", cluster_url(cluster), job, fetch_s=0.001, lease_s=60)
+    await progress(frontier, fleet, by=urls // 10)
+    return frontier
+
+
 async def test_workers_ride_through_a_node_of_the_cluster_that_is_killed(cluster, fleet, job):
     async with patient(cluster_url(cluster)) as server:
-        frontier = await create_job(server, job, options=rude(), layout=Layout(shards=6))
-        await frontier.add([Request(url=url) for url in pages(0, 1000)])
-        for _ in range(2):
-            fleet.start("work", cluster_url(cluster), job, fetch_s=0.001, lease_s=60)
-        await progress(frontier, fleet, by=100)
+        frontier = await begin(server, cluster, fleet, job, urls=1000)
         cluster[1].kill()
         await until(
             lambda: "cluster_state:fail" in cluster_facts(cluster[0]), what="the others noticed"
@@ -163,11 +169,7 @@ async def test_workers_ride_through_a_node_of_the_cluster_that_is_killed(cluster
 
 async def test_workers_follow_shards_that_move_to_another_node(cluster, fleet, job):
     async with patient(cluster_url(cluster)) as server:
-        frontier = await create_job(server, job, options=rude(), layout=Layout(shards=6))
-        await frontier.add([Request(url=url) for url in pages(0, 300)])
-        for _ in range(2):
-            fleet.start("work", cluster_url(cluster), job, fetch_s=0.001, lease_s=60)
-        await progress(frontier, fleet, by=50)
+        frontier = await begin(server, cluster, fleet, job, urls=300)
         for source, target, other in (cluster, cluster[::-1]):
             moving = slots_on(frontier, source)
             assert moving

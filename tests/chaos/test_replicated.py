@@ -88,15 +88,19 @@ async def done(frontier: Frontier) -> int:
     return (await frontier.stats()).done
 
 
+async def complete_without_the_replica(pair: Pair, frontier: Frontier) -> asyncio.Task[list[Ended]]:
+    """The primary has done it, and the call is not over."""
+    completions = await leased(frontier)
+    pair.wire.hold(LONG_S)
+    sent = asyncio.create_task(frontier.complete(completions))
+    await until(lambda: done(frontier), what="the primary has it")
+    return sent
+
+
 async def test_a_completion_is_acknowledged_when_the_replica_has_it_and_not_before(pair, job):
     async with patient(pair.url) as server:
         frontier = await create_job(server, job, options=SAFE)
-        completions = await leased(frontier)
-        pair.wire.hold(LONG_S)
-
-        sent = asyncio.create_task(frontier.complete(completions))
-
-        await until(lambda: done(frontier), what="the primary has it")
+        sent = await complete_without_the_replica(pair, frontier)
         await until(pair.waiting, what="the call waits for the replica")
         assert not sent.done()
         pair.wire.release()
@@ -130,10 +134,7 @@ async def test_a_repeat_on_another_connection_is_not_acknowledged_without_the_re
     """WAIT on a connection that wrote nothing answers at once, whatever others have written."""
     async with patient(pair.url) as server:
         frontier = await create_job(server, job, options=SAFE)
-        completions = await leased(frontier)
-        pair.wire.hold(LONG_S)
-        sent = asyncio.create_task(frontier.complete(completions))
-        await until(lambda: done(frontier), what="the primary has it")
+        sent = await complete_without_the_replica(pair, frontier)
         for _ in range(2):
             pair.primary.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
             await until(pair.waiting, what="the repeat waits too")

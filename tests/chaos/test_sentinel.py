@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import socket
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import waiting
 from chaos.rig import assert_clean, finished, once, progress, results, rude, until
 from chaos.servers import Node, Sentinel, in_step, running
 from chaos.worker import pages, patient
@@ -17,10 +20,11 @@ from skitter.errors import ServerUnreachable
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.connection import connect
 from skitter.model import Request
+from skitter.queue import URLQueue
 from skitter.valkey import server_binary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -43,8 +47,16 @@ def url_of() -> Iterator[Callable[[Sentinel], str]]:
         yield lambda sentinel: f"redis+sentinel://{away},127.0.0.1:{sentinel.port}/{SERVICE}"
 
 
-@pytest.mark.chaos
-async def test_a_crawl_goes_on_after_a_failover(base, url_of, fleet, job):
+@dataclass
+class Pair:
+    master: Node
+    replica: Node
+    url: str
+
+
+@pytest.fixture
+async def pair(base, url_of) -> AsyncIterator[Pair]:
+    """A master, its replica, and a sentinel that knows both."""
     master = Node(server_binary(), base / "one", appendonly="yes")
     replica = Node(server_binary(), base / "two", replicaof=f"127.0.0.1 {master.port}")
     sentinel = Sentinel(server_binary(), base / "sentinel", service=SERVICE, master=master)
@@ -52,22 +64,41 @@ async def test_a_crawl_goes_on_after_a_failover(base, url_of, fleet, job):
         for one in (master, replica, sentinel):
             await until(one.answers, what="everybody answers", within_s=30)
         await until(lambda: sentinel.knows_a_replica(), what="the sentinel has met the replica")
-        async with patient(url_of(sentinel)) as server:
-            frontier = await create_job(server, job, options=rude())
-            await frontier.add([Request(url=url) for url in pages(0, 600)])
-            await until(lambda: in_step(master, replica), what="the replica has the seeds")
-            for _ in range(2):
-                fleet.start("work", url_of(sentinel), job, fetch_s=0.002, lease_s=5)
-            await progress(frontier, fleet, by=60)
+        yield Pair(master, replica, url_of(sentinel))
 
-            master.kill()
 
-            await until(lambda: finished(frontier, fleet), what="the crawl is finished")
-            await fleet.dismiss()
-            assert replica.ask("ROLE")[0] == b"master"
-            # What the replica had not yet heard of is done again; nothing is missing or twice.
-            assert await results(frontier) == once(pages(0, 600))
-            await assert_clean(frontier)
+async def test_a_crawl_goes_on_after_a_failover(pair, fleet, job):
+    async with patient(pair.url) as server:
+        frontier = await create_job(server, job, options=rude())
+        await frontier.add([Request(url=url) for url in pages(0, 600)])
+        await until(lambda: in_step(pair.master, pair.replica), what="the replica has the seeds")
+        for _ in range(2):
+            fleet.start("work", pair.url, job, fetch_s=0.002, lease_s=5)
+        await progress(frontier, fleet, by=60)
+
+        pair.master.kill()
+
+        await until(lambda: finished(frontier, fleet), what="the crawl is finished")
+        await fleet.dismiss()
+        assert pair.replica.ask("ROLE")[0] == b"master"
+        # What the replica had not yet heard of is done again; nothing is missing or twice.
+        assert await results(frontier) == once(pages(0, 600))
+        await assert_clean(frontier)
+
+
+async def test_a_queue_goes_on_after_a_failover(pair, job):
+    def push_and_pop() -> list[str]:
+        with URLQueue(job, redis=pair.url, options=rude()) as queue:
+            assert queue._frontier is not None
+            queue._frontier.server.patience_s = 60
+            queue.push("http://a.test/1")
+            waiting.until(lambda: in_step(pair.master, pair.replica))
+            pair.master.kill()
+            queue.push("http://a.test/2")
+            return [task.url for task in queue.pop_many(2)]
+
+    assert await asyncio.to_thread(push_and_pop) == ["http://a.test/1", "http://a.test/2"]
+    assert pair.replica.ask("ROLE")[0] == b"master"
 
 
 async def test_a_service_that_no_sentinel_knows_is_unreachable(base, url_of):

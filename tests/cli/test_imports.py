@@ -94,6 +94,7 @@ def test_a_worker_imports_nothing_that_only_people_or_databases_need(
         "skitter.cli",
         "skitter.cli.main",
         "skitter.cli.child",
+        "skitter.cli.neighbours",
     }
     assert not found & {"skitter.sinks", "skitter.queue", "skitter.crawl"}
 

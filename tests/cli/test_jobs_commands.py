@@ -82,7 +82,7 @@ def test_bad_lines_can_be_skipped(skitter, job):
         (["set", "{job}", "--max-pages", "few"], "or none, got 'few'"),
         (
             ["status", "--redis", "http://a.test"],
-            "must be a URL that begins with redis",
+            "must be a URL such as redis://host:6379",
         ),
         (["set", "{job}", "--delay", "-1"], "--delay must be a number from 0"),
         (["pause"], "Missing argument"),
@@ -133,6 +133,19 @@ def test_limits_are_shown_changed_and_removed(skitter, job):
     assert removed["politeness"]["delay_s"] == 0.5
 
 
+def test_a_preview_of_limits_says_what_they_would_do_and_changes_nothing(skitter, job):
+    skitter("push", job, *(f"https://a.test/{part}/1" for part in "ab"))
+    words = ("set", job, "--exclude", "/a/*", "--also-hosts", "b.test", "--preview")
+    said = skitter(*words).out
+    effects = skitter(*words, "--json").json
+
+    assert "exclude: none -> /a/*\n  1 pending URLs would be given up" in said
+    assert {one["option"]: one["urls"] for one in effects} == {"exclude": 1, "also_hosts": 0}
+    assert "No known URL is affected." in skitter("set", job, "--delay", "3", "--preview").out
+    assert skitter("set", job, "--json").json["limits"]["exclude"] is None
+    assert skitter("set", "unknown", "--max-pages", "1", "--preview").exit_code == 2
+
+
 def test_status_lists_all_jobs_and_one(skitter, job):
     skitter("push", job, "https://a.test/")
 
@@ -167,7 +180,7 @@ def test_a_host_with_a_mistake_in_its_name_is_no_host_with_zeros(skitter, job):
 def test_set_does_what_its_help_says(skitter, job):
     shown = skitter("set", job)
     assert (shown.exit_code, "there is no job" in shown.err) == (2, True)
-    assert "With a limit to set, a job that does not exist is created" in " ".join(
+    assert "A job that does not exist is created if a limit is given" in " ".join(
         skitter("set", "--help").out.replace("│", " ").split()
     )
     assert skitter("set", job, "--max-pages", "5").exit_code == 0

@@ -120,8 +120,8 @@ async def test_a_database_that_is_away_is_waited_for_and_status_says_why(
 
     assert process.returncode == 0
     assert "running" in shown.out
-    assert "is away" in shown.out
-    assert "is away" in told["notes"][0]
+    assert "does not answer" in shown.out
+    assert "does not answer" in told["notes"][0]
     assert "secret" not in shown.out
     assert (await frontier.stats()).items == 4
 

@@ -19,6 +19,20 @@ def test_without_arguments_the_menu_is_shown(skitter):
         assert command in answer.out
 
 
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [
+        (["run"], "run [OPTIONS] SPIDER"),
+        (["push"], "push [OPTIONS] JOB [URL...]"),
+        (["dead", "show"], "dead show [OPTIONS] JOB URL"),
+        (["config"], "config [OPTIONS] [SPIDER]"),
+    ],
+)
+def test_the_usage_of_a_command_is_as_people_type_it(skitter, words, usage):
+    first, _, _ = skitter(*words, "--help").out.partition("\n")
+    assert first.endswith(f"skitter {usage}")
+
+
 def test_the_module_runs_as_a_program():
     done = subprocess.run(
         [sys.executable, "-m", "skitter", "--help"], capture_output=True, text=True, check=True

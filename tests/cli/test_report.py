@@ -56,5 +56,24 @@ def test_the_report_tells_what_was_kept_out(capsys):
     show_report(report_of(went, Written("j.db")), hints=False)
 
     said = capsys.readouterr().out
-    assert "kept out 1,205 links: 1,100 out of scope, 104 by robots.txt, 1 new kind\n" in said
+    assert "excluded 1,205 links: 1,100 out of scope, 104 by robots.txt, 1 new kind\n" in said
     assert "refused  3 links beyond max_depth, or while draining\n" in said
+
+
+def test_a_run_that_visits_pages_again_counts_visits(capsys):
+    before = Stats(job="j", state=State.RUNNING, seen=9, done=9, new=9, unchanged=3)
+    after = replace(before, done=7, dead=2, changed=2, unchanged=8, gone=1, crawled=True)
+
+    went = Went(before, after, 2.0, over=True, dead_reasons={"404 Not Found": 2})
+    report = report_of(went, Written("j.db"))
+    show_report(report, hints=False)
+
+    assert (report.pages_now, report.pages, report.pages_per_second) == (7, 7, 3.5)
+    assert report.revisits == {"changed": 2, "unchanged": 5, "gone": 1}
+    assert "revisits 2 changed, 5 unchanged, 1 gone\n" in capsys.readouterr().out
+
+
+def test_a_run_without_revisits_says_nothing_of_them():
+    before = Stats(job="j", state=State.RUNNING)
+    report = report_of(Went(before, replace(before, done=5), 1.0, over=True), Written("j.db"))
+    assert (report.pages_now, report.revisits) == (5, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
 import time
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ class ClockedSite:
     moved: bool = False  # each page is first elsewhere, in another spelling of its address
     latency_s: float = 0.0  # of each page
     busy: dict[str, str] = field(default_factory=dict)  # path -> Retry-After, the first time
+    guarded: dict[str, int] = field(default_factory=dict)  # path -> status of a packed block page
     url: str = ""
     ends: list[float] = field(default_factory=list)
     arrivals: list[tuple[float, str]] = field(default_factory=list)
@@ -50,6 +52,9 @@ class ClockedSite:
         time.sleep(self.latency_s)
         if wait := self.busy.pop(path, None):
             return 503, {"retry-after": wait}, b""
+        if status := self.guarded.get(path):
+            page = gzip.compress(b"<html><title>Just a moment...</title></html>")
+            return status, {"content-type": "text/html", "content-encoding": "gzip"}, page
         if self.moved and "utm_source" not in path:
             return 302, {"location": f"{path}?utm_source=here"}, b""
         links = (f'<a href="/p/{number}">{number}</a>' for number in range(1, self.pages))

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -126,10 +126,16 @@ class Machine:
             if process.poll() is None:
                 process.kill()
             process.communicate()
-        for word in ("work", "load"):
-            for pid in self.children(word):
-                os.kill(pid, signal.SIGKILL)
+        kill(*self.children("work"), *self.children("load"))
         stop(self.folder / ".skitter")
+
+
+def kill(*pids: int | None) -> None:
+    """kill -9; one that has just ended by itself is as dead as the others."""
+    for pid in pids:
+        if pid:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture(name="until")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 from collections import Counter
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from bookshop import expected_dead, expected_items, fetched_twice, trespasses
+from crawl.conftest import kill
 from skitter.demo import SPIDER
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.audit.auditor import audit
@@ -68,7 +68,7 @@ def test_running_it_again_fetches_nothing_and_fresh_fetches_all(open_shop, make_
     fresh = machine.run("--fresh", "--yes", "--json")
 
     assert again.returncode == 0
-    assert "was finished before" in again.stderr
+    assert "is finished, and its start URLs are not new" in again.stderr
     assert refused.returncode == 2
     assert json.loads(fresh.stdout)["pages_now"] > 50
     assert len(shop.log()) > 1.5 * asked
@@ -86,11 +86,10 @@ def test_kill_9_in_the_middle_and_resume_to_the_same_items(open_shop, make_machi
     until(lambda: len(machine.rows()) > 10)
 
     if victim in ("server", "everything"):
-        os.kill(machine.server_pid(), signal.SIGKILL)
+        kill(machine.server_pid())
     if victim == "everything":
         crawl.kill()
-    for pid in machine.children(victim) if victim != "everything" else machine.children("skitter"):
-        os.kill(pid, signal.SIGKILL)
+    kill(*machine.children("skitter" if victim == "everything" else victim))
     if victim in ("run", "everything"):
         crawl.communicate()
         assert len(machine.rows()) < len(expected_items(shop.expected))
@@ -230,7 +229,7 @@ def test_a_crashing_worker_is_started_again(open_shop, make_machine, until):
     crawl = machine.start("run", str(SPIDER), "--workers", "2", "--concurrency", "4")
     first = until(lambda: len(found := machine.children("work")) == 2 and found)
 
-    os.kill(first[0], signal.SIGKILL)
+    kill(first[0])
 
     until(lambda: len(now := machine.children("work")) == 2 and set(now) != set(first))
     _, err = crawl.communicate(timeout=120)

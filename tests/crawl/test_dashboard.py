@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -11,6 +12,15 @@ import httpx
 from skitter.demo import SPIDER
 from skitter.frontier.admin.workers import live_workers
 from waiting import until
+
+NICE = """
+import os
+from skitter import Spider
+spider = Spider("nice", ["%URL%"])
+@spider.page
+def page(page):
+    yield {"nice": os.nice(0)}
+"""
 
 
 def test_a_dashboard_is_there_for_as_long_as_its_crawl(open_shop, make_machine):
@@ -27,10 +37,32 @@ def test_a_dashboard_is_there_for_as_long_as_its_crawl(open_shop, make_machine):
             job = until(lambda: _with_worker(browser))
             assert job["state"] == "running"
         [worker] = [one for one in machine.ask(live_workers) if one.kind == "worker"]
-        assert os.getpriority(os.PRIO_PROCESS, worker.pid) == 10
+        assert os.getpriority(os.PRIO_PROCESS, worker.pid) == os.nice(0) + 10
 
         crawl.send_signal(signal.SIGKILL)
         until(lambda: not _answers(address))
+
+
+def test_workers_give_way_to_a_server_on_their_machine_while_it_lives(
+    open_shop, make_machine, tmp_path
+):
+    machine = make_machine(open_shop())
+    machine.environment["XDG_STATE_HOME"] = str(tmp_path)
+    (machine.folder / "nice.py").write_text(NICE.replace("%URL%", machine.shop.url))
+
+    def priority(job: str) -> int:
+        done = machine.call("run", "nice.py", "--job", job, "--workers", "1", "-o", f"{job}.jsonl")
+        assert done.returncode == 0, done.stderr
+        found: int = json.loads((machine.folder / f"{job}.jsonl").read_text())["nice"]
+        return found
+
+    served = machine.start("serve", "--port", "0")
+    assert served.stdout
+    assert "Serving" in served.stdout.readline()
+    assert priority("beside") == os.nice(0) + 10
+    served.kill()
+    served.wait()
+    assert priority("alone") == os.nice(0)
 
 
 def _with_worker(browser: httpx.Client) -> dict[str, object] | None:

@@ -6,14 +6,13 @@ on its way for longer than the next one. The tolerance is for that.
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 from contextlib import ExitStack
 
 import pytest
 
 from crawl.clocked import ClockedSite, clocked_site
+from crawl.conftest import kill
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -109,7 +108,7 @@ def test_workers_that_are_killed_leave_no_two_requests_together(make_machine, un
         run = machine.start("run", "clock.py", "--workers", "2", "-o", "rows.jsonl")
         for asked in (4, 7, 10):
             until(lambda: len(site.arrivals) >= asked)  # noqa: B023
-            os.kill(random.choice(until(lambda: machine.children("work"))), signal.SIGKILL)
+            kill(random.choice(until(lambda: machine.children("work"))))
         _, err = run.communicate(timeout=120)
 
     assert run.returncode == 0, err

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
 import threading
 import time
 from collections import Counter
@@ -17,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from crawl.conftest import Shop
+from crawl.conftest import Shop, kill
 from skitter.demo.site import BookShop
 
 pytestmark = pytest.mark.timeout(240)
@@ -173,8 +171,7 @@ def test_workers_that_are_killed_lose_no_page_within_the_depth(
     crawl = machine.start(*words(web, DEPTH))
     for pages in (10, 30, 60):
         until(lambda least=pages: web.asked.total() > least or crawl.poll() is not None)
-        for pid in machine.children("work"):
-            os.kill(pid, signal.SIGKILL)
+        kill(*machine.children("work"))
     _, err = crawl.communicate(timeout=150)
 
     assert crawl.returncode == 0, err

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -108,14 +108,14 @@ def some_rows(machine: Machine, more_than: int = 5) -> Callable[[], bool]:
 
 
 def has_rows(output: Path) -> bool:
-    """In a database, a table exists once its first rows do."""
     if output.suffix == ".jsonl":
         return output.exists() and output.stat().st_size > 0
     if not output.exists():
         return False
-    with closing(sqlite3.connect(f"file:{output}?mode=ro", uri=True)) as connection:
-        found = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'books'")
-        return bool(found.fetchone()[0])
+    database = sqlite3.connect(f"file:{output}?mode=ro", uri=True)
+    with closing(database), suppress(sqlite3.OperationalError):  # there is no table yet
+        return bool(database.execute("SELECT count(*) FROM books").fetchone()[0])
+    return False
 
 
 def test_down_ends_a_crawl_with_one_sentence_and_it_can_be_resumed(machine, until):
@@ -157,7 +157,7 @@ def test_a_plain_kill_is_a_clean_stop(machine, until):
 
     crawl.process.terminate()
 
-    assert crawl.end() == 0
+    assert crawl.end() == 0, crawl.said
     assert "in flight; again to stop now" in crawl.said
     assert machine.run().returncode == 0
     assert_complete(machine, machine.shop)
@@ -191,7 +191,7 @@ def test_a_full_disk_under_the_server_is_told_and_waited_for(machine, until, sma
     assert all("loader" not in note for note in json.loads(status(machine))["notes"])
     assert crawl.process.poll() is None
     filler.unlink()
-    assert crawl.end() == 0
+    assert crawl.end() == 0, crawl.said
     assert "MISCONF" not in crawl.said
     assert_complete(machine, machine.shop)
 
@@ -211,7 +211,7 @@ def test_an_output_whose_disk_is_full_is_told_and_waited_for(machine, until, sma
     assert f"rows.{kind} cannot be written" in crawl.said
     assert "I/O error" not in crawl.said
     filler.unlink()
-    assert crawl.end() == 0
+    assert crawl.end() == 0, crawl.said
     assert_stored(machine, output)
 
 
@@ -246,7 +246,7 @@ def test_a_loader_that_stands_still_is_told_with_what_waits_for_it(machine, unti
 
     until(lambda: f"items wait for the loader (pid {loader}), which has not answered" in crawl.said)
     os.kill(loader, signal.SIGCONT)
-    assert crawl.end() == 0
+    assert crawl.end() == 0, crawl.said
     assert_complete(machine, machine.shop)
 
 
@@ -267,7 +267,7 @@ def test_a_full_server_is_told_with_its_numbers(open_shop, make_machine, until):
     until(lambda: "of 16 MB): new URLs and results are refused" in crawl.said)
 
     client.delete("filler")
-    assert crawl.end() == 0
+    assert crawl.end() == 0, crawl.said
     assert_complete(machine, machine.shop)
 
 
@@ -294,7 +294,7 @@ def test_a_server_whose_clock_is_set_in_mid_crawl_neither_stops_nor_hurries_it(m
         until(some_rows(machine, rows))
         offset.write_text(f"{hours}\n")
 
-    assert crawl.end() == 0
+    assert crawl.end() == 0, crawl.said
     assert json.loads(status(machine))["lost"] == 0
     assert fetched_twice(machine.shop.log()) == []
     assert_complete(machine, machine.shop)
@@ -318,7 +318,7 @@ def test_workers_whose_clock_is_set_in_mid_crawl_bring_the_same_rows(
         until(some_rows(machine, rows))
         offset.write_text(f"{jump}\n")
 
-    assert crawl.end() == 0
+    assert crawl.end() == 0, crawl.said
     assert_complete(machine, machine.shop)
 
 
@@ -374,5 +374,5 @@ def test_an_output_whose_disk_becomes_read_only_is_told_and_waited_for(
 
     until(lambda: f"rows.{kind} cannot be written: the disk of {place} is read-only" in crawl.said)
     assert remount(place, "rw")
-    assert crawl.end() == 0
+    assert crawl.end() == 0, crawl.said
     assert_stored(machine, output)

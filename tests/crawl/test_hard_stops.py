@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from bookshop import expected_items
-from crawl.conftest import Machine
+from crawl.conftest import Machine, kill
 from crawl.test_crawls import assert_complete, in_order
 from skitter.demo import SPIDER
 
@@ -32,11 +32,11 @@ def begin(machine: Machine, *words: str) -> subprocess.Popen[str]:
 
 
 def kill_all(machine: Machine, crawl: subprocess.Popen[str]) -> None:
-    """Server, supervisor, workers and loader: what a power cut leaves."""
-    others = machine.children("work") + machine.children("load")
-    for pid in (machine.server_pid(), crawl.pid, *others):
-        if pid:
-            os.kill(pid, signal.SIGKILL)
+    """Supervisor, workers, loader and server: what a power cut leaves. The server is the last, as
+    anybody else would start it again."""
+    kill(crawl.pid)
+    kill(*machine.children("work"), *machine.children("load"))
+    kill(machine.server_pid())
     crawl.communicate()
 
 
@@ -82,8 +82,7 @@ def test_a_start_waits_for_the_loader_of_a_crawl_that_was_killed(machine, until)
     until(lambda: rows.exists() and rows.stat().st_size)
     [loader] = machine.children("load")
     os.kill(loader, signal.SIGSTOP)
-    for pid in (machine.server_pid(), crawl.pid, *machine.children("work")):
-        os.kill(pid, signal.SIGKILL)
+    kill(machine.server_pid(), crawl.pid, *machine.children("work"))
     crawl.communicate()
 
     again = begin(machine, "--out", "rows.jsonl")

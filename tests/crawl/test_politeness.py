@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
 from itertools import pairwise
 
 import pytest
 
 from crawl.clocked import clocked_site
+from crawl.conftest import kill
 from crawl.test_departures import write_spider
 from skitter.frontier.audit.why import look_at_host
 
@@ -28,7 +27,7 @@ def test_the_audit_agrees_with_the_log_of_the_site_while_workers_are_killed(make
         run = machine.start("run", "clock.py", "--workers", "4", "-o", "rows.jsonl")
         for asked in (4, 6, 8):
             until(lambda: len(site.arrivals) >= asked)  # noqa: B023
-            os.kill(random.choice(until(lambda: machine.children("work"))), signal.SIGKILL)
+            kill(random.choice(until(lambda: machine.children("work"))))
         _, err = run.communicate(timeout=120)
     assert run.returncode == 0, err
 
@@ -58,8 +57,7 @@ def test_workers_that_are_all_killed_leave_the_rest_and_the_delay_of_a_host_behi
             return "raised_ms" in (await look_at_host(frontier, host)).own
 
         until(lambda: machine.ask(is_known, "clock"))
-        for pid in [run.pid, *machine.children("work")]:
-            os.kill(pid, signal.SIGKILL)
+        kill(run.pid, *machine.children("work"))
         run.communicate()
 
         again = machine.call("run", "clock.py", "--workers", "2", "-o", "rows.jsonl")

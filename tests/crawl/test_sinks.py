@@ -70,6 +70,19 @@ def test_a_second_sink_is_refused_with_the_command_that_copies(machine):
     assert len((machine.folder / "new.jsonl").read_text().splitlines()) == 10
 
 
+def test_an_output_that_is_refused_makes_no_job_and_discards_none(machine):
+    nobody = "postgresql://127.0.0.1:1/items"
+    machine.call("up")
+    for out, code in (("sw.xyz", 2), (nobody, 3)):
+        refused = machine.call("run", "sw.py", "-o", out)
+        assert refused.returncode == code, refused.stderr
+        assert "there is no job 'sw'" in machine.call("status", "sw").stderr
+
+    assert machine.call("run", "sw.py", "--workers", "1").returncode == 0
+    assert machine.call("run", "sw.py", "--fresh", "--yes", "-o", nobody).returncode == 3
+    assert json.loads(machine.call("status", "sw", "--json").stdout)["done"] == 10
+
+
 def test_of_two_runs_at_once_only_one_reports_items(machine):
     machine.call("up")
     runs = [machine.start("run", "sw.py", "--workers", "1", "-o", f"{n}.db") for n in "ab"]

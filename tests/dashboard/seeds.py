@@ -10,8 +10,10 @@ from skitter.frontier.admin.log import log_lines
 from skitter.frontier.admin.workers import Heartbeat, beat
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.metrics import record
 from skitter.frontier.routes import Cost, FleetRoutes, Settled, Verdict
 from skitter.frontier.sessions import Wanted, open_sessions
+from skitter.metrics import Batch, Row
 from skitter.model import Completion, Failure, Request
 from skitter.settings import SessionPool
 
@@ -51,7 +53,7 @@ async def seed(redis: Server, job: str) -> Frontier:
 
 
 async def seed_routes(frontier: Frontier) -> None:
-    """A route that brought three pages and was banned once, and a session."""
+    """A route that brought three pages and was banned once, and a session; both took their time."""
     verdicts: list[Verdict] = ["good", "good", "good", "ban"]
     left = [
         Settled(route="dc-1", domain="a.test", verdict=one, cost=Cost(2**20, 500))
@@ -59,3 +61,7 @@ async def seed_routes(frontier: Frontier) -> None:
     ]
     await FleetRoutes.on(frontier.server).settle(left)
     await open_sessions(frontier, [Wanted("a.test", "a.test/shop", make=True)], SessionPool(size=1))
+    took = Row(ok=4, ms=400, spread=(0, 0, 0, 0, 0, 4))
+    await record(
+        frontier, Batch(tables={"route": {"dc-1": took}, "session": {"a.test/shop/1": took}})
+    )

@@ -56,7 +56,7 @@ class Crawl:
 
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.machine.call("status", "books", "--json").stdout)
-        return found
+        return found | {"kept_out": sum(found["kept_out"].values())}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -111,6 +111,7 @@ async def test_the_max_workers_control_makes_processes_come_and_go(
 
 async def test_a_paused_crawl_shows_what_status_says(desk: Desk, crawl: Crawl) -> None:
     page = await desk.open("#/jobs/books/overview")
+    await expect(page.locator("dd[data-field=done]")).not_to_have_text("0")
     await page.get_by_role("button", name="Pause").click()
     await expect(page.locator(".head .pill")).to_have_text("paused")
     await expect(page.locator("dd[data-field=leased]")).to_have_text("0")
@@ -142,6 +143,18 @@ async def test_a_killed_server_is_noticed_and_forgiven(desk: Desk, crawl: Crawl)
     await expect(page.get_by_role("button", name="Pause")).to_be_enabled()
 
 
+async def test_a_server_that_hangs_is_noticed_by_its_silence(desk: Desk, crawl: Crawl) -> None:
+    page = await desk.open("#/jobs/books/overview")
+    await expect(page.locator(".link-state")).to_have_text("Live")
+
+    crawl.serve.send_signal(signal.SIGSTOP)
+    try:
+        await expect(page.locator(".link-state")).to_have_text("The server does not answer")
+    finally:
+        crawl.serve.send_signal(signal.SIGCONT)
+    await expect(page.locator(".link-state")).to_have_text("Live")
+
+
 async def test_redis_that_is_away_is_noticed_and_one_that_was_killed_comes_back(
     desk: Desk, crawl: Crawl
 ) -> None:
@@ -151,9 +164,8 @@ async def test_redis_that_is_away_is_noticed_and_one_that_was_killed_comes_back(
 
     os.kill(pid, signal.SIGSTOP)
     try:
-        await expect(page.locator(".link-state")).to_have_text(
-            "Redis does not answer", timeout=40_000
-        )
+        for one in (page, await desk.open("#/jobs/books/pipeline")):
+            await expect(one.locator(".link-state")).to_have_text("Redis does not answer")
     finally:
         os.kill(pid, signal.SIGCONT)
     await expect(page.locator(".link-state")).to_have_text("Live")

@@ -10,7 +10,7 @@ from dashboard.conftest import Desk, token_with
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.admin.log import log_lines
 from skitter.frontier.connection import Server
-from skitter.model import Failure, Request, State
+from skitter.model import Completion, Failure, Request, State
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -62,6 +62,18 @@ async def test_a_job_is_paused_and_resumed_and_every_action_shows_its_command(
     assert (await frontier.stats()).state is State.RUNNING
 
 
+async def test_the_list_of_jobs_speaks_of_one_page_and_of_many(desk: Desk, redis: Server) -> None:
+    for job, pages in (("single", 1), ("several", 2)):
+        frontier = await create_job(redis, job, options=rude())
+        await frontier.add([Request(f"http://{n}.test/") for n in range(pages)])
+        leases = (await frontier.lease(pages)).leases
+        await frontier.complete([Completion(lease=lease) for lease in leases])
+    page = await desk.open("#/jobs")
+
+    await expect(page.get_by_text("1 page, 0 items stored", exact=True)).to_be_visible()
+    await expect(page.get_by_text("2 pages, 0 items stored", exact=True)).to_be_visible()
+
+
 async def test_those_who_may_only_look_cannot_press_a_button(desk: Desk, redis: Server) -> None:
     await create_job(redis, "looked-at", options=rude())
     desk.token = await token_with(redis, ["read"])
@@ -89,7 +101,7 @@ async def test_keys_alone_are_enough(desk: Desk, redis: Server) -> None:
     await expect(page.locator(".head .pill")).to_have_text("running")
 
     await page.keyboard.press("?")
-    await expect(page.get_by_role("dialog")).to_contain_text("List the keys")
+    await expect(page.get_by_role("dialog")).to_contain_text("List the shortcuts")
     await page.keyboard.press("Escape")
     await page.keyboard.press("g")
     await page.keyboard.press("p")

@@ -17,7 +17,7 @@ STEPS = [
 ]
 
 
-def test_the_way_of_a_page_is_told():
+def test_the_life_of_a_page_is_described():
     assert len(STEPS) > 10
 
 

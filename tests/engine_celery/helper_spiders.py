@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from skitter import Page, Politeness, Render, Retries, Spider
+from skitter import Metrics, Page, Politeness, Render, Retries, Spider
 
 titles = Spider("titles", politeness=Politeness(delay_s=0, max_in_flight=100))
 
@@ -16,6 +16,18 @@ titles = Spider("titles", politeness=Politeness(delay_s=0, max_in_flight=100))
 def title(page: Page):
     yield {"title": page.css_first("h1").text()}
     yield from page.follow_all()
+
+
+#: Its handler counts and times what it does.
+measured = Spider("measured")
+metrics = Metrics()
+
+
+@measured.page
+@metrics.timing("read about")
+def about(page: Page):
+    metrics.increment("abouts", tags={"status": page.status})
+    yield {"title": page.css_first("h1").text()}
 
 
 #: For a job that is purged.

@@ -12,6 +12,7 @@ import pytest
 from celery import chain, chord, group
 from celery.signals import after_task_publish as task_sent
 
+from skitter import Metrics
 from skitter.celery import make_app, map_reduce, status
 from skitter.celery.reduce import ReducerFailed
 from skitter.celery.registry import read_specs
@@ -41,6 +42,16 @@ def test_with_a_spider_its_items_come_back_and_its_links_are_left_alone(busy):
 
     assert result.get(timeout=WAIT_S) == [{"title": "About us"}]
     assert busy.stats("scrape-titles").seen == 1
+
+
+def test_a_handler_measures_what_it_does_in_a_celery_task(busy):
+    spider = "engine_celery.helper_spiders:measured"
+    results = [busy.scrape.delay(page, spider=spider) for page in busy.pages(3, "measured")]
+    assert [one.get(timeout=WAIT_S) for one in results] == 3 * [[{"title": "About us"}]]
+
+    with closing(Metrics(directory=busy.folder / ".s")) as metrics:
+        until(lambda: metrics.stats("read about").count == 3)
+        assert metrics.total("abouts", tags={"status": 200}) == 3
 
 
 def test_a_page_that_redirects_comes_back_from_where_it_leads(busy):

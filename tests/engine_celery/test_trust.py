@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 from celery import chord
+from redis.asyncio import Redis
 
 from skitter.celery import CelerySettings, make_app, map_reduce, status
 from skitter.celery.registry import TASK, JobSpec, read_spec, register_job
@@ -294,10 +295,9 @@ def everything(station) -> str:
     for the place that the job's items go to, which is noted without a password."""
 
     async def dump() -> str:
-        server = await runtime_of(station.app).server()
         found: list[Any] = []
         for database in (0, 1, 2):
-            client = server.client.__class__.from_url(
+            client = Redis.from_url(
                 f"{EmbeddedServer(directory=station.folder / '.s').url}?db={database}"
             )
             async for key in client.scan_iter():

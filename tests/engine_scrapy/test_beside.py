@@ -13,6 +13,8 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
+from skitter.frontier.admin.control import change_options
+from skitter.frontier.admin.dead import dead_letters
 from skitter.model import Completion, Request
 from skitter.scrapy.housekeeping import Housekeeping
 from skitter.scrapy.mailbox import EngineCalls, Entry, Mailbox
@@ -120,3 +122,17 @@ def test_a_number_counts_as_sent_when_its_command_was_answered():
 
     assert list(stats.commands("books")) == [("HINCRBY", "books:stats", "errors", 3)]
     assert list(stats.commands("books")) == []
+
+
+async def test_what_the_operator_excludes_never_reaches_the_engine(node, frontier):
+    await frontier.add([Request(f"http://{one}.test/{one}/1") for one in "abc"])
+    await change_options(frontier, {"exclude": "/a/* /c/*"})
+
+    await node.prefetch.take()
+
+    assert [lease.url for lease in node.mailbox.ready] == ["http://b.test/b/1"]
+    letters = [one async for one in dead_letters(frontier)]
+    assert {one.reason for one in letters} == {
+        "it matches '/a/*' of the option exclude",
+        "it matches '/c/*' of the option exclude",
+    }

@@ -8,6 +8,7 @@ import pytest
 from scrapy import Spider
 from scrapy.settings import Settings
 
+from skitter.engine.departures import Departures
 from skitter.errors import ServerUnreachable
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.items import RejectedItem
@@ -32,6 +33,7 @@ def delivery(frontier, job, said) -> Delivery:
         Mailbox(),
         options,
         say=lambda level, text: said.append(text),
+        departures=Departures(frontier),
         on_duplicates=lambda links: None,
     )
 

@@ -349,6 +349,17 @@ async def test_a_cancelled_fetch_hangs_up(fetcher):
 # --- bad servers ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("client", ["wreq"], indirect=True)
+async def test_a_request_that_got_no_answer_is_not_sent_again_behind_our_back(fetcher):
+    """Each request has its moment at its host, a second one too. (aiohttp tries once more when a
+    connection that it used before was closed.)"""
+    async with serve({"/": reply(b"here"), "/gone": then_close(b"")}) as site:
+        await fetcher.fetch(request(site))  # its connection is used again
+        with pytest.raises(BadResponse, match="closed before a response"):
+            await fetcher.fetch(request(site, "/gone"))
+        assert (site.paths, site.connections) == (["/", "/gone"], 1)
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [

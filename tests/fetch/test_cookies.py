@@ -67,6 +67,7 @@ def sent(jar: Jar, url: str = HERE, *, now: float = NOW) -> str:
         ("", HERE, ""),
         ("=", HERE, ""),
         ("a=b\x00c", HERE, ""),
+        ("a=b\ud800", HERE, ""),
         ("a=" + "b" * 4096, HERE, ""),
     ],
 )

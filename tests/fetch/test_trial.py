@@ -141,3 +141,11 @@ def test_lxml_is_not_given_what_would_stop_the_parser():
 )
 def test_what_is_text_to_the_parser_and_markup_to_us_is_bounded_too(page):
     assert Page.of(page + "<a href=/seen>").links(frames=True) == ["https://example.com/seen"]
+
+
+def test_the_helper_ends_with_its_process_and_nobody_is_warned():
+    code = "from skitter.fetch.trial import can_be_parsed; print(can_be_parsed('<p>'))"
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")

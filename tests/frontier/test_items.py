@@ -5,6 +5,7 @@ from __future__ import annotations
 from skitter.frontier.admin.items import (
     ItemStream,
     RejectedItem,
+    item_page,
     read_items,
     read_rejected,
     reject_items,
@@ -80,6 +81,26 @@ async def test_pages_of_items_are_read_without_being_taken(frontier):
     assert [len(page) for page in pages] == [500, 100]
     assert await remove_items(frontier, pages[0]) == 500
     assert (await frontier.stats()).items == 100
+
+
+async def test_notices_are_for_loaders_alone(make_frontier):
+    from conftest import rude
+
+    frontier = await make_frontier(rude(), Layout(shards=2))
+    notice = ("fp", "1", "n", -1, "item", encode({"url": "https://a.test/", "item": None}))
+    for shard in frontier.shards:
+        for _ in range(5):
+            await shard.command("XADD", "items", "*", *notice)
+    await fill(frontier, 20)
+
+    pages = [page async for page in read_items(frontier)]
+    sizes, after = [], ""
+    while page := await item_page(frontier, after, 3):
+        sizes.append(len(page))
+        after = page[-1].id
+    assert sum(map(len, pages)) == 20
+    assert sizes == [3] * 6 + [2]
+    assert (await ItemStream(frontier, "loader").read(1, wait_s=0))[0].is_notice
 
 
 async def test_workers_wait_while_too_many_items_wait_for_a_loader(make_frontier):

@@ -72,7 +72,7 @@ async def test_why_tells_the_line_of_robots_txt(frontier):
 
     found = await why(frontier, "https://a.test/secret/1", robots=read_robots)
 
-    assert found.because[0] == "robots.txt disallows it to skitter"
+    assert found.because[0] == "robots.txt disallows it for skitter"
     assert found.because[-1] == "robots.txt: disallowed by line 2, `Disallow: /secret`."
 
 
@@ -151,7 +151,7 @@ async def test_a_crawl_reports_what_it_kept_out(server_url, job, tmp_path, skitt
     assert report.kept_out == {"scope": 2, "robots": 1}
     assert site.paths.count("/secret") == 0
     said = await skitter_here("status", job)
-    assert "kept out  3 links: 2 out of scope, 1 by robots.txt" in said.out
+    assert "excluded  3 links: 2 out of scope, 1 by robots.txt" in said.out
     assert (await skitter_here("status", job, "--json")).json["kept_out"] == report.kept_out
     said = await skitter_here("why", job, site.url("/secret"))
     assert "robots.txt: disallowed by line 2, `Disallow: /secret`." in said.out

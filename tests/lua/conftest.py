@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from skitter.frontier.shard import Shard
 
 HOST = "a.test"
+#: Turns are apart by so much more than the delay, where several requests may be under way.
+SLACK_MS = 10
 
 
 def feedback(rest_ms: int, said: dict[str, Any] | None = None) -> bytes:
@@ -108,8 +110,9 @@ class Raw:
         ends = [(*claim, after_ms, error, feedback(block_ms, said)) for claim in claims]
         return await self.call("retry", ends)
 
-    async def bury(self, *claims, block_ms=0, reason="gone"):
-        return await self.call("bury", [(*claim, reason, feedback(block_ms)) for claim in claims])
+    async def bury(self, *claims, block_ms=0, reason="gone", said=None):
+        rows = [(*claim, reason, feedback(block_ms, said)) for claim in claims]
+        return await self.call("bury", rows)
 
     async def release(self, *claims, after_ms=0):
         return await self.call("release", [(*claim, after_ms) for claim in claims])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lua.conftest import HOST
+from lua.conftest import HOST, SLACK_MS
 
-DELAY_MS = 1000
+DELAY_MS, GAP_MS = 1000, 1000 + SLACK_MS
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ async def test_a_request_that_left_late_puts_off_the_next_turn(polite, clock):
     await depart(polite, ago_ms=100)
 
     assert (await polite.known()).asked_at == turn + 700
-    clock.advance(0.899)
+    clock.advance(0.899 + SLACK_MS / 1000)
     assert (await polite.lease(1)).fps == []
     clock.advance(0.001)
     assert (await polite.lease(1)).fps == ["2"]
@@ -37,7 +37,7 @@ async def test_a_request_that_left_late_puts_off_the_next_turn(polite, clock):
 
 async def test_what_was_known_already_moves_nothing_back(polite, clock):
     await polite.lease(1)
-    clock.advance(1)
+    clock.advance(GAP_MS / 1000)
     second = clock()
     await polite.lease(1)
 
@@ -60,13 +60,13 @@ async def test_a_turn_that_nobody_had_another_since_is_moved_to_now(polite, cloc
 async def test_late_behind_somebody_elses_turn_the_next_moment_is_reserved(polite, clock):
     first = clock()
     await polite.lease(1)
-    clock.advance(1)
+    clock.advance(GAP_MS / 1000)
     second = clock()
     await polite.lease(1)
     clock.advance(0.1)
 
-    assert await depart(polite, first, most_ms=5000) == (900, second + DELAY_MS)
-    assert await depart(polite, first, most_ms=5000) == (1900, second + 2 * DELAY_MS)
+    assert await depart(polite, first, most_ms=5000) == (GAP_MS - 100, second + GAP_MS)
+    assert await depart(polite, first, most_ms=5000) == (2 * GAP_MS - 100, second + 2 * GAP_MS)
 
 
 async def test_a_wait_that_is_too_long_reserves_nothing(polite, clock):
@@ -82,14 +82,17 @@ async def test_a_second_request_of_an_attempt_keeps_the_delay_from_its_first(pol
     await polite.lease(1)
     clock.advance(0.4)
 
-    assert await depart(polite, ago_ms=100, most_ms=5000) == (900, clock() + 900)
+    assert await depart(polite, ago_ms=100, most_ms=5000) == (GAP_MS - 100, clock() + GAP_MS - 100)
 
 
 async def test_the_delay_is_the_hosts_own(polite, clock):
     await polite.host(HOST, field="delay_ms", value=3000)
     await polite.lease(1)
 
-    assert await depart(polite, ago_ms=0, most_ms=5000) == (3000, clock() + 3000)
+    assert await depart(polite, ago_ms=0, most_ms=5000) == (
+        3000 + SLACK_MS,
+        clock() + 3000 + SLACK_MS,
+    )
 
 
 async def test_many_who_ask_at_once_get_moments_of_their_own(polite, clock):
@@ -98,7 +101,7 @@ async def test_many_who_ask_at_once_get_moments_of_their_own(polite, clock):
 
     answer = await polite.shard.call("depart", asks)
 
-    assert answer[::2] == [1000, 2000, 3000]
+    assert answer[::2] == [GAP_MS, 2 * GAP_MS, 3 * GAP_MS]
 
 
 async def test_a_lease_that_ran_out_starts_the_clock_again(polite, clock):
@@ -107,7 +110,7 @@ async def test_a_lease_that_ran_out_starts_the_clock_again(polite, clock):
 
     assert (await polite.lease(1)).fps == []
 
-    clock.advance(1)
+    clock.advance(GAP_MS / 1000)
     assert (await polite.lease(1)).fps == ["2"]
 
 
@@ -142,14 +145,14 @@ async def test_a_host_that_has_a_rest_grants_no_moment(polite, clock):
 
 async def test_a_moment_that_was_reserved_stays_when_a_lease_runs_out(polite, clock):
     await polite.lease(1, ttl_ms=1500)
-    clock.advance(1)
+    clock.advance(GAP_MS / 1000)
     await polite.lease(1)
     wait_ms, moment_ms = await depart(polite, ago_ms=0, most_ms=9000)
     clock.advance(0.5)
 
     await polite.reap()
 
-    assert wait_ms == DELAY_MS
+    assert wait_ms == GAP_MS
     assert (await polite.known()).asked_at == moment_ms
 
 
@@ -160,9 +163,9 @@ async def test_a_repeated_lease_does_not_take_the_turn_of_another_for_its_own(
         client = polite.numbered(100).shard
         return (await client.call("lease", limit=1, ttl_ms=60_000, lane=""))[5].decode()
 
-    assert await pace() == f"{clock()} {DELAY_MS} 1"
-    clock.advance(1)
+    assert await pace() == f"{clock()} {DELAY_MS} {SLACK_MS}"
+    clock.advance(GAP_MS / 1000)
     other = await make_raw()
     assert (await other.lease(1)).fps == ["2"]
 
-    assert await pace() == f"0 {DELAY_MS} 1"
+    assert await pace() == f"0 {DELAY_MS} {SLACK_MS}"

@@ -104,8 +104,9 @@ IDEMPOTENT: Any = {
 }
 
 
-# It belongs to no shard. A repeat takes another moment, and the first one passes unused.
-OUTSIDE = {"turn"}
+# `turn` belongs to no shard. A repeat takes another moment, and the first one passes unused.
+# A repeat of `look` finds that its shapes were looked at: test_trap.py.
+OUTSIDE = {"look", "turn"}
 
 
 async def prepare(raw, clock, verb):

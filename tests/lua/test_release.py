@@ -1,3 +1,4 @@
+from lua.conftest import SLACK_MS
 from skitter.frontier.scripts import Code
 
 RELEASED, LOST = Code.RELEASED, Code.LOST
@@ -51,7 +52,7 @@ async def test_a_rest_that_the_host_was_given_still_holds(make_raw, clock):
 
     await raw.release(*(await raw.lease()).claims)
 
-    assert await raw.read("wait") == {"a.test": clock() + 1000}
+    assert await raw.read("wait") == {"a.test": clock() + 1000 + SLACK_MS}
 
 
 async def test_a_wrong_token_or_one_of_somebody_else_releases_nothing(raw, make_raw):

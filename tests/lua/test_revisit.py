@@ -10,8 +10,8 @@ async def monthly(make_raw):
     return raw
 
 
-def again(after_ms=5000, how="new", record=b"0 a.test newer"):
-    return {"revisit": {"after_ms": after_ms, "how": how, "record": record.decode()}}
+def again(after_ms=5000, how="new", record=b"0 a.test newer", **more):
+    return {"revisit": {"after_ms": after_ms, "how": how, "record": record.decode(), **more}}
 
 
 async def finish(raw, **how):
@@ -81,4 +81,27 @@ async def test_a_lost_lease_plans_nothing(monthly, clock):
     clock.advance(2)
     await monthly.reap()
     await monthly.complete(*late.claims, said=again())
+    assert await monthly.read("revisits") == {}
+
+
+async def test_loaders_are_told_of_a_page_that_is_gone_in_the_step_that_buries_it(monthly):
+    await monthly.add("1")
+    grant = await monthly.lease()
+
+    await monthly.bury(*grant.claims, said=again(how="gone", emptied="none"))
+    await monthly.bury(*grant.claims, said=again(how="gone", emptied="none"))  # too late
+
+    [(_, notice)] = await monthly.shard.command("XRANGE", "items", "-", "+")
+    assert notice == {b"fp": b"1", b"n": b"-1", b"item": b"none"}
+    stats = await monthly.stats()
+    assert (stats["gone"], stats["dead"], stats["revisits"]) == (1, 1, 0)
+    assert await monthly.read("task") == {"1": b"0 a.test newer"}
+
+
+@pytest.mark.parametrize(("verb", "how"), [("complete", "gone"), ("bury", "changed")])
+async def test_a_page_that_is_done_is_not_gone_and_one_that_is_gone_not_done(monthly, verb, how):
+    await monthly.add("1")
+    grant = await monthly.lease()
+    await getattr(monthly, verb)(*grant.claims, said=again(how=how, emptied="none"))
+    assert await monthly.shard.command("XLEN", "items") == 0
     assert await monthly.read("revisits") == {}

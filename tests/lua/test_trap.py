@@ -1,5 +1,8 @@
 """Budgets of URL shapes: what is within them is fetched, what is beyond is held."""
 
+import math
+from itertools import count
+
 import pytest
 
 from skitter.frontier.audit.auditor import audit
@@ -10,16 +13,17 @@ from skitter.model import Request
 SHAPE, OTHER = 7, 8
 
 
-async def ask(raw, grant, shape=SHAPE, moment_ms=0):
+async def ask(raw, grant, shape=SHAPE, moment_ms=0, bred=1):
     """Per lease: 1 (fetch it), 0 (held) or LOST, and how many more need not be asked for."""
-    rows = [(*claim, shape, moment_ms) for claim in grant.claims]
+    rows = [(*claim, shape, bred, moment_ms) for claim in grant.claims]
     answer = await raw.shard.call("trap", [part for row in rows for part in row])
     return list(zip(answer[::2], answer[1::2], strict=True))
 
 
 async def entry(raw, shape=SHAPE, host="a.test"):
     packed = (await raw.read("shapes"))[host]
-    return decode(packed).get(shape)
+    found = decode(packed).get(shape)
+    return found and found[:3]
 
 
 async def credit(raw, fp, token, worth, shape=SHAPE):
@@ -40,16 +44,94 @@ async def test_pages_beyond_the_budget_are_held_and_nothing_is_lost(make_raw):
     assert (stats["leased"], stats["trapped"], stats["pending"]) == (3, 2, 0)
 
 
-async def test_a_crawl_does_not_wait_for_what_is_held(make_raw):
+async def crawl(raw, pages, *, bred=0, found=0):
+    """Fetch all that there is, until nothing is left; `found`: URLs that each page leads to."""
+    done = set[str]()
+    while grant := await raw.lease(100):
+        if not grant.fps:
+            if not await raw.shard.call("look"):
+                return done
+            continue
+        said = await ask(raw, grant, bred=bred)
+        for claim, (may, _) in zip(grant.claims, said, strict=True):
+            if may:
+                done.add(claim[0])
+                await raw.add(*(str(next(pages)) for _ in range(found)))
+                await raw.complete(claim)
+    return done
+
+
+async def test_what_was_found_elsewhere_is_fetched_to_its_end(make_raw):
+    raw = await make_raw(shape_budget=5)
+    await raw.add(*(str(n) for n in range(1, 200)))
+
+    assert len(await crawl(raw, None)) == 199
+
+    assert await raw.idle()
+    assert await raw.read("trapped") == await raw.read("looks") == {}
+
+
+@pytest.mark.parametrize(("found", "most"), [(1, 6), (2, 6)])
+async def test_what_leads_to_as_many_as_it_takes_is_held_after_a_look(make_raw, found, most):
+    raw = await make_raw(shape_budget=5)
+    await raw.add("1")
+
+    assert len(await crawl(raw, count(2), found=found)) == most
+
+    assert await raw.idle()
+    assert list((await raw.read("looks")).values()) == [-1]
+
+
+async def test_what_yields_nothing_and_was_found_on_its_like_gets_no_look(make_raw):
+    raw = await make_raw(shape_budget=5)
+    await raw.add(*(str(n) for n in range(1, 200)))
+
+    assert len(await crawl(raw, None, bred=1)) == 5
+
+    assert await raw.idle()
+
+
+async def test_a_crawl_is_not_over_before_the_last_look(make_raw):
     raw = await make_raw(shape_budget=1)
     await raw.add("1", "2")
     grant = await raw.lease()
     await ask(raw, grant)
-    assert not await raw.idle()
+    assert await raw.shard.call("look") == 0  # one is under way
 
     await raw.complete(grant.claims[0])
 
+    assert not await raw.idle()
+    assert await raw.shard.call("look") == 0  # it yielded nothing, and led to its like
     assert await raw.idle()
+
+
+async def test_a_look_whose_answer_was_lost_may_be_repeated(make_raw):
+    raw = await make_raw(shape_budget=5)
+    await raw.add(*(str(n) for n in range(1, 20)))
+    grant = await raw.lease(100)
+    said = await ask(raw, grant, bred=0)
+    may = [claim for claim, (is_ours, _) in zip(grant.claims, said, strict=True) if is_ours]
+    await raw.complete(*may)
+    assert await raw.shard.call("look") == 1
+    before = await raw.dump()
+
+    assert await raw.shard.call("look") == 0
+
+    assert await raw.dump() == before
+
+
+async def test_a_shape_that_has_yielded_something_since_is_looked_at_again(make_raw):
+    raw = await make_raw(shape_budget=5)
+    await raw.add(*(str(n) for n in range(1, 200)))
+    await crawl(raw, None, bred=1)
+    assert await raw.idle()
+    await raw.add("500")
+    grant = await raw.lease()
+
+    await raw.complete(*grant.claims, said={"yields": {SHAPE: 10}})
+
+    assert list((await raw.read("looks")).values()) == [math.inf]
+    assert len(await crawl(raw, None, bred=1)) == 194
 
 
 async def test_yield_raises_the_budget_and_frees_what_is_held(make_raw):
@@ -155,7 +237,8 @@ async def test_shapes_beyond_a_hundred_of_a_host_share_one_budget(make_raw):
     for n in range(105):
         answers += await ask(raw, await raw.lease(1), shape=1000 + n)
     assert [said for said, _ in answers] == [1] * 100 + [2] * 2 + [0] * 3
-    assert await raw.read("trapped") == {"103": 0, "104": 0, "105": 0}
+    held = await raw.read("trapped")
+    assert (set(held), len(set(held.values()))) == ({"103", "104", "105"}, 1)
 
 
 async def test_a_held_request_gives_its_turn_back_to_its_host(make_raw, clock):

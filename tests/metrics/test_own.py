@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import subprocess
 import sys
 import threading
 from itertools import count
-from time import perf_counter
+from time import perf_counter, sleep
 
 import pytest
 
@@ -84,6 +85,35 @@ async def test_async_functions_are_timed_while_they_wait(metrics, name):
     stats = metrics.stats(name)  # inside the event loop
     assert (stats.count, stats.errors) == (2, 1)
     assert stats.mean >= 0.02
+
+
+async def test_generators_are_timed_to_their_end_and_what_they_raise_is_an_error(metrics, name):
+    @metrics.timing(name)
+    def count(fail):
+        yield 1
+        sleep(0.05)
+        if fail:
+            raise KeyError(fail)
+        return "end"
+
+    @metrics.timing(name)
+    async def count_later(fail):
+        for one in count.__wrapped__(fail):
+            yield one
+
+    assert list(count(False)) == [1]
+    assert [one async for one in count_later(False)] == [1]
+    with pytest.raises(KeyError):
+        list(count(True))
+    with pytest.raises(KeyError):
+        _ = [one async for one in count_later(True)]
+    next(count(False))  # nobody wants the rest of it
+
+    stats = metrics.stats(name)
+    assert (stats.count, stats.errors) == (5, 2)
+    assert stats.p95 > 0.04
+    assert inspect.isgeneratorfunction(count)
+    assert inspect.isasyncgenfunction(count_later)
 
 
 def test_stats_have_the_mean_and_the_quantiles_of_what_was_observed(metrics, name):

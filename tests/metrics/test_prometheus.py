@@ -74,6 +74,18 @@ async def test_it_has_the_figures_of_every_job(server, frontier, clock, job):
     assert ours["skitter_queue_wait_seconds_count"] == 2
 
 
+async def test_it_tells_since_when_the_oldest_request_waits(server, frontier, clock, job):
+    began = clock.now_ms / 1000
+    await frontier.add([Request(url="https://a.test/1")])
+    clock.advance(60)
+    await frontier.add([Request(url="https://b.test/1")])
+
+    name = "skitter_queue_oldest_timestamp_seconds"
+    assert read(await exposition(server), job)[name] == pytest.approx(began, abs=2)
+    await frontier.lease(2)
+    assert name not in read(await exposition(server), job)
+
+
 async def test_buckets_are_cumulative(server, frontier, job):
     await record(frontier, BATCH)
 

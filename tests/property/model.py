@@ -286,7 +286,7 @@ class Shard:
         return self.state in (State.RUNNING, State.DRAINING) and not self.is_held_back()
 
     def opens_at(self, host: Host) -> int:
-        rested = 0 if host.asked_at is None else host.asked_at + self.delay_ms(host)
+        rested = 0 if host.asked_at is None else host.asked_at + self.gap_ms(host)
         return max(rested, host.blocked_until)
 
     def is_held_back(self) -> bool:
@@ -524,8 +524,17 @@ class Shard:
         of_job = self.options.limits.max_pages_per_host
         return host.own.get("max_pages", UNLIMITED if of_job is None else of_job)
 
-    def delay_ms(self, host: Host) -> int:
-        return host.own.get("delay_ms", round(self.options.politeness.delay_s * 1000))
+    def gap_ms(self, host: Host) -> int:
+        delay_ms = host.own.get("delay_ms", round(self.options.politeness.delay_s * 1000))
+        at_once = host.own.get("max_in_flight", self.options.politeness.max_in_flight)
+        return gap_ms(delay_ms, at_once)
+
+
+def gap_ms(delay_ms: int, at_once: float) -> int:
+    """From one turn of a host to the next. Where several requests may be under way, one may leave a
+    little after its turn, and the next must not come too close to it."""
+    slack_ms = 0 if at_once == 1 else max(1, min(10, delay_ms // 20))
+    return delay_ms + slack_ms if delay_ms else 0
 
 
 class Model:

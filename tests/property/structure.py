@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import redis
 
+from property.model import gap_ms
 from skitter.frontier.host import NEVER, HostRecord, open_host
 
 PLAIN = {
@@ -319,8 +320,9 @@ def _about(picture: Picture, name: str, known: HostRecord) -> list[str]:
         )
     if known.listed_in not in _places(picture, known, has_work=bool(queue)):
         problems.append("its place is not where it belongs")
-    delay_ms = _own(picture, known, "delay_ms", "delay_ms")
-    opens_at = max(known.asked_at + delay_ms, known.blocked_until)
+    delay_ms = int(_own(picture, known, "delay_ms", "delay_ms"))
+    at_once = _own(picture, known, "max_in_flight", "max_in_flight")
+    opens_at = max(known.asked_at + gap_ms(delay_ms, at_once), known.blocked_until)
     ranks = {
         NOWHERE: (None, None),
         DUE: (-best * TICKETS + known.turn, None),

@@ -36,6 +36,7 @@ from skitter.errors import (
     TooBig,
     UsageError,
 )
+from skitter.frontier.audit.why import why
 from skitter.valkey import ServerOptions, hold, running, stop
 
 QUICK = JobOptions(politeness=Politeness(delay_s=0, max_in_flight=100))
@@ -496,3 +497,19 @@ def test_what_has_waited_for_long_is_kept_or_left_to_others(job, server_url):
 
         assert first is not None
         assert not {one.url for one in popped} & {one.url for one in theirs}
+
+
+def test_what_is_pushed_too_deep_is_counted_and_explained(job, server_url):
+    options = JobOptions(politeness=Politeness(delay_s=0), limits=Limits(max_depth=1))
+    with URLQueue(job, redis=server_url, options=options) as queue:
+        assert queue.push("https://a.test/deep", depth=2) is False
+        assert queue.push_many([Request("https://a.test/deeper", depth=3), "https://a.test/"]) == 1
+        assert queue.stats().kept_out == {"depth": 2}
+
+    async def ask():
+        async with open_frontier(job, redis=server_url) as frontier:
+            return await why(frontier, "https://a.test/deep")
+
+    said = asyncio.run(ask())
+    assert (said.state, said.refused_by) == ("refused", "depth")
+    assert said.because == ["it was pushed at depth 2, beyond max_depth"]

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -11,6 +15,7 @@ from chaos.rig import PrivateServer
 from server.test_events import first, listening
 from skitter.frontier.admin.log import log
 from skitter.frontier.connection import Server, connect
+from skitter.server import channels, presence
 
 
 @pytest.fixture
@@ -37,3 +42,62 @@ async def test_a_stream_outlives_the_redis_server_and_says_so(web, private, fron
         await log(frontier, "info", "w", "here again")
 
         assert (await first(told, "log")).data["text"] == "here again"
+
+
+@pytest.fixture
+def send(private: PrivateServer) -> Iterator[Callable[[signal.Signals], None]]:
+    """A signal to the server. One that is stopped keeps its connections, and answers nothing."""
+    pid = int((private.home.directory / "valkey.pid").read_text())
+    yield partial(os.kill, pid)
+    os.kill(pid, signal.SIGCONT)
+
+
+async def test_a_stopped_redis_is_told_at_once_whatever_the_reader_waits_for(
+    web, private, frontier, job, send, monkeypatch
+):
+    monkeypatch.setattr(channels, "EVERY_S", 1000.0)  # the reader sleeps
+    async with listening(web, job) as told:
+        await first(told, "overview")
+        send(signal.SIGSTOP)
+        assert private.url in (await first(told, "away")).data["detail"]
+        send(signal.SIGCONT)
+        await first(told, "back")
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        ("GET", "api/jobs/{job}", None),
+        ("POST", "api/jobs/{job}/pause", {}),
+        ("POST", "api/jobs/{job}/urls", {"urls": ["http://a.test/"]}),
+        ("GET", "healthz", None),
+    ],
+)
+async def test_calls_under_way_and_later_ones_hear_that_redis_is_away(
+    web, site, frontier, job, send, what
+):
+    method, path, body = what
+    ask = partial(web.request, method, path.format(job=job), json=body)
+    assert (await ask()).is_success
+    send(signal.SIGSTOP)
+    under_way = await ask()
+    assert site.presence.away
+    began = time.monotonic()
+    later = await ask()
+    took_s = time.monotonic() - began
+
+    for answer in (under_way, later):
+        assert answer.status_code == 503
+        assert answer.headers["retry-after"] == "2"
+        assert answer.json()["detail"] == site.presence.away
+    assert took_s < presence.LATE_S  # it is known, and not tried again
+
+
+async def test_who_comes_while_redis_is_away_is_let_in_and_told(web, site, frontier, job, send):
+    assert (await web.get("api/me")).is_success
+    send(signal.SIGSTOP)
+    assert (await web.get(f"api/jobs/{job}")).status_code == 503
+
+    assert (await web.get("api/me")).json()["name"] == "a test"
+    async with listening(web, job) as told:
+        assert (await anext(told)).name == "away"

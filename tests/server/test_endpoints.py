@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections import Counter
 
 import pytest
 
 from conftest import rude
+from skitter import story
 from skitter.frontier.admin.dead import kind_of
 from skitter.frontier.admin.items import RejectedItem, reject_items
 from skitter.frontier.admin.jobs import create_job, list_jobs, open_job
 from skitter.frontier.admin.log import log_lines
+from skitter.frontier.admin.refusals import Refusal, record_refusals
 from skitter.frontier.audit.why import look_at_host
 from skitter.frontier.metrics import record
 from skitter.metrics import TABLES, Batch, Row
 from skitter.model import Failure, Request
 from skitter.settings import Layout
+from skitter.settings.widening import widening
 
 
 async def bury(frontier, *urls: str, error: str = "HTTP 404", **fields) -> None:
@@ -100,6 +105,23 @@ async def test_an_exclusion_is_previewed_checked_kept_and_removed(web, frontier,
         await web.patch(path, json={"exclude": value})
         rows = (await web.get(path)).json()["rows"]
         assert [row["value"] for row in rows if row["name"] == "exclude"] == [value]
+
+
+async def test_a_wider_scope_is_previewed_by_the_links_that_were_kept_out(web, frontier, job):
+    links = ("http://b.test/1", "http://m.b.test/2", "http://c.test/old/3", "http://b.test/old/4")
+    kept_out = {url: Refusal("scope", "", "http://a.test/") for url in links}
+    kept_out["http://b.test/5"] = Refusal("robots", "", "http://a.test/")
+    await record_refusals(frontier, kept_out)
+    path = f"/api/jobs/{job}/settings"
+    body = {"also_hosts": "*.b.test", "also_include": "/old/*"}
+
+    effects = (await web.post(f"{path}/preview", json=body)).json()["rows"]
+    assert {one["option"]: one["urls"] for one in effects} == {"also_hosts": 3, "also_include": 2}
+    bad = await web.patch(path, json={"also_hosts": "*"})
+    assert (bad.status_code, bad.json()["field"]) == (400, "also_hosts")
+    await web.patch(path, json=body)
+    there = (await open_job(frontier.server, job)).options
+    assert there.limits.widening == widening("*.b.test", "/old/*")
 
 
 async def test_a_schedule_is_set_shown_and_removed(web, frontier, job):
@@ -267,6 +289,24 @@ async def test_quality_and_rejected_items_are_shown(web, frontier, job):
     rows = (await web.get(f"/api/jobs/{job}/rejected")).json()["rows"]
     assert [(row["field"], row["reason"]) for row in rows] == [("price", "not a number")]
     assert (await web.get(f"/api/jobs/{job}/quality")).json()["bad"] == []
+
+
+async def test_nobody_waits_while_scrapy_is_imported_for_a_look_up(web, frontier, job, monkeypatch):
+    """The look-up of an unknown URL ends only after another call was answered."""
+    begun, answered = threading.Event(), threading.Event()
+
+    def identities(url):
+        begun.set()
+        assert answered.wait(20)
+        return []
+
+    monkeypatch.setattr(story, "_identities", identities)
+    looking = asyncio.create_task(web.get(f"/api/jobs/{job}/url?url=http://a.test/never"))
+    await asyncio.to_thread(begun.wait)
+    assert (await web.get("/api/jobs")).status_code == 200
+    answered.set()
+
+    assert (await looking).json()["state"] == "unknown"
 
 
 async def test_the_story_of_a_url_and_the_audit_are_told(web, frontier, job):

@@ -20,7 +20,7 @@ from skitter.server.site import Site
 
 
 class Told(NamedTuple):
-    """One event, or a comment, which has no name."""
+    """One event."""
 
     name: str = ""
     data: Any = None
@@ -47,7 +47,7 @@ async def parse(answer: httpx.Response) -> AsyncGenerator[Told]:
         if line:
             name, _, value = line.partition(":")
             fields[name] = value.strip()
-        elif "event" in fields or "" in fields:
+        elif "event" in fields:
             data = json.loads(fields["data"]) if "data" in fields else None
             yield Told(fields.get("event", ""), data, fields.get("id", ""))
             fields = {}
@@ -123,11 +123,11 @@ async def test_a_job_that_is_purged_is_gone_and_its_stream_ends(web, frontier, j
         assert [one async for one in told] == []
 
 
-async def test_a_comment_keeps_a_silent_stream_open(web, frontier, job, monkeypatch):
-    monkeypatch.setattr(channels, "COMMENT_S", 0.0)
+async def test_a_stream_with_nothing_new_ticks(web, frontier, job, monkeypatch):
+    monkeypatch.setattr(channels, "TICK_S", 0.0)
     async with listening(web, job) as told:
         await first(told, "overview")
-        assert await first(told, "") == Told()
+        assert await first(told, "tick") == Told("tick", {})
 
 
 async def test_the_reader_reads_once_for_all_and_stops_when_nobody_listens(

@@ -90,6 +90,7 @@ async def test_pushes_that_come_while_one_is_under_way_go_together(
             await until_async(all_have_come)
         return await add(self, offers, **links)
 
+    monkeypatch.setattr(pushes, "HELD_UP_S", 3600)
     monkeypatch.setattr(Frontier, "add_offers", counted)
     path = f"/api/jobs/{job}/urls"
     some = [web.post(path, json={"urls": [f"http://a.test/{i}"]}) for i in range(20)]
@@ -97,6 +98,29 @@ async def test_pushes_that_come_while_one_is_under_way_go_together(
 
     assert [one.json()["new"] for one in answers] == [1] * 20
     assert (len(calls), sum(calls)) == (2, 20)
+
+
+async def test_pushes_do_not_wait_for_one_that_redis_holds_up(
+    web, site, server, frontier, job, monkeypatch
+):
+    monkeypatch.setattr(pushes, "HELD_UP_S", -1)
+    path = f"/api/jobs/{job}/urls"
+    await web.post(path, json={"urls": ["http://a.test/"]})
+    await server.command("CLIENT", "PAUSE", "600000", "WRITE")
+    some = [web.post(path, json={"urls": [f"http://a.test/{i}"]}) for i in range(20)]
+    answers = asyncio.gather(*some)
+
+    async def all_have_come():
+        return site.pushes._jobs[job]._count == 20
+
+    try:
+        await until_async(all_have_come)
+        at_once = site.pushes._jobs[job]._at_once
+    finally:
+        await server.command("CLIENT", "UNPAUSE")
+    assert at_once == pushes.MOST_AT_ONCE
+    assert [one.json()["new"] for one in await answers] == [1] * 20
+    assert (await frontier.stats()).pending == 21
 
 
 async def test_each_of_those_hears_of_its_own_urls(web, frontier, job):

@@ -9,33 +9,22 @@ import signal
 import ssl
 import stat
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import httpx
+import pytest
 
 from needs import need
+from serving import address_of, start
 from skitter.client import Client
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.connection import connect
 from skitter.frontier.metrics import record
 from skitter.metrics import Batch, Histogram
+from skitter.server.application import is_known_host
+from skitter.server.running import Address, listen
 from skitter.valkey import hold
-from waiting import Child
-
-
-def start(directory: Path, *words: str) -> Child[str]:
-    command = [sys.executable, "-m", "skitter", "serve", "--port", "0", "--dir", str(directory)]
-    environment = {**os.environ, "NO_COLOR": "1"}
-    environment.pop("SKITTER_REDIS_URL", None)
-    return Child([*command, *words], stdout=subprocess.PIPE, text=True, env=environment)
-
-
-def address_of(said: str) -> str:
-    found = re.search(r"Serving (\S+/)", said)
-    assert found, said
-    return found[1]
 
 
 async def measure(directory: Path, job: str) -> int:
@@ -112,3 +101,22 @@ def test_a_server_is_started_used_and_killed_and_its_charts_are_there_again_over
 
         served.send_signal(signal.SIGINT)
         assert served.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        (Address("127.0.0.1"), "127.0.0.1"),
+        (Address("::1"), "[::1]"),
+        (Address("0.0.0.0"), "127.0.0.1"),
+        (Address("::"), "[::1]"),
+        (Address("0.0.0.0", aliases=("Crawl.example", "b.example")), "Crawl.example"),
+        (Address("crawl.example"), "crawl.example"),
+        (Address("127.0.0.1", aliases=("behind-a-proxy.example",)), "127.0.0.1"),
+    ],
+)
+def test_the_link_is_one_that_a_browser_can_open_and_the_server_answers(address, name):
+    with listen(Address()) as listener:
+        port = listener.getsockname()[1]
+        assert address.url(listener) == f"http://{name}:{port}/"
+    assert is_known_host(f"{name}:{port}", address.names)

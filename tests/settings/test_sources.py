@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,21 @@ def test_pyproject_has_a_table_for_us(project):
     project('[project]\nname = "x"\n[tool.skitter.limits]\nmax_pages = 9\n', "pyproject.toml")
 
     assert resolve().limits.max_pages == 9
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_file_of_another_user_counts_only_in_the_working_directory(project, monkeypatch):
+    path = project(GENERAL)
+    os.chown(path, 65534, -1)
+    assert resolve().fetch.user_agent == "file"  # whoever works here has chosen to
+
+    (path.parent / "sub").mkdir()
+    monkeypatch.chdir(path.parent / "sub")
+    with pytest.raises(UsageError, match="belongs to another user"):
+        resolve()
+
+    Path("skitter.toml").write_text('[fetch]\nuser_agent = "mine"\n')
+    assert resolve().fetch.user_agent == "mine"
 
 
 def test_skitter_toml_is_nearer_than_pyproject(project):

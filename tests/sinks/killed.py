@@ -13,6 +13,7 @@ without threads and open files.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shutil
 import signal
@@ -20,6 +21,7 @@ import sys
 import threading
 import traceback
 from contextlib import closing
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from skitter.model import Result
 
+RUNNERS = 4
 OURS = str(Path(_sqlite.__file__).parent)
 
 # New fields, a column that is widened, a row that changes, rows that come twice.
@@ -140,9 +143,13 @@ def tracer(on_line: Callable[[str], None]) -> Callable[..., Any]:
 
 def fork(work: Callable[[], None]) -> int:
     """Run it in a child; its wait status."""
-    child = os.fork()
-    if child:
-        return os.waitpid(child, 0)[1]
+    return os.waitpid(begin(work), 0)[1]
+
+
+def begin(work: Callable[[], None]) -> int:
+    """Run it in a child, and go on; its pid."""
+    if child := os.fork():
+        return child
     try:
         work()
     except BaseException:
@@ -194,14 +201,13 @@ def kill_at(last: int) -> Callable[[str], None]:
 
 def record(home: Path, name: str) -> list[str]:
     """The lines that a writer runs when nobody kills it."""
-    log = home / "lines"
+    log = home.with_name("lines")
 
     def work() -> None:
         lines: list[str] = []
         attempt(str(home / name), lines.append)
         log.write_text("\n".join(lines))
 
-    assert fork(lambda: prepare(str(home / name))) == 0
     assert fork(work) == 0
     return log.read_text().splitlines()
 
@@ -213,23 +219,40 @@ def ends(lines: list[str]) -> list[int]:
     return sorted({*first.values(), *last.values()})
 
 
+def kill_and_check(before: Path, name: str, point: int) -> None:
+    home = before.with_name(str(point))
+    shutil.copytree(before, home)
+    dsn = str(home / name)
+    status = fork(lambda: attempt(dsn, kill_at(point)))
+    assert os.WIFSIGNALED(status), f"line {point} was not reached"
+    assert fork(lambda: check(dsn)) == 0, f"killed at line {point}"
+    shutil.rmtree(home)
+
+
 def main(name: str, base: Path, *, which: str, every: int) -> int:
-    """Kill at each of the points; how many there were."""
+    """Kill at each of the points, a few at a time; how many there were."""
     if name.endswith(".parquet"):
         import pyarrow.parquet  # noqa: F401  once, and not in each child
-    (base / "whole").mkdir()
-    lines = record(base / "whole", name)
-    points = ends(lines) if which == "lines" else list(range(len(lines)))
-    for point in points[::every]:
-        home = base / str(point)
-        home.mkdir()
-        dsn = str(home / name)
-        assert fork(lambda: prepare(dsn)) == 0  # noqa: B023
-        status = fork(lambda: attempt(dsn, kill_at(point)))  # noqa: B023
-        assert os.WIFSIGNALED(status), f"{lines[point]} was not reached"
-        assert fork(lambda: check(dsn)) == 0, f"killed at {lines[point]}"  # noqa: B023
-        shutil.rmtree(home)
-    return len(points[::every])
+    gc.disable()  # or each child would copy the pages of all objects that it looks at
+    gc.freeze()
+    before, whole = base / "before", base / "whole"
+    before.mkdir()
+    assert fork(lambda: prepare(str(before / name))) == 0
+    shutil.copytree(before, whole)
+    lines = record(whole, name)
+    points = (ends(lines) if which == "lines" else list(range(len(lines))))[::every]
+
+    def work(some: list[int]) -> None:
+        for point in some:
+            try:
+                kill_and_check(before, name, point)
+            except AssertionError as error:
+                error.add_note(f"at {lines[point]}")
+                raise
+
+    runners = [begin(partial(work, points[n::RUNNERS])) for n in range(RUNNERS)]
+    assert [os.waitpid(pid, 0)[1] for pid in runners] == [0] * RUNNERS
+    return len(points)
 
 
 if __name__ == "__main__":

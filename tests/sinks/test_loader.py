@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -76,6 +76,12 @@ class MemorySink:
     batches: list[int] = field(default_factory=list)
     on_write: Callable[[], None] = lambda: None
     description: str = "memory"
+    forgotten: list[Result] = field(default_factory=list)
+
+    async def forget(self, pages: Sequence[Result]) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.forgotten += pages
 
     async def write(self, rows: Sequence[Result]) -> None:
         self.on_write()
@@ -152,6 +158,47 @@ async def test_rows_that_a_transform_makes_are_not_doubled_by_a_second_delivery(
         hooks = LoadHooks(transform=lambda item: [item, {"n": 2}])
         await load(ListSource(rows + rows, stop), sink, stop=stop, hooks=hooks, pace=QUICK)
     assert [row["n"] for row in lines_of(tmp_path / "x.jsonl")] == [1, 2]
+
+
+@pytest.mark.parametrize("kind", ["none", "plain", "coroutine"])
+async def test_a_notice_is_forgotten_and_not_stored_and_no_transform_sees_it(
+    stop: asyncio.Event, kind: str
+):
+    async def later(item: int) -> int:
+        return item + 10
+
+    transform = {"none": None, "plain": lambda item: item + 10, "coroutine": later}[kind]
+    notice = result(7, None, index=-1)
+    source = ListSource([result(0, 1), notice, result(1, 2)], stop)
+    sink, rejected = MemorySink(), []
+    hooks = LoadHooks(transform=transform, on_rejected=lambda *one: rejected.append(one))
+    loaded = await load(source, sink, stop=stop, hooks=hooks, pace=QUICK)
+    assert sink.forgotten == [notice]
+    assert sorted(sink.rows) == [row_id(0), row_id(1)]
+    assert (len(source.acknowledged), len(source.stored), rejected) == (3, 2, [])
+    assert (loaded.written, loaded.dropped, loaded.acknowledged) == (2, 0, 3)
+
+
+async def test_what_a_transform_drops_is_no_longer_there_after_a_revisit(
+    stop: asyncio.Event, tmp_path: Path
+):
+    first = [result(1, {"n": 1}), result(2, {"n": 2})]
+    again = [replace(one, fetched_at=one.fetched_at + 60) for one in first]
+    hooks = LoadHooks(transform=lambda item: None if item["n"] == 2 else item)
+    async with open_sink(str(tmp_path / "x.db"), job=JOB, prunes=True) as sink:
+        await load(ListSource(first, stop), sink, stop=stop, pace=QUICK)
+        assert len(rows_of(tmp_path / "x.db")) == 2
+        stop.clear()
+        loaded = await load(ListSource(again, stop), sink, stop=stop, hooks=hooks, pace=QUICK)
+    assert [row["n"] for row in rows_of(tmp_path / "x.db")] == [1]
+    assert (loaded.dropped, loaded.acknowledged) == (1, 2)
+
+
+async def test_a_notice_is_acknowledged_once_it_was_heeded(stop: asyncio.Event):
+    notice = result(7, None, index=-1)
+    source, sink = ListSource([notice], stop), MemorySink(errors=[SinkAway("for a moment")])
+    await load(source, sink, stop=stop, pace=QUICK)
+    assert (sink.forgotten, source.acknowledged, sink.batches) == ([notice], [notice], [])
 
 
 async def test_a_transform_may_be_a_coroutine(stop: asyncio.Event):
@@ -346,7 +393,7 @@ async def test_postgresql_may_be_away_and_nothing_is_lost(
     async with open_sink(postgres, job=JOB) as sink:
         postgres_server.stop()
         await load(source, sink, stop=stop, hooks=LoadHooks(on_state=on_state), pace=QUICK)
-    assert "is away" in states[0].message
+    assert "does not answer" in states[0].message
     assert states[0].message.endswith(", trying again")
     assert states[-1].ok
     assert source.acknowledged == rows

@@ -40,7 +40,7 @@ async def test_a_sqlite_url_is_relative_with_three_slashes(
 async def test_a_description_of_postgresql_has_no_password(postgres: str):
     dsn = postgres.replace("postgres@", "postgres:hunter2@")
     async with open_sink(dsn, job=JOB, table="t") as sink:
-        assert sink.description.startswith("postgresql at 127.0.0.1:")
+        assert sink.description.startswith("PostgreSQL at 127.0.0.1:")
         assert sink.description.endswith("table t")
         assert "hunter2" not in sink.description
 

@@ -459,7 +459,7 @@ def test_postgresql_may_be_away_for_a_while(postgres: str, postgres_server: Post
         store.write([result(0, {"a": 1})])
         postgres_server.stop()
         try:
-            with pytest.raises(SinkAway, match=r"postgresql at 127\.0\.0\.1:.* is away"):
+            with pytest.raises(SinkAway, match=r"PostgreSQL at 127\.0\.0\.1:.* does not answer"):
                 store.write([result(1, {"a": 2})])
         finally:
             postgres_server.start()
@@ -475,11 +475,12 @@ def test_a_password_is_in_no_message(postgres_server: PostgresServer):
     assert "hunter2" not in str(caught.value)
 
 
-def test_rows_of_an_earlier_visit_go_if_the_page_no_longer_has_them(database):
-    def visit(page: int, items: range, at: float) -> list[Result]:
-        at += FETCHED_AT
-        return [replace(result(page, {"n": n}, index=n), fetched_at=at) for n in items]
+def visit(page: int, items: range, at: float) -> list[Result]:
+    """What a page brought, so many seconds later."""
+    return [replace(result(page, {"n": n}, index=n), fetched_at=FETCHED_AT + at) for n in items]
 
+
+def test_rows_of_an_earlier_visit_go_if_the_page_no_longer_has_them(database):
     with closing(open_store(database, job=JOB)) as store:
         store.write(visit(1, range(3), 0) + visit(2, range(3), 0))
         store.write(visit(1, range(1), 60))
@@ -491,3 +492,38 @@ def test_rows_of_an_earlier_visit_go_if_the_page_no_longer_has_them(database):
 
     left = [row_id(1, 0), row_id(1, 1), *(row_id(2, n) for n in range(3))]
     assert sorted(stored(database)) == left
+
+
+def test_rows_go_if_two_visits_of_a_page_come_in_one_batch(database):
+    with closing(open_store(database, job=JOB)) as store:
+        store.prunes = True  # type: ignore[attr-defined]
+        store.write(visit(1, range(3), 0) + visit(1, range(1), 60))
+    assert list(stored(database)) == [row_id(1, 0)]
+
+
+def test_all_rows_go_that_a_transform_made_of_items_which_a_page_no_longer_has(database):
+    def rows(at: float, *parents: str) -> list[Result]:
+        return [
+            replace(one, fingerprint=f"{1:016x}-{n}")
+            for n in parents
+            for one in visit(1, range(2), at)
+        ]
+
+    with closing(open_store(database, job=JOB)) as store:
+        store.prunes = True  # type: ignore[attr-defined]
+        store.write(rows(0, "0", "1"))
+        store.write(rows(60, "0"))
+    assert sorted(stored(database)) == [f"{1:016x}-0-0", f"{1:016x}-0-1"]
+
+
+def test_a_page_that_is_forgotten_loses_what_it_brought_before_and_nothing_else(database):
+    [gone] = visit(1, range(-1, 0), 60)
+    with closing(open_store(database, job=JOB)) as store:
+        store.write(visit(1, range(3), 0) + visit(2, range(3), 0))
+        store.forget([gone])  # type: ignore[attr-defined]
+        store.forget([gone])  # type: ignore[attr-defined]
+        assert sorted(stored(database)) == [row_id(2, n) for n in range(3)]
+
+        store.write(visit(1, range(2), 120))  # it is back
+        store.forget([gone])  # type: ignore[attr-defined]  # a loader that died had done that before
+    assert sorted(stored(database))[:2] == [row_id(1, 0), row_id(1, 1)]

@@ -191,7 +191,7 @@ def test_a_file_that_failed_can_be_loaded_when_it_is_repaired(tmp_path):
     ("source", "said"),
     [
         ("x = 1\n", "there is no spider in books.py"),
-        ("def spider(): ...\n", "or a function that returns one, with `-> Spider`"),
+        ("def spider(): ...\n", "or a function `def spider() -> Spider` that returns one"),
         (GOOD.replace("@spider.page", ""), "has no handler: decorate a function"),
         (
             GOOD.replace('["https', '[Request(url="https').replace('/"]', '/", handler="typo")]')

@@ -129,6 +129,8 @@ def test_xpath_finds_what_lxml_finds():
         ("<a href=a.html>", ["https://shop.example/books/a.html"]),
         ("<a href=/>1</a><a href=//x.org>2</a>", ["https://shop.example/", "https://x.org/"]),
         ("<map><area href=/m></map>", ["https://shop.example/m"]),
+        ("<a href=/1></a><area href=/2><a href=/3></a>", ["/1", "/2", "/3"]),
+        ("<svg><a href=/1></a><a xlink:href=/2></a></svg>", ["/1"]),
         ("<a href='/?a=1&amp;b=2'>", ["https://shop.example/?a=1&b=2"]),
         ("<a href=' \n/a '>", ["https://shop.example/a"]),
         ("<a href=/a>1</a><a href=/b>2</a><a href=/a>3</a><a href=../a>4</a>", ["/a", "/b"]),

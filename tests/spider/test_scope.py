@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from skitter.errors import BadOption, BadURL
 from skitter.patterns import compile_pattern
+from skitter.settings import Limits
+from skitter.settings.widening import widening
 from skitter.spider import Allowed, Fence, Refused, Scope
 from skitter.urls import identify, join
 
@@ -94,6 +96,38 @@ def test_a_link_may_stay_on_the_host_of_its_page_unless_hosts_are_named(scope, u
     """So that seeds may come from a generator or a feed, which no worker knows in advance."""
     verdict = scope.fence([SEED]).allows(url, parent=PAGE)
     assert isinstance(verdict, Allowed if allowed else Refused)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "patterns", "url", "refused"),
+    [
+        ("docs.example", None, "https://www.docs.example/a", None),
+        ("www.docs.example", None, "http://docs.example/a", None),
+        ("docs.example", None, "https://m.docs.example/a", "neither a seed's"),
+        ("*.docs.example", None, "https://m.docs.example/a", None),
+        ("*.docs.example", None, "https://docs.example/a", None),
+        ("*.docs.example", None, "https://notdocs.example/a", "neither a seed's"),
+        ("docs.example", None, "https://shop.example/a", None),  # it adds, and takes nothing away
+        ("docs.example", None, "https://docs.example/private/a", "exclude pattern"),
+        ("docs.example", "/private/b*", "https://docs.example/private/b1", None),
+        (None, "/private/b*", "https://shop.example/private/b1", None),
+        (None, "/private/b*", "https://shop.example/private/a1", "exclude pattern"),
+        (None, "/private/b*", "https://docs.example/private/b1", "neither a seed's"),
+        ("docs.example", None, "https://shop.example@docs.example/", "credentials"),
+    ],
+)
+def test_an_operator_adds_hosts_and_patterns_to_a_scope(hosts, patterns, url, refused):
+    fence, also = Scope(exclude=["/private/*"]).fence([SEED]), widening(hosts, patterns)
+    assert (refused or "") in (reason(fence, url, also=also) or "")
+    assert (reason(fence, url, also=also) is None) == (refused is None)
+
+
+@pytest.mark.parametrize("hosts", ["*", "*.", "a.*", "https://a.test/", "a.test/x", "u@a.test"])
+def test_what_is_added_to_a_scope_are_hosts_with_a_name(hosts):
+    with pytest.raises(BadOption, match="also_hosts must be hosts such as"):
+        Limits(also_hosts=hosts)
+    with pytest.raises(BadOption, match="also_include"):
+        Limits(also_include="re:(")
 
 
 def test_a_crawl_of_the_seeds_alone_follows_no_link():

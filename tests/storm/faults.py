@@ -8,10 +8,10 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from disks import fill_disk
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from storm.crawl import Crawl
 
 
-PAUSE_S = 0.1  # between two faults, at the most
+PAUSE_S = 0.04  # between two faults, at the most
 
 
 @dataclass
@@ -32,11 +32,13 @@ class Storm:
     strikes: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     wakings: list[float] = field(default_factory=list)  # when something that was stopped went on
+    server_is_away: bool = False
     _later: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
     def faults(self) -> Counter[str]:
-        return self.counts + Counter({"answer lost": self.crawl.wire.lost})
+        wire = self.crawl.wire
+        return self.counts + Counter({"answer lost": wire.lost, "connection cut": wire.cuts})
 
     async def strike(self) -> None:
         """One fault, by chance, and a pause. What could not be done, as there is nobody to do it
@@ -51,14 +53,19 @@ class Storm:
 
     async def calm(self) -> None:
         """Until all that was held up goes on."""
-        await asyncio.gather(*self._later)
+        while self._later:
+            await asyncio.gather(*self._later)
 
     def after(self, seconds: float, work: Callable[[], object]) -> None:
         async def wait() -> None:
             await asyncio.sleep(seconds)
             await asyncio.to_thread(work)
 
-        task = asyncio.create_task(wait())
+        self.meanwhile(wait())
+
+    def meanwhile(self, work: Coroutine[Any, Any, None]) -> None:
+        """What takes its time does not keep the next fault waiting."""
+        task = asyncio.create_task(work)
         self._later.add(task)
         task.add_done_callback(self._later.discard)
 
@@ -76,21 +83,21 @@ Fault = Callable[[Storm], Awaitable[bool]]
 
 
 async def cut_one(storm: Storm) -> bool:
-    if links := storm.crawl.wire.links:
-        storm.chance.choice(links).cut()
-    return bool(links)
+    """The wire counts the connections that it cut."""
+    if links := storm.crawl.wire.used:
+        storm.crawl.wire.cut([storm.chance.choice(links)])
+    return False
 
 
 async def cut_all(storm: Storm) -> bool:
-    links = list(storm.crawl.wire.links)
-    for link in links:
-        link.cut()
-    return bool(links)
+    wire = storm.crawl.wire
+    wire.cut(list(wire.links))
+    return False
 
 
 async def lose_answer(storm: Storm) -> bool:
     """The server does it, and nobody hears so. The wire counts those that were really lost."""
-    if links := storm.crawl.wire.links:
+    if links := storm.crawl.wire.used:
         storm.chance.choice(links).loses_answer = True
     return False
 
@@ -146,34 +153,47 @@ async def kill_main(storm: Storm) -> bool:
 
 async def kill_server(storm: Storm) -> bool:
     """Not while its disk is full: what it answered then may be in memory only."""
-    if (storm.crawl.server_directory / "filler").exists():
+    crawl = storm.crawl
+    if storm.server_is_away or (crawl.server_directory / "filler").exists():
         return False
-    with suppress(ProcessLookupError, FileNotFoundError):
-        os.kill(storm.crawl.server_pid(), signal.SIGKILL)
-        await asyncio.sleep(storm.chance.uniform(0, 0.5))
-        await asyncio.to_thread(storm.crawl.start_server)
-        return True
-    return False
+    os.kill(crawl.server_pid(), signal.SIGKILL)
+    storm.server_is_away, away_s = True, storm.chance.uniform(0, 0.5)
+
+    async def come_back() -> None:
+        await asyncio.sleep(away_s)
+        await asyncio.to_thread(crawl.start_server)
+        storm.server_is_away = False
+
+    storm.meanwhile(come_back())
+    return True
 
 
 async def pause_server(storm: Storm) -> bool:
-    with suppress(ProcessLookupError, FileNotFoundError):
-        pid = storm.crawl.server_pid()
-        os.kill(pid, signal.SIGSTOP)
-        storm.after(storm.chance.uniform(0.1, 2.0), lambda: storm.wake(pid))
-        return True
-    return False
+    if storm.server_is_away:
+        return False
+    pid = storm.crawl.server_pid()
+    os.kill(pid, signal.SIGSTOP)
+    storm.after(storm.chance.uniform(0.1, 2.0), lambda: storm.wake(pid))
+    return True
 
 
 async def fill_memory(storm: Storm) -> bool:
-    await asyncio.to_thread(storm.crawl.limit_memory, 1)
-    storm.after(storm.chance.uniform(0.1, 1.0), lambda: storm.crawl.limit_memory(0))
+    if storm.server_is_away:
+        return False
+    full_s = storm.chance.uniform(0.1, 1.0)
+
+    async def fill() -> None:
+        await asyncio.to_thread(storm.crawl.limit_memory, 1)
+        await asyncio.sleep(full_s)
+        await asyncio.to_thread(storm.crawl.limit_memory, 0)
+
+    storm.meanwhile(fill())
     return True
 
 
 async def fill_a_disk(storm: Storm) -> bool:
     """That of the server or of the output."""
-    if not storm.crawl.disks:
+    if storm.server_is_away or not storm.crawl.disks:
         return False
     place = storm.chance.choice(storm.crawl.disks)
     await asyncio.to_thread(fill_disk, place)
@@ -190,9 +210,9 @@ async def set_clock(storm: Storm) -> bool:
 
 #: fault -> how often, compared with the others, and what it does. Many are cheap, few are kills.
 FAULTS: dict[str, tuple[int, Fault]] = {
-    "connection cut": (100, cut_one),
+    "connection cut": (300, cut_one),
     "all connections cut": (15, cut_all),
-    "answer lost": (100, lose_answer),
+    "answer lost": (300, lose_answer),
     "answers lost": (20, lose_answers),
     "network held up": (10, hold_wire),
     "server killed": (2, kill_server),
@@ -227,6 +247,7 @@ FAULTS_OF: dict[str, dict[str, tuple[int, Fault]]] = {
     "browsers": _SUPERVISED
     | {
         "worker killed": (3, kill("work")),
-        "browser killed": (20, kill("--remote-debugging-pipe")),
+        "browser killed": (60, kill("--remote-debugging-pipe")),
+        "tab killed": (60, kill("--type=renderer")),
     },
 }

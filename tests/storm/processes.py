@@ -67,14 +67,22 @@ class Kept:
 
 def processes_of(folder: Path, word: str = "") -> list[int]:
     """The pids of those that were started for a crawl, by whomever, and have that word on their
-    command line. Browsers change their directory: what all of them have is their environment."""
+    command line. Browsers change their directory: what all have is their environment, or at least
+    the tabs, which write over it, that of their parents."""
     found = []
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError, ValueError):
-            is_ours = mark_of(folder).encode() in _words(entry / "environ")
-            if is_ours and (not word or word.encode() in _words(entry / "cmdline")):
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            is_called = not word or word.encode() in _words(entry / "cmdline")
+            if is_called and _is_ours(int(entry.name), mark_of(folder).encode()):
                 found.append(int(entry.name))
     return sorted(found)
+
+
+def _is_ours(pid: int, mark: bytes) -> bool:
+    if mark in _words(Path(f"/proc/{pid}/environ")):
+        return True
+    parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return parent > 1 and _is_ours(parent, mark)
 
 
 def mark_of(folder: Path) -> str:

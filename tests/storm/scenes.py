@@ -118,7 +118,7 @@ _CELERY = ["celery", "-A", "skitter.celery", "worker", "-c", "2", "--without-min
 _NODE = ["scrapy", "runspider", "spider.py"]
 
 SCENES = {
-    "skitter": Scene("skitter", _run("--workers", "2"), {}, _own, pages=5000, seconds=480),
+    "skitter": Scene("skitter", _run("--workers", "2"), {}, _own, pages=5000, seconds=360),
     "all of it": Scene(
         "skitter", _run("--workers", "2"), _SERVE, _own, poison=POISON, environment=_off_clock
     ),
@@ -136,5 +136,5 @@ SCENES = {
         {"load": ["skitter", "load", "storm", "--to", OUT]},
         _scrapy,
     ),
-    "browsers": Scene("browsers", _run("--workers", "2"), {}, _rendered, pages=80, seconds=120),
+    "browsers": Scene("browsers", _run("--workers", "2"), {}, _rendered, pages=120),
 }

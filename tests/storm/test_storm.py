@@ -27,8 +27,8 @@ from storm.site import SMALLEST_S, Site, open_site
 from waiting import while_there_is_time
 
 AWAKE_S = 1.0  # after it was stopped, a process may do at once what it was going to do
-FAULTS = 1000  # of one crawl, if it lasts so long
-LONGEST_S = 150  # of one storm: on a busy machine it does less
+FAULTS = 3000  # of one crawl, if it lasts so long
+LONGEST_S = 270  # of one storm: on a busy machine it does less
 REPLAY = os.environ.get("STORM_SEED")
 
 
@@ -52,13 +52,10 @@ async def weather(
     ):
         storm = Storm(crawl, seed)
         async with open_clients(crawl, site, random.Random(seed)) as clients:
-            calm_at = time.monotonic() + LONGEST_S
-            while storm.faults.total() < faults and not crawl.is_over:
-                if time.monotonic() > calm_at:
-                    break
-                await storm.strike()
-                crawl.tend()
-            await storm.calm()
+            try:
+                await rage(storm, site, faults)
+            finally:
+                await storm.calm()
         for fault, times in storm.faults.items():
             table[fault] = table.get(fault, 0) + times
         await finish(crawl, again=bool(clients.acknowledged))
@@ -72,6 +69,18 @@ async def weather(
         assert len(rows) == len(set(rows))
         await crawl.check(site)
         assert_polite(site, storm)
+
+
+async def rage(storm: Storm, site: Site, faults: int) -> None:
+    """From the first page on: that is when there is something to do harm to."""
+    crawl, calm_at = storm.crawl, time.monotonic() + LONGEST_S
+    while storm.faults.total() < faults and not crawl.is_over and time.monotonic() < calm_at:
+        if site.asked:
+            await storm.strike()
+        else:
+            calm_at = time.monotonic() + LONGEST_S
+            await asyncio.sleep(0.05)
+        crawl.tend()
 
 
 async def finish(crawl: Crawl, *, again: bool) -> None:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 
+GREETINGS = 8  # answers to a process that starts, before it is at work
+
+
 @dataclass(eq=False)
 class Link:
     """One connection through the wire."""
@@ -18,6 +21,7 @@ class Link:
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
     loses_answer: bool = False
+    answers: int = 0  # that have come through
 
     def cut(self) -> None:
         for end in (self.client, self.server):
@@ -32,11 +36,18 @@ class Wire:
     port: int = 0
     links: list[Link] = field(default_factory=list)
     lost: int = 0  # answers
+    cuts: int = 0
     _open: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}"
+
+    @property
+    def used(self) -> list[Link]:
+        """Those that have answered a few calls. If every process lost its first connection before
+        that, as it might on a busy machine, all of a storm would be processes that start."""
+        return [link for link in self.links if link.answers >= GREETINGS]
 
     def hold(self, seconds: float) -> None:
         """Nothing passes for so long."""
@@ -45,6 +56,12 @@ class Wire:
 
     def release(self) -> None:
         self._open.set()
+
+    def cut(self, links: list[Link]) -> None:
+        for link in links:
+            self.links.remove(link)
+            link.cut()
+        self.cuts += len(links)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -64,7 +81,8 @@ class Wire:
             for one in pumps:
                 one.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
-            self.links.remove(link)
+            with suppress(ValueError):  # it was cut
+                self.links.remove(link)
             link.cut()
 
     async def _pump(
@@ -81,6 +99,7 @@ class Wire:
                 if answers and link.loses_answer:
                     self.lost += 1
                     return
+                link.answers += answers
                 sink.write(data)
                 await sink.drain()
 

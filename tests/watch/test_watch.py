@@ -87,6 +87,8 @@ def test_a_rate_is_over_the_last_seconds_and_of_the_workers_before():
     rates, crew = Rates(), [Heartbeat(name="w", host="h", pid=1, started_at=0, at=100, pages=200)]
 
     assert rates.update(counted(500), 100.0, crew) == (2.0, 0.0)  # nothing to compare it with
+    twice = msgspec.structs.replace(counted(500), stored=1000)
+    assert Rates().update(twice, 100.0, crew) == (2.0, 4.0)  # two items to a page
     assert rates.update(counted(505), 101.0, crew)[0] == 5.0
     for second in range(2, 60):
         rate, _ = rates.update(counted(505), 100.0 + second, crew)

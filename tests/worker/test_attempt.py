@@ -70,6 +70,20 @@ async def test_what_the_operator_excludes_is_given_up_before_it_is_fetched(front
     assert outcome.failure.error == "it matches '/private/*' of the option exclude"
 
 
+async def test_what_the_operator_lets_in_is_followed_from_the_next_page_on(frontier):
+    body = b"<a href='https://docs.b.test/1'>b</a><a href='https://c.test/'>c</a>"
+    moved = redirect("https://a.test/moved", "https://b.test/2")
+    attempts = make_attempts({ROOT: body, "https://a.test/moved": moved})
+    attempts.limits = lambda: frontier.options.limits
+    first, second = [await lease_of(frontier, url=url) for url in (ROOT, "https://a.test/moved")]
+    await change_options(frontier, {"also_hosts": "*.b.test"})
+
+    for lease, link in ((first, "https://docs.b.test/1"), (second, "https://b.test/2")):
+        outcome = await attempts.make(lease)
+        assert isinstance(outcome, Completed)
+        assert [one.url for one in outcome.completion.links] == [link]
+
+
 async def test_a_redirect_is_a_link_that_keeps_handler_and_depth(frontier):
     attempts = make_attempts({ROOT: redirect(ROOT, "/new")})
 

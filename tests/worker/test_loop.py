@@ -28,7 +28,7 @@ from skitter.logs import ClusterLog
 from skitter.model import Request
 from skitter.spider import Spider
 from skitter.valkey import running, start, stop
-from skitter.worker import loop
+from skitter.worker import delivery, loop
 from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery
 from skitter.worker.loop import Worker
@@ -58,8 +58,8 @@ def make_worker(frontier, fetcher, **options) -> Worker:
     spider.page(describe)
     memory, logbook = RequestMemory(), ClusterLog()
     attempts = Attempts(spider, fetcher, None, memory, logbook)
-    delivery = Delivery(frontier, memory, logbook)
-    return Worker(frontier, attempts, delivery, logbook, WorkerOptions(**options))
+    outbox = Delivery(frontier, memory, logbook)
+    return Worker(frontier, attempts, outbox, logbook, WorkerOptions(**options))
 
 
 def describe(page):
@@ -85,6 +85,16 @@ async def test_a_second_signal_hands_back_what_is_under_way_at_once(frontier):
 
     stats = await frontier.stats()
     assert (stats.leased, stats.lost, stats.done + stats.pending) == (0, 0, 2)
+
+
+async def test_results_do_not_wait_for_others_when_nothing_else_is_under_way(frontier, monkeypatch):
+    monkeypatch.setattr(delivery, "LINGER_S", 3600.0)
+    await frontier.add([Request(url=QUICK)])
+
+    async with asyncio.timeout(30):
+        await make_worker(frontier, SlowFetcher()).run()
+
+    assert (await frontier.stats()).done == 1
 
 
 async def test_a_suspect_that_waits_for_its_turn_is_handed_back_unharmed(frontier):

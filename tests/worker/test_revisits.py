@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from conftest import rude
 from skitter.errors import BadOption
+from skitter.frontier.admin.dead import dead_letters, revive
+from skitter.frontier.admin.items import ItemStream
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.audit.auditor import audit
 from skitter.frontier.audit.why import why
-from skitter.loading import open_destination
+from skitter.loading import Loader, open_destination
 from skitter.settings import Visits
 from skitter.sinks import Destination
+from skitter.sinks.names import table_name
 from skitter.spider import Spider
+from waiting import until_async
 from web import Answer, serve_web
 
 DAY_S = 86_400
@@ -204,3 +211,136 @@ async def test_loaders_remove_rows_of_earlier_visits_if_the_job_says_so(server, 
     lines = Destination(str(tmp_path / "rows.jsonl"), job, tmp_path, prunes=True)
     async with lines.open() as sink:
         assert not hasattr(getattr(sink, "store"), "prunes")  # noqa: B009  # it is only ever added to
+
+
+class Shelf:
+    """Three books, of which `/` names all; what a path answers can be changed."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Answer] = {}
+
+    def __call__(self, asked):
+        links = "".join(f'<a href="/{n}"></a>' for n in range(3))
+        usual = Answer(links if asked.path == "/" else f"<h1>{asked.path}</h1>")
+        return self.answers.get(asked.path, usual)
+
+
+@pytest.fixture
+def books():
+    spider = Spider("t", ["https://shop.test/"])
+
+    @spider.page
+    def page(page):
+        yield from ({"title": title.text()} for title in page.css("h1"))
+        yield from page.follow_all()
+
+    return spider
+
+
+async def load_into(frontier, path):
+    """A loader, until it has read all there is."""
+    stop = asyncio.Event()
+    loader = Loader(frontier, "loader", lambda *_: None, stop)
+    to = Destination(str(path), frontier.job, path.parent)
+    loading = asyncio.create_task(loader.run(lambda: open_destination(frontier, to)))
+
+    async def is_done() -> bool:
+        return loading.done() or not (await frontier.stats()).items
+
+    await until_async(is_done)
+    stop.set()
+    await loading
+
+
+def titles(path, job):
+    with closing(sqlite3.connect(path)) as database:
+        return sorted(
+            title for (title,) in database.execute(f"SELECT title FROM {table_name(job)}")
+        )
+
+
+@pytest.fixture
+def make_pruned(server, job, clock):
+    async def make(*, prunes: bool):
+        options = replace(rude(), visits=Visits(revisit=True, revisit_prune=prunes))
+        return await create_job(server, job, options=options, clock=clock)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("prunes", "left"), [(True, ["/2"]), (False, ["/0", "/1", "/2"])], ids=["prune", "keep"]
+)
+async def test_pages_that_are_gone_or_bring_nothing_lose_their_rows(
+    make_pruned, clock, books, tmp_path, prunes, left
+):
+    frontier, shelf, path = await make_pruned(prunes=prunes), Shelf(), tmp_path / "rows.db"
+    async with serve_web(shelf) as web:
+        books.start = [web.url()]
+        await web.crawl(frontier, books)
+        await load_into(frontier, path)
+        assert titles(path, frontier.job) == ["/0", "/1", "/2"]
+
+        shelf.answers["/0"] = Answer("gone", status=410)
+        shelf.answers["/1"] = Answer("<p>out of print</p>")
+        shelf.answers["/2"] = Answer("forbidden", status=403)  # it may be there still
+        clock.advance(DAY_S)
+        await web.crawl(frontier, books)
+        assert (await frontier.stats()).items == (2 if prunes else 0)
+        said = await why(frontier, web.url("/0"))
+        forbidden = await why(frontier, web.url("/2"))
+        await load_into(frontier, path)
+
+    assert titles(path, frontier.job) == left
+    rows = "are removed from the output" if prunes else "stay"
+    assert said.because[-1] == (
+        f"the page is gone, which was here before: its rows {rows} (revisit_prune)"
+    )
+    assert "rows" not in str(forbidden.because)
+    stats = await frontier.stats()
+    assert (stats.gone, stats.changed, stats.dead, stats.stored) == (1, 1, 2, 3)
+    assert (await audit(frontier)).clean
+
+
+async def test_a_page_that_comes_back_as_it_was_has_its_rows_again(
+    make_pruned, clock, books, tmp_path
+):
+    frontier, shelf, path = await make_pruned(prunes=True), Shelf(), tmp_path / "rows.db"
+    tagged = Answer("<h1>/0</h1>", headers=(("ETag", '"0"'),))
+    async with serve_web(shelf) as web:
+        books.start = [web.url("/0")]
+        for answer in (tagged, Answer("gone", status=404)):
+            shelf.answers["/0"] = answer
+            await web.crawl(frontier, books)
+            await load_into(frontier, path)
+            clock.advance(DAY_S)
+        assert titles(path, frontier.job) == []
+
+        shelf.answers["/0"] = tagged
+        await revive(frontier, [one async for one in dead_letters(frontier)])
+        await web.crawl(frontier, books)
+        assert "if-none-match" not in web.asked[-1].headers
+        await load_into(frontier, path)
+    assert titles(path, frontier.job) == ["/0"]
+
+
+async def test_the_rows_go_although_a_loader_died_with_the_notice(
+    make_pruned, clock, books, tmp_path
+):
+    frontier, shelf, path = await make_pruned(prunes=True), Shelf(), tmp_path / "rows.db"
+    async with serve_web(shelf) as web:
+        books.start = [web.url("/0")]
+        await web.crawl(frontier, books)
+        await load_into(frontier, path)
+        shelf.answers["/0"] = Answer("gone", status=404)
+        clock.advance(DAY_S)
+        await web.crawl(frontier, books)
+
+    [notice] = await ItemStream(frontier, "dead").read(10, 0)  # and it is never heard of again
+    [taken] = await ItemStream(frontier, "loader", take_over_s=0).read(10, 0)
+    assert notice == taken
+    to = Destination(str(path), frontier.job, tmp_path)
+    async with open_destination(frontier, to) as sink:
+        for _ in range(2):  # killed before it could acknowledge it, the first time
+            await sink.forget([taken])
+    assert titles(path, frontier.job) == []

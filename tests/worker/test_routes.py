@@ -17,6 +17,8 @@ from chaos.rig import until
 from conftest import rude
 from fetch.site import Site, reply, serve
 from proxies import BLOCK_PAGE, Proxy, open_proxy
+from skitter.engine.departures import TooEarly
+from skitter.engine.pulse import cancel_all
 from skitter.errors import AddressRefused, NoRoute, ProxyFault
 from skitter.fetch import FetchOptions, Guard, HttpFetcher, StaticFetcher
 from skitter.fetch.exits import Exit
@@ -31,7 +33,6 @@ from skitter.settings import Retries, RouteOptions, WorkerConfig, Workers
 from skitter.settings.proxy import make_route
 from skitter.spider import Spider
 from skitter.worker.assembly import open_worker
-from skitter.worker.departures import TooEarly
 from skitter.worker.ledger import Ledger
 from skitter.worker.routed import RoutedFetcher, RoutedRenderer, open_book
 from skitter.worker.routes import Routes
@@ -374,7 +375,7 @@ async def work(url: str, job: str, config: WorkerConfig) -> None:
             try:
                 await worker.run()
             finally:
-                paused.cancel()
+                await cancel_all([paused])
 
 
 async def stop_when_paused(frontier, worker) -> None:

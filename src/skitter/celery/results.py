@@ -21,6 +21,7 @@ from celery.states import FAILURE, PENDING
 from kombu.exceptions import EncodeError, OperationalError
 from kombu.utils.json import dumps
 
+from skitter.celery.broker import publishing
 from skitter.celery.registry import TASK
 from skitter.celery.security import HOW
 from skitter.errors import NotAllowed, ServerUnreachable, SkitterError
@@ -87,6 +88,9 @@ class ResultSink:
                 await asyncio.to_thread(finish_task, self._runtime, self._job, task, value)
                 self._stored.add(task["id"])
         self._stored.clear()
+
+    async def forget(self, pages: Sequence[Result]) -> None:
+        pass  # the result of a task is what it was
 
     async def close(self) -> None:
         pass
@@ -186,7 +190,8 @@ def _away(app: Any) -> tuple[type[Exception], ...]:
 def _succeed(app: Any, request: Context, value: Any) -> Exception | None:
     """As when a task returns: links, chain, result, chord. Returns why that failed."""
     try:
-        _send_callbacks(app, request, value)
+        with publishing():
+            _send_callbacks(app, request, value)
         app.backend.mark_as_done(request.id, value, request)
     except _away(app):
         raise

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kombu.exceptions import OperationalError
 
+from skitter.celery.broker import publishing
 from skitter.celery.config import destination
 from skitter.celery.registry import (
     count_pumps,
@@ -134,7 +135,8 @@ async def send(runtime: Runtime, frontier: Frontier, spec: JobSpec, task: str, *
 
     def publish() -> None:
         where = destination(runtime.app, task, queue)
-        runtime.app.tasks[task].apply_async((spec.job, *words), **where)
+        with publishing():
+            runtime.app.tasks[task].apply_async((spec.job, *words), **where)
 
     try:
         await asyncio.to_thread(publish)  # it blocks

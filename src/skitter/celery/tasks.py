@@ -13,6 +13,7 @@ from celery.utils import uuid
 from kombu.exceptions import EncodeError, OperationalError
 
 from skitter.celery import pump, reduce, submit
+from skitter.celery.broker import publishing
 from skitter.celery.config import HARD_LIMIT_S, SOFT_LIMIT_S, destination
 from skitter.celery.registry import TASK
 from skitter.celery.results import QUEUED, task_meta, to_json
@@ -64,7 +65,8 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
         try:
             if signed := self._signature(task_id, args, kwargs):
                 options["headers"] = {**(options.get("headers") or {}), SIGNATURE: signed}
-            return super().apply_async(args, kwargs, task_id, *rest, **options)
+            with publishing():
+                return super().apply_async(args, kwargs, task_id, *rest, **options)
         except EncodeError as error:
             raise UsageError(f"{self.name} cannot send this as JSON: {error}") from None
         except OperationalError as error:

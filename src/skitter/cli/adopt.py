@@ -41,10 +41,11 @@ def adopt(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Take over the queue and the dupefilter of a spider of scrapy-redis, counts verified.
+    """Take over the queue and dupefilter of a scrapy-redis spider.
 
-    Its nodes should be stopped. The old keys are kept, with :adopted at their end. Exit code 1:
-    requests could not be read; they are dead letters, and their pages do not count as seen.
+    Stop its nodes first. The counts are verified, and the old keys are kept, with :adopted at
+    their end. The exit code is 1 if some requests could not be read: they become dead letters,
+    and their pages do not count as seen.
     """
     if whose != "scrapy-redis":
         raise UsageError(f"cannot adopt from {whose!r}: only from scrapy-redis.")

@@ -47,11 +47,11 @@ def celery(
     redis: Redis = None,
     directory: Directory = None,
 ) -> None:
-    """Celery's own command line on Skitter's app: `skitter celery worker -c 4`.
+    """Run a command of Celery on Skitter's app, such as `worker -c 4`.
 
     Like `celery -A skitter.celery COMMAND`, but it also starts the embedded server if
     SKITTER_REDIS_URL is not set. Callers with the same SKITTER_SECRET may name any spider; for
-    others, list what a worker may run.
+    others, list the spiders that a worker may run.
     """
     where = settings(redis, directory)
     from skitter.celery.factory import check_words, default_app, run_command

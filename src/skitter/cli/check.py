@@ -30,6 +30,7 @@ from skitter.frontier.audit.why import Explanation, why_all
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
 from skitter.redact import redact, redact_text, redact_tree
+from skitter.report import some
 from skitter.story import tell_story
 
 
@@ -45,7 +46,10 @@ def audit_job(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Check that every URL is accounted for. Works on a running crawl; exit code 1 on problems."""
+    """Check that every URL is accounted for.
+
+    Works while the crawl runs. The exit code is 1 if something is wrong.
+    """
     if politeness:
         show_politeness(job, settings(redis, directory), as_json=as_json)
         return
@@ -69,8 +73,8 @@ def show_audit(report: AuditReport) -> None:
     shown = [state for state in STATES if counts[state] or state not in ("dropped", "trapped")]
     say(f"seen {counts['seen']:,} = " + " + ".join(f"{name} {counts[name]:,}" for name in shown))
     say(
-        f"checked {report.requests:,} requests, {report.hosts:,} hosts, "
-        f"{report.fingerprints:,} fingerprints"
+        f"checked {some(report.requests, 'request')}, {some(report.hosts, 'host')}, "
+        f"{some(report.fingerprints, 'fingerprint')}"
     )
     for problem in sorted(report.problems):
         remark("problem", f"{problem.subject} {problem.says}", style="red")
@@ -100,7 +104,7 @@ def explain(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Explain the state of a URL: what it waits for, and where it was found."""
+    """Explain where a URL is, what it waits for, and where it was found."""
 
     async def work(frontier: Frontier) -> list[Explanation]:
         if every:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from skitter.app import open_server
+from skitter.cli.neighbours import give_way
 from skitter.errors import JobMissing, ServerStopped, SkitterError, UsageError
 from skitter.fleet.output import Output
 from skitter.frontier.admin.jobs import open_job
@@ -45,7 +46,7 @@ def main(words: list[str]) -> None:
 
         work: Work = serving_beside(int(parent))
     elif kind == "work":
-        os.nice(config.workers.nice or 0)
+        give_way(config.workers.nice)
         work = _worker(job, int(parent), config)
     else:
         work = _loader(job, int(parent), config, transform=rest[1] if rest else "")

@@ -26,8 +26,13 @@ class Shell(StrEnum):
     fish = "fish"
 
 
-def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
-    """Print the completion script of a shell: `source <(skitter completion bash)`."""
+def completion(
+    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
+) -> None:
+    """Print a completion script for bash, zsh or fish.
+
+    To use it in bash: source <(skitter completion bash)
+    """
     names = {"prog_name": NAME, "complete_var": VARIABLE, "shell": str(shell)}
     sys.stdout.write(f"{get_completion_script(**names)}\n")
 

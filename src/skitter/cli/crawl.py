@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +20,7 @@ from skitter.cli.common import (
     confirm,
     pairs_of,
 )
-from skitter.cli.dashboard import NICE, WithDashboard, dashboard
+from skitter.cli.dashboard import WithDashboard, dashboard
 from skitter.cli.flags import CRAWLING, WORKING, Given, with_flags
 from skitter.cli.output import tell
 from skitter.cli.running import run_plan, supervisor_of
@@ -78,9 +77,10 @@ def run(
     *,
     given: Given,
 ) -> None:
-    """Crawl with a spider on this machine: workers, loader, live display. Run again to resume.
+    """Crawl with a spider: workers, a loader and a live display.
 
-    With --engine celery, Celery workers fetch the pages, and --workers is the number of pumps.
+    Run it again to resume. With --engine celery, Celery workers fetch the pages, and --workers is
+    the number of pumps.
     """
     if engine is Engine.CELERY and (most := given.get("workers.max_memory_mb")):
         raise UsageError(
@@ -114,7 +114,10 @@ def crawl(
     *,
     given: Given,
 ) -> None:
-    """Crawl without a spider: store url, title, text, links and status of every page."""
+    """Crawl without a spider, and store what every page says.
+
+    Each row has the url, title, text, links and status of a page. Run it again to resume.
+    """
     if rate is not None:
         if "politeness.delay_s" in given:
             raise UsageError("--rate and --delay both set the pace: choose one.")
@@ -158,7 +161,10 @@ def worker(
     *,
     given: Given,
 ) -> None:
-    """Join a crawl from this machine; --redis names the server that holds it."""
+    """Join a crawl with the workers of this machine.
+
+    --redis names the server that holds the crawl.
+    """
     plan = _plan(target, pairs_of(arguments), job, given, keep_alive=keep_alive)
     _work(plan, _join, with_dashboard=with_dashboard)
 
@@ -194,11 +200,6 @@ def _run(plan: Plan, *, yes: bool, with_dashboard: bool) -> None:
 def _work(
     plan: Plan, work: Callable[[Plan], Coroutine[Any, Any, int]], *, with_dashboard: bool
 ) -> None:
-    """Beside a dashboard, workers leave it the core that it needs now and then."""
-    workers = plan.config.workers
-    if with_dashboard and workers.nice is None:
-        config = replace(plan.config, workers=replace(workers, nice=NICE))
-        plan = replace(plan, config=config)
     with dashboard(plan.where, wanted=with_dashboard, out=plan.out):
         code = uvloop.run(work(plan))
     raise typer.Exit(code)

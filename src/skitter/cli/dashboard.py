@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skitter.app import open_server
+from skitter.cli.neighbours import serving_here
 from skitter.cli.output import tell
 from skitter.cli.serve import MISSING, PORT
 from skitter.engine.pulse import is_orphan
@@ -28,8 +29,6 @@ WithDashboard = Annotated[
     bool, typer.Option("--dashboard", help="Also serve the dashboard, and print its address.")
 ]
 LOOK_S = 1.0
-#: How much workers that share a machine with it lower their priority.
-NICE = 10
 
 
 @contextmanager
@@ -72,26 +71,32 @@ def environment_of(where: Settings) -> dict[str, str]:
 
 def serving_beside(parent: int) -> Callable[[], Coroutine[None, None, None]]:
     """What that process does: serve until its parent ends it, or is gone."""
+
+    async def work() -> None:
+        with serving_here():
+            await _serve(parent)
+
+    return work
+
+
+async def _serve(parent: int) -> None:
     from skitter.server.running import Address, serving
     from skitter.server.site import open_site
     from skitter.server.webhooks import sending
 
-    async def work() -> None:
-        stopped = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-        listener, where = _listen(), find_server()
-        async with open_server(where, progress=tell) as server:
-            site, _ = await open_site(server, where)
-            async with sending(server), serving(site, listener):
-                address = Address().url(listener)
-                print(f"{address}#token={site.keyring.one_time_code()}", flush=True)
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the terminal belongs to the crawl
-                while not (stopped.is_set() or is_orphan(parent)):
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(LOOK_S):
-                            await stopped.wait()
-
-    return work
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    listener, where = _listen(), find_server()
+    async with open_server(where, progress=tell) as server:
+        site, _ = await open_site(server, where)
+        async with sending(server), serving(site, listener):
+            address = Address().url(listener)
+            print(f"{address}#token={site.keyring.one_time_code()}", flush=True)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the terminal belongs to the crawl
+            while not (stopped.is_set() or is_orphan(parent)):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_S):
+                        await stopped.wait()
 
 
 def _listen() -> socket.socket:

@@ -48,7 +48,7 @@ WithSecrets = Annotated[
     ),
 ]
 
-group = typer.Typer(no_args_is_help=True, help="Dead letters: what was given up, and why.")
+group = typer.Typer(no_args_is_help=True, help="List, retry or drop URLs that were given up.")
 
 
 @group.command("list")

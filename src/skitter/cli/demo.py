@@ -19,7 +19,7 @@ import uvloop
 
 from skitter.cli.check import show_audit
 from skitter.cli.common import on_job, on_server
-from skitter.cli.dashboard import NICE, dashboard
+from skitter.cli.dashboard import dashboard
 from skitter.cli.output import grid, out, say, tell
 from skitter.cli.proxy import show_stats
 from skitter.cli.running import run_plan
@@ -51,31 +51,34 @@ def demo(
         bool, typer.Option("--dashboard", help="Serve the dashboard too, until Ctrl-C.")
     ] = False,
 ) -> None:
-    """Crawl a bundled bookshop with 2 workers into SQLite, log in to its members' corner, find the
-    proxy that its neighbour does not ban, and audit it all. No network needed."""
+    """Crawl a bundled bookshop, and audit the result.
+
+    Two workers store the books in SQLite, log in to the members' corner, and find out which of
+    two proxies the shop bans. No network needed.
+    """
     with tempfile.TemporaryDirectory(prefix="skitter-demo-", dir="/tmp") as folder:
-        home, nice = Path(folder), NICE if with_dashboard else None
+        home = Path(folder)
         where, out = Settings(directory=home / "v"), str(home / "books.db")
         served = dashboard(where, wanted=with_dashboard, out=out)
         with _open_shop(home, books) as url, served:
             os.environ["SKITTER_DEMO_URL"] = url
             say(f"A bookshop of {books} books is open at {url}, with traps, errors and duplicates.")
-            _crawl(home, SPIDER, processes="2", nice=nice)
-            say("\nThe members' corner is behind a log-in, with a form, a token and cookies.")
-            _crawl(home, MEMBERS, nice=nice)
-            say("\nRare books are behind proxies, of which the shop bans the cheap one.")
-            _crawl(home, RARE, nice=nice)
+            _crawl(home, SPIDER, processes="2")
+            say("\nThe members' corner needs a log-in: a form, a token and cookies.")
+            _crawl(home, MEMBERS)
+            say("\nRare books are fetched through two proxies; the shop bans the cheap one.")
+            _crawl(home, RARE)
             show_stats(on_server(where, route_table))
             if browser:
-                say("\nThe prices of signed copies are written by JavaScript.")
-                _crawl(home, SIGNED, nice=nice)
+                say("\nSigned copies have prices that only JavaScript shows.")
+                _crawl(home, SIGNED)
             if with_dashboard:
                 tell("The dashboard stays until Ctrl-C.")
                 with suppress(KeyboardInterrupt):
                     signal.pause()
 
 
-def _crawl(home: Path, target: Path, *, processes: str = "1", nice: int | None) -> None:
+def _crawl(home: Path, target: Path, *, processes: str = "1") -> None:
     """One spider into its table, and what the audit says."""
     spider, where = load_spider(target), Settings(directory=home / "v")
     plan = Plan(
@@ -85,7 +88,7 @@ def _crawl(home: Path, target: Path, *, processes: str = "1", nice: int | None) 
         config=Config(
             **spider.tables,  # type: ignore[arg-type]
             server=where,
-            workers=Workers(processes=processes, concurrency=32, nice=nice),
+            workers=Workers(processes=processes, concurrency=32),
             proxies=import_target(target)[0].PROXIES if target == RARE else (),
         ),
         out=str(home / "books.db"),

@@ -65,9 +65,10 @@ def fetch(
     *,
     given: Given,
 ) -> None:
-    """Show one page as a worker sees it; with --spider, what its handler makes of it.
+    """Show one page as a worker sees it.
 
-    Exit code 1 if a worker would not complete it: no answer, an error status, robots.txt, scope.
+    With --spider, also show what its handler finds. The exit code is 1 if a worker would not
+    complete the page: no answer, an error status, robots.txt, scope.
     """
     if body and as_json:
         raise UsageError("--body and --json both write to standard output: choose one.")
@@ -243,9 +244,10 @@ def shell(
     *,
     given: Given,
 ) -> None:
-    """Open a Python shell with `page` and `response`; with --spider, also `spider`.
+    """Open a Python shell with a page that was just fetched.
 
-    Uses IPython if it is installed. Input from a pipe is run as a program:
+    It has `page` and `response`, and with --spider also `spider`. It is IPython if that is
+    installed. Input from a pipe is run as a program:
     echo 'page.css_first("h1").text()' | skitter shell URL
     """
     loaded = load_spider(spider, pairs_of(arguments)) if spider else None

@@ -97,7 +97,8 @@ def _help(one: Option) -> str:
     text = one.declared.help + " none: no limit." * has_no_limit
     if isinstance(one.default, bool) or not isinstance(one.default, int | float | str):
         return text
-    return text if len(str(one.default)) > 10 else f"{text} Default: {one.default}."
+    default = f"{one.default:g}" if isinstance(one.default, float) else str(one.default)
+    return text if len(default) > 10 else f"{text} Default: {default}."
 
 
 def _value(one: Option, said: Any) -> Any:
@@ -108,8 +109,14 @@ def _value(one: Option, said: Any) -> Any:
 
 def show_options(options: JobOptions) -> None:
     """Of a job."""
-    values = {one.name: getattr(getattr(options, one.table), one.name) for one in JOB_OPTIONS}
-    pairs((name, "no limit" if value is None else value) for name, value in values.items())
+    values = {one: getattr(getattr(options, one.table), one.name) for one in JOB_OPTIONS}
+    pairs((one.name, _shown(one, value)) for one, value in values.items())
+
+
+def _shown(one: Option, value: object) -> object:
+    if value is None:
+        return "none" if one.type is str else "no limit"
+    return value
 
 
 def changes_of(given: Given) -> dict[str, float | None]:

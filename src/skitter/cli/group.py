@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command
 
 from skitter.cli.menu import ABOUT
 
 Panels = Mapping[str, Mapping[str, str]]
+#: What stands for the value of an option, as the flags of settings have it.
+VALUES = {"str": "TEXT", "int": "NUMBER", "int range": "NUMBER", "float": "NUMBER", "path": "PATH"}
 #: Celery reads its own options, also --help.
 PASSING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
@@ -33,9 +37,27 @@ class Group(TyperGroup):
 def call(panels: Panels, name: str) -> None:
     """Run the command of that name, with the arguments of this process."""
     try:
-        group_of(panels, only=name)()
+        command = get_command(group_of(panels, only=name))
+        _name_values(command)
+        command()
     except ReaderGone:
         raise BrokenPipeError from None
+
+
+def _name_values(command: Any) -> None:
+    """Typer itself would say <str> and <int range>, and {JOB} where a job is required."""
+    for one in command.params:
+        if one.param_type_name == "argument":
+            one.get_usage_pieces = partial(_usage_of, one)
+        elif one.metavar is None and not one.is_flag:
+            one.metavar = VALUES.get(one.type.name)
+    for child in getattr(command, "commands", {}).values():
+        _name_values(child)
+
+
+def _usage_of(argument: Any, ctx: Any) -> list[str]:
+    name = argument.make_metavar(ctx)
+    return [name if argument.required or name.startswith("[") else f"[{name}]"]
 
 
 def group_of(panels: Panels, *, only: str = "") -> typer.Typer:

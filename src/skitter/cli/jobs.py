@@ -53,7 +53,10 @@ def push(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Add URLs to a job, and create the job if needed. Known URLs are not added twice."""
+    """Add URLs to a job, which is created if needed.
+
+    URLs that the job has seen are not added again.
+    """
     lines = _lines(urls or [], file)
     pushed = on_server(
         settings(redis, directory),
@@ -152,7 +155,7 @@ def status(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Show how many URLs are pending, leased, done and dead, for one job or all."""
+    """Show how many URLs are pending, leased, done and dead."""
 
     async def look(server: Server) -> None:
         watcher = Watcher(server)
@@ -205,7 +208,7 @@ def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
     yield "so far", f"{look.duplicates:,} duplicates, {look.retried:,} retries"
     yield "", f"{look.lost:,} leases expired, {look.late:,} late results refused"
     if look.kept_out:
-        yield "kept out", kept_out(look.kept_out)
+        yield "excluded", kept_out(look.kept_out)
     yield from _rare_rows(look)
 
 
@@ -235,6 +238,7 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
         (stats.shelved, "shelved", "pending URLs on hosts that reached max_pages_per_host"),
         (stats.unchanged, "unchanged", "visits found the page as it was: no handler ran"),
         (stats.changed, "changed", "visits found another page than before"),
+        (stats.gone, "gone", "visits found no page any more (404, 410): they are dead letters"),
         (stats.revisits, "revisits", f"pages will be visited again, {stats.due:,} of them now"),
         (
             stats.trapped,
@@ -254,7 +258,7 @@ def rejected(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Show rejected items: those that do not fit their type or cannot be stored."""
+    """Show items that do not fit their type or cannot be stored."""
 
     async def work(frontier: Frontier) -> list[RejectedItem]:
         return await read_rejected(frontier, min(limit, 2 * REJECTED_KEPT)) if limit else []

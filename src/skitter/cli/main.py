@@ -17,6 +17,13 @@ from skitter.errors import SkitterError, shorten
 #: The menu: what stands in each panel of `skitter --help`, in this order, and where it is in
 #: skitter.cli. A command's module is imported when it is called.
 PANELS = {
+    "Begin": {
+        "demo": "demo:demo",
+        "new": "new:new",
+        "fetch": "fetch:fetch",
+        "shell": "fetch:shell",
+        "map": "map:map_site",
+    },
     "Crawl": {
         "run": "crawl:run",
         "crawl": "crawl:crawl",
@@ -24,10 +31,7 @@ PANELS = {
         "celery": "celery:celery",
         "load": "load:load_items",
         "export": "load:export_items",
-        "new": "new:new",
-        "fetch": "fetch:fetch",
-        "shell": "fetch:shell",
-        "map": "map:map_site",
+        "adopt": "adopt:adopt",
     },
     "Feed and watch": {
         "push": "jobs:push",
@@ -38,7 +42,6 @@ PANELS = {
         "logs": "workers:logs",
         "top": "top:top",
         "hosts": "hosts:hosts",
-        "adopt": "adopt:adopt",
     },
     "Steer": {
         "create": "steer:create",
@@ -54,16 +57,16 @@ PANELS = {
         "webhook": "webhook:group",
     },
     "Check and repair": {"audit": "check:audit_job", "why": "check:explain", "dead": "dead:group"},
-    "Look": {"config": "config:config", "proxy": "proxy:group"},
-    "Server": {
+    "Set up": {
+        "config": "config:config",
+        "proxy": "proxy:group",
         "up": "server:up",
         "down": "server:down",
         "doctor": "server:doctor",
         "serve": "serve:serve",
         "token": "token:group",
+        "completion": "completion:completion",
     },
-    "See it at work": {"demo": "demo:demo"},
-    "This program": {"completion": "completion:completion"},
 }
 #: What the system says about a path that a user should not have named.
 NOT_A_PATH = (

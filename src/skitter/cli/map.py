@@ -28,10 +28,10 @@ def map_site(
     *,
     given: Given,
 ) -> None:
-    """List a site's URLs from its sitemaps and feeds, or else the links of the page.
+    """List a site's URLs from its sitemaps, feeds or links.
 
-    One URL per line, and how long a crawl of them takes on standard error. Exit code 1 if there
-    are none.
+    Prints one URL per line, and on standard error how long a crawl of them takes. The exit code
+    is 1 if there are none.
     """
     survey = Survey(url, resolve(given), tell)
     found = uvloop.run(_collect(survey, limit, show=not as_json))

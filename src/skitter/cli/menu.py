@@ -10,9 +10,9 @@ from skitter.cli.lines import LINES
 
 ABOUT = "A distributed web-scraping system in which every URL is accounted for."
 NOTE = (
-    "`skitter COMMAND --help` shows what a command takes. Commands that answer take --json; those "
-    "that need a server take --redis URL, or SKITTER_REDIS_URL. Without it, an embedded server in "
-    ".skitter/ starts by itself. `skitter --version` shows what runs here."
+    "`skitter COMMAND --help` shows the options of a command. State is kept on the server that "
+    "--redis URL or SKITTER_REDIS_URL names; without either, an embedded server starts by itself, "
+    "in .skitter/. Most commands take --json. `skitter --version` shows what is installed."
 )
 WIDEST = 100
 

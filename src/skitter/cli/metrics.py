@@ -36,9 +36,9 @@ def metrics(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Show what was counted and timed: in a crawl, or in your own code.
+    """Show what a crawl, or your own code, has counted and timed.
 
-    The days of a crawl end now; those of your own code are calendar days, in UTC.
+    Days of a crawl are the last 24 hours each; those of your own code are calendar days in UTC.
     """
     where = settings(redis, directory)
     if job is None:

@@ -23,7 +23,7 @@ def new(
     ] = Path(),
     as_json: Json = False,
 ) -> None:
-    """Write a spider that works, with comments and a test, for you to change."""
+    """Write a working spider and its test, for you to change."""
     files = {directory / path: text for path, text in render_new(name.removesuffix(".py")).items()}
     _write(files)
     spider, test = files

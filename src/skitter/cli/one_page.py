@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import msgspec
 
 from skitter.cli.way_out import NO_WAY, by_routes, open_way_out, worker_config
+from skitter.engine.departures import TooEarly
 from skitter.engine.memory import RequestMemory
 from skitter.errors import SkitterError
 from skitter.fetch import Fetcher, Guard, HttpFetcher, Render, RobotsRules
@@ -20,7 +21,6 @@ from skitter.spider import HandlerOutput, Refused, Scope, Spider
 from skitter.urls import identify
 from skitter.worker.assembly import policy_of, renderer_of
 from skitter.worker.attempt import Attempts
-from skitter.worker.departures import TooEarly
 from skitter.worker.login import Logins
 from skitter.worker.outcomes import Buried, Completed, Outcome, Retried, Returned
 from skitter.worker.rendering import BrowserFetcher

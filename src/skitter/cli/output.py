@@ -83,7 +83,7 @@ def _as_escapes(found: re.Match[str]) -> str:
 
 def say(text: str) -> None:
     """One line of an answer."""
-    out.print(_safe(text))
+    _wrapped(out, _safe(text))
 
 
 def answer(value: Any, sentence: str, *, as_json: bool) -> None:
@@ -96,7 +96,7 @@ def answer(value: Any, sentence: str, *, as_json: bool) -> None:
 
 def indented(text: str) -> None:
     """A detail of the line above; it stays indented where the terminal wraps it."""
-    out.print(Padding(plain(text, "dim"), (0, 0, 0, INDENT)), soft_wrap=False)
+    out.print(Padding(plain(text, "dim"), (0, 0, 0, INDENT), expand=False), soft_wrap=False)
 
 
 def tell(text: str) -> None:
@@ -110,8 +110,10 @@ def complain(text: str) -> None:
 
 
 def _wrapped(console: Console, text: str, style: str = "") -> None:
-    """By words on a terminal, which would break them anywhere; elsewhere a line is a line."""
-    console.print(text, style=style, soft_wrap=not console.is_terminal)
+    """By words on a terminal, which would break them anywhere; elsewhere a line is a line, and
+    so is one with a URL that is too long for it, so that it can be copied."""
+    fits = all(len(word) <= console.width for word in text.split())
+    console.print(text, style=style, soft_wrap=not (console.is_terminal and fits))
 
 
 def remark(label: str, text: str, *, style: str) -> None:

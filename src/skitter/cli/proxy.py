@@ -12,6 +12,7 @@ import typer
 
 from skitter.cli.common import Directory, Json, Redis, on_server, settings
 from skitter.cli.output import emit_json, grid, say, tell
+from skitter.engine.departures import TooEarly
 from skitter.errors import FetchError, UsageError
 from skitter.fetch.client import HttpFetcher
 from skitter.fetch.guard import Guard
@@ -22,7 +23,6 @@ from skitter.model import Request
 from skitter.settings import Route, WorkerConfig, resolve
 from skitter.urls import identify
 from skitter.worker.bench import Tried, recommend, try_route
-from skitter.worker.departures import TooEarly
 from skitter.worker.route_table import route_table
 from skitter.worker.routed import RoutedFetcher, open_book
 
@@ -31,7 +31,7 @@ Names = Annotated[
 ]
 #: What services that tell our address call it.
 ADDRESS, COUNTRY = ("ip", "query", "origin", "address"), ("country", "country_code", "countryCode")
-group = typer.Typer(no_args_is_help=True, help="Proxies: test them, and see what they bring.")
+group = typer.Typer(no_args_is_help=True, help="Test proxies, and see what they deliver and cost.")
 
 
 @group.command("test")

@@ -21,9 +21,10 @@ COLUMNS = ["handler", "field", "type", "now", "before", "over time"]
 def quality(
     job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
 ) -> None:
-    """Show how well each field is filled, now and before. Exit code 1 if something got bad.
+    """Show how often each field of the items is filled, now and before.
 
-    "Before" is the best stretch of pages; the last bars stand for the fewest pages.
+    "Before" is the best stretch of earlier pages. The last bars stand for fewer pages than the
+    first ones. The exit code is 1 if something got bad.
     """
 
     async def work(frontier: Frontier) -> tuple[list[History], QualityOptions]:

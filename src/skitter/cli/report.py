@@ -40,6 +40,9 @@ def _report_rows(report: Report, *, hints: bool) -> Iterator[tuple[str, str]]:
     rows = report.items if report.rows is None else report.rows
     in_file = f", which has {some(rows, 'row')}" * (rows != report.items)
     yield "items", f"{report.items:,}" + f" in {report.out}{in_file}" * hints
+    if report.revisits:
+        found = (f"{number:,} {how}" for how, number in report.revisits.items())
+        yield "revisits", ", ".join(found)
     if report.rejected:
         yield "rejected", some(report.rejected, "item") + see(f"rejected {report.job}")
     if report.items_waiting:
@@ -61,7 +64,7 @@ def _report_rows(report: Report, *, hints: bool) -> Iterator[tuple[str, str]]:
 
 def _kept_out_rows(report: Report) -> Iterator[tuple[str, str]]:
     if report.kept_out:
-        yield "kept out", kept_out(report.kept_out)
+        yield "excluded", kept_out(report.kept_out)
     if report.refused:
         yield "refused", f"{some(report.refused, 'link')} beyond max_depth, or while draining"
 

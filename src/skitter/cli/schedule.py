@@ -41,7 +41,7 @@ from skitter.settings import resolve
 from skitter.spider import Spider, load_spider
 from skitter.spider.rounds import begin_due_round, tell_round
 
-group = typer.Typer(no_args_is_help=True, help="Schedules: when the rounds of a job begin.")
+group = typer.Typer(no_args_is_help=True, help="Start rounds of a job on a schedule.")
 WATCH_S = 1.0
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 Spiders = Annotated[

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from skitter.cli.common import Directory, Redis, on_server, settings
+from skitter.cli.neighbours import serving_here
 from skitter.cli.output import say
 from skitter.errors import UsageError
 from skitter.frontier.connection import Server
@@ -54,16 +55,17 @@ def serve(
         from skitter.server.webhooks import sending
     except ImportError:
         raise UsageError(MISSING) from None
-    address = Address(host, port, tls_cert, tls_key)
+    address = Address(host, port, tls_cert, tls_key, tuple(allow_host or ()))
     address.check(insecure=insecure)
     listener, where = listen(address), settings(redis, directory)
 
     async def work(server: Server) -> None:
-        names = frozenset(map(str.lower, allow_host or ()))
-        site, own = await open_site(server, where, allowed_hosts=names, is_tls=address.is_tls)
+        known = address.names
+        site, own = await open_site(server, where, allowed_hosts=known, is_tls=address.is_tls)
         url = address.url(listener)
+        every = "on all addresses; " if address.is_every else ""
         async with sending(server), serving(site, listener, address) as task:
-            say(f"Serving {url} (Ctrl-C stops it).")
+            say(f"Serving {url} ({every}Ctrl-C stops it).")
             if own.is_new:
                 say(f"Token, shown this once and kept in {own.file}: {own.text}")
             else:
@@ -72,4 +74,5 @@ def serve(
             sys.stdout.flush()
             await until_stopped(task)
 
-    on_server(where, work)
+    with serving_here():
+        on_server(where, work)

@@ -39,7 +39,7 @@ def up(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Start the embedded server and keep it running until `skitter down`."""
+    """Start the embedded server, and keep it running until `down`."""
     options = ServerOptions(
         port=port,
         bind=bind,
@@ -54,10 +54,15 @@ def up(
     if port and not as_json:
         secret = ":PASSWORD@" if options.password else ""
         say(f"Workers elsewhere use --redis redis://{secret}{bind}:{port}")
+        if not secret:
+            tell("Every user of this machine can use that port: SKITTER_PASSWORD prevents it.")
 
 
 def down(directory: Directory = None, as_json: Json = False) -> None:
-    """Stop the embedded server. Its data stays, and the next command finds it there."""
+    """Stop the embedded server.
+
+    Its data stays, and the next command that needs it starts it again.
+    """
     where = settings(None, directory).directory
     stopped = stop(where, progress=tell)
     sentence = "The server is down." if stopped else f"No server was running in {where}."
@@ -77,7 +82,7 @@ class Diagnosis:
 
 
 def doctor(redis: Redis = None, directory: Directory = None, as_json: Json = False) -> None:
-    """Check the server: version, durability, memory, and how to fix problems."""
+    """Check the server, and say how to fix what is wrong with it."""
     found = replace(diagnose(settings(redis, directory)), browser=browser_of(resolve().browser))
     if as_json:
         emit_json(found)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,7 +20,7 @@ from skitter.cli.common import (
     settings,
 )
 from skitter.cli.flags import Given, changes_of, show_options, with_flags
-from skitter.cli.output import answer, emit_json, pairs
+from skitter.cli.output import answer, emit_json, pairs, say
 from skitter.errors import UsageError, shorten
 from skitter.frontier.admin.actions import Deed
 from skitter.frontier.admin.control import (
@@ -31,6 +31,7 @@ from skitter.frontier.admin.control import (
     set_state,
 )
 from skitter.frontier.admin.jobs import create_job, new_job, open_job, purge_job
+from skitter.frontier.admin.preview import Effect, preview
 from skitter.frontier.audit.why import look_at_host
 from skitter.frontier.connection import Server
 from skitter.frontier.facts import HostFacts
@@ -52,7 +53,7 @@ STATES = (
     (
         State.CANCELLED,
         "cancel",
-        "Stop: hand out nothing and accept nothing. The queue stays, for `resume` or `purge`.",
+        "Stop, and accept no new URLs; the queue stays for `resume`.",
     ),
 )
 
@@ -89,9 +90,10 @@ def create(
     *,
     given: Given,
 ) -> None:
-    """Create a job with its own options; `push` creates one with the defaults.
+    """Create a job with options of its own.
 
-    Shards and the Bloom filter cannot be changed later; limits can, with `set`.
+    Shards and the Bloom filter cannot be changed later; limits can, with `set`. Without
+    `create`, the first `push` creates a job with the defaults.
     """
     changes = changes_of(given)
     layout = Layout(shards=shards, bloom=_bloom(bloom, error_rate))
@@ -144,7 +146,10 @@ def purge(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Remove a job with its queue, history and items. This cannot be undone."""
+    """Remove a job with its queue, history and items.
+
+    This cannot be undone. Rows that are in a database or file stay.
+    """
 
     async def work(server: Server) -> int:
         frontier = await open_job(server, job, as_found=True)
@@ -165,15 +170,21 @@ def set_options(
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,
+    look: Annotated[
+        bool, typer.Option("--preview", help="Only say what the changes would do.")
+    ] = False,
     *,
     given: Given,
 ) -> None:
-    """Show a job's limits, or change some of them; workers obey at once.
+    """Show a job's limits, or change them while it runs.
 
-    With a limit to set, a job that does not exist is created.
+    Workers obey at once. A job that does not exist is created if a limit is given.
     """
     changes = changes_of(given)
     replaced(JobOptions(), changes)  # before a job is made for nothing
+    if look:
+        _show_effects(on_job(settings(redis, directory), job, _looking(changes)), as_json=as_json)
+        return
 
     async def work(server: Server) -> JobOptions:
         if not changes:
@@ -186,6 +197,29 @@ def set_options(
         emit_json(options)
     else:
         show_options(options)
+
+
+def _looking(changes: dict[str, Any]) -> Callable[[Frontier], Coroutine[None, None, list[Effect]]]:
+    async def work(frontier: Frontier) -> list[Effect]:
+        return await preview(frontier, replaced(frontier.options, changes))
+
+    return work
+
+
+def _or_none(value: object) -> object:
+    return "none" if value is None else value
+
+
+def _show_effects(effects: list[Effect], *, as_json: bool) -> None:
+    if as_json:
+        emit_json(effects)
+        return
+    for one in effects:
+        at_least = "" if one.exact else "at least "
+        say(f"{one.option}: {_or_none(one.was)} -> {_or_none(one.becomes)}")
+        say(f"  {at_least}{one.urls:,} {one.says}.")
+    if not effects:
+        say("No known URL is affected.")
 
 
 # --- hosts ----------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from skitter.frontier.admin.actions import Deed
 from skitter.frontier.admin.tokens import SHAPE, Token, list_tokens, new_token, revoke_token
 from skitter.frontier.connection import Server
 
-group = typer.Typer(no_args_is_help=True, help="Tokens of the HTTP API (`skitter serve`).")
+group = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens for the HTTP API.")
 
 
 @group.command("new")

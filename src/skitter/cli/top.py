@@ -38,9 +38,9 @@ def top(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Live view of jobs, workers, rates and the log. Press q to leave.
+    """Watch jobs, workers, rates and the log live.
 
-    Without a terminal, print one line per job every second.
+    Press q to leave. Without a terminal, it prints one line per job every second.
     """
     console = Console(highlight=False)
     if not console.is_terminal:

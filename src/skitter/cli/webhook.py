@@ -25,7 +25,7 @@ from skitter.frontier.frontier import Frontier
 from skitter.redact import redact
 
 group = typer.Typer(
-    no_args_is_help=True, help="Webhooks: messages about a job that `skitter serve` posts."
+    no_args_is_help=True, help="Get a message when a crawl finishes or is in trouble."
 )
 
 

@@ -63,7 +63,10 @@ def logs(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Show the log of all workers on all machines, oldest first. Times are UTC."""
+    """Show the log of all workers on all machines.
+
+    Oldest lines first; times are UTC.
+    """
     if actions:
         _show_actions(settings(redis, directory), job, lines, as_json=as_json)
         return
@@ -157,10 +160,10 @@ def scale(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Set how many workers each machine runs; a running `run` or `worker` follows.
+    """Set how many workers each machine runs.
 
-    The number is per machine: 4 on three machines makes 12. It stays in effect until the next
-    `scale`, also for machines that join later.
+    A `run` or `worker` that is running follows at once. The number is per machine: 4 on three
+    machines makes 12. It also holds for machines that join later, until the next `scale`.
     """
     wish = _parse_wish(workers)
 

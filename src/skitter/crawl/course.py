@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from skitter.app import Overruled, open_crawl
@@ -15,7 +16,7 @@ from skitter.errors import JobMissing, ServerUnreachable, SpiderError
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.jobs import open_job, purge_job
 from skitter.frontier.admin.quality import find_bad
-from skitter.loading import open_destination
+from skitter.loading import OpenSink, open_destination
 from skitter.model import State, Stats
 from skitter.redact import redact
 from skitter.report import Went, some
@@ -71,19 +72,19 @@ async def begin(server: Server, plan: Plan, tell: Tell) -> Crawl:
     """Open the job and the output, and put the seeds in."""
     began = time.monotonic()
     out = Destination(plan.out, plan.job, plan.where.directory)
-    if plan.fresh:
-        out.check()  # before the earlier crawl is discarded for nothing
+    if plan.fresh or not await _exists(server, plan.job):
+        await _try(out.open, tell)  # before a crawl is discarded, or a job made, for nothing
     frontier = await open_plan(server, plan, tell)
     before = await frontier.stats()
     lost = before.stored if out.is_missing else 0
-    await _try_destination(frontier, out, tell)
+    await _try(partial(open_destination, frontier, out), tell)
     if lost:
         gone = f"{redact(out.store)} is gone, and {some(lost, 'item')} with it"
         tell(f"{gone}: --fresh crawls again.")
     plan = replace(plan, allow=(*plan.allow, *await offer_seeds(frontier, plan.spider)))
     _check_begun(plan, now := await frontier.stats())
     if before.crawled and now.crawled:
-        tell(f"{frontier.job} was finished before, and the seeds are known: see --fresh.")
+        tell(f"{frontier.job} is finished, and its start URLs are not new: --fresh starts over.")
     return Crawl(plan, frontier, out, before, began, await frontier.server_time(), lost)
 
 
@@ -119,13 +120,20 @@ def _explain(job: str, overruled: list[Overruled]) -> Iterator[str]:
             yield f"{one.option.flag} replaces {before}, which `skitter set` had set."
 
 
-async def _try_destination(frontier: Frontier, out: Destination, tell: Tell) -> None:
+async def _exists(server: Server, job: str) -> bool:
+    try:
+        return bool(await open_job(server, job, as_found=True))
+    except JobMissing:
+        return False
+
+
+async def _try(open_sink: OpenSink, tell: Tell) -> None:
     """A place that takes no items fails now, and not in a loader that keeps dying. The loader of a
     crawl that was just killed needs a moment to notice."""
     give_up_at, told = time.monotonic() + LETS_GO_S, False
     while True:
         try:
-            async with open_destination(frontier, out):
+            async with open_sink():
                 return
         except SinkBusy as busy:
             if time.monotonic() > give_up_at:

@@ -2,6 +2,7 @@
 
 memory      links that the frontier has for certain, so that most cost a look-up and no call
 outbox      results on their way to the server: nothing leaves it before the server has it
+departures  when a request may leave, and telling the frontier when it did
 leases      which lease is on its last chance; which were lost while they were worked on
 quality     what handlers find, counted until the next heartbeat
 liveness    which processes run, and what those held that do not

@@ -110,8 +110,8 @@ def rss_mb() -> float:
 
 
 async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Insist: `asyncio.wait_for`, with which the Redis client sends and connects, swallows a
-    cancellation that comes together with its result (Python 3.11)."""
+    """Insist: Python 3.11's `asyncio.wait_for`, which handlers and databases' clients use, swallows
+    a cancellation that comes together with its result."""
     while pending := [task for task in tasks if not task.done()]:
         for task in pending:
             task.cancel()

@@ -26,7 +26,7 @@ MOST_COOKIES: Final = 180
 MOST_BYTES: Final = 64 * 2**10
 #: RFC 6265bis 5.6: of name and value together, of one attribute, and the longest life.
 _PAIR_BYTES, _ATTRIBUTE_BYTES, _LONGEST_S = 4096, 1024, 400 * 86_400
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")  # and half characters
 _WSP: Final = " \t"
 _DELIMITERS: Final = re.compile(r"[\x09\x20-\x2f\x3b-\x40\x5b-\x60\x7b-\x7e]+")
 _TIME: Final = re.compile(r"(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\D|$)")

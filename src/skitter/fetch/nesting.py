@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Below both of these any page is cheap, whatever is in it.
 FEW_TAGS, FEW_CHARS = 1_000, 100_000
+#: Below these it is found out in some milliseconds whether a page is plain.
+SOME_TAGS, SOME_CHARS = 5_000, 1_000_000
 #: People's pages are less than a hundred deep.
 DEEPEST: Final = 250
 MOST_ELEMENTS: Final = 200_000
@@ -111,16 +113,27 @@ def is_plain(text: str) -> bool:
     """Whether the page is certain to be cheap to parse. Linear in its size."""
     if is_small(text):
         return True
-    count = _Count()
     if text.count("<") >= MOST_ELEMENTS:
         return False
-    return all(count.take(*token.groups()) for token in tokens(text))
+    count = _Count()
+    for token in tokens(text):
+        # What holds for one paragraph holds for those that follow it, but that they are more.
+        if token[1] and token[1] == count.leaf and len(token[2]) <= FEW_ATTRIBUTE_CHARS:
+            count.elements += 1 + count.formatting + count.dangling
+        elif not count.take(*token.groups()):
+            return False
+    return count.elements <= MOST_ELEMENTS
 
 
 def is_small(text: str | bytes) -> bool:
     """Whether it is plain at a glance."""
     tag: Any = "<" if isinstance(text, str) else b"<"
     return len(text) < FEW_CHARS and text.count(tag) < FEW_TAGS
+
+
+def is_quickly_read(body: bytes) -> bool:
+    """Whether `is_plain` need not be asked in a thread: it takes twice as long as the parser."""
+    return len(body) < SOME_CHARS and body.count(b"<") < SOME_TAGS
 
 
 def tokens(text: str) -> Iterator[re.Match[str]]:
@@ -136,6 +149,7 @@ class _Count:
         self.formatting = 0  # of those that are open
         self.dangling = 0  # formatting that was never closed, and is opened again in what follows
         self.elements = self.roots = self.foreign = 0
+        self.leaf = ""  # the last token, if it was one
 
     def take(  # noqa: PLR0913 - the groups of a token
         self,
@@ -149,10 +163,12 @@ class _Count:
     ) -> bool:
         """One token. False: it is not plain."""
         if leaf:
+            self.leaf = leaf
             self.elements += 1 + self.formatting + self.dangling
             is_mixed = self.foreign and leaf in _MIXED
             self._doubt_before(leaf)
             return not is_mixed and not _has_many(given) and self.elements <= MOST_ELEMENTS
+        self.leaf = ""
         if raw:
             return self._take_raw(inside)
         if not name:

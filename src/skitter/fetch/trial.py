@@ -8,6 +8,7 @@ counts twice here. So there is one small helper for each process, a program of i
 
 from __future__ import annotations
 
+import atexit
 import os
 import select
 import subprocess
@@ -66,11 +67,13 @@ class _Helper:
         except BrokenPipeError:
             answer = b""
         if not answer:
-            self._end(self._process)
-            self._process = None
+            self.end()
         return answer
 
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
+    def end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
         process.kill()
         process.wait()
         for pipe in (process.stdin, process.stdout):
@@ -85,6 +88,12 @@ _helpers: dict[int, _Helper] = {}
 
 def _helper() -> _Helper:
     return _helpers.setdefault(os.getpid(), _Helper())
+
+
+@atexit.register
+def _end() -> None:
+    if helper := _helpers.get(os.getpid()):
+        helper.end()
 
 
 def _start() -> subprocess.Popen[bytes]:

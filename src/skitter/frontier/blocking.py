@@ -7,7 +7,7 @@ from typing import Any
 import redis
 from redis.sentinel import Sentinel
 
-from skitter.frontier.connection import SCHEMES, bad_address, sentinel_client
+from skitter.frontier.addresses import SCHEMES, bad_address, check_database, sentinel_client
 
 #: Whatever such a client raises.
 RedisProblem = redis.RedisError
@@ -15,7 +15,7 @@ RedisProblem = redis.RedisError
 PATIENCE = {"socket_timeout": 30, "socket_connect_timeout": 30}
 
 
-def blocking_client(url: str | None = None, **options: Any) -> Any:
+def blocking_client(url: str | None = None, *, named: str = "url", **options: Any) -> Any:
     """redis-py's client for any of our URLs; without one, its own defaults. Nothing is sent yet,
     except to a cluster, which is asked for its nodes."""
     options = {**PATIENCE, **options}
@@ -28,7 +28,8 @@ def blocking_client(url: str | None = None, **options: Any) -> Any:
         if scheme == "redis+cluster":
             return redis.RedisCluster.from_url("redis" + url.removeprefix(scheme), **options)
         if scheme in SCHEMES:
+            check_database(url)
             return redis.Redis.from_url(url, **options)
     except ValueError as error:
-        raise bad_address("url", url, error) from None
-    raise bad_address("url", url)
+        raise bad_address(named, url, error) from None
+    raise bad_address(named, url)

@@ -6,7 +6,6 @@ that changes something recognises the repeat by its number (lua/lib/once.lua).
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import re
@@ -15,29 +14,31 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
-import hiredis
 import redis.exceptions as problems
-from redis.asyncio import ConnectionPool, Redis, RedisCluster
+from redis.asyncio import ConnectionPool, RedisCluster
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
+from redis.retry import Retry as BlockingRetry
 
-from skitter.errors import BadOption, ServerUnfit, UsageError
+from skitter.errors import ServerUnfit, UsageError
+from skitter.frontier.addresses import GIVEN, bad_address, check_database, sentinel_client
+from skitter.frontier.blocking import blocking_client
 from skitter.frontier.failures import AWAY, is_a_trip, is_for_later, is_refusal, our_errors
-from skitter.frontier.replication import call_replicated
-from skitter.redact import parse_problem, redact
+from skitter.frontier.links import Links, OurRedis, our_connection
+from skitter.frontier.replication import call_replicated, is_cluster
+from skitter.frontier.straight import StraightClient, has_loop, pause
+from skitter.redact import redact
 from skitter.settings.tables import OLDEST_SERVERS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from pathlib import Path
 
+    from skitter.frontier.replication import Client
     from skitter.frontier.scripts import Script
 
-SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster")
-GIVEN = "--redis (or SKITTER_REDIS_URL)"
 CONNECT_S, REPLY_S = 5.0, 30.0
 #: Ends a key that never exists. While a slot moves, a cluster refuses calls some of whose keys are
 #: not there (TRYAGAIN): so no script runs with half of its shard gone, whatever keys it derives.
@@ -46,9 +47,11 @@ ABSENT = ":absent"
 
 @asynccontextmanager
 async def connect(url: str, *, password: str | None = None) -> AsyncIterator[Server]:
-    """A server at any of SCHEMES, checked to be fit for a frontier; closed at the end."""
+    """A server at any of our URLs, checked to be fit for a frontier; closed at the end."""
     links = Links()
-    server = Server(_client(url, password, links), where=redact(url), links=links)
+    with our_errors(redact(url)):  # some clients ask for their nodes at once
+        client = _client(url, password, links)
+    server = Server(client, where=redact(url), links=links)
     try:
         for facts in await inspect(server):
             check_fitness(facts)
@@ -57,7 +60,7 @@ async def connect(url: str, *, password: str | None = None) -> AsyncIterator[Ser
         await _close(server.client)
 
 
-async def _close(client: Redis | RedisCluster) -> None:
+async def _close(client: Client) -> None:
     """Also the connections to sentinels, which the client leaves open."""
     await client.aclose()
     pool = getattr(client, "connection_pool", None)
@@ -67,18 +70,10 @@ async def _close(client: Redis | RedisCluster) -> None:
 
 
 @dataclass(slots=True)
-class Links:
-    """How often a connection was made. Behind a new one there may be a server that was restarted,
-    and does not know what it knew; the client makes new ones without a word."""
-
-    made: int = 0
-
-
-@dataclass(slots=True)
 class Server:
     """A connected server: runs scripts and plain commands, answers errors in our words."""
 
-    client: Redis | RedisCluster
+    client: Client
     where: str = "the server"
     links: Links = field(default_factory=Links)
     patience_s: float = 10.0  # how long to repeat a call while the server is away
@@ -101,7 +96,7 @@ class Server:
     ) -> Any:
         """One script call. Those that change something recognise a repeat. Replicated: it is
         repeated until a replica has it."""
-        if isinstance(self.client, RedisCluster):
+        if is_cluster(self.client):
             keys = [*keys, keys[0] + ABSENT]
         words: tuple[Any, ...] = ("EVALSHA", script.sha, len(keys), *keys, *args)
         send = partial(self.client.execute_command, *words)
@@ -129,7 +124,7 @@ class Server:
                 except AttributeError as error:
                     if not is_a_trip(error) or time.monotonic() > give_up_at:
                         raise
-                await asyncio.sleep(pause_s * (0.5 + random.random()))
+                await pause(pause_s * (0.5 + random.random()))
                 pause_s = min(1.0, pause_s * 2)
 
     async def _loaded(self, script: Script, send: Callable[[], Awaitable[Any]]) -> Any:
@@ -166,7 +161,7 @@ class ServerFacts:
 
 async def inspect(server: Server) -> list[ServerFacts]:
     """Ask the server, or every node of a cluster. INFO, and CONFIG where it is allowed."""
-    everybody = {"target_nodes": "all"} if isinstance(server.client, RedisCluster) else {}
+    everybody = {"target_nodes": "all"} if is_cluster(server.client) else {}
     with our_errors(server.where):
         answer: Any = await server.client.execute_command("INFO", **everybody)
         infos = [answer] if "redis_version" in answer else list(answer.values())
@@ -215,7 +210,7 @@ def check_fitness(facts: ServerFacts) -> None:
         )
 
 
-def _client(url: str, password: str | None, links: Links) -> Redis | RedisCluster:
+def _client(url: str, password: str | None, links: Links) -> Client:
     scheme = url.partition("://")[0]
     options: dict[str, Any] = {
         "socket_connect_timeout": CONNECT_S,
@@ -224,75 +219,34 @@ def _client(url: str, password: str | None, links: Links) -> Redis | RedisCluste
     }
     if password is not None:
         options["password"] = password
+    if not has_loop():
+        return _straight(url, scheme, options)
     once = Retry(NoBackoff(), 0)
     try:
-        if scheme in ("redis", "rediss", "unix"):
-            if scheme != "unix" and not re.fullmatch(r"/?\d*", urlsplit(url).path):
-                raise ValueError("the part behind the host must be the number of a database")
-            pool = ConnectionPool.from_url(url, retry=once, **options)
-            pool.connection_class = _ours(pool.connection_class, links)
-            return Redis.from_pool(pool)
         if scheme == "redis+cluster":
             cluster = RedisCluster.from_url("redis" + url.removeprefix(scheme), **options)
             return _watch_cluster(cluster, links)
         if scheme == "redis+sentinel":
-            client: Redis = sentinel_client(url, retry=once, **options)
-            pool = client.connection_pool
-            pool.connection_class = _ours(pool.connection_class, links)
-            return client
+            master = sentinel_client(url, make=Sentinel, retry=once, **options)
+            return OurRedis(master.connection_pool, links)
+        if scheme in ("redis", "rediss", "unix"):
+            check_database(url)
+            return OurRedis(ConnectionPool.from_url(url, retry=once, **options), links)
     except ValueError as error:
         raise bad_address(GIVEN, url, error) from None
     raise bad_address(GIVEN, url)
 
 
-def bad_address(option: str, url: str, error: ValueError | None = None) -> BadOption:
-    """What is wrong with the URL of a server, without its password."""
-    expected = "a URL that begins with " + ", ".join(SCHEMES)
-    if error:
-        expected = f"a server's URL ({parse_problem(error, url)})"
-    return BadOption(option, redact(url), expected)
-
-
-def _ours(connection: type[Any], links: Links) -> type[Any]:
-    """The same connection, counted, and with hiredis to pack commands: half the client's time of a
-    batch. redis-py does so in its blocking client, and not yet in the asyncio one.
-    """
-
-    async def _connect(self: Any) -> None:
-        links.made += 1
-        await connection._connect(self)
-
-    def pack_command(_: Any, *args: Any) -> list[bytes]:
-        words = args[0].split() if isinstance(args[0], str) else (args[0],)  # "CONFIG GET"
-        return [hiredis.pack_command((*words, *args[1:]))]
-
-    methods = {"pack_command": pack_command, "_connect": _connect}
-    return type(f"Our{connection.__name__}", (connection,), methods)
+def _straight(url: str, scheme: str, options: dict[str, Any]) -> StraightClient:
+    if scheme != "redis+cluster":  # whose client repeats what was sent to the wrong node
+        options = {**options, "retry": BlockingRetry(NoBackoff(), 0)}
+    return StraightClient(blocking_client(url, named=GIVEN, **options))
 
 
 def _watch_cluster(client: RedisCluster, links: Links) -> RedisCluster:
     """Its nodes make connections of the class that its options name."""
     options = client.connection_kwargs
-    options["connection_class"] = _ours(options["connection_class"], links)
+    options["connection_class"] = our_connection(options["connection_class"], links)
     for node in client.nodes_manager.startup_nodes.values():
         node.connection_class = options["connection_class"]
     return client
-
-
-def sentinel_client(url: str, *, make: Any = Sentinel, **options: Any) -> Any:
-    """redis+sentinel://[user:password@]host:port[,host:port...]/service[/db]"""
-    parts = urlsplit(url)
-    service, _, db = parts.path.strip("/").partition("/")
-    if not service:
-        raise ValueError("name the service: redis+sentinel://host:26379/mymaster")
-    nodes = []
-    for node in parts.netloc.rpartition("@")[2].split(","):
-        host, _, port = node.partition(":")
-        nodes.append((host, int(port or 26379)))
-    return make(nodes, sentinel_kwargs=dict(options)).master_for(
-        service,
-        db=int(db or 0),
-        username=unquote(parts.username) if parts.username else None,
-        password=unquote(parts.password) if parts.password else None,
-        **options,
-    )

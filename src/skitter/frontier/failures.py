@@ -125,7 +125,8 @@ def _reason(error: BaseException, where: str) -> str:
         if away > where.count(","):  # all of those in the URL
             return "no sentinel answers"
         return "no sentinel there knows a master of that name"
-    return str(error)
+    reason = re.sub(r"^Error -?\d+ connecting to \S+\. ", "", str(error)).rstrip(".")
+    return reason[:1].lower() + reason[1:]
 
 
 def _tls_hint(where: str) -> str:

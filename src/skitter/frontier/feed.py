@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from skitter.errors import JobClosed, QueueFull, UsageError, shorten
+from skitter.frontier.admin.refusals import Refusal, record_refusals
 from skitter.frontier.keys import feed_key
 from skitter.frontier.options import read_options
-from skitter.frontier.wire import NOT_PLAIN, clip, cut, encode
+from skitter.frontier.wire import NOT_PLAIN, clip, cut, decode, encode
 from skitter.model import Added, Origin, Request
 from skitter.urls import fingerprint
 
@@ -32,6 +33,9 @@ async def feed(frontier: Frontier, offers: Sequence[Offer], *, wait: bool) -> Co
     while offers:
         answers = await frontier.add_offers(offers)
         total.update(answer for answer in answers if answer is not Added.FULL)
+        deep = [one for one, said in zip(offers, answers, strict=True) if said is Added.DEEP]
+        if deep:
+            await _refuse(frontier, deep)
         if total[Added.CLOSED]:
             raise JobClosed(frontier.job, (await frontier.stats()).state)
         offers = [one for one, said in zip(offers, answers, strict=True) if said is Added.FULL]
@@ -43,6 +47,16 @@ async def feed(frontier: Frontier, offers: Sequence[Offer], *, wait: bool) -> Co
         if offers:
             await asyncio.sleep(FULL_PAUSE_S)
     return total
+
+
+async def _refuse(frontier: Frontier, deep: list[Offer]) -> None:
+    """Nobody else remembers what was pushed too deep: no page has it among its links."""
+    requests = [msgspec.convert(decode(one.body), Request) for one in deep]
+    refusals = {
+        one.url: Refusal("depth", f"it was pushed at depth {one.depth}, beyond max_depth", "")
+        for one in requests
+    }
+    await record_refusals(frontier, refusals)
 
 
 async def take_feed(frontier: Frontier) -> int:

@@ -79,6 +79,9 @@ SHARD_KEYS: dict[str, KeySpec] = {
     ),
     "probation": KeySpec("hash", "fingerprint of a lease -> the shape whose budget it uses"),
     "trapped": KeySpec("zset", "fingerprint -> shape: held, as its shape's budget is spent"),
+    "looks": KeySpec(
+        "zset", "shape and host -> how many of it were held when it was looked at; -1: a trap"
+    ),
     "revisits": KeySpec("zset", "fingerprint of a page that is done -> ms of its next visit"),
     "webhooks": KeySpec(
         "hash", "of shard 0: id of a webhook -> JSON: where messages go, and about what"

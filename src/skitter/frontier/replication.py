@@ -14,6 +14,10 @@ import redis.exceptions as problems
 from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.cluster import PipelineCommand
 
+from skitter.frontier.straight import StraightClient
+
+Client = Redis | RedisCluster | StraightClient
+
 REPLICAS, WAIT_MS = 1, 1000
 #: Begins as the server's own answer does when min-replicas-to-write is not met: failures.LATER
 MISSING = (
@@ -24,16 +28,11 @@ MISSING = (
 ELSEWHERE = (problems.AskError, problems.ConnectionError, problems.TimeoutError)
 
 
-async def call_replicated(client: Redis | RedisCluster, key: str, *words: Any) -> Any:
+async def call_replicated(client: Client, key: str, *words: Any) -> Any:
     """Send a command on a key, and wait until a replica has what it wrote."""
     commands = (words, ("WAIT", REPLICAS, WAIT_MS))
-    if isinstance(client, RedisCluster):
-        answers = await _to_node(client, key, commands)
-    else:
-        pipe = client.pipeline(transaction=False)
-        for command in commands:
-            pipe.execute_command(*command)
-        answers = await pipe.execute(raise_on_error=False)
+    send = _to_node if is_cluster(client) else _together
+    answers = await send(client, key, commands)
     for answer in answers:
         if isinstance(answer, Exception):
             raise answer
@@ -42,16 +41,35 @@ async def call_replicated(client: Redis | RedisCluster, key: str, *words: Any) -
     return answers[0]
 
 
-async def _to_node(client: RedisCluster, key: str, commands: Any) -> list[Any]:
-    """Not by the client's own pipeline: it follows MOVED command by command, and would leave WAIT
-    with the old node."""
-    sent = [PipelineCommand(at, *command) for at, command in enumerate(commands)]
+def is_cluster(client: Client) -> bool:
+    return isinstance(client, RedisCluster) or (
+        isinstance(client, StraightClient) and client.is_cluster
+    )
+
+
+async def _together(client: Any, key: str, commands: Any) -> list[Any]:
+    """Not by the pipeline of a cluster's client: it follows MOVED command by command, and would
+    leave WAIT with the old node."""
+    if isinstance(client, StraightClient):
+        return await client.together(key, commands)
+    if isinstance(client, RedisCluster):
+        sent = [PipelineCommand(at, *command) for at, command in enumerate(commands)]
+        await client.get_node_from_key(key).execute_pipeline(sent)  # type: ignore[union-attr]
+        return [one.result for one in sent]
+    pipe = client.pipeline(transaction=False)
+    for command in commands:
+        pipe.execute_command(*command)
+    answers: list[Any] = await pipe.execute(raise_on_error=False)
+    return answers
+
+
+async def _to_node(client: Client, key: str, commands: Any) -> list[Any]:
+    """The same, where the key may have moved."""
     try:
-        node: Any = client.get_node_from_key(key)
-        await node.execute_pipeline(sent)
-        if isinstance(sent[0].result, ELSEWHERE):
-            raise sent[0].result
+        answers = await _together(client, key, commands)
+        if isinstance(answers[0], ELSEWHERE):
+            raise answers[0]
     except ELSEWHERE as error:
-        await client.exists(key)  # by which the client learns where the key is now
+        await client.execute_command("EXISTS", key)  # by which the client learns where it is now
         raise problems.TryAgainError(str(error)) from error
-    return [one.result for one in sent]
+    return answers

@@ -63,6 +63,6 @@ async def _read(shards: Sequence[Shard]) -> Totals:
     stats = Stats(job=job, state=states[0], kept_out=_kept_out(total), **shown)
     is_spent = 0 < parts[0][1]["max_pages"] <= stats.done
     is_cancelled = all(state is State.CANCELLED for state in states)
-    has_work = stats.remaining or stats.reopened or stats.due
+    has_work = stats.remaining or stats.reopened or stats.due or stats.looks
     idle = not stats.leased and (is_spent or is_cancelled or not has_work)
     return Totals(stats, idle, total["ticket"])

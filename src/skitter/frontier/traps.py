@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.shard import Shard
-    from skitter.model import Lease
+    from skitter.model import Lease, Stats
 
 BATCH = 200
 FREE_AT_ONCE = 500
@@ -28,21 +28,30 @@ class Permit(NamedTuple):
     is_shared: bool = False  # its host has so many shapes that this one has no budget of its own
 
 
-async def ask_permits(frontier: Frontier, asked: Sequence[tuple[Lease, int]]) -> list[Permit]:
-    """Leases, each with the number of its shape. Those that get no permit have ended."""
+async def ask_permits(frontier: Frontier, asked: Sequence[tuple[Lease, int, bool]]) -> list[Permit]:
+    """Leases, each with the number of its shape, and whether it was found on a page of that shape.
+    Those that get no permit have ended."""
 
     async def send(shard: int, part: list[int]) -> list[Permit]:
         answer = await frontier.shards[shard].trap([_row(*asked[i]) for i in part])
         pairs = zip(answer[::2], answer[1::2], strict=True)
         return [Permit(said in (1, 2), ahead, is_shared=said == 2) for said, ahead in pairs]
 
-    places = [frontier.layout.shard_of(lease.host) for lease, _ in asked]
+    places = [frontier.layout.shard_of(lease.host) for lease, *_ in asked]
     return await scatter(places, send, batch=BATCH)
 
 
-def _row(lease: Lease, number: int) -> tuple[str, str, int, int]:
+def _row(lease: Lease, number: int, bred: bool) -> tuple[str, str, int, int, int]:
     moment_ms = lease.pace.moment_ms if lease.pace else 0
-    return lease.fingerprint, lease.token, number, moment_ms
+    return lease.fingerprint, lease.token, number, int(bred), moment_ms
+
+
+async def look_again(frontier: Frontier, stats: Stats) -> int:
+    """If nothing else is left, let go some of what is held, to see whether it ends. Returns how
+    many URLs became pending."""
+    if not stats.looks or stats.remaining or stats.reopened or stats.due:
+        return 0
+    return sum(await side_by_side(shard.look() for shard in frontier.shards))
 
 
 async def free_trapped(frontier: Frontier) -> int:

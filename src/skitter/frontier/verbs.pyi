@@ -170,6 +170,7 @@ class Verbs:
         keep: int,
         replicated: bool = ...,
     ) -> int: ...
+    async def look(self, *, strict: bool = ...) -> int: ...
     async def measure(
         self,
         each: Sequence[tuple[Text, Text, bytes]],
@@ -310,7 +311,7 @@ class Verbs:
     ) -> int: ...
     async def trap(
         self,
-        each: Sequence[tuple[Text, Text, int, int]],
+        each: Sequence[tuple[Text, Text, int, int, int]],
         *,
         strict: bool = ...,
         replicated: bool = ...,

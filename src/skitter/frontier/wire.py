@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from skitter.frontier.straight import has_loop
 from skitter.model import Feedback, Lease, Pace, Request
 from skitter.redact import redact_text
 
@@ -51,8 +52,8 @@ def open_paces(pace: bytes, leases: int, *, since: float) -> list[Pace | None]:
         return [None] * leases
     words = iter([int(word) for word in pace.split()])
     return [
-        Pace(moment_ms, delay_ms / 1000, bool(shared), since) if delay_ms else None
-        for moment_ms, delay_ms, shared in zip(words, words, words, strict=True)
+        Pace(moment_ms, delay_ms / 1000, slack_ms / 1000, since) if delay_ms else None
+        for moment_ms, delay_ms, slack_ms in zip(words, words, words, strict=True)
     ]
 
 
@@ -151,16 +152,26 @@ async def batched(source: AsyncIterable[T], size: int) -> AsyncIterator[list[T]]
 
 
 async def side_by_side(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Await all; the first error ends the others."""
+    """Await all; the first error ends the others. One after the other, if there is no loop."""
     todo = list(work)
     if len(todo) == 1:
         return [await todo[0]]  # the usual case, without a task
+    if not has_loop():
+        return await _in_turn(todo)
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one) for one in todo]
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
+
+
+async def _in_turn(todo: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    try:
+        return [await one for one in todo]
+    finally:
+        for one in todo:
+            one.close()  # does nothing to one that has run
 
 
 def _batches(positions: list[int], weights: Sequence[int] | None, most: int) -> Iterable[list[int]]:

@@ -18,7 +18,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from skitter.fetch import trial
 from skitter.fetch.encoding import decode
-from skitter.fetch.nesting import is_plain, is_small
+from skitter.fetch.nesting import is_plain, is_quickly_read, is_small
 from skitter.page import signals
 from skitter.page.errors import BadSelector, LibraryMissing, NoMatch, NotJSON, TooComplex
 from skitter.page.links import nofollow_hrefs
@@ -135,11 +135,19 @@ class Document:
 
     async def prepare(self) -> None:
         """Find out whether it can be parsed, while other pages go on: `tree` would block."""
-        if self._is_parsable is None and is_small(self.body):
+        if self._is_parsable is not None:
+            return
+        if is_small(self.body):
             self._is_parsable = True  # its text is no longer, and has no more tags
-        if self._is_parsable is None and self.is_html:
+        elif self.is_html and not self._is_plain_at_once():
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(trial.thread(), self._can_be_parsed)
+
+    def _is_plain_at_once(self) -> bool:
+        """A thread for each page would cost more than most of the answers."""
+        if is_quickly_read(self.body) and is_plain(self.text):
+            self._is_parsable = True
+        return self._is_parsable is True
 
     def _can_be_parsed(self) -> bool:
         if self._is_parsable is None:
@@ -206,8 +214,9 @@ class Document:
         return self._base
 
     def _find_base(self) -> str:
-        if self._tree is None and not _BASE.search(self.text):
-            return self.url  # most pages have none, and some that make links are not parsed at all
+        tree = self._tree  # some that make links are not parsed at all
+        if not (tree.tags("base") if tree else _BASE.search(self.text)):
+            return self.url  # most pages have none
         element = self.tree.css_first("base[href]")
         href = element.attributes.get("href") if element else None
         return (join(self.url, href) if href else None) or self.url

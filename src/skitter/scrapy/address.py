@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from skitter.errors import UsageError
-from skitter.frontier.connection import SCHEMES, bad_address
+from skitter.frontier.addresses import SCHEMES, bad_address
 from skitter.settings import Settings
 
 if TYPE_CHECKING:

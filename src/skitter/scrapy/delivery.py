@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skitter.engine.figures import Figures
 from skitter.engine.outbox import Batch, send_each
 from skitter.engine.quality import FoundItems
-from skitter.frontier.admin.items import put_items
+from skitter.errors import BadURL, ServerFull
+from skitter.fetch.robots import RobotsRules
+from skitter.frontier.admin.items import count, put_items
+from skitter.frontier.admin.refusals import record_refusals
 from skitter.frontier.batches import finish_batch
 from skitter.frontier.completions import seal_offers
 from skitter.frontier.feed import bury_messages
+from skitter.frontier.robots import store_robots
 from skitter.loading import keep_rejected
 from skitter.model import Added, Completion, Ended, Failure
 from skitter.report import some
-from skitter.scrapy.mailbox import Entry, FailedItem, FeedBatch, LooseItems, LooseLinks, Unsent
+from skitter.scrapy.mailbox import (
+    Entry,
+    FailedItem,
+    FeedBatch,
+    KeptOut,
+    LooseItems,
+    LooseLinks,
+    RobotsFile,
+    Unsent,
+)
+from skitter.urls import identify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
+    from skitter.engine.departures import Departures
+    from skitter.frontier.admin.refusals import Refusal
     from skitter.frontier.frontier import Frontier
     from skitter.scrapy.mailbox import Link, Mailbox, Parcel
     from skitter.scrapy.options import NodeOptions
@@ -39,10 +57,11 @@ class Delivery:
         options: NodeOptions,
         *,
         say: Callable[[str, str], None],
+        departures: Departures,
         on_duplicates: Callable[[list[Link]], None],
     ) -> None:
         self.frontier, self.mailbox, self.say = frontier, mailbox, say
-        self.on_duplicates = on_duplicates
+        self.departures, self.on_duplicates = departures, on_duplicates
         self.pages = self.errors = 0
         self.quality, self.figures = FoundItems("parse"), Figures()
         self._in_cluster = (options.server.redis_url or "").startswith("redis+cluster")
@@ -61,9 +80,13 @@ class Delivery:
 
     def _pack(self, parcels: list[Parcel]) -> Batch:
         entries = _of(Entry, parcels)
-        failed = [one for one in entries if one.error]
-        done = [one for one in entries if not one.error]
+        early = [one.lease for one in entries if one.is_returned]
+        ended = [one for one in entries if not one.is_returned]
+        failed = [one for one in ended if one.error]
+        done = [one for one in ended if not one.error]
         work: list[tuple[Callable[[Any], Any], Any]] = [
+            (self.departures.tell, [one.lease for one in entries]),
+            (self.frontier.release, early),
             (self._add, _chain(one.links for one in _of(LooseLinks, parcels))),
             (self._bury_unsent, _of(Unsent, parcels)),
             (self._push, _chain(one.pushes for one in _of(LooseItems, parcels))),
@@ -76,6 +99,9 @@ class Delivery:
             (self._bury, failed),
             (self._push, _chain(one.more_pushes for one in done)),
             *self._completions(done),
+            (self._count_blocked, [one for one in ended if one.blocked]),
+            (self._refuse_links, {one.url: one.why for one in _of(KeptOut, parcels)}),
+            *((self._store_robots, one) for one in _of(RobotsFile, parcels)),
             # Last, as it is the one thing that would be there twice if it were sent twice.
             *((self._reject_item, one) for one in _of(FailedItem, parcels)),
         ]
@@ -128,6 +154,17 @@ class Delivery:
         await bury_messages(self.frontier, texts, origin="unsent")
         self.errors += len(refused)
 
+    async def _refuse_links(self, refused: dict[str, Refusal]) -> None:
+        epoch = self.frontier.epoch
+        await record_refusals(self.frontier, refused)
+        self.mailbox.refused.add([(url, 0) for url in refused], epoch=epoch)
+
+    async def _store_robots(self, file: RobotsFile) -> None:
+        rules = RobotsRules.from_response(file.status, file.body, at=time.time())
+        with suppress(BadURL, ServerFull):  # it is for people alone
+            host = identify(file.site).host
+            await store_robots(self.frontier, host, rules.to_bytes(), ttl_s=rules.ttl_s)
+
     async def _end_feed_batch(self, batch: FeedBatch) -> None:
         if batch.links:
             await self._add(batch.links)
@@ -160,12 +197,21 @@ class Delivery:
     # --- pages ------------------------------------------------------------------------------------
 
     async def _bury(self, entries: Sequence[Entry]) -> None:
-        graves = [Failure(lease=one.lease, error=one.error or "") for one in entries]
+        graves = [
+            Failure(lease=one.lease, error=one.reason, feedback=one.learned()) for one in entries
+        ]
         ends = await self.frontier.bury(graves)
         self.errors += len(graves)
         self.figures.count("dead", ends.count(Ended.BURIED))
         for grave in graves:
             self.say("warning", f"{grave.lease.url} is a dead letter: {grave.error}")
+
+    async def _count_blocked(self, entries: Sequence[Entry]) -> None:
+        await count(self.frontier, blocked=len(entries))
+        self.figures.count("blocked", len(entries))
+        for one in entries:
+            self.quality.add_blocked(one.lease.request.handler)
+            self.say("warning", f"{one.lease.url}: {one.blocked}")
 
     async def _complete_each(self, entries: list[Entry], *, items_to: str) -> None:
         await send_each(entries, partial(self._complete, items_to=items_to), self._refuse)
@@ -181,6 +227,7 @@ class Delivery:
                 Completion(
                     lease=one.lease,
                     items=[item for _, item in one.pushes] if items_to else one.items,
+                    feedback=one.learned(),
                 ),
                 [link.offer for link in one.links],
                 self.frontier.layout,
@@ -207,7 +254,8 @@ class Delivery:
         """Items for a list are bytes by now; one that went both ways counts once."""
         items = [*entry.items, *entry.more_items]
         pushed = 0 if items else len(entry.pushes) + len(entry.more_pushes)
-        self.quality.add_page(entry.lease.request.handler, items, unread=pushed)
+        if not entry.blocked:
+            self.quality.add_page(entry.lease.request.handler, items, unread=pushed)
         self.figures.count("pages")
         self.figures.count("items", len(items) + pushed)
 

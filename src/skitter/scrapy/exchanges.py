@@ -6,21 +6,27 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from scrapy import Request, signals
+from scrapy.http import Response
 
+from skitter.engine.departures import TooEarly
 from skitter.metrics.recorder import status_class
+from skitter.scrapy.answers import incident_of, learn, opened, why_unseen
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
-    from skitter.scrapy.mailbox import Mailbox
+    from skitter.scrapy.departures import Downloads
+    from skitter.scrapy.mailbox import Entry, Mailbox
+    from skitter.worker.verdict import Policy
 
 
 class Exchanges:
     """Hears of each request that the downloader ends."""
 
-    def __init__(self, crawler: Crawler, mailbox: Mailbox) -> None:
-        self._mailbox = mailbox
+    def __init__(
+        self, crawler: Crawler, mailbox: Mailbox, downloads: Downloads, policy: Policy
+    ) -> None:
+        self._mailbox, self._downloads, self._policy = mailbox, downloads, policy
         self._answered: WeakSet[Request] = WeakSet()
         crawler.signals.connect(self._note_answer, signals.response_downloaded)
         crawler.signals.connect(self._note_end, signals.request_left_downloader)
@@ -32,8 +38,30 @@ class Exchanges:
         latency_s = request.meta.get("download_latency")
         took_ms = None if latency_s is None else 1000 * float(latency_s)
         self._add(request, outcome, status, size=len(response.body), ms=took_ms)
+        if entry := self._mailbox.active.get(request):
+            self._learn(entry, response, request)
+
+    def note_result(self, entry: Entry, result: Any, request: Request) -> None:
+        """What `why` says of the page. An answer is unpacked by now, or it comes from a cache."""
+        if isinstance(result, Response) and entry.answer is not None:
+            self._learn(entry, result, request)
+        elif isinstance(result, Response):
+            entry.answer = opened(result, request)
+        elif isinstance(result, Request):
+            entry.note = why_unseen(request, result)
+        else:
+            entry.is_returned = isinstance(result.value, TooEarly)
+
+    def _learn(self, entry: Entry, response: Response, request: Request) -> None:
+        learn(entry, opened(response, request), self._policy, proxied=bool(_route(request)))
+
+    def note_failure(self, request: Request, error: Exception) -> None:
+        """It was sent, or was to be, and no answer came."""
+        if (entry := self._mailbox.active.get(request)) and not _route(request):
+            entry.feedback.incident = incident_of(error)
 
     def _note_end(self, request: Request, **_: Any) -> None:
+        self._downloads.arrive(request)
         if request in self._answered:
             self._answered.discard(request)
         else:

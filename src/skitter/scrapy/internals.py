@@ -2,14 +2,18 @@
 
 Scrapy tells a scheduler neither when a request is through (callback, children and pipelines) nor
 which request a child came from, and it asks for the next request only when something happened. All
-three can be had from six private names that have been the same from Scrapy 2.13 to 2.19:
+three can be had from a few private names that have been the same from Scrapy 2.13 to 2.19:
 
     engine._slot.remove_request            called with a request when all of it is through
     engine._handle_downloader_output       called with what came of it, before anything is done
     engine._slot.closing                   not None: nothing is begun any more
     engine._slot.nextcall.schedule         asks the scheduler again
     engine.downloader.slots                delays of this process alone
+    engine.downloader.handlers             download_request_async, before 2.14 download_request
     engine.downloader.middleware._add_middleware
+    engine.scraper.spidermw.middlewares    get_processed_request of a BaseSpiderMiddleware: None for
+                                           a link that it ignores
+    RobotsTxtMiddleware._parse_robots      called with an answer and its netloc
 """
 
 from __future__ import annotations
@@ -20,14 +24,20 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 import scrapy
+from scrapy import signals
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.exceptions import IgnoreRequest
+from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
+from scrapy.utils.defer import deferred_f_from_coro_f, maybe_deferred_to_future
 from scrapy.utils.httpobj import urlparse_cached
+from twisted.python.failure import Failure
 
 from skitter.errors import UsageError
 from skitter.scrapy.slots import Slots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
+    from concurrent.futures import Future
 
     from scrapy.crawler import Crawler
 
@@ -55,8 +65,10 @@ class ScrapyEngine:
             "_slot.nextcall.schedule",
             "_handle_downloader_output",
             "downloader.slots",
+            "downloader.handlers.download_request",
             "downloader.middleware._add_middleware",
             "downloader.get_slot_key",
+            "scraper.spidermw.middlewares",
         ):
             self._check(path)
         self._call = _caller()
@@ -83,14 +95,40 @@ class ScrapyEngine:
         slot.remove_request = removed
 
     def on_output(self, around: Callable[[Any, Any], Any]) -> None:
-        """`around(result, request)` is a context manager: all that comes of it happens inside."""
+        """`around(result, request)` is a context manager: all that comes of it happens inside. It
+        gives whether anything does: a request that goes back to the queue has no result."""
         handle = self._engine._handle_downloader_output
 
         def handled(result: Any, request: Any) -> Any:
-            with around(result, request):
-                return handle(result, request)
+            with around(result, request) as counts:
+                return handle(result, request) if counts else None
 
         self._engine._handle_downloader_output = handled
+
+    def on_ignored(self, tell: Callable[[Any, Any, str], None]) -> None:
+        """Tell of links that never reach the scheduler: the request, who ignored it, the words."""
+        for middleware in self._engine.scraper.spidermw.middlewares:
+            if isinstance(middleware, BaseSpiderMiddleware):
+                _watch_links(middleware, tell)
+        manager = self._crawler.signals
+        send = manager.send_catch_log
+
+        def sent(signal: Any, **named: Any) -> Any:
+            answers = send(signal, **named)
+            for who, answer in answers if signal is signals.request_scheduled else ():
+                if isinstance(answer, Failure) and isinstance(answer.value, IgnoreRequest):
+                    tell(named["request"], getattr(who, "__self__", who), str(answer.value))
+                    break
+            return answers
+
+        manager.send_catch_log = sent  # type: ignore[method-assign]
+
+    def on_robots(self, tell: Callable[[Any, str], None]) -> None:
+        """Tell of every robots.txt: the answer, and of which netloc."""
+        for middleware in self._engine.downloader.middleware.middlewares:
+            parse = getattr(middleware, "_parse_robots", None)
+            if parse and isinstance(middleware, RobotsTxtMiddleware):
+                middleware._parse_robots = _telling(tell, parse)  # type: ignore[method-assign]
 
     # --- to Scrapy --------------------------------------------------------------------------------
 
@@ -133,6 +171,26 @@ class ScrapyEngine:
         downloader = self._engine.downloader
         downloader.slots = Slots(options, downloader.slots)
 
+    def before_download(
+        self, leave: Callable[[Any], Awaitable[None]], failed: Callable[[Any, Exception], None]
+    ) -> None:
+        """`leave(request)` is awaited before it is sent; `failed` hears why no answer came."""
+        handlers = self._engine.downloader.handlers
+        is_new = hasattr(handlers, "download_request_async")  # since Scrapy 2.14
+        name = "download_request_async" if is_new else "download_request"
+        download = getattr(handlers, name)
+
+        async def send(request: Any, *rest: Any) -> Any:
+            await leave(request)
+            try:
+                sent = download(request, *rest)
+                return await (sent if is_new else maybe_deferred_to_future(sent))
+            except Exception as error:
+                failed(request, error)
+                raise
+
+        setattr(handlers, name, send if is_new else deferred_f_from_coro_f(send))
+
     def add_downloader_middleware(self, middleware: Any) -> None:
         """Behind all others, nearest to the downloader."""
         self._engine.downloader.middleware._add_middleware(middleware)
@@ -151,6 +209,20 @@ class ScrapyEngine:
     def slot_of(self) -> Callable[[Any], str]:
         found: Callable[[Any], str] = self._engine.downloader.get_slot_key
         return found
+
+
+async def heard(result: Future[Any]) -> Any:
+    """What another thread makes, awaited where the engine runs, whatever the reactor."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:  # a reactor that is not asyncio's
+        from twisted.internet.defer import Deferred
+
+        done, call = Deferred[None](), _caller()
+        result.add_done_callback(lambda _: call(done.callback, None))
+        await done
+        return result.result()
+    return await asyncio.wrap_future(result)
 
 
 async def in_thread(work: Callable[[], Any]) -> Any:
@@ -172,6 +244,26 @@ def _share_robots(middleware: Any) -> None:
         return found or getattr(middleware, "_parsers", {}).get(urlparse_cached(request).netloc)
 
     middleware.robot_parser = robot_parser
+
+
+def _watch_links(middleware: BaseSpiderMiddleware, tell: Callable[[Any, Any, str], None]) -> None:
+    process = middleware.get_processed_request
+
+    def processed(request: Any, response: Any) -> Any:
+        found = process(request, response)
+        if found is None:
+            tell(request, middleware, "")
+        return found
+
+    middleware.get_processed_request = processed  # type: ignore[method-assign]
+
+
+def _telling(tell: Callable[[Any, str], None], parse: Callable[..., Any]) -> Callable[..., Any]:
+    def parsed(answer: Any, netloc: str, *rest: Any) -> Any:
+        tell(answer, netloc)
+        return parse(answer, netloc, *rest)
+
+    return parsed
 
 
 def _caller() -> Callable[..., object]:

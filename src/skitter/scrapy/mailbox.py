@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skitter.engine.memory import LinkMemory
 from skitter.engine.outbox import Outbox
+from skitter.frontier.pages import page_facts
+from skitter.model import Feedback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from scrapy import Request as ScrapyRequest
 
+    from skitter.engine.departures import Gate
     from skitter.frontier.admin.items import RejectedItem
+    from skitter.frontier.admin.refusals import Refusal
     from skitter.frontier.offers import Offer
     from skitter.metrics.recorder import Exchange
-    from skitter.model import Lease
+    from skitter.model import Lease, Response
 
 #: Items of a page that are stored in one step with its end, and their size.
 AT_THE_END: Final = 1000
@@ -54,7 +58,30 @@ class Entry:
     left: int = AT_THE_END
     left_bytes: int = BYTES_AT_THE_END
     error: str | None = None  # it ended badly: a dead letter
+    gate: Gate | None = None  # where its requests leave, if its host wants a delay
+    feedback: Feedback = field(default_factory=Feedback)  # what its host said
+    answer: Response | None = None  # what came of it
+    note: str = ""  # why no callback saw that
+    blocked: str = ""  # by whom, if it was a block page
+    found: int = 0  # items
+    is_returned: bool = False  # it was not sent, and goes back to the queue
     is_over: bool = False
+
+    @property
+    def reason(self) -> str:
+        """Why it is a dead letter."""
+        error = self.error or ""
+        if not self.blocked:
+            return error
+        return self.blocked if error in self.blocked else f"{error} ({self.blocked})"
+
+    def learned(self) -> Feedback:
+        """What is told with its end."""
+        if self.gate:
+            self.feedback.left_ms = self.gate.left_ms
+        if self.answer is not None:
+            self.feedback.page = page_facts(self.answer, items=self.found, note=self.note)
+        return self.feedback
 
     def add_item(self, item: Any, size_bytes: int) -> None:
         (self.items if self._has_room(size_bytes) else self.more_items).append(item)
@@ -107,7 +134,24 @@ class FailedItem:
     item: RejectedItem
 
 
-Parcel = Entry | FeedBatch | LooseLinks | LooseItems | Unsent | FailedItem
+@dataclass(frozen=True, slots=True)
+class KeptOut:
+    """A request that a middleware ignored."""
+
+    url: str
+    why: Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsFile:
+    """What a site answered, for those who ask which line decided."""
+
+    site: str
+    status: int
+    body: bytes
+
+
+Parcel = Entry | FeedBatch | LooseLinks | LooseItems | Unsent | FailedItem | KeptOut | RobotsFile
 
 #: Whose children and items come now: everything that Scrapy does for a page happens in its context.
 ORIGIN: ContextVar[Entry | FeedBatch | None] = ContextVar("skitter_origin", default=None)
@@ -126,6 +170,8 @@ class Mailbox:
     )
     #: Fingerprints that the frontier has for certain.
     memory: LinkMemory[bytes] = field(default_factory=lambda: LinkMemory(size=400_000))
+    #: URLs that were kept out, as the frontier knows.
+    refused: LinkMemory[str] = field(default_factory=LinkMemory)
     #: Counts what the engine put in or took out; `finished_at` is the count at which the frontier
     #: was seen to have nothing left. Equal: the crawl is over.
     version: int = 0

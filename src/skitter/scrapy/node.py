@@ -13,14 +13,16 @@ import logging
 import threading
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 
 from skitter.app import open_server
+from skitter.engine.departures import Departures
 from skitter.engine.pulse import Pulse, cancel_all
 from skitter.engine.watchdog import Watchdog
 from skitter.errors import JobMissing, SkitterError
+from skitter.fetch.resolver import Resolver
 from skitter.frontier.admin.adopted import is_adopted
 from skitter.frontier.admin.workers import Vitals
 from skitter.logs import ClusterLog
@@ -28,11 +30,12 @@ from skitter.report import some
 from skitter.scrapy.delivery import Delivery
 from skitter.scrapy.feed import FeedReader
 from skitter.scrapy.housekeeping import Housekeeping
+from skitter.scrapy.internals import heard
 from skitter.scrapy.job import KIND, join_run, open_shared, remove_if_last
 from skitter.scrapy.prefetch import IDLE_S, Prefetch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     from skitter.frontier.connection import Server
     from skitter.frontier.frontier import Frontier
@@ -54,6 +57,7 @@ class Node:
     """One process at work on a job. Public methods are for the engine's thread."""
 
     frontier: Frontier
+    departures: Departures
     prefetch: Prefetch
     delivery: Delivery
     housekeeping: Housekeeping
@@ -97,6 +101,13 @@ class Node:
         self.mailbox.is_fed = False
         if self._loop is not None and self._feed_reader is not None:
             self._feed_reader.note_read(self._loop)
+
+    async def wait_for(self, work: Coroutine[Any, Any, None]) -> None:
+        """Await it in the thread of the node, from that of the engine."""
+        if self._loop is None:  # it has ended
+            work.close()
+        else:
+            await heard(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def stop(self, reason: str, on_closed: Callable[[], None]) -> None:
         """Send what there is and return the rest; then `on_closed` is called."""
@@ -158,16 +169,19 @@ class Node:
         frontier = self.frontier = await open_shared(server, self.options)
         memory = self.mailbox.memory
         memory.epoch, memory.keeps_depths = lambda: frontier.epoch, lambda: frontier.keeps_depths
+        self.mailbox.refused.epoch = lambda: frontier.epoch
         stats = await self.frontier.stats()
         self.mailbox.scheduled = stats.pending + stats.delayed
         self.mailbox.run = await join_run(self.frontier, stats)
         self.mailbox.is_adopted = await is_adopted(self.frontier)
+        self.departures = Departures(frontier, Resolver())
         self.prefetch = Prefetch(self.frontier, self.options, self.mailbox)
         self.delivery = Delivery(
             frontier,
             self.mailbox,
             self.options,
             say=self.say,
+            departures=self.departures,
             on_duplicates=partial(self.engine.call, self.calls.drop),
         )
         self.housekeeping = Housekeeping(

@@ -31,6 +31,7 @@ QUEUES: dict[str, Order] = {
 _QUEUE_PLACES = ("scrapy_redis.queue", "skitter.scrapy", "skitter.scrapy.queue")
 DEFAULT_LEASE_S = 60.0
 DEFAULT_STUCK_S = 600.0
+DEFAULT_BLOCKED_REST_S = 60.0
 DAY_S, MOST = 86_400, 100_000
 
 
@@ -48,6 +49,7 @@ class NodeOptions:
     persist: bool = False
     flush_on_start: bool = False
     stuck_s: float = DEFAULT_STUCK_S  # an engine that hangs for so long ends; 0: never
+    blocked_rest_s: float = DEFAULT_BLOCKED_REST_S  # for a host that shows a block page
     linger_s: float = 0.0  # an empty queue is looked at for so long before the crawl is over
 
     @property
@@ -88,12 +90,9 @@ def read_options(settings: BaseSettings, spider: Spider) -> NodeOptions:
         politeness=_politeness(settings, spider),
         slots=_slots(settings),
         concurrency=whole_setting(settings, "CONCURRENT_REQUESTS") or 1000,  # 0: no limit
-        lease_s=number(
-            "SKITTER_LEASE_S", settings.get("SKITTER_LEASE_S", DEFAULT_LEASE_S), low=0.1, high=DAY_S
-        ),
-        stuck_s=number(
-            "SKITTER_STUCK_S", settings.get("SKITTER_STUCK_S", DEFAULT_STUCK_S), low=0, high=DAY_S
-        ),
+        lease_s=_seconds(settings, "SKITTER_LEASE_S", DEFAULT_LEASE_S, low=0.1),
+        stuck_s=_seconds(settings, "SKITTER_STUCK_S", DEFAULT_STUCK_S),
+        blocked_rest_s=_seconds(settings, "SKITTER_BLOCKED_REST_S", DEFAULT_BLOCKED_REST_S),
         persist=settings.getbool("SCHEDULER_PERSIST"),
         flush_on_start=settings.getbool("SCHEDULER_FLUSH_ON_START"),
         linger_s=number(
@@ -103,6 +102,10 @@ def read_options(settings: BaseSettings, spider: Spider) -> NodeOptions:
             high=DAY_S,
         ),
     )
+
+
+def _seconds(settings: BaseSettings, name: str, default: float, *, low: float = 0) -> float:
+    return number(name, settings.get(name, default), low=low, high=DAY_S)
 
 
 def job_name(settings: BaseSettings, spider: str) -> str:

@@ -7,9 +7,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from skitter.engine.leases import is_suspect
-from skitter.model import State
+from skitter.model import Failure, Lease, State
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skitter.frontier.frontier import Frontier
     from skitter.model import Stats
     from skitter.scrapy.mailbox import Mailbox
@@ -50,13 +52,25 @@ class Prefetch:
         self.is_cancelled = leased.state is State.CANCELLED
         self.mailbox.memory.refresh()  # before the engine sees these leases
         if leased.leases:
-            self.mailbox.ready.extend(leased.leases)
+            self.mailbox.ready.extend(await self._without_excluded(leased.leases))
             if self.options.prefetch:
                 self.mailbox.supplied = len(self.mailbox.ready) + len(self.mailbox.active)
             self.note_life()
         news = bool(leased.leases) or await self._see_whether_it_is_over(version)
         again_in_s = IDLE_S if leased.again_in_s is None else max(0.01, leased.again_in_s)
         return news, pause_s(min(IDLE_S, again_in_s), self.mailbox.idle_s, longest_s=LONGEST_S)
+
+    async def _without_excluded(self, leases: Sequence[Lease]) -> list[Lease]:
+        """What the operator excludes is given up here: Scrapy's engine would not ask."""
+        limits, kept, given_up = self.frontier.options.limits, list[Lease](), list[Failure]()
+        for lease in leases:
+            if why := limits.excludes(lease.url):
+                given_up.append(Failure(lease=lease, error=why))
+            else:
+                kept.append(lease)
+        if given_up:
+            await self.frontier.bury(given_up)
+        return kept
 
     async def return_unused(self) -> None:
         """What the engine has not begun and never will, to whoever has the time."""

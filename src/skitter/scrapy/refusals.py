@@ -4,15 +4,26 @@ errback."""
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError, HttpErrorMiddleware
 from scrapy.spiders import CrawlSpider
+from twisted.python.failure import Failure
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
+
+
+def why_unheard(result: Any, crawler: Crawler) -> str | None:
+    """Why nobody will ever look at this result; None: a callback will."""
+    if isinstance(result, Failure):
+        if isinstance(result.value, IgnoreRequest):
+            return None  # a middleware said so, and Scrapy says no more
+        return f"{type(result.value).__name__}: {result.getErrorMessage()}".rstrip(": ")
+    return refused_status(crawler, result) if isinstance(result, Response) else None
 
 
 def refused_status(crawler: Crawler, response: Response) -> str | None:

@@ -11,10 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, signals
-from scrapy.exceptions import IgnoreRequest
-from scrapy.http import Response
 from twisted.internet.defer import Deferred
-from twisted.python.failure import Failure
 
 from skitter.engine.leases import is_suspect
 from skitter.errors import SkitterError, UsageError
@@ -23,11 +20,13 @@ from skitter.frontier.wire import NOT_PLAIN
 from skitter.scrapy.codec import MAX_REQUEST_BYTES, Codec
 from skitter.scrapy.compatibility import SCHEDULER, refuse_overrides
 from skitter.scrapy.connection import get_redis_from_settings
+from skitter.scrapy.departures import Downloads
 from skitter.scrapy.dupefilter import NoDupeFilter, make_dupefilter
 from skitter.scrapy.exchanges import Exchanges
 from skitter.scrapy.feed import FeedOptions
 from skitter.scrapy.guard import GuardMiddleware
 from skitter.scrapy.internals import ScrapyEngine
+from skitter.scrapy.kept_out import Doorkeepers
 from skitter.scrapy.local import LocalScheduler, is_local
 from skitter.scrapy.mailbox import (
     ORIGIN,
@@ -43,15 +42,17 @@ from skitter.scrapy.mailbox import (
 )
 from skitter.scrapy.node import Node
 from skitter.scrapy.options import read_options
-from skitter.scrapy.refusals import has_errback, refused_status
+from skitter.scrapy.refusals import has_errback, why_unheard
 from skitter.scrapy.rejected import rejected_item
 from skitter.scrapy.stats import RedisStatsCollector
+from skitter.worker.verdict import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
+    from twisted.python.failure import Failure
 
     from skitter.model import Lease
     from skitter.scrapy.mailbox import Parcel
@@ -105,7 +106,12 @@ class Scheduler:
         self.engine.leave_delays_to_the_frontier(self.options)
         self.engine.share_robots()
         self.guard = self._make_guard()
-        self.exchanges = Exchanges(self.crawler, self.mailbox)
+        self.downloads = Downloads(self.node, self.mailbox)
+        policy = Policy(blocked_rest_s=self.options.blocked_rest_s)
+        self.exchanges = Exchanges(self.crawler, self.mailbox, self.downloads, policy)
+        self.engine.before_download(self.downloads.leave, self.exchanges.note_failure)
+        self.doorkeepers = Doorkeepers(self.crawler, self.mailbox, self._put)
+        self.doorkeepers.listen(self.engine)
         self.engine.on_output(self._in_context)
         self.engine.on_finished(self._finish)
         self.crawler.signals.connect(self._callback_failed, signals.spider_error)
@@ -263,26 +269,19 @@ class Scheduler:
     # --- what came of them ------------------------------------------------------------------------
 
     @contextmanager
-    def _in_context(self, result: Any, request: Request) -> Iterator[None]:
+    def _in_context(self, result: Any, request: Request) -> Iterator[bool]:
         """All that Scrapy does with a result belongs to the lease of its request."""
         entry = self.mailbox.active.get(request)
-        if entry is not None and not has_errback(request, self.spider):
-            entry.error = self._judge(result)
+        if entry is not None:
+            self.exchanges.note_result(entry, result, request)
+            self.doorkeepers.note_page(entry, result, request)
+            if not has_errback(request, self.spider):
+                entry.error = why_unheard(result, self.crawler)
         token = ORIGIN.set(entry)
         try:
-            yield
+            yield entry is None or not entry.is_returned
         finally:
             ORIGIN.reset(token)
-
-    def _judge(self, result: Any) -> str | None:
-        """Why nobody will ever look at this result; None: a callback will."""
-        if isinstance(result, Failure):
-            if isinstance(result.value, IgnoreRequest):
-                return None  # a middleware said so, and Scrapy says no more
-            return f"{type(result.value).__name__}: {result.getErrorMessage()}".rstrip(": ")
-        if isinstance(result, Response) and (status := refused_status(self.crawler, result)):
-            return status
-        return None
 
     def _callback_failed(self, failure: Failure, response: Any) -> None:
         request = getattr(response, "request", None)
@@ -301,6 +300,8 @@ class Scheduler:
 
     def _item_scraped(self) -> None:
         self.mailbox.scraped += not self.mailbox.is_streamed
+        if isinstance(origin := ORIGIN.get(), Entry):
+            origin.found += 1
 
     def _finish(self, request: Request) -> None:
         """Callback, children and pipelines are through."""

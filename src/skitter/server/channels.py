@@ -21,19 +21,18 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from skitter.frontier.frontier import Frontier
+    from skitter.server.presence import Presence
     from skitter.watch import Overview, Watcher
 
 EVERY_S = 1.0
-#: The server is away if it takes longer than that to answer; for all jobs at once, ALL_S.
-AWAY_S, ALL_S = 3.0, 60.0
 #: Reading takes at most one in so many seconds.
 SHARE = 5
-#: Proxies close what is silent.
-COMMENT_S = 15.0
+#: A stream is never silent for longer: a client that hears nothing knows that the server hangs,
+#: and proxies do not close it.
+TICK_S = 5.0
 RECENT_LINES, RECENT_S = 100, 3600.0
 #: What a client may be behind, in seconds; one that reads slower is let go.
 BEHIND = 30
-COMMENT = b":\n\n"
 encode = msgspec.json.Encoder().encode
 
 
@@ -42,13 +41,14 @@ class Hub:
     """The channels that somebody listens to."""
 
     watcher: Watcher
+    presence: Presence
     channels: dict[str, Channel] = field(default_factory=dict)
 
     @contextmanager
     def listening(self, job: str) -> Iterator[tuple[Channel, Listener]]:
         """The first that comes starts the reader of the job, and the last that leaves stops it."""
         if job not in self.channels:
-            self.channels[job] = Channel(self.watcher, job)
+            self.channels[job] = Channel(self.watcher, self.presence, job)
         channel, listener = self.channels[job], Listener()
         channel.listeners.add(listener)
         try:
@@ -82,6 +82,7 @@ class Channel:
     """The messages about one job, or about all."""
 
     watcher: Watcher
+    presence: Presence
     job: str
     listeners: set[Listener] = field(default_factory=set)
     latest: bytes = b""  # the last overview
@@ -102,10 +103,7 @@ class Channel:
         while self.listeners:
             began = time.monotonic()
             try:
-                async with asyncio.timeout(AWAY_S if self.job else ALL_S):
-                    told = await self._look()
-            except TimeoutError:
-                told = self._went("the Redis server does not answer.")
+                told = await self.presence.through(self._look())
             except SkitterError as error:
                 if not error.retryable:
                     self._tell(message("gone", {"job": self.job, "detail": str(error)}))
@@ -116,15 +114,15 @@ class Channel:
                     self.away, told = b"", message("back", {}) + told
             self.is_open.set()  # so that a client hears that the server is away
             self._tell(told)
-            await asyncio.sleep(max(EVERY_S, SHARE * (time.monotonic() - began)))
+            await self.presence.pause(max(EVERY_S, SHARE * (time.monotonic() - began)))
 
     def _tell(self, told: bytes) -> None:
         now = time.monotonic()
-        if not told and now - self._told_at < COMMENT_S:
+        if not told and now - self._told_at < TICK_S:
             return
         self._told_at = now
         for listener in self.listeners:
-            listener.tell(told or COMMENT)
+            listener.tell(told or TICK)
 
     def _close(self) -> None:
         for listener in self.listeners:
@@ -168,7 +166,7 @@ class Channel:
         await self.is_open.wait()
         listener.forget()  # all of that is in what follows
         upto = self.last
-        yield self.away + self.latest
+        yield self.latest + (self.away or message("back", {}))
         if not self.job or not is_id(after):
             yield b"".join(self.recent)
             return
@@ -182,6 +180,9 @@ class Channel:
 
 def message(event: str, data: Any) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (event.encode(), encode(data))
+
+
+TICK = message("tick", {})
 
 
 def line(event: Event) -> bytes:

@@ -67,12 +67,19 @@ class Endpoint:
         if self.route.body:
             values["body"] = await read_json(request, self.route.decode)
         call = Call(self.site, request, caller)
-        answer = await self.route.answer(call, **values)
-        if self.route.scope == "operate" and self.route.method != "GET":
-            await note_call(call, self.route.name, values)
+        answering = self._act(call, values)
+        if not self.route.knows_away:
+            answering = self.site.presence.through(answering)
+        answer = await answering
         if isinstance(answer, Response):
             return answer
         return Response(encode(answer), self.route.status, call.headers, JSON)
+
+    async def _act(self, call: Call, values: dict[str, Any]) -> Any:
+        answer = await self.route.answer(call, **values)
+        if self.route.scope == "operate" and self.route.method != "GET":
+            await note_call(call, self.route.name, values)
+        return answer
 
 
 def refuse(error: Exception) -> Response:

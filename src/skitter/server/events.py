@@ -35,14 +35,14 @@ async def events(call: Call, query: Listen) -> Response:
     """Live events, as server-sent events.
 
     With a job: `overview` once a second while it changes, and `log` for each line of its log.
-    Without one: `jobs`. `away` and `back` are about the Redis server; `gone`: the job was purged.
+    Without one: `jobs`. `away` and `back` are about the Redis server; `gone`: the job was purged;
+    `tick`: nothing is new (every 5 s, so that a client which hears nothing knows why).
     `Last-Event-ID` is the id of the last `log` that the client has.
     """
     hub = call.site.events
-    if query.job and query.job not in hub.channels:
-        await open_job(
-            call.site.server, query.job
-        )  # raises, while we can still answer with a problem
+    if query.job and query.job not in hub.channels and not hub.presence.away:
+        # It raises while we can still answer with a problem.
+        await hub.presence.through(open_job(call.site.server, query.job))
     return EventStream(hub, query.job, call.request.headers.get("last-event-id", ""))
 
 

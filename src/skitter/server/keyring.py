@@ -51,6 +51,7 @@ class Keyring:
     _proven: dict[str, Token] = field(default_factory=dict)  # texts that were sent since
     _ended: dict[str, float] = field(default_factory=dict)  # nonce of a session -> its end
     _read_at: float = -FRESH_S
+    _asked_at: float = 0.0
     _reading: asyncio.Task[None] | None = None
     _codes: dict[str, float] = field(default_factory=dict)  # one-time code -> when it is void
 
@@ -74,13 +75,18 @@ class Keyring:
         return self._tokens.get(identity)
 
     async def _refresh(self, older_than_s: float) -> None:
-        if time.monotonic() - self._read_at < older_than_s:
+        age_s = time.monotonic() - self._read_at
+        if age_s < older_than_s / 2:
             return
         if self._reading is None or self._reading.done():
+            self._asked_at = time.monotonic()
             self._reading = asyncio.create_task(self._read())
             self._reading.add_done_callback(lambda task: task.cancelled() or task.exception())
+        if age_s < older_than_s:
+            return  # it is read ahead of time, so that nobody has to wait
         reading = self._reading  # another one may have begun when this one ends
-        done, _ = await asyncio.wait({reading}, timeout=AWAY_S if self._tokens else None)
+        late_s = max(0.0, self._asked_at + AWAY_S - time.monotonic())
+        done, _ = await asyncio.wait({reading}, timeout=late_s if self._tokens else None)
         if done and (failure := reading.exception()) and not self._tokens:
             raise failure
 

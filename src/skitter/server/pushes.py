@@ -19,30 +19,34 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.offers import Offer
     from skitter.model import Added
+    from skitter.server.presence import Presence
 
 #: A job that was purged and created again is noticed after this long.
 SAME_S = 2.0
 MOST_JOBS = 100
-#: Between two calls for a job: a call costs as much CPU as three requests. The first push after a
-#: pause does not wait.
-GAP_S = 0.005
 #: Offers of a job that may wait for their turn; beyond that, clients have to push again.
 MOST_WAITING = 20_000
+#: An `add` that takes longer waits in Redis behind somebody's long script: another one joins it
+#: there, so that pushes wait for one such script and not for two.
+HELD_UP_S = 0.004
+MOST_AT_ONCE = 3
 
 
 @dataclass(slots=True)
 class JobPushes:
-    """The pushes to one job, one `add` at a time."""
+    """The pushes to one job, one `add` at a time unless Redis is held up."""
 
     frontier: Frontier
+    presence: Presence
     born: str
     checked_at: float
     _waiting: list[tuple[Sequence[Offer], asyncio.Future[list[Added]]]] = field(
         default_factory=list
     )
     _count: int = 0
-    _sending: asyncio.Task[None] | None = None
+    _at_once: int = 0
     _sent_at: float = 0.0
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def add(self, offers: Sequence[Offer]) -> list[Added]:
         """What became of each. Raises Refusal while too many wait."""
@@ -52,19 +56,22 @@ class JobPushes:
         future: asyncio.Future[list[Added]] = asyncio.get_running_loop().create_future()
         self._waiting.append((offers, future))
         self._count += len(offers)
-        if self._sending is None:
-            self._sending = asyncio.create_task(self._send())
+        held_up = time.monotonic() - self._sent_at > HELD_UP_S
+        if not self._at_once or (held_up and self._at_once < MOST_AT_ONCE):
+            self._at_once += 1
+            self._sent_at = time.monotonic()
+            task = asyncio.create_task(self._send())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         return await future
 
     async def _send(self) -> None:
         while self._waiting:
-            if (early_s := self._sent_at + GAP_S - time.monotonic()) > 0:
-                await asyncio.sleep(early_s)
             self._sent_at = time.monotonic()
             batch, self._waiting = self._waiting, []
             together = [one for offers, _ in batch for one in offers]
             try:
-                answers = await self.frontier.add_offers(together)
+                answers = await self.presence.through(self.frontier.add_offers(together))
             except Exception as error:
                 for _, future in batch:
                     if not future.done():
@@ -76,7 +83,7 @@ class JobPushes:
                         future.set_result(answers[at : at + len(offers)])
                     at += len(offers)
             self._count -= len(together)
-        self._sending = None
+        self._at_once -= 1
 
 
 @dataclass(slots=True)
@@ -84,25 +91,29 @@ class Pushes:
     """The jobs that are pushed to."""
 
     server: Server
+    presence: Presence
     _jobs: OrderedDict[str, JobPushes] = field(default_factory=OrderedDict)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def to(self, job: str) -> JobPushes:
-        """Raises JobMissing."""
+        """Raises JobMissing, and ServerUnreachable while Redis is away."""
+        self.presence.check()
         known = self._jobs.get(job)
         if known and time.monotonic() - known.checked_at > SAME_S:
             known.checked_at = time.monotonic()
-            if await read_birth(known.frontier) != known.born:
+            if await self.presence.through(read_birth(known.frontier)) != known.born:
                 self.forget(job)
                 known = None
-        return known or await self._open(job)
+        if known is None:
+            known = await self.presence.through(self._open(job))
+        return known
 
     async def _open(self, job: str) -> JobPushes:
         async with self._opening:
             if job not in self._jobs:
                 frontier = await open_job(self.server, job)
                 born = await read_birth(frontier)
-                self._jobs[job] = JobPushes(frontier, born, time.monotonic())
+                self._jobs[job] = JobPushes(frontier, self.presence, born, time.monotonic())
             if len(self._jobs) > MOST_JOBS:
                 self._jobs.popitem(last=False)
             return self._jobs[job]

@@ -51,6 +51,7 @@ class Route:
     media: str = JSON  # of the answer
     takes: tuple[str, ...] = (JSON,)  # media types of the body
     reads: Any = None  # type of a body that the function reads by itself
+    knows_away: bool = False  # it decides by itself what to say while Redis is away
 
     @cached_property
     def _hints(self) -> dict[str, Any]:

@@ -36,6 +36,7 @@ ROUTES: tuple[Route, ...] = (
         status=202,
         reads=urls.Urls,
         takes=(JSON, urls.NDJSON),
+        knows_away=True,
     ),
     # --- jobs
     Route("GET", "/api/jobs", jobs.all_jobs),
@@ -81,11 +82,11 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{JOB}/quality", records.quality),
     Route("GET", f"{JOB}/rejected", records.rejected),
     # --- browsers
-    Route("POST", "/api/login", login.log_in, scope=None),
+    Route("POST", "/api/login", login.log_in, scope=None, knows_away=True),
     Route("POST", "/api/logout", login.log_out, scope=None),
-    Route("GET", "/api/me", login.me, scope=None),
+    Route("GET", "/api/me", login.me, scope=None, knows_away=True),
     # --- live
-    Route("GET", "/api/events", events.events, media=events.MEDIA),
+    Route("GET", "/api/events", events.events, media=events.MEDIA, knows_away=True),
     # --- the server itself
     Route("GET", "/metrics", meta.metrics, media="text/plain"),
     Route("GET", "/healthz", meta.healthz, scope=None, errors=(503,)),

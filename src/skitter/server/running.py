@@ -7,7 +7,7 @@ import socket
 import ssl
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -29,12 +29,18 @@ MOST_CONNECTIONS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen, and with which certificate."""
+    """Where to listen, with which certificate, and what browsers call it."""
 
     host: str = "127.0.0.1"
     port: int = 0
     certificate: Path | None = None
     key: Path | None = None
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All that a browser may call it, beside addresses and localhost."""
+        return frozenset(name.lower() for name in (self.host, *self.aliases))
 
     @property
     def is_tls(self) -> bool:
@@ -53,8 +59,19 @@ class Address:
                 "127.0.0.1 behind a proxy with TLS. --insecure does it anyway."
             )
 
+    @property
+    def is_every(self) -> bool:
+        """All addresses of this machine, and none that a browser could open."""
+        address = _ip_of(self.host)
+        return address is not None and address.is_unspecified
+
     def url(self, listener: socket.socket) -> str:
-        name = f"[{self.host}]" if ":" in self.host else self.host
+        """What a browser opens."""
+        host = self.host
+        if self.is_every:
+            own = "::1" if ":" in host else "127.0.0.1"
+            host = next(iter(self.aliases), own)
+        name = f"[{host}]" if ":" in host else host
         return f"http{'s' * self.is_tls}://{name}:{listener.getsockname()[1]}/"
 
 
@@ -69,10 +86,15 @@ def _check_certificate(certificate: Path, key: Path) -> None:
 
 
 def _is_loopback(host: str) -> bool:
+    address = _ip_of(host)
+    return host == "localhost" if address is None else address.is_loopback
+
+
+def _ip_of(host: str) -> IPv4Address | IPv6Address | None:
     try:
-        return ip_address(host).is_loopback
+        return ip_address(host)
     except ValueError:
-        return host == "localhost"
+        return None
 
 
 def listen(address: Address) -> socket.socket:
@@ -114,13 +136,14 @@ async def serving(
             timeout_graceful_shutdown=GRACE_S,
         )
     )
-    task = asyncio.create_task(server.serve(sockets=[listener]))
-    try:
-        yield task
-    finally:
-        server.should_exit = True
-        await task
-        await asyncio.to_thread(site.close)
+    async with site.presence.watched():
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield task
+        finally:
+            server.should_exit = True
+            await task
+            await asyncio.to_thread(site.close)
 
 
 class _Quiet(uvicorn.Server):

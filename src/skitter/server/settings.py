@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -14,6 +14,12 @@ from skitter.settings import JOB_OPTIONS, JobOptions, Option
 
 Value = float | int | str | bool | None
 Changes = dict[str, Value]
+KINDS: Final[dict[Any, Literal["number", "text", "switch"]]] = {
+    bool: "switch",
+    str: "text",
+    int: "number",
+    float: "number",
+}
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +32,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     by: str  # operator (`skitter set`, or here), configuration (of the run), or default
     help: str
     takes: str
+    kind: Literal["number", "text", "switch", "choice"]
+    choices: tuple[str, ...] = ()
 
 
 async def settings(call: Call) -> Rows[Setting]:
@@ -54,6 +62,7 @@ def _rows(options: JobOptions, set_by_operator: dict[str, Any]) -> Rows[Setting]
 def _setting(one: Option, options: JobOptions, set_by_operator: dict[str, Any]) -> Setting:
     value = getattr(getattr(options, one.table), one.name)
     by = "default" if value == one.default else "configuration"
+    choices = get_args(one.type)
     return Setting(
         name=one.name,
         table=one.table,
@@ -62,4 +71,6 @@ def _setting(one: Option, options: JobOptions, set_by_operator: dict[str, Any]) 
         by="operator" if one.name in set_by_operator else by,
         help=one.declared.help,
         takes=one.expected,
+        kind="choice" if choices else KINDS[one.type],
+        choices=choices,
     )

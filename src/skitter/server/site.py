@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skitter.server.channels import Hub
 from skitter.server.keyring import Keyring
 from skitter.server.own_token import OwnToken, own_token, session_key
+from skitter.server.presence import Presence
 from skitter.server.pushes import Pushes
 from skitter.watch import Watcher
 
@@ -27,13 +28,15 @@ class Site:
     where: Settings | None = None  # for Celery's app; None: there are no tasks here
     celery: Any = None  # its app, made when a task is first asked for
     watcher: Watcher = field(init=False)
+    presence: Presence = field(init=False)
     events: Hub = field(init=False)
     pushes: Pushes = field(init=False)
 
     def __post_init__(self) -> None:
         self.watcher = Watcher(self.server)
-        self.events = Hub(self.watcher)
-        self.pushes = Pushes(self.server)
+        self.presence = Presence(self.server)
+        self.events = Hub(self.watcher, self.presence)
+        self.pushes = Pushes(self.server, self.presence)
 
     def close(self) -> None:
         """Celery's app holds the embedded server too, which would outlive us otherwise."""

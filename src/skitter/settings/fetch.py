@@ -34,11 +34,11 @@ class FetchOptions(Table):
     )
     user_agent: str = option(
         honest_user_agent,
-        "Who we say we are; robots.txt is read by this name.",
+        "The User-Agent header, and the name by which robots.txt is read.",
         flag="--user-agent",
     )
     headers: dict[str, str] = option(
-        dict, "Headers of every request, as 'Name: value'.", flag="--header", secret=True
+        dict, "A header of every request, as 'Name: value'.", flag="--header", secret=True
     )
     basic_auth: dict[str, str] = option(
         dict,
@@ -92,8 +92,8 @@ class FetchOptions(Table):
     )
     allow_hosts: tuple[str, ...] = option(
         (),
-        "Private hosts that may be fetched: names or addresses, with a port or without. Start "
-        "URLs that are addresses, or localhost, may be.",
+        "Private hosts that may be fetched, with or without a port. Start URLs that are "
+        "addresses, or localhost, are allowed anyway.",
         flag="--allow-host",
         variable="SKITTER_ALLOW_HOSTS",
     )

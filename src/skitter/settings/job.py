@@ -13,10 +13,11 @@ from typing import Any, Literal
 
 from skitter.domains import registrable_domain
 from skitter.errors import BadJobName, BadOption
-from skitter.patterns import compile_patterns
+from skitter.patterns import compile_patterns, first_match
 from skitter.settings.option import Option, Table, check_number, option, options_of
 from skitter.settings.safety import Safety
 from skitter.settings.visits import Visits
+from skitter.settings.widening import HOSTS, Widening, widening
 from skitter.urls import Canonical, shard_of
 
 MAX_PRIORITY = 1000
@@ -52,8 +53,8 @@ class Politeness(Table):
     )
     latency_factor: float = option(
         2.0,
-        "Keep a delay at least this many times as long as a host takes to answer; 0 switches it "
-        "off. A delay of 0 stays 0.",
+        "Make the delay at least this many times as long as the host takes to answer; 0 turns "
+        "that off. A delay of 0 stays 0.",
         low=0,
         high=1000,
     )
@@ -65,12 +66,12 @@ class Politeness(Table):
     )
     per: Literal["host", "domain", "address"] = option(
         "host",
-        "Whom the delay is kept to: each host, all hosts of a registrable domain, or all hosts at "
+        "What the delay applies to: each host, all hosts of a registrable domain, or all hosts at "
         "one address. Whether it is `domain` is fixed when the job is created.",
         in_lua=False,
     )
     shared: bool = option(
-        False, "Keep the delay together with other jobs on the same server.", in_lua=False
+        False, "Share the delay with other jobs on the same server.", in_lua=False
     )
 
 
@@ -80,7 +81,7 @@ class Retries(Table):
 
     max_retries: int = option(3, "Retries after the first attempt.", low=0, high=1000)
     max_losses: int = option(
-        3, "Give a URL up after it was lost with this many workers.", low=1, high=1000
+        3, "Give up a URL after this many workers died with it.", low=1, high=1000
     )
     base_s: float = option(
         2.0,
@@ -127,7 +128,7 @@ class Limits(Table):
     max_pending: int | None = _limit("Maximum URLs in the queue.")
     shape_budget: int | None = option(
         30,
-        "Pages of one URL shape before it must have yielded items or new text.",
+        "Pages of one URL shape to fetch before they must yield items or new text.",
         low=1,
         high=2**40,
     )
@@ -136,10 +137,22 @@ class Limits(Table):
     )
     exclude: str | None = option(
         None,
-        "Give up URLs that match one of these patterns, with spaces between them, before they are "
-        "fetched.",
+        "Give up URLs that match one of these space-separated patterns before they are fetched.",
         in_lua=False,
         takes="patterns such as /private/* or re:[?]sort=",
+    )
+    also_hosts: str | None = option(
+        None,
+        "Also follow links to these hosts, beyond the spider's scope.",
+        in_lua=False,
+        takes=HOSTS,
+    )
+    also_include: str | None = option(
+        None,
+        "Also follow links that match one of these patterns, on hosts in scope, if only the "
+        "spider's own patterns refuse them.",
+        in_lua=False,
+        takes="patterns such as /archive/* or re:/20[0-9]{2}/",
     )
     max_items_per_page: int = option(
         10_000,
@@ -159,6 +172,17 @@ class Limits(Table):
     def __post_init__(self) -> None:
         Table.__post_init__(self)  # super() does not work in a dataclass with slots
         compile_patterns(self.exclude or "", option="exclude")
+        widening(self.also_hosts, self.also_include)
+
+    def excludes(self, url: str) -> str | None:
+        """Why a URL is to be given up, if it is."""
+        pattern = first_match(self.exclude, url) if self.exclude else None
+        return f"it matches {pattern!r} of the option exclude" if pattern else None
+
+    @property
+    def widening(self) -> Widening | None:
+        """What is added to the spider's scope."""
+        return widening(self.also_hosts, self.also_include)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

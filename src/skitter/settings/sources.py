@@ -224,7 +224,8 @@ class File:
 
 
 def find_file() -> File | None:
-    """The nearest one, from the working directory upwards."""
+    """The nearest one, from the working directory upwards. Above it, only a file of ours or of
+    root: whoever can write to /tmp must not choose the proxies of those who work there."""
     try:
         here = Path.cwd()
     except FileNotFoundError:  # it was removed
@@ -232,8 +233,18 @@ def find_file() -> File | None:
     for folder in (here, *here.parents):
         for name in (FILE, PROJECT):
             if (path := folder / name).is_file() and (file := _load(path)):
+                if folder != here:
+                    _check_owner(path)
                 return file
     return None
+
+
+def _check_owner(path: Path) -> None:
+    if (owner := path.stat().st_uid) not in (0, os.geteuid()):
+        raise UsageError(
+            f"{path} belongs to another user (uid {owner}), and its settings decide where requests "
+            f"and items go: copy it here if you trust it, or write a {FILE} of your own here."
+        )
 
 
 def _load(path: Path) -> File | None:

@@ -36,11 +36,11 @@ class Workers(Table):
         64, "Concurrent pages per process.", low=1, high=10_000, flag="--concurrency -c"
     )
     nice: int | None = option(
-        None, "Lower the priority of workers by this much. Default: 10 with --dashboard, else 0.",
+        None, "Lower the priority of workers by this much. Default: 10 beside a dashboard, else 0.",
         low=0, high=19,
     )  # fmt: skip
     only: Literal["http", "browser"] | None = option(
-        None, "Only pages for plain HTTP, or only those for a browser.", flag="--only"
+        None, "Fetch only pages for plain HTTP, or only those for a browser.", flag="--only"
     )
     # Far above what an ordinary crawl needs: about 150, and 64 pages of the largest size.
     max_memory_mb: int | None = option(
@@ -48,10 +48,10 @@ class Workers(Table):
         flag="--max-memory",
     )  # fmt: skip
     lease_s: float = option(
-        60.0, "After so many seconds, the URLs of a dead worker come back.", low=1, high=3600
+        60.0, "Seconds until the URLs of a dead worker return to the queue.", low=1, high=3600
     )
     grace_s: float = option(
-        20.0, "Seconds that a worker that stops gives the pages under way.", low=0, high=3600
+        20.0, "Seconds that a stopping worker gives its pages to finish.", low=0, high=3600
     )
     # Half a lease: a process that is silent for longer loses its leases anyway.
     stuck_s: float | None = option(
@@ -86,7 +86,7 @@ class LogOptions(Table):
     """What is logged, and where."""
 
     level: Literal["debug", "info", "warning", "error"] = option(
-        "info", "The least important records to log.", flag="--log-level"
+        "info", "The lowest level that is logged.", flag="--log-level"
     )
     file: Path | None = option(None, "Also write the log to this file.", flag="--log-file")
     format: Literal["text", "json"] = option("text", "How the file is written.")

@@ -26,13 +26,13 @@ class Visits(Table):
     )
     revisit_prune: bool = option(
         False,
-        "Remove rows that a page no longer has when it was visited again. Only in databases.",
+        "After a revisit, remove rows that the page no longer yields. Only in databases.",
         flag="--revisit-prune/--no-revisit-prune",
         in_lua=False,
     )
     revisit_after_s: float = _interval(DAY_S, "Seconds until a page is visited a second time.")
-    revisit_min_s: float = _interval(3600.0, "The least time between visits, in seconds.")
-    revisit_max_s: float = _interval(14 * DAY_S, "The longest time between visits, in seconds.")
+    revisit_min_s: float = _interval(3600.0, "Shortest time between visits, in seconds.")
+    revisit_max_s: float = _interval(14 * DAY_S, "Longest time between visits, in seconds.")
 
     def __post_init__(self) -> None:
         Table.__post_init__(self)

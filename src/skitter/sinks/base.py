@@ -41,6 +41,10 @@ class Sink(Protocol):
         are stored or, when this raises, possibly some: write the same rows again.
         """
 
+    async def forget(self, pages: Sequence[Result]) -> None:
+        """Remove what earlier visits of their pages brought, where rows are ever removed: these
+        items are none, or none that are stored."""
+
     async def close(self) -> None:
         """Finish the files and let go of them."""
 
@@ -69,6 +73,9 @@ class Prunable(Protocol):
     """A store that can remove rows."""
 
     prunes: bool  # remove those of earlier visits of a page, when it brings others
+
+    def forget(self, pages: Sequence[Result]) -> None:
+        """As `Sink.forget`: all that the pages brought before."""
 
 
 @dataclass(frozen=True, slots=True)

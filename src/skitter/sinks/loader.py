@@ -103,7 +103,14 @@ class _Batch:
     results: list[Result] = field(default_factory=list)
     rows: list[tuple[Result, Result]] = field(default_factory=list)  # (origin, row)
     rejected: dict[str, tuple[Result, Exception]] = field(default_factory=dict)  # by stream id
+    emptied: list[Result] = field(default_factory=list)  # what earlier visits brought goes
     dropped: int = 0
+
+    @classmethod
+    def unchanged(cls, results: list[Result]) -> _Batch:
+        """Without a transform."""
+        rows = [(one, one) for one in results if not one.is_notice]
+        return cls(results, rows, emptied=[one for one in results if one.is_notice])
 
     def take(self, origin: Result, made: Any) -> None:
         """What a transform made of it, or the exception that it raised."""
@@ -112,7 +119,9 @@ class _Batch:
             self.reject(origin, made)
             return
         rows = _rows(origin, made)
-        self.dropped += not rows
+        if not rows:
+            self.emptied.append(origin)
+            self.dropped += not origin.is_notice
         self.rows += [(origin, row) for row in rows]
 
     def sorted(self) -> tuple[list[Result], list[Result]]:
@@ -168,6 +177,8 @@ class _Loader:
         try:
             with self.spans.load(len(batch.rows)):
                 await self._write(batch)
+                if batch.emptied:
+                    await self.insist(self.sink.forget, batch.emptied)
             took_s = time.perf_counter() - began
             for origin, error in batch.rejected.values():
                 await self.insist(self._reject, origin, error)
@@ -184,7 +195,7 @@ class _Loader:
     async def _transform(self, results: list[Result]) -> _Batch:
         transform = self.hooks.transform
         if transform is None:
-            return _Batch(results, [(result, result) for result in results])
+            return _Batch.unchanged(results)
         batch, some = _Batch(), _in_time(results, self.pace.transform_s)
         async with self._keeping(results):
             if inspect.iscoroutinefunction(transform):
@@ -249,6 +260,8 @@ def _in_time(results: Sequence[Result], seconds: float) -> Iterator[Result]:
 
 
 def _tried(transform: Transform, result: Result) -> Any:
+    if result.is_notice:
+        return None
     PAGE_URL.set(result.url)
     try:
         return transform(result.item)
@@ -257,6 +270,8 @@ def _tried(transform: Transform, result: Result) -> Any:
 
 
 async def _tried_async(transform: Transform, result: Result) -> Any:
+    if result.is_notice:
+        return None
     PAGE_URL.set(result.url)
     try:
         return await transform(result.item)

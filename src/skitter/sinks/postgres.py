@@ -72,7 +72,7 @@ def open_postgres(dsn: str, *, job: str, table: str | None = None) -> SqlTable:
 class Postgres(Dialect):
     """A PostgreSQL database. Its pool asks the connection before each use."""
 
-    away = "is away"
+    away = "does not answer"
     types, insert = _TYPES, staticmethod(insert)
 
     def __init__(self, dsn: str) -> None:
@@ -84,7 +84,7 @@ class Postgres(Dialect):
             ) from error
         self._url = url.set(drivername="postgresql+psycopg")
         where = f"{url.host or 'local socket'}{f':{url.port}' if url.port else ''}"
-        self.name = f"postgresql at {where}/{url.database or ''}"
+        self.name = f"PostgreSQL at {where}/{url.database or ''}"
 
     def open(self) -> Engine:
         defaults: dict[str, Any] = {

@@ -8,7 +8,7 @@ batch starts over. Which statements the two databases need for that is in sqlite
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -151,6 +151,11 @@ class SqlTable:
                     raise
                 raise RowsRefused(refused) from error
 
+    def forget(self, pages: Sequence[Result]) -> None:
+        with self._errors():
+            self._dialect.refresh(self._engine)
+            self._store([], emptied=pages)
+
     def read(self, *, batch: int) -> Generator[Page]:
         """All rows of the job as they are at this moment, a batch at a time; one page at least."""
         with self._reading() as (connection, shape, table):
@@ -190,10 +195,10 @@ class SqlTable:
     def close(self) -> None:
         self._engine.dispose()
 
-    def _store(self, rows: list[Row]) -> None:
+    def _store(self, rows: list[Row], *, emptied: Sequence[Result] = ()) -> None:
         for left in reversed(range(_ATTEMPTS)):
             try:
-                if self._upsert(rows):
+                if self._upsert(rows, emptied):
                     return
                 self._change(rows)
             except DBAPIError as error:
@@ -202,22 +207,23 @@ class SqlTable:
                 self._change([])  # the table itself may be gone
         raise SinkAway(f"{self._dialect.name} is busy: other loaders keep changing the table")
 
-    def _upsert(self, rows: list[Row]) -> bool:
-        """Store the rows; False if the table is not wide enough for them."""
+    def _upsert(self, rows: list[Row], emptied: Sequence[Result]) -> bool:
+        """Store the rows, and remove older ones; False if the table is not wide enough for them."""
         with self._engine.begin() as connection:
             self._dialect.begin_write(connection, self._table)
             shape = read_shape(connection, self._table)
             if shape.plan(rows):
                 return False
-            connection.execute(self._statement(shape), [self._values(row, shape) for row in rows])
-            if self.prunes:
-                self._prune(connection, shape, rows)
+            values = [self._values(row, shape) for row in rows]
+            if values:
+                connection.execute(self._statement(shape), values)
+            if oldest := _oldest_by_page(rows if self.prunes else [], emptied):
+                self._prune(connection, shape, oldest)
         return True
 
-    def _prune(self, connection: Connection, shape: Shape, rows: list[Row]) -> None:
-        """Remove what pages had in earlier visits and not in this one. The items of one visit may
-        come in several batches, with times that differ by a little."""
-        table, newest = self._as_table(shape), {row.result.fingerprint: row for row in rows}
+    def _prune(self, connection: Connection, shape: Shape, oldest: dict[str, datetime]) -> None:
+        """Remove what pages had in earlier visits and not in this one."""
+        table = self._as_table(shape)
         statement = delete(table).where(
             table.c["_job"] == self._job,
             table.c["_id"] > bindparam("first"),
@@ -225,8 +231,8 @@ class SqlTable:
             table.c["_fetched_at"] < bindparam("before"),
         )
         pages = [
-            {"first": f"{page}-", "last": f"{page}.", "before": row.fetched_at - ONE_VISIT}
-            for page, row in newest.items()
+            {"first": f"{page}-", "last": f"{page}.", "before": before}
+            for page, before in oldest.items()
         ]
         connection.execute(statement, pages)
 
@@ -334,6 +340,19 @@ class SqlTable:
 
 def _key(number: int) -> str:
     return f"f{number}"
+
+
+def _oldest_by_page(rows: Sequence[Row], emptied: Sequence[Result]) -> dict[str, datetime]:
+    """When the last visit of each page began: what is older than that is of another visit."""
+    # The items of one visit may come in several batches, with times that differ by a little.
+    began = [(row.result, row.fetched_at) for row in rows]
+    began += [(one, datetime.fromtimestamp(one.fetched_at, UTC)) for one in emptied]
+    oldest: dict[str, datetime] = {}
+    for one, ended_at in began:
+        page = one.fingerprint.partition("-")[0]  # of an item's rows, if a transform made several
+        at = ended_at if one.is_notice else ended_at - ONE_VISIT
+        oldest[page] = max(at, oldest.get(page, at))
+    return oldest
 
 
 def _result(row: Iterable[Any], fields: Iterable[str]) -> Result:

@@ -143,7 +143,7 @@ class Sqlite(Dialect):
 
     def require(self) -> None:
         if not self._path.is_file():
-            raise BadSink(f"there is no database {self._path}: name the one that has the items.")
+            raise BadSink(f"there is no database {self._path}: name the one to read with --from.")
 
     def refresh(self, engine: Engine) -> None:
         # Rows written to a file that somebody removed would be gone with it.

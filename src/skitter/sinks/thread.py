@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Generic, TypeVar, TypeVarTuple
 
-from skitter.sinks.base import Store
+from skitter.sinks.base import Prunable, Store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -36,6 +36,10 @@ class ThreadedSink(Generic[S]):
 
     async def write(self, rows: Sequence[Result]) -> None:
         await self.run(self.store.write, rows)
+
+    async def forget(self, pages: Sequence[Result]) -> None:
+        if isinstance(self.store, Prunable) and self.store.prunes:
+            await self.run(self.store.forget, pages)
 
     async def close(self) -> None:
         await self.run(self.store.close)

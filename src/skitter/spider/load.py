@@ -68,7 +68,7 @@ def split_target(target: str) -> tuple[str, str | None]:
         return target, None
     if not where or not name:
         raise SpiderError(
-            f"{target!r} does not name a spider: write file.py:name or package.module:name"
+            f"{target!r} does not name a spider: write file.py:name or package.module:name."
         )
     return where, name
 
@@ -83,16 +83,16 @@ def names_a_file(where: str) -> bool:
 def _import_file(path: Path) -> ModuleType:
     if not path.exists():
         raise SpiderError(
-            f"there is no file {path}: check the path, or write one with `skitter new`"
+            f"there is no file {path}: check the path, or write one with `skitter new`."
         )
     if not path.is_file():
-        raise SpiderError(f"{path} is not a file: name the Python file of a spider")
+        raise SpiderError(f"{path} is not a file: name the Python file of a spider.")
     path = path.resolve()
     # Not its own name: a spider called json.py must not become the json of everybody.
     name = f"_skitter_spider_{path.stem}"
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise SpiderError(f"{path} is not Python: name a file that ends with .py")
+        raise SpiderError(f"{path} is not Python: name a file with the suffix .py.")
     module = module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and msgspec look there for their annotations
     try:
@@ -112,7 +112,7 @@ def _import_module(where: str) -> ModuleType:
         if error.name and (where == error.name or where.startswith(f"{error.name}.")):
             raise SpiderError(
                 f"there is no module {error.name!r} here: check the name, or give the path of a "
-                "file that ends with .py"
+                "Python file."
             ) from None
         raise _broken(error, where) from None
     except (Exception, SystemExit) as error:
@@ -155,12 +155,12 @@ def _choose(module: ModuleType, where: str, name: str | None) -> Spider | Callab
         return different[0]
     if not different:
         raise SpiderError(
-            f"there is no spider in {where}: write `spider = Spider(...)` in it, or a function "
-            "that returns one, with `-> Spider` behind its arguments"
+            f"there is no spider in {where}: it needs `spider = Spider(...)`, or a function "
+            "`def spider() -> Spider` that returns one."
         )
     raise SpiderError(
         f"there are {len(different)} spiders in {where}: choose one with "
-        f"{' or '.join(f'{where}:{key}' for key in found)}"
+        f"{' or '.join(f'{where}:{key}' for key in found)}."
     )
 
 
@@ -177,7 +177,7 @@ def _named(found: dict[str, Any], where: str, name: str) -> Spider | Callable[..
         if isinstance(spider, Spider) and spider.name == name:
             return spider
     raise SpiderError(
-        f"there is no spider {name!r} in {where}; it has {', '.join(found) or 'none'}"
+        f"there is no spider {name!r} in {where}; it has {', '.join(found) or 'none'}."
     )
 
 
@@ -185,7 +185,7 @@ def _check(spider: Spider, where: str) -> None:
     if not spider.handlers:
         raise SpiderError(
             f"spider {spider.name!r} in {where} has no handler: decorate a function with "
-            "@spider.page"
+            "@spider.page."
         )
     for seed in spider.known_seeds:
         spider.handler_of(seed)

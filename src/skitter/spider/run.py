@@ -36,6 +36,7 @@ from skitter.spider.source_line import SourceLine, describe, line_of, source_lin
 if TYPE_CHECKING:
     from skitter.page import Handler, Page
     from skitter.settings import Limits
+    from skitter.settings.widening import Widening
     from skitter.spider.spider import Spider
 
 #: What nobody awaits, and nearly all handlers return: to ask in general takes longer.
@@ -89,7 +90,8 @@ async def run_handler(
     """
     PAGE_URL.set(page.url)
     name, handler = spider.handler_of(page.request)
-    run = _Run(spider, page, name, _quota(name, limits or spider.limits))
+    limits = limits or spider.limits
+    run = _Run(spider, page, name, _quota(name, limits), limits.widening)
     try:
         await page.prepare()
         await run.sort(handler, known)
@@ -105,8 +107,11 @@ async def run_handler(
 class _Run:
     """One handler on one page, while it runs."""
 
-    def __init__(self, spider: Spider, page: Page, name: str, quota: Quota) -> None:
+    def __init__(
+        self, spider: Spider, page: Page, name: str, quota: Quota, also: Widening | None
+    ) -> None:
         self._spider, self._page, self._name, self.quota = spider, page, name, quota
+        self._also = also
         self._found: list[Any] = []  # items, before their hooks
         self._outputs: Any = ()
         self.output = HandlerOutput()
@@ -177,7 +182,7 @@ class _Run:
             request, size_bytes = self._storable(request)
         if request.handler is not None and request.handler not in self._spider.handlers:
             self._refuse_handler(request)
-        verdict = self._spider.allows(request, parent=page.url)
+        verdict = self._spider.allows(request, parent=page.url, also=self._also)
         if isinstance(verdict, Refused):
             self.output.refused.append((request.url, verdict))
         elif self.quota.takes_link(size_bytes or len(request.url) + len(page.url)):

@@ -15,6 +15,7 @@ import msgspec
 
 from skitter.errors import BadOption, BadURL
 from skitter.patterns import compile_pattern
+from skitter.settings.widening import Widening, site_named, site_of, sites_above
 from skitter.urls import MAX_URL_BYTES, identify
 
 if TYPE_CHECKING:
@@ -75,23 +76,34 @@ class Fence:
         self._scope = scope
         self._seeds_only = seeds_only
         if scope.hosts is None:
-            self._sites = frozenset(_site(identify(seed).host) for seed in seeds)
+            self._sites = frozenset(site_of(identify(seed).host) for seed in seeds)
         else:
             self._sites = frozenset(_site_of_option(host) for host in scope.hosts)
         self._include = [(p, compile_pattern(p)) for p in scope.include]
         self._exclude = [(p, compile_pattern(p)) for p in scope.exclude]
         self._hosts: dict[str, str | Refused] = {}
 
-    def allows(self, url: str, *, depth: int = 0, parent: str | None = None) -> Verdict:
-        """Whether a link may be followed, or why not. `parent` is the page it is on."""
+    def allows(
+        self,
+        url: str,
+        *,
+        depth: int = 0,
+        parent: str | None = None,
+        also: Widening | None = None,
+    ) -> Verdict:
+        """Whether a link may be followed, or why not. `parent` is the page it is on; `also` is what
+        an operator has added to the scope."""
         if self._seeds_only and depth > 0:
             return Refused("max_depth is 0: no link is followed", "depth")
         host = self._host(url)
         if isinstance(host, Refused):
             return host
-        if not self._is_inside(_site(host), parent):
+        site = site_of(host)
+        if not (self._is_inside(site, parent) or (also and also.has_site(site))):
             return Refused(self._why_outside(host))
-        return self._compare(url) if self._include or self._exclude else ALLOWED
+        if not (self._include or self._exclude) or (also and also.has_pattern(url)):
+            return ALLOWED
+        return self._compare(url)
 
     def _host(self, url: str) -> str | Refused:
         """The host of a URL that the frontier will take; its objection, if it will not.
@@ -113,7 +125,7 @@ class Fence:
     def _is_inside(self, site: str, parent: str | None) -> bool:
         if site in self._sites or ANY_HOST in self._sites:
             return True
-        if self._scope.subdomains and any(above in self._sites for above in _above(site)):
+        if self._scope.subdomains and any(above in self._sites for above in sites_above(site)):
             return True
         return self._scope.hosts is None and parent is not None and self._is_at_home(site, parent)
 
@@ -122,8 +134,8 @@ class Fence:
         host = self._host(parent)
         if isinstance(host, Refused):
             return False
-        home = _site(host)
-        return site == home or (self._scope.subdomains and home in _above(site))
+        home = site_of(host)
+        return site == home or (self._scope.subdomains and home in sites_above(site))
 
     def _why_outside(self, host: str) -> str:
         if self._scope.hosts is None:
@@ -151,22 +163,10 @@ def _identified(url: str) -> str | Refused:
         return Refused(error.reason)
 
 
-def _site(host: str) -> str:
-    return host.removeprefix("www.")
-
-
 def _site_of_option(host: str) -> str:
     if host == ANY_HOST:
         return host
     try:
-        if not isinstance(host, str) or set(host) & set("/\\?#@"):
-            raise BadURL(str(host), "it is more than a host name.")
-        return _site(identify(f"http://{host}/").host.removesuffix(":443"))
+        return site_named(host)
     except BadURL:
         raise BadOption("hosts", host, "host names such as 'example.com', or '*'") from None
-
-
-def _above(site: str) -> list[str]:
-    """The domains above a.b.c: b.c and c."""
-    labels = site.split(".")
-    return [".".join(labels[start:]) for start in range(1, len(labels))]

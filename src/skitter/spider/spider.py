@@ -52,6 +52,7 @@ from skitter.urls import Canonical, identify, origin_of
 if TYPE_CHECKING:
     from skitter.page import Handler
     from skitter.report import Report
+    from skitter.settings.widening import Widening
 
 Seeds = Iterable[str | Request] | AsyncIterable[str | Request]
 #: Hosts whose sitemaps were asked for, as far as we remember.
@@ -308,11 +309,11 @@ class Spider:
         seeds = [seed.url for seed in self.known_seeds]
         return self.scope.fence(seeds, seeds_only=self.limits.max_depth == 0)
 
-    def allows(self, request: Request, *, parent: str) -> Verdict:
+    def allows(self, request: Request, *, parent: str, also: Widening | None = None) -> Verdict:
         """Whether a link of `parent` may be followed. A sitemap is read wherever it is."""
         if request.handler == SITEMAP:
             return ALLOWED
-        return self.fence.allows(request.url, depth=request.depth, parent=parent)
+        return self.fence.allows(request.url, depth=request.depth, parent=parent, also=also)
 
     async def seeds(self) -> AsyncIterator[Request]:
         """Where the crawl begins, as it is generated, and its sitemaps. Raises BadURL."""

@@ -62,7 +62,7 @@ class ServerOptions:
                 "password", "(hidden)", "1 to 512 ASCII characters, no space, quote or backslash"
             )
         if not _is_loopback(self.bind) and self.password is None:
-            raise BadOption("bind", self.bind, "a loopback address unless a password is set")
+            raise BadOption("bind", self.bind, "a loopback address unless SKITTER_PASSWORD is set")
 
     def over(self, others: ServerOptions) -> ServerOptions:
         """These options, and the others' where these ask for nothing."""

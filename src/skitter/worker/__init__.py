@@ -3,7 +3,6 @@
 verdict     what to do with an answer or an error; pure
 redirects   the request that a redirect asks for, and what another origin may see of it; pure
 robots      what robots.txt allows, asked once per host for the whole fleet
-departures  when a request may leave, and telling the frontier when it did
 attempt     one request: robots, fetch, handler -> one outcome
 outcomes    how an attempt ended
 delivery    outcomes, sent in batches

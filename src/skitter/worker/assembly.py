@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from skitter.engine.departures import Departures
 from skitter.engine.figures import Figures
 from skitter.engine.memory import RequestMemory
 from skitter.engine.quality import FoundItems
@@ -16,7 +17,6 @@ from skitter.logs import ClusterLog
 from skitter.worker.adaptive import Adaptive
 from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery
-from skitter.worker.departures import Departures
 from skitter.worker.login import Logins
 from skitter.worker.loop import Worker
 from skitter.worker.options import WorkerOptions

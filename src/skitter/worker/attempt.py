@@ -9,30 +9,29 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from skitter.domains import host_of
+from skitter.engine.departures import (
+    PATIENCE_AFTER_REDIRECT_S,
+    PATIENCE_AFTER_ROBOTS_S,
+    TooEarly,
+)
 from skitter.errors import FetchError, SkitterError, SpiderError
 from skitter.fetch.robots import product_token
 from skitter.fetch.session import SESSION
 from skitter.metrics.recorder import Recorder
 from skitter.page import Page
-from skitter.patterns import first_match
 from skitter.settings import Limits
 from skitter.spider.run import HandlerError, HandlerOutput, run_handler
-from skitter.spider.scope import Refused
+from skitter.spider.scope import Allowed, Refused
 from skitter.spider.source_line import trace
 from skitter.spider.spider import run_hooks
 from skitter.tracing import Spans
 from skitter.urls import identify
 from skitter.worker import exchanges
-from skitter.worker.departures import (
-    PATIENCE_AFTER_REDIRECT_S,
-    PATIENCE_AFTER_ROBOTS_S,
-    TooEarly,
-)
 from skitter.worker.login import LoggedOut, LoginFailed
-from skitter.worker.outcomes import Completed, Outcome, Returned
+from skitter.worker.outcomes import Outcome, Returned
 from skitter.worker.redirects import redirected
 from skitter.worker.rendering import for_browser
-from skitter.worker.robots import RobotsBook, host_of
 from skitter.worker.verdict import (
     Bury,
     Follow,
@@ -50,14 +49,15 @@ from skitter.worker.wishes import Wishes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from skitter.engine.departures import Departures
     from skitter.engine.memory import RequestMemory
     from skitter.fetch.client import Fetcher
     from skitter.model import Lease, Request, Response
     from skitter.spider.spider import Spider
     from skitter.worker.adaptive import Adaptive
-    from skitter.worker.departures import Departures
     from skitter.worker.login import Logins
     from skitter.worker.revisits import Revisits
+    from skitter.worker.robots import RobotsBook
     from skitter.worker.sessions import Sessions
     from skitter.worker.traps import Traps
     from skitter.worker.verdict import Verdict
@@ -100,8 +100,8 @@ class Attempts:
                 return visit.completed(links=[for_browser(lease.request)])
             excluded = self._excluded(lease.url)
             outcome = visit.ended(excluded) if excluded else await self._make(visit)
-            if self.revisits and isinstance(outcome, Completed):
-                self.revisits.plan(visit)
+            if self.revisits:
+                self.revisits.plan(visit, outcome)
             return outcome
         except TooEarly:
             return Returned(lease)
@@ -154,11 +154,20 @@ class Attempts:
             if visit.gate:
                 visit.gate.patience_s = PATIENCE_AFTER_REDIRECT_S
 
+    def _allows(self, link: Request, *, parent: str) -> Allowed | Refused:
+        return self.spider.allows(link, parent=parent, also=self.limits().widening)
+
+    def _out_of_scope(self, link: Request, *, parent: str) -> str | None:
+        """Why a redirect is not followed, if it leads where the crawl may not go."""
+        verdict = self._allows(link, parent=parent)
+        if isinstance(verdict, Refused):
+            return f"it redirects out of scope, to {link.url}: {verdict.reason}"
+        return None
+
     def _excluded(self, url: str) -> Bury | None:
         """As the operator wants it now: the scope was asked when the link was found."""
-        patterns = self.limits().exclude
-        pattern = first_match(patterns, url) if patterns else None
-        return Bury(f"it matches {pattern!r} of the option exclude") if pattern else None
+        why = self.limits().excludes(url)
+        return Bury(why) if why else None
 
     async def _prepare(self, visit: Visit) -> Request:
         """What is sent: with a session, and asking whether the page has changed."""
@@ -179,7 +188,7 @@ class Attempts:
     async def _ask_again(self, visit: Visit, url: str) -> Retry | Bury | None:
         """Why a page is not handled, if a browser ended where it may not go."""
         moved = msgspec.structs.replace(visit.lease.request, url=url)
-        if problem := out_of_scope(self.spider, moved, parent=visit.lease.url):
+        if problem := self._out_of_scope(moved, parent=visit.lease.url):
             return Bury(problem)
         if self.robots is None:
             return None
@@ -287,7 +296,7 @@ class Attempts:
     def _canonical(self, page: Page) -> Request | None:
         """A request for the page in place of which this one is not handled."""
         link = self.wishes.canonical_of(page)
-        if link is None or isinstance(self.spider.allows(link, parent=page.url), Refused):
+        if link is None or isinstance(self._allows(link, parent=page.url), Refused):
             return None
         return link if self.robots is None or self.robots.split([link])[0] else None
 
@@ -304,7 +313,7 @@ class Attempts:
 
     def _follow(self, visit: Visit, link: Request) -> Outcome:
         """A redirect is a link: it waits its turn at its host, and is fetched once."""
-        if problem := out_of_scope(self.spider, link, parent=visit.lease.url):
+        if problem := self._out_of_scope(link, parent=visit.lease.url):
             return visit.ended(Bury(problem))
         return visit.completed(links=[msgspec.structs.replace(link, priority=visit.lease.priority)])
 
@@ -324,11 +333,3 @@ def _after_rest(status: int, rest_s: float) -> Retry:
     """A page that has moved to another spelling of itself, and not at once."""
     why = f"{status} redirect to the same page, after {rest_s:g} s"
     return Retry(why, after_s=rest_s, rest_s=rest_s)
-
-
-def out_of_scope(spider: Spider, link: Request, *, parent: str) -> str | None:
-    """Why a redirect is not followed, if it leads where the spider may not go."""
-    verdict = spider.allows(link, parent=parent)
-    if isinstance(verdict, Refused):
-        return f"it redirects out of scope, to {link.url}: {verdict.reason}"
-    return None

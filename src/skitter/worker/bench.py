@@ -6,11 +6,11 @@ import statistics
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from skitter.engine.departures import TooEarly
 from skitter.errors import FetchError
 from skitter.fetch.bandit import NEARLY
 from skitter.fetch.exits import MILLIONTHS
 from skitter.model import Request
-from skitter.worker.departures import TooEarly
 from skitter.worker.routed import RoutedFetcher, cost_of, judge, judge_failure
 
 if TYPE_CHECKING:

@@ -25,15 +25,16 @@ from skitter.worker.outcomes import Buried, Completed, Outcome, Retried, Returne
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
+    from skitter.engine.departures import Departures
     from skitter.engine.memory import RequestMemory
     from skitter.frontier.frontier import Frontier
     from skitter.settings import Layout
     from skitter.spider.run import HandlerOutput
-    from skitter.worker.departures import Departures
 
 BATCH = 50
 BATCH_BYTES = 8 * 2**20
-LINGER_S = 0.005
+#: How long results wait for others to be sent with, while pages are under way.
+LINGER_S = 0.02
 LONGEST_PAUSE_S = 5.0
 MOST_UNDECLARED = 100  # names of fields may be data
 
@@ -166,6 +167,10 @@ class Delivery:
         self._some.set()
         if len(self._outbox) >= BATCH:
             self._many.set()
+
+    def hurry(self) -> None:
+        """Nothing is under way: nothing else is going to come."""
+        self._many.set()
 
     async def run(self) -> None:
         """Send for ever: when there are many, or when the first has waited a little."""

@@ -13,6 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from skitter.engine.departures import TooEarly
 from skitter.errors import SkitterError, SpiderError
 from skitter.fetch.session import SESSION
 from skitter.frontier.sessions import Key, claim_login, end_login
@@ -22,7 +23,6 @@ from skitter.redact import hide_queries
 from skitter.spider.sitemap import SITEMAP
 from skitter.spider.source_line import trace
 from skitter.urls import identify, origin_of
-from skitter.worker.departures import TooEarly
 from skitter.worker.redirects import redirected
 from skitter.worker.sessions import site_of
 from skitter.worker.verdict import Bury, Follow, Policy, Retry, judge_response

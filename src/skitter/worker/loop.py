@@ -17,6 +17,7 @@ from skitter.engine.watchdog import watch
 from skitter.errors import JobMissing, ServerUnreachable, SkitterError
 from skitter.frontier.admin.workers import Vitals
 from skitter.frontier.feed import take_feed
+from skitter.frontier.traps import look_again
 from skitter.model import Lane, State
 from skitter.report import some
 from skitter.spider.rounds import begin_due_round, tell_round
@@ -35,6 +36,7 @@ IDLE_S = 0.2  # how long to wait for news when there is nothing to do
 FEED_S = 0.2
 SCHEDULE_S = 1.0
 MEMORY_S = 0.5
+MANY = 2**31
 GONE_S = 1.0  # how often a worker that stays looks for a job that was removed
 #: After the grace, or a second signal: how long it may take to send results and return leases.
 LAST_SEND_S = 5.0
@@ -53,6 +55,8 @@ class Worker:
     _free: asyncio.Event = field(default_factory=asyncio.Event)
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _busy: Counter[Lane] = field(default_factory=Counter)  # pages under way, by lane
+    #: How many of these there may be when the pump of a lane that sleeps is woken up.
+    _wakes_at: dict[Lane, int] = field(default_factory=dict)
     _turnstile: asyncio.Lock = field(default_factory=asyncio.Lock)  # one lane leases at a time
     _signals: int = 0
     _held: list[Lease] = field(default_factory=list)  # leased, and not begun
@@ -145,9 +149,11 @@ class Worker:
         By halves: answers come in bursts, and while one half is handled the other is fetched.
         """
         few, half = (max(1, most // part) for part in (4, 2))
+        self._wakes_at[lane] = most - few  # not for every page that ends
         while most - self._busy[lane] < few and not self._stop.is_set():
             self._free.clear()
             await self._free.wait()
+        del self._wakes_at[lane]
         async with self._turnstile:
             if self._stop.is_set():
                 return False
@@ -210,12 +216,12 @@ class Worker:
         self._is_gone = True
 
     async def _is_over(self) -> bool:
-        if self.options.keep_alive:
-            return False
         try:
-            return (await self.frontier.stats()).crawled
+            stats = await self.frontier.stats()
+            await look_again(self.frontier, stats)
+            return stats.crawled and not self.options.keep_alive
         except SkitterError as error:
-            if not error.retryable:
+            if not (error.retryable or self.options.keep_alive):
                 raise
             return False  # the server is away: nobody knows
 
@@ -244,8 +250,12 @@ class Worker:
 
     def _end(self, task: asyncio.Task[None]) -> None:
         lease, _ = self._active.pop(task)
-        self._busy[lease.request.lane] -= 1
-        self._free.set()
+        lane = lease.request.lane
+        self._busy[lane] -= 1
+        if self._busy[lane] <= self._wakes_at.get(lane, MANY):
+            self._free.set()
+        if not self._active:
+            self.delivery.hurry()
         if not task.cancelled() and (error := task.exception()):
             # A bug of ours. The lease runs out and the URL comes back; somebody should know.
             self.logbook("error", f"internal error: {error!r}")

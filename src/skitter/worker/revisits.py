@@ -1,4 +1,7 @@
-"""Revisits: a page is asked for again, with what it said of itself, and handled if it changed."""
+"""Revisits: a page is asked for again, with what it said of itself, and handled if it changed.
+
+Loaders hear of one that has no items any more, if their rows are to be removed.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,19 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from skitter.frontier.completions import encode_item
 from skitter.frontier.wire import encode, ms
 from skitter.model import Revisit, Visited
+from skitter.worker.outcomes import Buried, Completed
 
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
-    from skitter.model import Request, Response
+    from skitter.model import Lease, Request, Response
+    from skitter.worker.outcomes import Outcome
     from skitter.worker.visit import Visit
 
 NOT_MODIFIED, BAD = 304, 400
+GONE = frozenset({404, 410})
 #: Longer ones are not kept: RFC 9110 sets no limit, and they are sent back as they came.
 LONGEST_ETAG, LONGEST_DATE = 256, 40
 
@@ -50,12 +57,18 @@ class Revisits:
             return True
         return response.status < BAD and digest_of(response) == last.digest
 
-    def plan(self, visit: Visit) -> None:
-        """The next visit becomes part of the completion."""
-        lease, response = visit.lease, visit.response
-        if not self.are_wanted or response is None:
+    def plan(self, visit: Visit, outcome: Outcome) -> None:
+        """The next visit, or that there is none, becomes part of the end of this one."""
+        if not self.are_wanted or visit.response is None:
             return
-        last, unchanged = lease.request.visited, self.is_unchanged(visit)
+        if isinstance(outcome, Completed):
+            brought = bool(outcome.completion.items)
+            visit.feedback.revisit = self._next(visit, visit.response, brought=brought)
+        elif isinstance(outcome, Buried) and visit.response.status in GONE:
+            visit.feedback.revisit = self._none(visit)
+
+    def _next(self, visit: Visit, response: Response, *, brought: bool) -> Revisit:
+        last, unchanged = visit.lease.request.visited, self.is_unchanged(visit)
         interval_s = self.frontier.options.visits.interval_s(
             last.interval_s if last else None, changed=not unchanged
         )
@@ -63,11 +76,33 @@ class Revisits:
         now = msgspec.structs.replace(
             kept, interval_s=interval_s, visits=last.visits + 1 if last else 1, at=time.time()
         )
-        body = encode(msgspec.structs.replace(lease.request, visited=now, priority=0))
         how: Literal["new", "changed", "unchanged"]
         how = "new" if last is None else "unchanged" if unchanged else "changed"
-        record = b"%d %b %b" % (lease.priority, lease.host.encode(), body)
-        visit.feedback.revisit = Revisit(after_ms=ms(interval_s), how=how, record=as_text(record))
+        return Revisit(
+            after_ms=ms(interval_s),
+            how=how,
+            record=_record(visit.lease, now),
+            emptied=self._emptied(visit.lease) if how == "changed" and not brought else None,
+        )
+
+    def _none(self, visit: Visit) -> Revisit | None:
+        """Brought back from the dead letters, it is asked for as if it had never been here."""
+        lease, last = visit.lease, visit.lease.request.visited
+        if last is None:
+            return None
+        now = Visited(interval_s=last.interval_s, visits=last.visits + 1, at=time.time())
+        return Revisit(
+            after_ms=0, how="gone", record=_record(lease, now), emptied=self._emptied(lease)
+        )
+
+    def _emptied(self, lease: Lease) -> msgspec.Raw | None:
+        prunes = self.frontier.options.visits.revisit_prune
+        return as_text(encode_item(None, lease)) if prunes else None
+
+
+def _record(lease: Lease, now: Visited) -> msgspec.Raw:
+    body = encode(msgspec.structs.replace(lease.request, visited=now, priority=0))
+    return as_text(b"%d %b %b" % (lease.priority, lease.host.encode(), body))
 
 
 def as_text(data: bytes) -> msgspec.Raw:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from skitter.domains import host_of
 from skitter.errors import ServerFull
 from skitter.fetch.robots import (
     LOST_AFTER_S,
@@ -64,9 +65,11 @@ class RobotsBook:
         """The rules of a URL's host. Many who ask at once wait for one answer.
 
         `leave`: where the request for it leaves, if it is us who send it: it counts as one.
+        Raises AddressRefused if the URL itself may not be dialled.
         """
         if rules := self.known(host):
             return rules
+        self.guard.check_url(url)  # refused for good, not for want of a robots.txt
         task = self._asking.get(host)
         if task is None:
             task = asyncio.create_task(self._ask(url, host, leave))
@@ -178,8 +181,3 @@ def _ttl_s(rules: RobotsRules) -> float:
     if rules.status or lasted_s >= LOST_AFTER_S:
         return rules.ttl_s
     return min(TROUBLE_S, max(NO_ANSWER_S, lasted_s))
-
-
-def host_of(url: str) -> str:
-    """The host, with its port, of a URL that `join` or `identify` spelled."""
-    return url.split("/", 3)[2] if "://" in url else ""

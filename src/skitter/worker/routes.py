@@ -10,12 +10,12 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from skitter.domains import registrable_domain
+from skitter.engine.departures import TooEarly
 from skitter.errors import NoRoute
 from skitter.fetch.bandit import Aims, Price, choose
 from skitter.fetch.exits import GB, MILLIONTHS
 from skitter.fetch.guard import authority_of
 from skitter.frontier.routes import FREE, NO_LIMIT, Cost, RouteLimits, Settled
-from skitter.worker.departures import TooEarly
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

@@ -41,20 +41,22 @@ TOLD, TOLD_AT_FIRST = 0.4, 10.0
 MOST_SHAPES = 10_000
 #: A page has news if this part of its phrases is new, and not less than so many.
 NEW_PART, NEW_PHRASES = 0.2, 5
-MOST_WORDS, MOST_PHRASES = 2000, 50_000
+MOST_WORDS, MOST_PHRASES = 2000, 100_000
 _WORD = re.compile(r"[^\W\d_]+")
 
 
 @dataclass(slots=True)
 class News:
-    """Remembers phrases of three words that pages had lately; numbers are not words."""
+    """Remembers phrases of three words that pages had lately; numbers are not words. What is said
+    on pages of another kind does not count: a site may say a thing in two places."""
 
     _known: dict[int, None] = field(default_factory=dict)
 
-    def is_news(self, text: str) -> bool:
-        """Whether it says something new. From now on it is known."""
+    def is_news(self, text: str, among: str = "") -> bool:
+        """Whether it says something new among pages of a kind. From now on it is known there."""
         words = _WORD.findall(text.lower(), 0, 20 * MOST_WORDS)[:MOST_WORDS]
-        phrases = {hash(three) for three in zip(words, words[1:], words[2:], strict=False)}
+        threes = zip(words, words[1:], words[2:], strict=False)
+        phrases = {hash((among, three)) for three in threes}
         new = [one for one in phrases if one not in self._known]
         self._known.update(dict.fromkeys(new))
         while len(self._known) > MOST_PHRASES:
@@ -88,7 +90,7 @@ class Traps:
         asked = [(lease, shape) for lease in leases if (shape := self._unpaid(lease))]
         if not asked:
             return leases
-        numbered = [(lease, number_of(shape)) for lease, shape in asked]
+        numbered = [(lease, number_of(shape), _is_bred(lease, shape)) for lease, shape in asked]
         refused = set[str]()
         try:
             permits = await ask_permits(self.frontier, numbered)
@@ -170,7 +172,8 @@ class Traps:
     def _has_news(self, own: str, page: Page, output: HandlerOutput) -> bool:
         if leads_nowhere(own, output):
             return False
-        return self._news.is_news(_text_of(page, output))
+        host = own.partition("/")[0]
+        return self._news.is_news(_text_of(page, output), host if own in self._crowd else own)
 
 
 def _is_link(lease: Lease) -> bool:
@@ -178,6 +181,10 @@ def _is_link(lease: Lease) -> bool:
     alike, and have no items."""
     asked = lease.request
     return asked.parent is not None and asked.visited is None and asked.handler != SITEMAP
+
+
+def _is_bred(lease: Lease, shape: str) -> bool:
+    return shape_of(lease.request.parent or "") == shape
 
 
 def leads_nowhere(own: str, output: HandlerOutput) -> bool:

@@ -14,11 +14,11 @@ from skitter.worker.outcomes import Buried, Completed, Retried
 from skitter.worker.verdict import Bury, Follow, Retry
 
 if TYPE_CHECKING:
+    from skitter.engine.departures import Gate
     from skitter.fetch.client import Leave
     from skitter.fetch.session import Session
     from skitter.model import Lease, Response
     from skitter.spider.run import HandlerOutput
-    from skitter.worker.departures import Gate
     from skitter.worker.login import SiteLogin
 
 
@@ -105,4 +105,6 @@ class Visit:
     def _learned(self) -> Feedback:
         if self.session:
             self.feedback.session = self.session.news()
+        if self.gate:
+            self.feedback.left_ms = self.gate.left_ms
         return self.feedback

@@ -6,6 +6,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from skitter.frontier.admin.eta import survey_hosts
 from skitter.frontier.admin.jobs import for_each_job, open_job
 from skitter.frontier.admin.workers import Heartbeat, heartbeats
 from skitter.frontier.metrics import OTHERS, TableRow, Totals, read_totals
@@ -66,6 +67,7 @@ class _Job(NamedTuple):
     stats: Stats
     totals: Totals
     beats: list[Heartbeat]
+    oldest_at: float | None  # when the request arrived that has waited longest
 
 
 async def exposition(server: Server) -> str:
@@ -81,8 +83,9 @@ def families(jobs: list[_Job]) -> list[Family]:
 
 async def _read(server: Server, job: str) -> _Job:
     frontier = await open_job(server, job)
-    totals = await read_totals(frontier)
-    return _Job(job, await frontier.stats(), totals, await heartbeats(frontier))
+    stats, totals = await frontier.stats(), await read_totals(frontier)
+    oldest_at = (await survey_hosts(frontier)).oldest_at if stats.pending else None
+    return _Job(job, stats, totals, await heartbeats(frontier), oldest_at)
 
 
 def _build() -> Family:
@@ -143,6 +146,8 @@ def _top(rows: list[TableRow]) -> list[TableRow]:
 
 def _gauges(jobs: list[_Job]) -> Iterator[Family]:
     depth = Family("queue_depth", "gauge", "Requests by the state they are in.")
+    text = "When the request arrived that has waited longest."
+    oldest = Family("queue_oldest_timestamp_seconds", "gauge", text)
     items = Family("items_waiting", "gauge", "Items that wait for a loader.")
     hosts = Family("hosts", "gauge", "Hosts that the job knows.")
     state = Family("job_state", "gauge", "1 for the state that the job is in.")
@@ -151,6 +156,8 @@ def _gauges(jobs: list[_Job]) -> Iterator[Family]:
     for job in jobs:
         for one in _DEPTHS:
             depth.add(getattr(job.stats, one), crawl=job.name, state=one)
+        if job.oldest_at is not None:
+            oldest.add(job.oldest_at, crawl=job.name)
         items.add(job.stats.items, crawl=job.name)
         hosts.add(job.stats.hosts, crawl=job.name)
         state.add(1, crawl=job.name, state=job.stats.status)
@@ -158,4 +165,4 @@ def _gauges(jobs: list[_Job]) -> Iterator[Family]:
             last.add(job.totals.last_page_at, crawl=job.name)
         for beat in job.beats[:MOST_WORKERS]:
             heard.add(beat.at, crawl=job.name, worker=beat.name, kind=beat.kind)
-    yield from (depth, items, hosts, state, last, heard)
+    yield from (depth, oldest, items, hosts, state, last, heard)

@@ -34,7 +34,8 @@ async def read_items(frontier: Frontier) -> AsyncIterator[list[Result]]:
     for shard in frontier.shards:
         after = "-"
         while page := await shard.command("XRANGE", "items", after, "+", "COUNT", PAGE):
-            yield [_result(shard, entry, fields) for entry, fields in page]
+            if items := _items(shard, page):
+                yield items
             after = f"({page[-1][0].decode()}"
 
 
@@ -44,11 +45,13 @@ async def item_page(frontier: Frontier, after: str, limit: int) -> list[Result]:
     found: list[Result] = []
     for shard in frontier.shards[int(first or 0) :]:
         start = f"({entry}" if entry else "-"
-        words = ("items", start, "+", "COUNT", limit - len(found))
-        page = await shard.command("XRANGE", *words)
-        found += [_result(shard, entry, fields) for entry, fields in page]
-        if len(found) >= limit:
-            break
+        while len(found) < limit:
+            words = ("items", start, "+", "COUNT", limit - len(found))
+            page = await shard.command("XRANGE", *words)
+            if not page:
+                break
+            found += _items(shard, page)
+            start = f"({page[-1][0].decode()}"
         entry = ""
     return found
 
@@ -203,6 +206,12 @@ def _result(shard: Shard, entry: bytes, fields: Any) -> Result:
         item=body["item"],
         fetched_at=int(entry.partition(b"-")[0]) / 1000,
     )
+
+
+def _items(shard: Shard, page: list[Any]) -> list[Result]:
+    """Without notices, which are for loaders."""
+    results = [_result(shard, entry, fields) for entry, fields in page]
+    return [one for one in results if not one.is_notice]
 
 
 def _by_shard(frontier: Frontier, results: Sequence[Result]) -> list[tuple[Shard, list[str]]]:

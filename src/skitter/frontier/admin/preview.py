@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from skitter.errors import BadURL
 from skitter.frontier.admin.eta import LOOK_AT
+from skitter.frontier.admin.refusals import KEPT, Refusal, newest_refusals
 from skitter.frontier.facts import host_facts, request_facts
 from skitter.frontier.scan import scan_names
 from skitter.patterns import first_match
+from skitter.settings.widening import site_of, widening
+from skitter.urls import identify
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -83,6 +87,29 @@ async def _excluded(frontier: Frontier, patterns: str | None) -> _Count:
     return await _scan(frontier, "task", count)
 
 
+async def _let_in_by_host(frontier: Frontier, hosts: str | None) -> _Count:
+    also = widening(hosts, None)
+    return await _let_in(frontier, lambda one: bool(also and also.has_site(_site(one.url))))
+
+
+async def _let_in_by_pattern(frontier: Frontier, patterns: str | None) -> _Count:
+    """Whatever host they are on: which of them are in scope, the spider knows."""
+    return await _let_in(frontier, lambda one: first_match(patterns or "", one.url) is not None)
+
+
+async def _let_in(frontier: Frontier, fits: Callable[[Refusal], bool]) -> _Count:
+    known = await newest_refusals(frontier)
+    urls = sum(one.kind == "scope" and fits(one) for one in known)
+    return _Count(urls, exact=len(known) < KEPT // 2)
+
+
+def _site(url: str) -> str:
+    try:
+        return site_of(identify(url).host)
+    except BadURL:
+        return ""
+
+
 async def _over_pending(frontier: Frontier, most: int | None) -> _Count:
     stats = await frontier.stats()
     waiting = stats.pending - stats.shelved + stats.delayed
@@ -117,6 +144,16 @@ EFFECTS: dict[str, tuple[Callable[[Frontier, Any], Awaitable[_Count]], str]] = {
         _excluded,
         "pending URLs would be given up before they are fetched; they become dead letters, which "
         "can be retried",
+    ),
+    "also_hosts": (
+        _let_in_by_host,
+        "links to these hosts were out of scope so far; they are followed when a page shows them "
+        "again, as far as the spider's patterns let them",
+    ),
+    "also_include": (
+        _let_in_by_pattern,
+        "links that match were out of scope so far; those on hosts in scope are followed when a "
+        "page shows them again",
     ),
     "max_pending": (
         _over_pending,

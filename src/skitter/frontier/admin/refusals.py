@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.urls import Canonical
 
-#: At most; at least the newest half of them. About 200 bytes each.
+#: At most; at least the newest half of them. About 300 bytes each.
 KEPT: Final = 10_000
 #: Per call: the server is busy for a millisecond.
 BATCH: Final = 500
@@ -26,17 +27,28 @@ class Refusal(msgspec.Struct, frozen=True, array_like=True):
     kind: str  # robots, scope, depth, nofollow, ...
     reason: str
     found_on: str
+    url: str = ""  # of the link; older releases did not keep it
 
 
 async def record_refusals(frontier: Frontier, refusals: dict[str, Refusal]) -> None:
     """Remember links that were kept out, by their URLs."""
     canonical = frontier.layout.canonical
     rows = [
-        (_fingerprint(url, canonical), one.kind, encode(_shortened(one)))
+        (_fingerprint(url, canonical), one.kind, encode(_shortened(one, url)))
         for url, one in refusals.items()
     ]
     for first in range(0, len(rows), BATCH):
         await frontier.home.refuse(rows[first : first + BATCH], keep=KEPT)
+
+
+async def newest_refusals(frontier: Frontier) -> list[Refusal]:
+    """Those that are still known, in no order: KEPT at most."""
+    keys, found = frontier.home.keys, list[Refusal]()
+    for part in ("new", "old"):
+        for packed in await frontier.server.command("HVALS", keys.key("refused", part)):
+            with suppress(ValueError):  # as below
+                found.append(msgspec.convert(decode(packed), Refusal))
+    return found
 
 
 async def find_refusal(frontier: Frontier, fp: str) -> Refusal | None:
@@ -59,5 +71,5 @@ def _fingerprint(url: str, canonical: Canonical) -> str:
         return fingerprint(clip(url))
 
 
-def _shortened(one: Refusal) -> Refusal:
-    return Refusal(one.kind, cut(one.reason), clip(one.found_on))
+def _shortened(one: Refusal, url: str) -> Refusal:
+    return Refusal(one.kind, cut(one.reason), clip(one.found_on), clip(url))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 ReadRobots = Callable[[bytes, str, str | None], str]
 #: Where the reason that workers recorded is not a sentence.
 REFUSED_BY: Final = {
-    "robots": "robots.txt disallows it to {reason}",
+    "robots": "robots.txt disallows it for {reason}",
     "scope": "it is out of scope: {reason}",
 }
 
@@ -152,6 +152,7 @@ async def _explain(
             *(_outcome(done) if done else _standing(facts, now_s)),
             *(_trapped(facts, frontier.job) if facts.trapped else []),
             *_next_visit(facts, now_s),
+            *_gone(facts, options),
             *(_waiting(host, options, totals.stats.state, now_s) if facts.queued else []),
             *_budget(options, totals.stats.done, facts),
         ],
@@ -172,7 +173,7 @@ async def _refused(frontier: Frontier, unknown: Explanation) -> Explanation | No
     if met is None:
         return None
     says = REFUSED_BY.get(met.kind, "").format(reason=met.reason) or met.reason
-    because = [says, f"it was found on {met.found_on}"]
+    because = [says, *([f"it was found on {met.found_on}"] if met.found_on else [])]
     return replace(
         unknown,
         state="refused",
@@ -289,6 +290,14 @@ def _day(at: float) -> str:
 def _next_visit(facts: RequestFacts, now_s: float) -> list[str]:
     at = facts.visited_again_at
     return [] if at is None else [f"it is visited again {_when(at, now_s)}"]
+
+
+def _gone(facts: RequestFacts, options: JobOptions) -> list[str]:
+    visited = facts.request.visited if facts.request else None
+    if facts.dead_since is None or visited is None or not visited.found_nothing:
+        return []
+    rows = "are removed from the output" if options.visits.revisit_prune else "stay"
+    return [f"the page is gone, which was here before: its rows {rows} (revisit_prune)"]
 
 
 def _trapped(facts: RequestFacts, job: str) -> list[str]:

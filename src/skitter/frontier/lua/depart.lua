@@ -12,16 +12,11 @@ REPLY  ints   per group: how long to wait (-1: not within most_ms, or the host h
        is reserved), and the moment
 COST   O(groups * log N)
 ]]
---@include once commit
-local function put_off(name, moment_ms)
-  local known = peek(name)
-  if moment_ms > known.asked_at then host(name).asked_at = moment_ms end
-end
-
+--@include once put_off delay commit
 local function grant(name, moment_ms, most_ms)
   local known, opens_at = peek(name), now_ms
   if known.asked_at ~= moment_ms then
-    opens_at = math.max(now_ms, known.asked_at + delay_of(known))
+    opens_at = math.max(now_ms, known.asked_at + gap_of(known))
   end
   local has_rest = known.blocked_until > now_ms -- e.g. Retry-After, heard since we had our turn
   if has_rest or opens_at - now_ms > most_ms then return -1, 0 end

@@ -7,7 +7,9 @@ ARGV   at_most  int    how many
 REPLY  int    how many there were
 COST   O(at_most * log N)
 ]]
---@include once limits free commit
+--@include once limits looks free commit
+local traps = redis.call('ZRANGE', looks, TRAP, TRAP, 'BYSCORE', 'LIMIT', 0, at_most)
+for _, one in ipairs(traps) do look_anew(one) end
 local freed = free(redis.call('ZRANGE', trapped, '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, at_most))
 commit()
 return remember(freed)

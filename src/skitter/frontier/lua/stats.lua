@@ -13,10 +13,11 @@ KEYS   stats    hash   counters
        items    stream
 REPLY  list   state, then names and values: max_pages (0: no limit), delayed, trapped, leased, dead,
        hosts, bodies, holders, items, reopened (pages whose links are to be offered again), revisits
-       (pages to be visited again), due (of those, now) and every counter
+       (pages to be visited again), due (of those, now), looks (shapes with a last look before them)
+       and every counter
 COST   O(1)
 ]]
---@include limits counters depth revisit
+--@include limits counters depth revisit looks
 local reply = {
   limits.state,
   'max_pages', limits.max_pages < math.huge and limits.max_pages or 0,
@@ -31,6 +32,7 @@ local reply = {
   'reopened', count_to_reopen(),
   'revisits', redis.call('ZCARD', revisits),
   'due', count_due(),
+  'looks', count_looks(),
 }
 for _, value in ipairs(redis.call('HGETALL', stats)) do reply[#reply + 1] = value end
 return reply

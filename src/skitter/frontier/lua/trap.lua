@@ -6,12 +6,13 @@ FLAGS  allow-oom
 EACH   fp       text
        token    text
        number   int    of the shape: shapes.py
+       bred     int    1: it was found on a page of that shape; 0: elsewhere
        moment_ms int   when its host had its turn for it; a request that is held gives it back
 REPLY  ints   per lease: 1 (it may be fetched), 2 (the same, and its shape shares a budget with
        others), 0 (it is held) or LOST; and how many further pages of its shape need no asking
 COST   O(leases * log N), and the shapes of their hosts: at most 101 each
 ]]
---@include once claims delay lane shapes free commit
+--@include once claims delay lane looks free commit
 local RICH, PART = 4, 4 -- at so many times its budget, a shape is trusted with a part of its room
 local reply, held, admitted, trusted = {}, {}, {}, {}
 
@@ -25,10 +26,10 @@ local function trust(entry, number, room)
 end
 
 local function give_turn_back(claim)
-  local clock, moment_ms = peek(clock_name(claim.host)), tonumber(ARGV[claim.at + 3])
+  local clock, moment_ms = peek(clock_name(claim.host)), tonumber(ARGV[claim.at + 4])
   if moment_ms > 0 and clock.asked_at == moment_ms then
     host(claim.host)
-    host(clock_name(claim.host)).asked_at = moment_ms - delay_of(clock)
+    host(clock_name(claim.host)).asked_at = moment_ms - gap_of(clock)
   end
 end
 
@@ -38,13 +39,16 @@ local function judge(claim)
   if room <= 0 then
     held[#held + 1] = claim
     redis.call('ZADD', trapped, number, claim.fp)
+    await_look(claim.host, number)
     give_turn_back(claim)
     return 0, 0
   end
   entry[1] = entry[1] + 1
+  entry[4] = (entry[4] or 0) + (ARGV[claim.at + 3] == '1' and 1 or -1)
   admitted[#admitted + 1], admitted[#admitted + 2] = claim.fp, number
   free_shape(number, room - 1)
-  return number == ANY and 2 or 1, trust(entry, number, room - 1)
+  if number == any_of(claim.host) then return 2, 0 end -- each page is of another shape
+  return 1, trust(entry, number, room - 1)
 end
 
 for i, claim in ipairs(read_claims()) do

@@ -3,19 +3,35 @@ counters: add up changes in a script, write each counter once.
 
 KEYS   stats    hash   counters
 ]]
-local changes = {}
+local changes, before = {}, nil
 
 local function count(counter, by)
   changes[counter] = (changes[counter] or 0) + by
 end
 
+-- All are read at once: there are a few dozen, and a script wants several of them.
+local function read_before(counter)
+  if not before then
+    local flat = redis.call('HGETALL', stats)
+    before = {}
+    for i = 1, #flat, 2 do before[flat[i]] = tonumber(flat[i + 1]) end
+  end
+  return before[counter] or 0
+end
+
 local function read_counter(counter)
-  return (tonumber(redis.call('HGET', stats, counter)) or 0) + (changes[counter] or 0)
+  return read_before(counter) + (changes[counter] or 0)
 end
 
 local function write_counters()
+  local sums = {}
   for counter, by in pairs(changes) do
-    if by ~= 0 then redis.call('HINCRBY', stats, counter, by) end
+    if by ~= 0 then
+      local sum = read_before(counter) + by
+      before[counter] = sum
+      sums[#sums + 1], sums[#sums + 2] = counter, string.format('%.0f', sum)
+    end
   end
+  if #sums > 0 then redis.call('HSET', stats, unpack(sums)) end
   changes = {}
 end

@@ -15,10 +15,8 @@ local function enqueue(fp, name, priority)
   if known.listed_in == NOWHERE or known.tied == 0 or priority > known.best then
     rank_anew(host(name), priority, ticket)
   end
-  local list = arrivals[name] or {}
-  list[#list + 1] = score_of(priority, place_in_line(ticket))
-  list[#list + 1] = fp
-  arrivals[name] = list
+  local list, score = arrivals[name], score_of(priority, place_in_line(ticket))
+  if list then list[#list + 1], list[#list + 2] = score, fp else arrivals[name] = { score, fp } end
   count('pending', 1)
 end
 
@@ -30,9 +28,15 @@ local function make_way(name, list)
   count('damaged', 1)
 end
 
+-- Most hosts get one request at a time.
+local function line_up_arrivals(name, list)
+  if #list > 2 then return pcall(bulk, 'ZADD', queue .. name, list) end
+  return type(redis.pcall('ZADD', queue .. name, list[1], list[2])) == 'number'
+end
+
 local function settle_all()
   for name, list in pairs(arrivals) do
-    if not pcall(bulk, 'ZADD', queue .. name, list) then make_way(name, list) end
+    if not line_up_arrivals(name, list) then make_way(name, list) end
   end
   if next(arrivals) then mark_arrivals() end
   arrivals = {}

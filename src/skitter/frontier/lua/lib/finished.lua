@@ -1,13 +1,22 @@
 --[[
-finished: whether nothing of the shard is left to be done.
+finished: whether nothing of the shard is left to be done. What is held in traps counts until it
+was looked at once more; `drained`: nothing else is left.
 
 KEYS   delayed  zset
        lease    zset
 ]]
---@include limits counters depth revisit
-local function is_finished()
-  local left = read_counter('pending') - read_counter('shelved') + redis.call('ZCARD', delayed)
+--@include limits counters depth revisit looks
+local function count_left()
+  return read_counter('pending') - read_counter('shelved') + redis.call('ZCARD', delayed)
     + count_to_reopen() + count_due()
+end
+
+local function is_drained()
+  return redis.call('ZCARD', lease) == 0 and count_left() == 0
+end
+
+local function is_finished()
+  local left = count_left() + count_looks()
   local spent = read_counter('done') >= limits.max_pages
   return redis.call('ZCARD', lease) == 0 and (left == 0 or spent or limits.state == 'cancel')
 end

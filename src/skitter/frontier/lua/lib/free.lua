@@ -22,7 +22,7 @@ local function free(fps)
 end
 
 local function free_shape(number, room)
-  if room <= 0 then return end
+  if room <= 0 then return 0 end
   local most = math.min(room, AT_ONCE)
-  free(redis.call('ZRANGE', trapped, number, number, 'BYSCORE', 'LIMIT', 0, most))
+  return free(redis.call('ZRANGE', trapped, number, number, 'BYSCORE', 'LIMIT', 0, most))
 end

@@ -23,7 +23,8 @@ end
 
 local function load_hosts(names)
   local missing, listed = {}, {}
-  for _, name in ipairs(names) do
+  for i = 1, #names do
+    local name = names[i]
     if not loaded[name] and not listed[name] then
       missing[#missing + 1], listed[name] = name, true
     end
@@ -40,12 +41,12 @@ end
 
 local function touch(name)
   touched[name] = true
-  return peek(name)
+  return loaded[name] or peek(name)
 end
 
 local function host(name)
-  local known = touch(name)
-  known.next_list, unsettled[name] = nil, true
+  local known = loaded[name] or peek(name)
+  touched[name], unsettled[name], known.next_list = true, true, nil
   return known
 end
 

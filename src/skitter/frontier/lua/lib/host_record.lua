@@ -47,7 +47,8 @@ end
 local function pack_host(known)
   local packed = struct.pack(FORMAT, known.in_flight, known.pages, known.shelved, known.tied,
     known.best, known.listed_in, known.turn, known.asked_at, known.blocked_until)
-  return next(known.own) and packed .. cmsgpack.pack(known.own) or packed
+  if known.own == NONE or not next(known.own) then return packed end
+  return packed .. cmsgpack.pack(known.own)
 end
 
 local NEW_HOST = struct.pack(FORMAT, 0, 0, 0, 1, NEVER, NOWHERE, 0, 0, 0)

@@ -8,16 +8,17 @@ KEYS   due         zset   host -> rank
 ]]
 --@include host
 local BROWSER = '|browser'
-
-local function is_browser(name)
-  return string.sub(name, -#BROWSER) == BROWSER
-end
-
-local function due_for(name)
-  return is_browser(name) and due_browser or due
-end
+local clock_names = {}
 
 -- Who keeps the time of a host: the record of its plain name.
 local function clock_name(name)
-  return is_browser(name) and string.sub(name, 1, -#BROWSER - 1) or name
+  local known = clock_names[name]
+  if known then return known end
+  local plain = string.sub(name, -#BROWSER) == BROWSER and string.sub(name, 1, -#BROWSER - 1) or name
+  clock_names[name] = plain
+  return plain
+end
+
+local function due_for(name)
+  return clock_name(name) == name and due or due_browser
 end

@@ -1,17 +1,23 @@
 --[[
 revisit: pages that are done and will be visited again. They keep their body, with what they said of
 themselves, and count as done until their moment has come: docs/adr/0029-a-page-to-be-visited-again-is-done.md.
+One that is gone is a dead letter. Loaders are told of pages that have no items any more.
 
 KEYS   revisits zset   fingerprint of a page that is done -> ms of its next visit
        task     hash   fingerprint -> record
+       items    stream what handlers yielded; n is -1 where a page has nothing any more
 ]]
 --@include clock counters limits enqueue record
-local HOW = { new = true, changed = true, unchanged = true }
+local HOW = { new = 'complete', changed = 'complete', unchanged = 'complete', gone = 'bury' }
 
 local function learn_revisit(claim, said)
-  if verb ~= 'complete' or limits.revisit ~= 1 or not HOW[said.how] then return end
+  if limits.revisit ~= 1 or HOW[said.how] ~= verb then return end
   count(said.how, 1)
   redis.call('HSET', task, claim.fp, said.record)
+  if said.emptied then
+    redis.call('XADD', items, '*', 'fp', claim.fp, 'n', -1, 'item', said.emptied)
+  end
+  if said.how == 'gone' then return end
   redis.call('ZADD', revisits, now_ms + said.after_ms, claim.fp)
   claim.stays = true
 end

@@ -9,8 +9,9 @@ local TICKETS = 2 ^ 40
 local issued = read_counter('ticket')
 
 local function draw_ticket()
-  count('ticket', 1)
-  return issued + changes.ticket
+  local drawn = (changes.ticket or 0) + 1
+  changes.ticket = drawn
+  return issued + drawn
 end
 
 local function score_of(priority, ticket)

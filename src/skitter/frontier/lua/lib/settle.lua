@@ -9,14 +9,13 @@ KEYS   wait     zset   host -> ms
        queue    zset   one per host: fingerprint -> score
 ]]
 --@include clock limits score host delay lane
+local MOST, BUDGET = limits.max_in_flight, limits.max_pages_per_host
+local NO_BUDGET = math.huge
 
-local function best_of(name, known)
-  if known.tied == 0 then
-    local head = redis.pcall('ZRANGE', queue .. name, 0, 0, 'WITHSCORES') -- an error has no head
-    known.best = head[2] and priority_of(tonumber(head[2])) or NEVER
-    known.tied = head[2] and redis.call('ZCOUNT', queue .. name, '-inf', last_score(known.best)) or 1
-  end
-  return known.best
+local function look_at_queue(name, known)
+  local head = redis.pcall('ZRANGE', queue .. name, 0, 0, 'WITHSCORES') -- an error has no head
+  known.best = head[2] and priority_of(tonumber(head[2])) or NEVER
+  known.tied = head[2] and redis.call('ZCOUNT', queue .. name, '-inf', last_score(known.best)) or 1
 end
 
 local function shelve(name, known, budget)
@@ -27,15 +26,19 @@ end
 
 -- The list that a host belongs in, and its rank there.
 local function list_for(name, known)
-  local budget = known.own.max_pages or limits.max_pages_per_host
-  if budget < math.huge or known.shelved > 0 then shelve(name, known, budget) end
-  local clock = peek(clock_name(name))
+  local own, in_flight = known.own, known.in_flight
+  local budget = own.max_pages or BUDGET
+  if budget < NO_BUDGET or known.shelved > 0 then shelve(name, known, budget) end
+  local clock = loaded[clock_name(name)] or peek(clock_name(name))
   local delay_ms = delay_of(clock)
   local spare = delay_ms == 0 and limits.spare or 0 -- spare.lua tells whose
-  if known.in_flight >= (known.own.max_in_flight or limits.max_in_flight + spare)
-    or known.pages + known.in_flight >= budget
-    or best_of(name, known) == NEVER then return NOWHERE end
-  local opens_at = math.max(clock.asked_at + delay_ms, clock.blocked_until)
+  if in_flight >= (own.max_in_flight or MOST + spare) or known.pages + in_flight >= budget then
+    return NOWHERE
+  end
+  if known.tied == 0 then look_at_queue(name, known) end
+  if known.best == NEVER then return NOWHERE end
+  local opens_at = clock.asked_at + (delay_ms == 0 and 0 or gap_of(clock))
+  if opens_at < clock.blocked_until then opens_at = clock.blocked_until end
   if opens_at > now_ms then return WAIT, opens_at end
   -- Best priority first; among equals the host whose last turn is longest ago.
   return DUE, score_of(known.best, known.turn)
@@ -60,8 +63,10 @@ local function settle_hosts()
     local known = loaded[name]
     local was, list, rank = known.listed_in, known.next_list, known.next_rank
     if not list then list, rank = list_for(name, known) end
-    if was ~= list and (was == DUE or was == UNKNOWN) then push(going[due_for(name)], name) end
-    if was ~= list and (was == WAIT or was == UNKNOWN) then push(going[wait], name) end
+    if was ~= list and was ~= NOWHERE then
+      if was ~= WAIT then push(going[due_for(name)], name) end
+      if was ~= DUE then push(going[wait], name) end
+    end
     if list == DUE then push(coming[due_for(name)], rank, name) end
     if list == WAIT then push(coming[wait], rank, name) end
     known.listed_in = list

@@ -1,40 +1,21 @@
 --[[
 shapes: how many pages each shape of URLs may have. A budget is doubled when the pages of its latest
-half have yielded enough, and by nothing else: docs/adr/0027-traps-are-held-by-shape.md.
+half have yielded enough (docs/adr/0027-traps-are-held-by-shape.md), or when a last look has shown
+that the shape has an end (0042-a-last-look-at-what-is-held.md).
 
 A host keeps at most MOST of its shapes; all further ones share one budget, so that random words do
-not get past it. A record that makes no sense is begun anew.
+not get past it.
 
-KEYS   shapes    hash  host -> msgpack: shape -> { pages, doublings, credit }
-       probation hash  fingerprint of a lease -> shape whose budget it uses
+KEYS   probation hash  fingerprint of a lease -> shape whose budget it uses
        trapped   zset  fingerprint -> shape
 ]]
---@include bulk counters limits
-local MOST, ANY = 100, 0
+--@include bulk limits shape_records
+local MOST = 100
 local NEEDED = 0.2 -- credit per page: worker/traps.py tells what a page is worth
 local UNFINISHED = { lease = true, reap = true, reclaim = true, release = true, retry = true }
-local at_hosts, changed_shapes = {}, {}
 
-local function is_sound(all)
-  for number, entry in pairs(all) do
-    local sum = type(entry) == 'table' and pcall(function() return number + entry[1] + entry[2] + entry[3] end)
-    if not sum then return false end
-  end
-  return true
-end
-
-local function shapes_at(name)
-  if not at_hosts[name] then
-    local packed = redis.call('HGET', shapes, name)
-    local readable, all = pcall(cmsgpack.unpack, packed or '\128')
-    if not readable or type(all) ~= 'table' or not is_sound(all) then
-      count('damaged', 1)
-      all = {}
-    end
-    at_hosts[name] = all
-  end
-  return at_hosts[name]
-end
+-- The number that stands for all further shapes of a host.
+local function any_of(name) return tonumber(string.sub(redis.sha1hex(name), 1, 8), 16) end
 
 -- What is known of a shape, and its number: that of all others, if the host has too many.
 local function shape(name, number)
@@ -42,29 +23,24 @@ local function shape(name, number)
   changed_shapes[name] = true
   if not all[number] then
     for _ in pairs(all) do size = size + 1 end
-    if size >= MOST then number = ANY end
-    all[number] = all[number] or { 0, 0, 0 }
+    if size >= MOST then number = any_of(name) end
+    all[number] = all[number] or { 0, 0, 0, 0, 0 }
   end
   return all[number], number
 end
 
 local function budget_of(entry) return limits.shape_budget * 2 ^ entry[2] end
 
+local function double(entry, credit) entry[2], entry[3] = math.min(40, entry[2] + 1), credit end
+
 -- Doubles the budget if it is half spent and the pages that it was last raised by have paid for
 -- it. What they have yielded beyond that counts once more, not for ever. Returns the room.
 local function grow(entry)
   local due = budget_of(entry) / (entry[2] > 0 and 2 or 1) * NEEDED
   if entry[1] >= budget_of(entry) / 2 and entry[3] >= due and entry[2] < 40 then
-    entry[2], entry[3] = entry[2] + 1, math.min(entry[3] - due, due)
+    double(entry, math.min(entry[3] - due, due))
   end
   return budget_of(entry) - entry[1]
-end
-
-local function write_shapes()
-  for name in pairs(changed_shapes) do
-    redis.call('HSET', shapes, name, cmsgpack.pack(at_hosts[name]))
-  end
-  changed_shapes = {}
 end
 
 -- Leases end. The page of one that was not finished will be asked for again.

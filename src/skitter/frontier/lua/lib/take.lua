@@ -30,14 +30,14 @@ local function line_up(name, rank, wanted)
 end
 
 local function take_from(name)
-  local known = host(name)
-  local fp, score = unpack(redis.pcall('ZPOPMIN', queue .. name))
+  local known, popped = host(name), redis.pcall('ZPOPMIN', queue .. name)
+  local fp, score = popped[1], popped[2]
   if not fp then -- its queue is gone, or is none
     count('damaged', 1)
     known.tied = 0
     return nil, decide_list(name, known)
   end
-  taken[#taken + 1] = tonumber(score)
+  taken[#taken + 1] = score
   known.tied = known.tied - 1
   known.in_flight = known.in_flight + 1
   host(clock_name(name)).asked_at = now_ms

@@ -6,7 +6,7 @@ KEYS   marks    zset   ms -> the last ticket that was drawn before
 ]]
 --@include score clock slots
 local APART_MS, MOST = 50, 500
-local taken = {} -- scores of the requests that are leased
+local taken = {} -- scores of the requests that are leased, as text
 
 -- The older, the further apart: of the older half every other one is left.
 local function thin_out()
@@ -25,7 +25,7 @@ end
 
 local function note_wait()
   if #taken == 0 then return end
-  local ticket = place_in_line(taken[issued % #taken + 1] % TICKETS)
+  local ticket = place_in_line(tonumber(taken[issued % #taken + 1]) % TICKETS)
   local before = '(' .. as_int(ticket)
   local since = redis.pcall('ZRANGE', marks, before, '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, 1)[1]
   since = tonumber(since)

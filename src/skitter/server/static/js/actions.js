@@ -3,7 +3,7 @@
 import { of, post, put, remove } from "./api.js";
 import { ask } from "./dialog.js";
 import { h } from "./dom.js";
-import { count, quoted } from "./format.js";
+import { quoted, some } from "./format.js";
 import { icon } from "./icons.js";
 import { go } from "./router.js";
 import { may, store } from "./store.js";
@@ -65,7 +65,7 @@ export async function purge(job) {
     const overview = store.get("overview");
     const numbers =
         overview?.job === job
-            ? ` ${count(overview.seen)} URLs and ${count(overview.items)} items that wait are lost.`
+            ? ` ${some(overview.seen, "URL")} and ${some(overview.items, "item")} that wait are lost.`
             : "";
     const sure = await ask({
         title: `Purge ${job}?`,

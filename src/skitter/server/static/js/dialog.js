@@ -47,8 +47,12 @@ export async function ask({ title, says, yes, cli, type, isDangerous = false }) 
             "div",
             { class: "dialog-foot" },
             cliLine(cli),
-            h("button", { value: "", formnovalidate: true, type: "submit" }, "Cancel"),
-            sure,
+            h(
+                "span",
+                { class: "dialog-buttons" },
+                h("button", { value: "", formnovalidate: true, type: "submit" }, "Cancel"),
+                sure,
+            ),
         ),
     );
     form.addEventListener("submit", (event) => {

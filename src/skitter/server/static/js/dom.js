@@ -53,6 +53,13 @@ export function setText(element, text) {
     if (element.textContent !== value) element.textContent = value;
 }
 
+/** A text whose URLs may be broken after their parts, and within these only if they do not fit. */
+export function breakable(text) {
+    return String(text ?? "")
+        .split(/(?<=[^/:][/?&])(?=[^/])/)
+        .flatMap((part, at) => (at ? [h("wbr"), part] : part));
+}
+
 /** Texts and attributes that follow a value: bound once, shown as often as it changes. */
 export class View {
     #bindings = [];

@@ -61,12 +61,12 @@ export function bytes(value) {
     return `${step && size < 100 ? size.toFixed(1) : whole.format(size)} ${SIZES[step]}`;
 }
 
-/** 98.2 %; never 100 % or 0 % if it is not. */
+/** 98.2%; never 100% or 0% if it is not. */
 export function percent(share) {
     if (!isNumber(share)) return NONE;
-    if (share === 1 || share === 0) return `${share * 100} %`;
+    if (share === 1 || share === 0) return `${share * 100}%`;
     const shown = Math.min(99.9, Math.max(0.1, share * 100));
-    return `${shown < 99 && shown >= 10 ? shown.toFixed(0) : shown.toFixed(1)} %`;
+    return `${shown < 99 && shown >= 10 ? shown.toFixed(0) : shown.toFixed(1)}%`;
 }
 
 /** The currency is the one of the price list: we only know the number. */

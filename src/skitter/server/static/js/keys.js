@@ -19,7 +19,7 @@ export const PAGE_KEYS = {
     w: ["workers", "Workers"],
     d: ["dead", "Dead letters"],
     i: ["items", "Items"],
-    u: ["url", "URL look-up"],
+    u: ["url", "URL lookup"],
     l: ["log", "Log"],
     s: ["settings", "Settings"],
     r: ["routes", "Routes"],
@@ -27,12 +27,12 @@ export const PAGE_KEYS = {
 };
 
 const KEYS = {
-    "?": ["List the keys", showKeys],
+    "?": ["List the shortcuts", showKeys],
     "/": ["Search on this page", focusSearch],
     ".": ["Pause or resume the job", toggleJob],
     j: ["Choose another job", () => document.querySelector("#job-switcher")?.focus()],
     a: ["All jobs", () => go(null, "jobs")],
-    m: ["Light, dark or system", () => toast(`Theme: ${nextTheme()}`)],
+    m: ["Switch between light, dark and system", () => toast(`Theme: ${nextTheme()}`)],
 };
 
 let waitingSince = 0; // since g was pressed
@@ -93,8 +93,8 @@ export function showKeys() {
     box.checked = !localStorage.getItem(OFF);
     box.addEventListener("change", () => (box.checked ? localStorage.removeItem(OFF) : localStorage.setItem(OFF, "1")));
     return showDialog(
-        "Keys",
+        "Keyboard shortcuts",
         h("dl", { class: "keys" }, list),
-        h("label", { class: "check", for: "keys-on" }, box, "Single keys are on"),
+        h("label", { class: "check", for: "keys-on" }, box, "Single-key shortcuts are on"),
     );
 }

@@ -4,10 +4,12 @@
 import { address, get } from "./api.js";
 import { store } from "./store.js";
 
-const EVENTS = ["overview", "log", "jobs", "gone", "away", "back"];
+const EVENTS = ["overview", "log", "jobs", "gone", "away", "back", "tick"];
 const RETRY_MS = [1000, 2000, 4000, 8000, 15000];
 /** The server ends a stream now and then, and the browser reconnects: not worth a banner. */
 const GRACE_MS = 2000;
+/** The server says something every 5 seconds at least: if not, it hangs. */
+const SILENT_MS = 12000;
 
 export class Live {
     #job;
@@ -19,6 +21,7 @@ export class Live {
     #failures = 0;
     #retry = 0;
     #grace = 0;
+    #silence = 0;
     #closed = new AbortController();
 
     /**
@@ -51,6 +54,7 @@ export class Live {
 
     #queueUp() {
         const waiting = (this.#waiting = new AbortController());
+        this.#channel.postMessage({ name: "ask" }); // whoever reads the stream knows how things are
         if (!navigator.locks) {
             this.#open(); // plain HTTP on another machine: browsers give no locks there
             return;
@@ -70,6 +74,7 @@ export class Live {
         this.#waiting = null;
         clearTimeout(this.#retry);
         clearTimeout(this.#grace);
+        clearTimeout(this.#silence);
         this.#source?.close();
         this.#source = null;
         this.#release?.();
@@ -82,24 +87,37 @@ export class Live {
             this.#failures = 0;
             clearTimeout(this.#grace);
             this.#grace = 0;
-            this.#share("link", "live");
         };
         source.onerror = () => this.#failed(source);
         for (const name of EVENTS) {
             source.addEventListener(name, (event) => this.#read(name, event));
         }
+        this.#listen();
+    }
+
+    /** A server that hangs keeps its connections: only silence tells. */
+    #listen() {
+        clearTimeout(this.#silence);
+        this.#silence = setTimeout(() => {
+            this.#share("link", "lost");
+            this.#source?.close();
+            this.#open();
+        }, SILENT_MS);
     }
 
     /** The browser tries again by itself after a lost connection, but not after a refusal. */
     #failed(source) {
         this.#grace ||= setTimeout(() => this.#share("link", "lost"), GRACE_MS);
         if (source.readyState !== EventSource.CLOSED) return;
+        clearTimeout(this.#silence);
         get("api/me").catch(() => {}); // if the session is over, that leads to the log-in
         const wait = RETRY_MS[Math.min(this.#failures++, RETRY_MS.length - 1)];
         this.#retry = setTimeout(() => this.#open(), wait);
     }
 
     #read(name, event) {
+        this.#listen();
+        if (name === "tick") return;
         if (name === "away" || name === "back") this.#share("link", name === "away" ? "away" : "live");
         else this.#share(name, parsed(event.data));
     }
@@ -110,12 +128,15 @@ export class Live {
         this.#hear(message);
     }
 
+    #answer() {
+        const link = store.get("link");
+        if (this.#source && link !== "connecting") this.#channel.postMessage({ name: "link", data: link });
+    }
+
     #hear({ name, data }) {
         if (name === "link") store.set("link", data);
-        else if (data !== null) {
-            if (name === "overview" || name === "jobs") store.set("link", "live");
-            this.#tell(name, data);
-        }
+        else if (name === "ask") this.#answer();
+        else if (data !== null) this.#tell(name, data);
     }
 }
 

@@ -39,21 +39,28 @@ export class Page extends HTMLElement {
         this.follow("overview", (overview) => overview && tell(overview));
     }
 
-    /** Load something now and every few seconds; what goes wrong is shown in place of it. */
-    load(every, load, show) {
+    /** Load something now and every few seconds; what goes wrong is shown above it. `covers` is an element that says
+     * nothing true before there is something to show. */
+    load(every, load, show, { covers = null } = {}) {
         const trouble = this.insertBefore(h("div", { role: "alert" }), this.firstChild);
-        let isShown = false;
+        const waiting = skeleton(5);
+        if (covers) {
+            covers.hidden = true;
+            covers.before(waiting);
+        }
         const again = poll({
             load,
             every,
             signal: this.signal,
             show: (value) => {
                 trouble.replaceChildren();
-                isShown = true;
+                waiting.remove();
+                if (covers) covers.hidden = false;
                 show(value);
             },
             fail: (error) => {
-                if (isShown && isAway(error)) return; // the banner says so
+                if (isAway(error)) return; // the banner says so
+                waiting.remove();
                 const retry = h("button", { class: "slim", onclick: () => again() }, "Try again");
                 trouble.replaceChildren(h("p", { class: "notice", "data-tone": "bad" }, error.message, retry));
             },

@@ -1,17 +1,20 @@
 /** Ask again and again: while the page is open and somebody may be looking. */
 
+const RETRY_S = 5;
+
 /**
  * @param {object} what
  * @param {(signal: AbortSignal) => Promise<any>} what.load
  * @param {(value: any) => void} what.show
  * @param {(error: Error) => void} what.fail
- * @param {number} what.every seconds; 0: once
+ * @param {number} what.every seconds; 0: until it is there
  * @param {AbortSignal} what.signal ends it
  * @returns {() => void} ask now
  */
 export function poll({ load, show, fail, every, signal }) {
     let timer = 0;
     let turn = 0;
+    let hasFailed = false;
 
     async function ask() {
         clearTimeout(timer);
@@ -20,15 +23,19 @@ export function poll({ load, show, fail, every, signal }) {
         try {
             if (document.hidden && mine > 1) return;
             const value = await load(signal);
+            hasFailed = false;
             if (isLatest()) show(value);
         } catch (error) {
+            hasFailed = true;
             if (isLatest() && error.name !== "AbortError") fail(error);
         } finally {
-            if (isLatest() && every) timer = setTimeout(ask, every * 1000);
+            const wait = every || (hasFailed && RETRY_S);
+            if (isLatest() && wait) timer = setTimeout(ask, wait * 1000);
         }
     }
 
     document.addEventListener("visibilitychange", () => document.hidden || ask(), { signal });
+    addEventListener("catch-up", () => hasFailed && ask(), { signal }); // the server is back
     signal.addEventListener("abort", () => clearTimeout(timer));
     ask();
     return ask;

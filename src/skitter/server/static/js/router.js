@@ -1,5 +1,7 @@
 /** Where we are: `#/jobs/books/dead?reason=404`. The hash, so that any path of a proxy will do. */
 
+const MASK = "***"; // as in redact.py
+
 /**
  * @typedef {object} Place
  * @property {string | null} job
@@ -29,6 +31,13 @@ export function linkTo(job, page = "overview", query = {}) {
     const words = new URLSearchParams(Object.entries(query).filter(([, value]) => value)).toString();
     const path = job ? `#/jobs/${encodeURIComponent(job)}/${page}` : `#/${page}`;
     return words ? `${path}?${words}` : path;
+}
+
+/** Where the story of a URL is told. One with a secret is not shown as it is: its fingerprint leads there, and without
+ * one there is no link. */
+export function linkToStory(job, url, fingerprint = null) {
+    const known = url?.includes(MASK) ? fingerprint : url;
+    return known ? linkTo(job, "url", { url: known }) : null;
 }
 
 export function go(job, page, query) {

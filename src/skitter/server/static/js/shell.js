@@ -15,7 +15,7 @@ import { complain } from "./toast.js";
 
 const GROUPS = [
     ["Watch", ["overview", "pipeline", "charts", "log"]],
-    ["Look", ["hosts", "workers", "dead", "items", "url"]],
+    ["Inspect", ["hosts", "workers", "dead", "items", "url"]],
     ["Steer", ["settings", "schedule", "routes"]],
 ];
 const NAMES = Object.fromEntries(Object.values(PAGE_KEYS));
@@ -37,6 +37,7 @@ export class Shell {
 
     constructor({ signal }) {
         this.element = this.#build();
+        new ResizeObserver(() => this.#centrePage()).observe(this.#pages); // also when it is first laid out
         store.follow("jobs", () => this.#showJobs(), { signal });
         store.follow("link", (link) => this.#showLink(link), { signal });
         store.follow("overview", (overview) => this.#showOverview(overview), { signal });
@@ -49,7 +50,7 @@ export class Shell {
         const toTop = h(
             "a",
             { class: "skip", href: "#content", onclick: (event) => this.#skip(event) },
-            "Skip to the page",
+            "Skip to the content",
         );
         const brand = h(
             "a",
@@ -99,7 +100,7 @@ export class Shell {
             "div",
             { class: "side-tools" },
             themes,
-            tool("Keys", "keys", showKeys),
+            tool("Keyboard shortcuts", "keys", showKeys),
             tool("Log out", "leave", logOut),
         );
     }
@@ -127,8 +128,16 @@ export class Shell {
             ? GROUPS.flatMap(([title, names]) => [h("h2", {}, title), ...names.map(link)])
             : [h("a", { href: "#/jobs", "aria-current": "page" }, icon("jobs"), "All jobs")];
         this.#pages.replaceChildren(...groups);
-        this.#pages.querySelector("[aria-current]")?.scrollIntoView?.({ block: "nearest", inline: "nearest" });
+        this.#centrePage();
         this.#showOverview(store.get("overview"));
+    }
+
+    /** On a narrow screen the pages are a row that scrolls: the one that is shown is in its middle. */
+    #centrePage() {
+        const current = this.#pages.querySelector("[aria-current]");
+        if (!current) return;
+        const [row, link] = [this.#pages.getBoundingClientRect(), current.getBoundingClientRect()];
+        this.#pages.scrollLeft += link.left + link.width / 2 - row.left - row.width / 2;
     }
 
     #showHead({ job, page }) {
@@ -170,9 +179,11 @@ export class Shell {
         for (const { button, when } of this.actions ?? []) button.hidden = !mine || !when.includes(mine.wanted);
         const badge = this.#pages.querySelector(".badge");
         if (!badge) return;
+        const isWider = badge.hidden && mine?.dead;
         badge.hidden = !mine?.dead;
         set(badge, "data-tone", mine?.dead ? "bad" : null);
         setText(badge, compact(mine?.dead ?? 0));
+        if (isWider) this.#centrePage();
     }
 
     #showLink(link) {
@@ -185,14 +196,15 @@ export class Shell {
         const why = link === "away" ? "The server runs, but Redis does not answer." : "The server does not answer.";
         this.#banner.replaceChildren(
             h("strong", {}, why),
-            h("span", {}, `The figures are those of ${clock(lastAt())}. It is tried again until it answers.`),
+            h("span", {}, `${shownIs()} The page tries again until it does.`),
         );
     }
 }
 
-/** The moment of what is shown, in seconds. */
-function lastAt() {
-    return store.get("overview")?.at ?? Date.now() / 1000;
+/** Of when what is shown is, if anything is. */
+function shownIs() {
+    const at = store.get("overview")?.at;
+    return at ? `The figures are those of ${clock(at)}.` : "";
 }
 
 async function logOut() {

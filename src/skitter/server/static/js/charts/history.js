@@ -9,6 +9,8 @@ export const RANGES = [
     ["7 d", 604_800],
 ];
 export const POINTS = 600;
+/** Workers report every two seconds. */
+const REPORTED_S = 4;
 
 /** @returns {Promise<{from: number, step_s: number, partial: boolean, series: object, quantiles: object}>} */
 export function readHistory(job, names, { since_s = 3600, points = POINTS, signal } = {}) {
@@ -26,10 +28,14 @@ export function trimmed(history, least = 30) {
     return { ...history, from: history.from + skipped * history.step_s, series };
 }
 
-/** Counts of a bucket as a rate per second. A bucket that is not over says too little; its rate is left as it is. */
-export function perSecond(history, name) {
-    const values = history.series[name] ?? [];
-    return values.map((value) => (value === null || value === undefined ? null : value / history.step_s));
+/** Counts of a bucket as a rate per second. The last one is not over: its rate is that of the time it has lasted, and
+ * unknown until every worker has reported. */
+export function perSecond({ from, step_s: step, partial, series }, name, now = Date.now() / 1000) {
+    const values = series[name] ?? [];
+    const last = values.length - 1;
+    const lasted = partial ? Math.min(step, now - (from + last * step)) : step;
+    const isKnown = (value, at) => value !== null && value !== undefined && (at < last || lasted >= REPORTED_S);
+    return values.map((value, at) => (isKnown(value, at) ? value / (at < last ? step : lasted) : null));
 }
 
 /** `[{ label, tone, values }]` from `[[label, values], ...]`. */

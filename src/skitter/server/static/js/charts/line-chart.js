@@ -6,7 +6,7 @@ import { exact, moment } from "../format.js";
 import { areaPath, linePath, thinned } from "./paths.js";
 import { linear, logarithmic, timeLabel, timeTicks } from "./scale.js";
 
-const LEFT = 46;
+const LEFT = 52;
 const RIGHT = 8;
 const TOP = 8;
 const BOTTOM = 22;
@@ -44,6 +44,7 @@ export class LineChart extends HTMLElement {
      * @param {(value: number) => string} options.format
      * @param {(value: number) => string} [options.tick] the same beside the axis, where there is less room
      * @param {boolean} [options.isLog]
+     * @param {number} [options.base] 1,024, where a thousand is that many
      * @param {string} [options.note]
      */
     constructor(options) {
@@ -148,7 +149,7 @@ export class LineChart extends HTMLElement {
                   height - BOTTOM,
                   TOP,
               ])
-            : linear(Math.max(...values), [height - BOTTOM, TOP]);
+            : linear(Math.max(...values), [height - BOTTOM, TOP], { base: this.#options.base });
         const x = (at) => LEFT + (at / Math.max(1, this.#length - 1)) * (width - LEFT - RIGHT);
         this.#svg.replaceChildren(
             ...this.#axes(x, y, width, height),

@@ -3,7 +3,7 @@
 import { perSecond, RANGES, readHistory, seriesOf } from "../charts/history.js";
 import { LineChart } from "../charts/line-chart.js";
 import { h } from "../dom.js";
-import { bytes, compact, duration, rate } from "../format.js";
+import { bytes, compact, count, duration, rate } from "../format.js";
 import { Page } from "../page.js";
 import { segments } from "../parts/segments.js";
 import { remember } from "../router.js";
@@ -32,7 +32,7 @@ function times(title, name) {
         note: "logarithmic",
         read: (history) => PERCENTILES.map((p) => [p, history.quantiles?.[name]?.[p] ?? []]),
         format: (ms) => duration(ms / 1000),
-        tick: (ms) => (ms < 1000 ? `${ms} ms` : `${ms / 1000} s`),
+        tick: (ms) => (ms < 1000 ? `${ms} ms` : `${count(ms / 1000)} s`),
         isLog: true,
     };
 }
@@ -47,7 +47,7 @@ const CHARTS = [
     times("Time to the first byte", "first_byte"),
     times("Time in handlers", "handler"),
     times("Time to load", "load"),
-    { title: "Bytes", note: "per second", read: counters("bytes"), format: bytes },
+    { title: "Bytes", note: "per second", read: counters("bytes"), format: bytes, base: 1024 },
     times("Time in browsers", "browser"),
 ];
 const NAMES = [
@@ -74,7 +74,7 @@ export class ChartsPage extends Page {
                 "div",
                 { class: "tools" },
                 segments("Range", RANGES, this.#since, choose),
-                h("span", { class: "small faint" }, "The dashed end is not over yet."),
+                h("span", { class: "small faint" }, "Dashed: the current interval, which is not over yet."),
             ),
             h(
                 "div",

@@ -8,7 +8,7 @@ import { count, quoted, some } from "../format.js";
 import { icon } from "../icons.js";
 import { empty, Page, searchField, time } from "../page.js";
 import { counted, DataTable } from "../parts/table.js";
-import { linkTo, remember } from "../router.js";
+import { linkToStory, remember } from "../router.js";
 
 const EVERY_S = 10;
 const PAGE = 1000;
@@ -69,7 +69,8 @@ export class DeadPage extends Page {
                 get(of(this.job, "dead", "groups"), {}, signal),
                 get(of(this.job, "dead"), { ...this.#filter, limit: PAGE }, signal),
             ]);
-        this.again = this.load(EVERY_S, load, ([groups, letters]) => this.#show(groups.rows, letters));
+        const show = ([groups, letters]) => this.#show(groups.rows, letters);
+        this.again = this.load(EVERY_S, load, show, { covers: this.firstElementChild });
     }
 
     get #filter() {
@@ -119,11 +120,8 @@ export class DeadPage extends Page {
 
     #groupButtons(row) {
         const only = h("button", { class: "slim", onclick: () => this.#choose(row().reason) }, "Show");
-        const sample = h(
-            "a",
-            { class: "button slim", href: linkTo(this.job, "url", { url: row().sample_url }) },
-            "Sample",
-        );
+        const href = linkToStory(this.job, row().sample_url);
+        const sample = h("a", { class: "button slim", href, hidden: !href }, "Sample");
         const retry = actionButton({
             label: "Retry …",
             kind: "slim",
@@ -149,7 +147,8 @@ export class DeadPage extends Page {
                     label: "URL",
                     kind: "wide",
                     value: (row) => row.url,
-                    show: ({ url }) => h("a", { href: linkTo(this.job, "url", { url }) }, url || "(a message)"),
+                    show: ({ url, fingerprint }) =>
+                        h("a", { href: linkToStory(this.job, url, fingerprint) }, url || "(a message)"),
                 },
                 { label: "Reason", kind: "wide", value: (row) => row.reason },
                 { label: "Tries", kind: "number", value: (row) => row.failures + row.losses },

@@ -9,7 +9,7 @@ import { icon } from "../icons.js";
 import { empty, Page, searchField } from "../page.js";
 import { segments } from "../parts/segments.js";
 import { shareOf, successBar } from "../parts/success.js";
-import { counted, DataTable } from "../parts/table.js";
+import { counted, DataTable, p95 } from "../parts/table.js";
 import { remember } from "../router.js";
 
 const EVERY_S = 5;
@@ -41,13 +41,8 @@ export class HostsPage extends Page {
                     value: (row) => row.delay_s,
                     show: ({ delay_s }) => duration(delay_s),
                 },
-                {
-                    label: "p95",
-                    kind: "number",
-                    value: (row) => row.p95_ms,
-                    show: ({ p95_ms: ms }) => (ms ? duration(ms / 1000) : "–"),
-                },
-                { label: "Because", kind: "wide", value: (row) => row.because },
+                { label: "Why that delay", kind: "wide", value: (row) => row.because },
+                p95(),
                 { label: "Bytes", kind: "number", value: (row) => row.bytes, show: (row) => bytes(row.bytes) },
                 { label: "", kind: "actions", value: () => 0, show: (_, row) => this.#button(row) },
             ],
@@ -75,6 +70,7 @@ export class HostsPage extends Page {
                 this.#rows = rows;
                 this.#draw();
             },
+            { covers: this.firstElementChild },
         );
     }
 
@@ -105,7 +101,7 @@ export class HostsPage extends Page {
         const fields = [
             field("delay_s", "Seconds between requests", { min: 0, step: "any", placeholder: String(delay) }),
             field("max_in_flight", "Concurrent requests", { min: 1 }),
-            field("blocked_for_s", "Leave it alone for so many seconds; 0 ends the rest", { min: 0 }),
+            field("blocked_for_s", "Leave it alone for this many seconds; 0 ends the rest", { min: 0 }),
         ];
         const form = fields.map(([name, input, label]) =>
             h("div", { class: "field" }, h("label", { for: `host-${name}` }, label), input),

@@ -1,7 +1,7 @@
 /** All jobs on the server. */
 
 import { h, setText } from "../dom.js";
-import { count, duration, rate } from "../format.js";
+import { duration, rate, some } from "../format.js";
 import { icon } from "../icons.js";
 import { empty, Page } from "../page.js";
 import { progress } from "../parts/progress.js";
@@ -70,7 +70,7 @@ function jobCard(name) {
 }
 
 function sentence({ pages_per_s: pages, eta_s: eta, stored, done, state }) {
-    if (state === "finished") return `${count(done)} pages, ${count(stored)} items stored`;
+    if (state === "finished") return `${some(done, "page")}, ${some(stored, "item")} stored`;
     const left = eta === null || eta === undefined ? "" : `, about ${duration(eta)} left`;
-    return `${rate(pages ?? 0)} pages/s, ${count(stored)} items stored${left}`;
+    return `${rate(pages ?? 0)} pages/s, ${some(stored, "item")} stored${left}`;
 }

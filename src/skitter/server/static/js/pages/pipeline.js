@@ -25,7 +25,7 @@ export class PipelinePage extends Page {
         title: "Pages and items",
         format: rate,
         tick: compact,
-        note: "per second, in the last 20 minutes",
+        note: "per second",
     });
     #before = null;
     #found = 0;
@@ -111,7 +111,7 @@ export class PipelinePage extends Page {
     #extract() {
         const facts = [
             ["duplicates", (one) => count(one.duplicates)],
-            ["kept out", (one) => count(keptOut(one))],
+            ["excluded", (one) => count(keptOut(one))],
             ["hosts", (one) => count(one.hosts)],
         ];
         return this.#stage(
@@ -139,7 +139,7 @@ export class PipelinePage extends Page {
             { name: "pending", value: ({ pending }) => pending, unit: "URLs in queue" },
             this.#sparks.queue.element,
             facts,
-            h("h3", {}, "Bounded by"),
+            h("h3", {}, "Limited by"),
             h("p", {}, this.#view.text(bound)),
         );
     }
@@ -190,20 +190,19 @@ const KINDS = {
     noindex: "not to be indexed",
     canonical: "copies of another page",
     usage: "with a reserved use",
+    length: "with too long a URL",
+    middleware: "by a middleware of Scrapy",
 };
 
 function notFollowed({ kept_out: kinds = {} }) {
     const parts = Object.entries(kinds).map(([kind, number]) => `${count(number)} ${KINDS[kind] ?? kind}`);
-    return parts.join(", ") || "no link was kept out";
+    return parts.join(", ") || "no link was excluded";
 }
 
 function bound({ bound: by, eta_s: eta, finished }) {
     if (finished) return "nothing: the job is finished";
     const left = eta === null || eta === undefined ? "" : `; about ${duration(eta)} left`;
-    return (
-        (by ? `${by.host}: ${count(by.queued)} queued, one every ${duration(by.delay_s)}` : "how fast hosts answer") +
-        left
-    );
+    return (by ? `${by.host}: one request every ${duration(by.delay_s)}` : "how fast workers and hosts are") + left;
 }
 
 function keptOut({ kept_out: kinds = {}, refused = 0 }) {
@@ -219,7 +218,7 @@ function showCrew(crew, { workers = [], at }) {
     [...crew.children].forEach((square, place) => {
         const worker = fetching[place];
         set(square, "--busy", (worker.active / most).toFixed(2));
-        set(square, "title", `${worker.name}: ${some(worker.active, "request")} under way`);
+        set(square, "title", `${worker.name}: ${some(worker.active, "request")} in flight`);
         square.classList.toggle("is-silent", at - worker.at > 15);
     });
 }

@@ -6,19 +6,21 @@ import { money } from "../format.js";
 import { icon } from "../icons.js";
 import { empty, Page, time } from "../page.js";
 import { successBar } from "../parts/success.js";
-import { counted, DataTable } from "../parts/table.js";
+import { counted, DataTable, p95 } from "../parts/table.js";
 
 const EVERY_S = 5;
+const FIGURES_S = 172_800; // as far back as rows are kept
+const ALL_SITES = "(all)";
 
 export class RoutesPage extends Page {
     #none = empty(
         icon("routes"),
         "No proxies are in use",
-        "Requests leave directly. ",
+        "Requests go out directly. List proxies under ",
         h("code", {}, "[proxy]"),
         " in ",
         h("code", {}, "skitter.toml"),
-        " names others; the choice between them is learned.",
+        ", and Skitter learns which of them to use for which site.",
     );
     #table = new DataTable({
         label: "Success by site and route",
@@ -31,6 +33,7 @@ export class RoutesPage extends Page {
             counted("Bans", "bans"),
             counted("Page faults", "page faults"),
             counted("Proxy faults", "proxy faults"),
+            p95(),
             { label: "MB", kind: "number", value: (row) => row.MB },
             { label: "Cost", kind: "number", value: (row) => row.cost, show: ({ cost }) => (cost ? money(cost) : "–") },
             {
@@ -52,6 +55,7 @@ export class RoutesPage extends Page {
             { label: "Made", value: (row) => row.made_at, show: (row) => time(row.made_at) },
             counted("Uses", "uses"),
             { label: "Errors", kind: "number", value: (row) => row.errors },
+            p95(),
         ],
     });
 
@@ -60,25 +64,45 @@ export class RoutesPage extends Page {
         return h("div", { class: "stack" }, this.#table.element, this.#none, this.sessions);
     }
 
+    /** Rows, each with how long the requests of this job took by it. */
+    async #timed(what, by, nameOf, signal) {
+        const { rows } = await get(of(this.job, what), {}, signal);
+        if (!rows.length) return rows;
+        const figures = await get(of(this.job, "figures"), { by, since_s: FIGURES_S }, signal);
+        const times = new Map(figures.rows.map(({ name, p95_ms: ms }) => [name, ms]));
+        return rows.map((row) => ({ ...row, p95_ms: times.get(nameOf(row)) ?? null }));
+    }
+
     start() {
+        const covers = this.firstElementChild;
         this.load(
             EVERY_S,
-            (signal) => get(of(this.job, "routes"), {}, signal),
-            ({ rows }) => {
+            (signal) => this.#timed("routes", "route", ofAllSites, signal),
+            (rows) => {
                 this.#table.show(rows);
                 this.#table.element.hidden = !rows.length;
                 this.#none.hidden = rows.length > 0;
             },
+            { covers },
         );
         this.load(
             EVERY_S,
-            (signal) => get(of(this.job, "sessions"), {}, signal),
-            ({ rows }) => {
+            (signal) => this.#timed("sessions", "session", sessionId, signal),
+            (rows) => {
                 this.#sessions.show(rows);
                 this.sessions.hidden = !rows.length;
             },
         );
     }
+}
+
+/** Routes serve all jobs: this job's figures go with the rows that are about all sites. */
+function ofAllSites({ domain, proxy }) {
+    return domain === ALL_SITES ? proxy : null;
+}
+
+function sessionId({ site, kind, number }) {
+    return [site, kind, number].filter(Boolean).join("/");
 }
 
 /** A page that does not exist is not the fault of the proxy. */

@@ -19,7 +19,7 @@ export class SchedulePage extends Page {
     #body = h("div", { class: "stack" });
 
     build() {
-        const change = actionButton({
+        this.change = actionButton({
             label: "Set a schedule …",
             kind: "primary",
             cli: `skitter schedule add ${quoted(this.job)} --every 6h`,
@@ -31,7 +31,8 @@ export class SchedulePage extends Page {
             cli: `skitter schedule remove ${quoted(this.job)}`,
             run: () => this.#remove(),
         });
-        return [this.#body, h("div", { class: "tools after" }, change, this.drop)];
+        this.tools = h("div", { class: "tools after" }, this.change, this.drop);
+        return h("div", {}, this.#body);
     }
 
     start() {
@@ -39,6 +40,7 @@ export class SchedulePage extends Page {
             EVERY_S,
             (signal) => get(of(this.job, "schedule"), {}, signal),
             (schedule) => this.#show(schedule),
+            { covers: this.firstElementChild },
         );
     }
 
@@ -50,15 +52,18 @@ export class SchedulePage extends Page {
                 empty(
                     icon("schedule"),
                     "No schedule",
-                    "The job runs when you run it. With a schedule, its start URLs are pushed again in rounds; a crawl with --keep-alive begins them.",
+                    "The job runs when you run it. With a schedule, a crawl with ",
+                    h("code", {}, "--keep-alive"),
+                    " starts a new round from its start URLs each time.",
                 ),
             );
+            this.#body.firstChild.append(this.tools);
             return;
         }
         const at = (ms) => time(ms / 1000, ms ? moment(ms / 1000) : NONE);
         const facts = [
             fact(
-                "Begins",
+                "Starts",
                 schedule.cron ? h("code", {}, `${schedule.cron} (UTC)`) : `every ${duration(schedule.every_s)}`,
             ),
             fact("Next round", at(schedule.next_ms)),
@@ -67,6 +72,7 @@ export class SchedulePage extends Page {
             fact("Missed", count(schedule.missed)),
         ];
         this.#body.replaceChildren(h("section", { class: "card" }, h("dl", { class: "facts" }, facts)));
+        this.#body.after(this.tools);
     }
 
     async #change() {

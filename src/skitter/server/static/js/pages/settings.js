@@ -10,7 +10,10 @@ import { may } from "../store.js";
 import { withTip } from "../tip.js";
 import { complain } from "../toast.js";
 
-/** @typedef {{name: string, table: string, value: any, default: any, by: string, help: string, takes: string}} Option */
+/** @typedef {{name: string, table: string, value: any, default: any, by: string, help: string, takes: string,
+ *  kind: "number" | "text" | "switch" | "choice", choices: string[]}} Option */
+
+const WHO = { operator: "an operator", configuration: "the configuration" };
 
 export class SettingsPage extends Page {
     #fields = new Map(); // name -> { option, input }
@@ -61,12 +64,13 @@ export class SettingsPage extends Page {
         input.addEventListener("input", () => this.#mark());
         this.#fields.set(option.name, { option, input });
         const label = h("label", { for: id }, h("code", {}, option.name));
-        const origin = option.by === "default" ? "default" : `by ${option.by}; default: ${shown(option.default)}`;
+        const origin =
+            option.by === "default" ? null : `set by ${WHO[option.by]}; default: ${shown(option.default)}`;
         return h(
             "div",
-            { class: "setting", "data-words": `${option.table} ${option.name} ${option.help}`.toLowerCase() },
-            h("div", {}, label, h("p", { class: "small muted" }, option.help)),
-            h("div", { class: "setting-value" }, input, h("span", { class: "small faint" }, origin)),
+            { class: "setting", "data-kind": option.kind, "data-words": `${option.table} ${option.name} ${option.help}`.toLowerCase() },
+            h("div", {}, label, h("p", { class: "small muted" }, withCode(option.help))),
+            h("div", { class: "setting-value" }, input, origin && h("span", { class: "small faint" }, origin)),
         );
     }
 
@@ -118,10 +122,15 @@ export class SettingsPage extends Page {
     }
 }
 
+/** Help with its `code`. */
+function withCode(text) {
+    return text.split("`").map((part, at) => (at % 2 ? h("code", {}, part) : part));
+}
+
 /** What the change would do to what is queued. */
 function effects(preview) {
     const felt = preview.filter(({ urls }) => urls);
-    if (!felt.length) return ["No pending URL is affected."];
+    if (!felt.length) return ["No known URL is affected."];
     return felt.map(({ option, urls, says, exact }) =>
         h("p", { class: "notice" }, h("code", {}, option), `: ${exact ? "" : "at least "}${count(urls)} ${says}.`),
     );
@@ -139,37 +148,30 @@ function commandOf(job, changes) {
     return `skitter set ${quoted(job)} ${words.join(" ")}`;
 }
 
-function inputFor({ value, default: normal, takes }, id) {
-    const kind = typeof (value ?? normal);
-    if (kind === "boolean")
+function inputFor({ value, takes, kind, choices }, id) {
+    const names = kind === "switch" ? ["true", "false"] : choices;
+    if (names.length)
         return h(
             "select",
             { id },
-            ["true", "false"].map((one) => h("option", { value: one, selected: one === String(value) }, one)),
+            names.map((one) => h("option", { value: one, selected: one === String(value) }, one)),
         );
-    const isText = kind === "string" || isPatterns(takes);
     return h("input", {
         id,
-        type: isText ? "text" : "number",
+        type: kind === "text" ? "text" : "number",
         step: "any",
         value: value ?? "",
         title: takes,
-        placeholder: kind === "string" ? "" : "no limit",
+        placeholder: kind === "text" ? "none" : "no limit",
     });
 }
 
 /** What stands in a field, as the type that the option has. */
-function valueOf(input, { value, default: normal, takes }) {
-    const known = value ?? normal;
-    if (typeof known === "boolean") return input.value === "true";
-    if (isPatterns(takes)) return input.value.trim() || null;
-    if (typeof known === "string") return input.value;
-    return input.value === "" ? null : Number(input.value);
-}
-
-/** The one option that is text or nothing. */
-function isPatterns(takes) {
-    return takes.startsWith("patterns");
+function valueOf(input, { kind }) {
+    if (kind === "switch") return input.value === "true";
+    const text = input.value.trim();
+    if (!text) return null;
+    return kind === "number" ? Number(text) : text;
 }
 
 function same(a, b) {

@@ -2,10 +2,10 @@
 
 import { get, of } from "../api.js";
 import { h } from "../dom.js";
-import { bytes, count, duration, moment, quoted } from "../format.js";
+import { bytes, count, duration, moment, quoted, some } from "../format.js";
 import { icon } from "../icons.js";
 import { empty, Page, skeleton, time } from "../page.js";
-import { go, linkTo } from "../router.js";
+import { go, linkToStory } from "../router.js";
 
 const TONES = {
     done: "ok",
@@ -51,7 +51,7 @@ export class UrlPage extends Page {
                 empty(
                     icon("url"),
                     "Which URL?",
-                    "Any URL: fetched, queued, given up, kept out or never seen. The answer says where it is, and why.",
+                    "Any URL: fetched, queued, given up, excluded or never seen. The answer says where it is, and why.",
                 ),
             );
             return;
@@ -93,13 +93,13 @@ export class UrlPage extends Page {
     }
 
     #rows(one) {
-        const link = (url) => h("a", { href: linkTo(this.job, "url", { url }) }, url);
+        const link = (url) => h("a", { href: linkToStory(this.job, url) }, url);
         const rows = [
             ["Found on", one.found_on ? link(one.found_on) : null],
-            ["Depth", one.depth === null || one.depth === undefined ? null : `${one.depth} links from a seed`],
+            ["Depth", one.depth === null || one.depth === undefined ? null : `${some(one.depth, "link")} from a seed`],
             ["Method", one.method && one.method !== "GET" ? one.method : null],
             ["Priority", one.priority || null],
-            ["Failed", one.failures ? `${one.failures} times; last: ${one.last_error}` : null],
+            ["Failed", one.failures ? `${some(one.failures, "time")}; last: ${one.last_error}` : null],
             ["Lost with workers", one.losses || null],
             ...doneRows(one.done, link),
             ["Canonical form", one.canonical === one.url ? null : h("span", { class: "mono" }, one.canonical)],

@@ -1,11 +1,11 @@
 /** Who works on the job, on which machine, and who fell silent. */
 
 import { h } from "../dom.js";
-import { ago, duration, exact } from "../format.js";
+import { ago, count, duration, exact } from "../format.js";
 import { icon } from "../icons.js";
 import { empty, Page } from "../page.js";
-import { workerStepper } from "../parts/stepper.js";
-import { counted, DataTable } from "../parts/table.js";
+import { isFetching, workerStepper } from "../parts/stepper.js";
+import { DataTable } from "../parts/table.js";
 
 const SILENT_S = 15;
 
@@ -17,9 +17,9 @@ export class WorkersPage extends Page {
             { label: "Name", value: (row) => row.name },
             { label: "Kind", value: (row) => row.kind },
             { label: "Machine", value: (row) => `${row.host} · ${row.pid}` },
-            counted("Pages", "pages"),
-            counted("Errors", "errors"),
-            { label: "Under way", kind: "number", value: (row) => row.active },
+            ofFetching("Pages", "pages"),
+            ofFetching("Errors", "errors"),
+            ofFetching("In flight", "active"),
             {
                 label: "Memory",
                 kind: "number",
@@ -27,12 +27,12 @@ export class WorkersPage extends Page {
                 show: ({ memory_mb }) => `${Math.round(memory_mb)} MB`,
             },
             {
-                label: "Runs for",
+                label: "Running for",
                 kind: "number",
                 value: (row) => Math.round(row.now - row.started_at),
                 show: ({ now, started_at: at }) => h("span", { title: exact(at) }, duration(Math.round(now - at))),
             },
-            { label: "Heard", value: (row) => Math.round(row.now - row.at), show: heard },
+            { label: "Last heard", value: (row) => Math.round(row.now - row.at), show: heard },
             { label: "Note", kind: "wide", value: (row) => row.note },
         ],
     });
@@ -56,12 +56,19 @@ export class WorkersPage extends Page {
     }
 
     start() {
+        this.#none.hidden = this.#table.element.hidden = true;
         this.watch(({ workers = [], at }) => {
             this.#table.show(workers.map((worker) => ({ ...worker, now: at })));
             this.#none.hidden = workers.length > 0;
             this.#table.element.hidden = !workers.length;
         });
     }
+}
+
+/** A loader fetches nothing: that is not a zero. */
+function ofFetching(label, name) {
+    const value = (row) => (isFetching(row) ? row[name] : null);
+    return { label, kind: "number", value, show: (row) => count(value(row)) };
 }
 
 function heard({ now, at }) {

@@ -19,18 +19,29 @@ const FIGURES = [
     ["late", "Late results"],
     ["blocked", "Block pages"],
     ["incidents", "Hosts slowed down"],
+    ["kept_out", "Links excluded"],
     ["refused", "Links refused"],
     ["hosts", "Hosts"],
     ["skipped", "Pages skipped"],
     ["shelved", "Shelved"],
     ["trapped", "Held as traps"],
+    ["looks", "Shapes to recheck"],
     ["dropped", "Dead letters dropped"],
     ["capped", "Pages capped"],
+    ["undeclared", "Values left out"],
+    ["reopened", "Pages reopened"],
+    ["damaged", "Damaged records"],
     ["revisits", "To visit again"],
+    ["due", "To visit now"],
+    ["new", "New"],
     ["changed", "Changed"],
     ["unchanged", "Unchanged"],
+    ["gone", "Gone"],
     ["fed", "Fed messages"],
 ];
+
+/** Links that were excluded are counted by kind. */
+const total = (value = 0) => (typeof value === "object" ? Object.values(value).reduce((sum, one) => sum + one, 0) : value);
 
 /** @param {import("../dom.js").View} view */
 export function figures(view) {
@@ -42,7 +53,7 @@ export function figures(view) {
             h(
                 "dd",
                 { "data-field": name },
-                view.text((overview) => count(overview[name] ?? 0)),
+                view.text((overview) => count(total(overview[name]))),
             ),
         );
     return h(

@@ -30,7 +30,7 @@ export class Flow {
         this.#dots = s("svg", { "aria-hidden": "true" }, dots);
         this.element = h(
             "div",
-            { class: `flow tone-${tone}` },
+            { class: `flow tone-${tone}`, "data-still": "true" },
             this.#number,
             h("div", { class: "flow-band" }, this.#dots),
             h("span", { class: "flow-unit" }, unit),

@@ -1,11 +1,17 @@
 /** The log of the cluster: filtered, following, and at most a few thousand lines long. */
 
 import { get, of } from "../api.js";
-import { h, setText } from "../dom.js";
+import { breakable, h, setText } from "../dom.js";
 import { clock, exact, some } from "../format.js";
-import { linkTo } from "../router.js";
+import { linkToStory } from "../router.js";
 
-const LEVELS = ["debug", "info", "warning", "error"];
+const LEVEL_NAMES = {
+    debug: "Everything",
+    info: "Info",
+    warning: "Warnings",
+    error: "Errors",
+};
+const LEVELS = Object.keys(LEVEL_NAMES);
 const KEPT = 2000;
 const SHOWN = 500;
 
@@ -13,6 +19,7 @@ export class ClusterLog extends HTMLElement {
     #job;
     #lines = []; // oldest first
     #ids = new Set();
+    #isRead = false;
     #list = h("div", {
         class: "log-lines",
         tabindex: "0",
@@ -23,8 +30,8 @@ export class ClusterLog extends HTMLElement {
     #foot = h("span");
     #level = h(
         "select",
-        { "aria-label": "Lowest level" },
-        LEVELS.map((level) => h("option", { value: level }, level)),
+        { "aria-label": "Lowest level", title: "This level, and what is worse" },
+        LEVELS.map((level) => h("option", { value: level }, LEVEL_NAMES[level])),
     );
     #words = h("input", { type: "search", placeholder: "Filter", "aria-label": "Filter the log", "data-search": true });
     #follow = h("input", { type: "checkbox", id: "log-follow", checked: true });
@@ -56,9 +63,10 @@ export class ClusterLog extends HTMLElement {
         try {
             const after = this.#lines.at(-1)?.id;
             const { rows } = await get(of(this.#job, "logs"), after ? { after, limit: 500 } : { limit: 500 });
+            this.#isRead = true;
             this.add(rows);
         } catch {
-            this.#draw(); // the banner says that the server is away
+            // The banner says that the server is away.
         }
     }
 
@@ -94,7 +102,7 @@ export class ClusterLog extends HTMLElement {
         const nothing = h(
             "p",
             { class: "empty" },
-            this.#lines.length ? "No line fits the filter." : "Nothing was logged yet.",
+            this.#lines.length ? "No line matches the filter." : this.#isRead ? "Nothing was logged yet." : "",
         );
         const isSame =
             lines.length === this.#list.childElementCount &&
@@ -103,12 +111,12 @@ export class ClusterLog extends HTMLElement {
     }
 
     #line({ id, at, level, worker, text, url }) {
-        const from = url ? [worker, " · ", h("a", { href: linkTo(this.#job, "url", { url }) }, url)] : worker;
+        const from = url ? [worker, " · ", h("a", { href: linkToStory(this.#job, url) }, url)] : worker;
         return h(
             "div",
             { class: "log-line", "data-level": level, "data-id": id },
             h("time", { title: exact(at) }, clock(at)),
-            h("div", { class: "text" }, h("span", { class: "unseen" }, `${level}: `), text),
+            h("div", { class: "text" }, h("span", { class: "unseen" }, `${level}: `), breakable(text)),
             h("div", { class: "from" }, from),
         );
     }

@@ -34,24 +34,28 @@ export function movingCard(view) {
                 view.text(({ items_per_s }) => `${rate(items_per_s ?? 0)}/s`),
             ),
         ),
-        fact("Left", view.text(left)),
+        fact("Time left", view.text(left)),
         fact(
-            "Runs for",
+            "Running for",
             view.text(({ elapsed_s }) => (elapsed_s ? duration(Math.round(elapsed_s)) : NONE)),
         ),
-        fact("Bounded by", view.text(bound), { wide: true }),
+        fact("Limited by", view.text(bound), { wide: true }),
     );
     const element = card(
         "Is it moving?",
-        answer(view, (one) => `${rate(one.pages_per_s ?? 0)} pages/s`, pace),
+        answer(view, speed, pace),
         spark.element,
         facts,
     );
     return { element, showHistory: (values) => spark.show(values.slice(-91, -1)) };
 }
 
+function speed({ state, pages_per_s: pages }) {
+    return state === "finished" ? "Finished" : `${rate(pages ?? 0)} pages/s`;
+}
+
 function pace({ state, pages_per_s: pages, workers }) {
-    if (state === "finished") return "finished: nothing is left to fetch";
+    if (state === "finished") return "nothing is left to fetch";
     if (state !== "running" && state !== "draining") return state;
     if (pages) return "";
     return workers?.length ? "no page was done in the last seconds" : "no worker is at work";
@@ -63,8 +67,8 @@ function left({ eta_s: eta, state, finished }) {
 }
 
 function bound({ bound: by, finished }) {
-    if (finished) return NONE;
-    if (!by) return "how fast workers and hosts answer: no delay holds it back";
+    if (finished) return "nothing: all is done";
+    if (!by) return "how fast workers and hosts are: no delay holds it back";
     return `${by.host}: ${count(by.queued)} queued, one every ${duration(by.delay_s)} (${by.why})`;
 }
 
@@ -126,12 +130,12 @@ export function stuckCard(view, job) {
     const dead = h(
         "a",
         { href: linkTo(job, "dead"), "data-field": "dead" },
-        view.text((one) => some(one.dead, "dead letter")),
+        view.text((one) => (one.dead ? some(one.dead, "dead letter") : "none")),
     );
     const silent = h(
         "a",
         { href: linkTo(job, "workers") },
-        view.text((one) => some(one.silent_workers ?? 0, "worker")),
+        view.text((one) => (one.silent_workers ? some(one.silent_workers, "worker") : "none")),
     );
     const facts = h(
         "dl",
@@ -141,7 +145,7 @@ export function stuckCard(view, job) {
             view.text(({ oldest_pending_s: age }) => (age === null || age === undefined ? NONE : duration(age))),
         ),
         fact("Given up", dead),
-        fact("Silent", silent),
+        fact("Silent workers", silent),
         fact(
             "Retries so far",
             view.text((one) => count(one.retried)),
@@ -194,31 +198,36 @@ function isKnown(value) {
     return value !== null && value !== undefined;
 }
 
+/** What a crawl did without is not worth a zero. */
+function spent(value, format) {
+    return isKnown(value) ? (value ? format(value) : "none") : NONE;
+}
+
+function moneyOf(sum, pages) {
+    return pages ? `${money(sum)} (${money((1000 * sum) / pages)} per 1,000 pages)` : money(sum);
+}
+
 export function costCard(view) {
     const facts = h(
         "dl",
         { class: "facts" },
         fact(
-            "Proxy money",
-            view.text(({ proxy_money }) => (isKnown(proxy_money) ? money(proxy_money) : NONE)),
-        ),
-        fact(
-            "Browser time",
-            view.text(({ browser_s }) => (isKnown(browser_s) ? duration(browser_s) : NONE)),
-        ),
-        fact(
-            "A page",
+            "Average page",
             view.text(({ bytes: size, done }) => (done && size ? bytes(size / done) : NONE)),
         ),
         fact(
-            "Per 1,000 pages",
-            view.text(({ proxy_money, done }) => (proxy_money && done ? money((1000 * proxy_money) / done) : NONE)),
+            "Browser time",
+            view.text(({ browser_s }) => spent(browser_s, duration)),
+        ),
+        fact(
+            "Proxies",
+            view.text(({ proxy_money, done }) => spent(proxy_money, (sum) => moneyOf(sum, done))),
         ),
     );
     const size = answer(
         view,
         (one) => bytes(one.bytes),
-        (one) => (isKnown(one.bytes) ? "came over the wire" : "not measured yet"),
+        (one) => (isKnown(one.bytes) ? "transferred" : "not measured yet"),
     );
     return { element: card("What does it cost?", size, facts) };
 }

@@ -1,7 +1,7 @@
 /** A table of data: sorted by a click on a head, patched in place when new rows come. */
 
 import { h, setText } from "../dom.js";
-import { count } from "../format.js";
+import { count, duration, NONE } from "../format.js";
 
 /**
  * @typedef {object} Column
@@ -108,6 +108,16 @@ export class DataTable {
 /** A column of whole numbers. */
 export function counted(label, name) {
     return { label, kind: "number", value: (row) => row[name], show: (row) => count(row[name]) };
+}
+
+/** 19 of 20 requests took no longer. */
+export function p95() {
+    return {
+        label: "p95",
+        kind: "number",
+        value: (row) => row.p95_ms,
+        show: ({ p95_ms: ms }) => (ms ? duration(ms / 1000) : NONE),
+    };
 }
 
 function same(lines, children) {

@@ -8,11 +8,12 @@ import time
 import msgspec
 import pytest
 
+from skitter.engine.departures import TOLERANCE_S, Departures, TooEarly
+from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.pace import Departure
-from skitter.model import Request
+from skitter.model import Completion, Feedback, Request
 from skitter.settings import JobOptions, Politeness
-from skitter.worker.departures import TOLERANCE_S, Departures, TooEarly
 
 URLS = [f"https://a.test/{number}" for number in range(4)]
 
@@ -70,34 +71,49 @@ async def test_a_late_one_leaves_and_its_lateness_is_told_before_its_lease_ends(
 
 
 async def test_a_late_one_among_others_asks_first_and_moves_its_turn(polite, clock):
-    frontier, _, _, gate = await polite(max_in_flight=2, late_s=2 * TOLERANCE_S)
+    frontier, _, lease, gate = await polite(max_in_flight=2, late_s=2 * TOLERANCE_S)
     clock.advance(29)
 
     await gate.leave()
 
     clock.advance(2)
-    assert await open_in_s(frontier) == 28
+    assert await open_in_s(frontier) == 28 + lease.pace.slack_s
 
 
 async def test_a_late_one_behind_anothers_turn_is_handed_back(polite, clock):
-    frontier, _, _, gate = await polite(max_in_flight=2, late_s=2 * TOLERANCE_S)
-    clock.advance(30)
+    frontier, _, lease, gate = await polite(max_in_flight=2, late_s=2 * TOLERANCE_S)
+    clock.advance(30 + lease.pace.slack_s)
     assert len((await frontier.lease(1)).leases) == 1
 
     with pytest.raises(TooEarly):
         await gate.leave()
 
 
-async def test_two_that_leave_within_their_tolerance_are_a_delay_apart(polite):
-    """The first one is a little late, the second one is not."""
-    _, departures, lease, first = await polite(max_in_flight=2, late_s=0.5 * TOLERANCE_S)
+@pytest.mark.parametrize("max_in_flight", [1, 2])
+async def test_a_little_lateness_brings_two_processes_no_closer_together(
+    server, job, max_in_flight
+):
+    """The first one leaves late, but within what it may; the second one at once."""
+    delay_s = 0.3
+    polite = Politeness(delay_s=delay_s, max_in_flight=max_in_flight)
+    one = await create_job(server, job, options=JobOptions(politeness=polite))
+    await one.add([Request(url=url) for url in URLS])
+    other = await create_job(server, job)
+    [lease] = (await one.lease(1)).leases
+    first = Departures(one).gate(lease)
+    assert first is not None
+    await asyncio.sleep(0.9 * TOLERANCE_S)
+
     await first.leave()
-    await asyncio.sleep(2 * TOLERANCE_S)
-    delay_s = time.monotonic() - lease.pace.since  # its turn is now
 
-    await departures.keep_apart(lease, msgspec.structs.replace(lease.pace, delay_s=delay_s))
-
-    assert time.monotonic() - first.left_at >= delay_s
+    if max_in_flight == 1:
+        await one.complete([Completion(lease=lease, feedback=Feedback(left_ms=first.left_ms))])
+    await asyncio.sleep((await other.lease(1)).again_in_s or 0)
+    [lease] = (await other.lease(1)).leases
+    second = Departures(other).gate(lease)
+    assert second is not None
+    await second.leave()
+    assert second.left_at - first.left_at >= delay_s
 
 
 async def test_a_second_request_is_handed_back_if_its_moment_is_far_away(polite):

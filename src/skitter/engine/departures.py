@@ -17,14 +17,13 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skitter.domains import host_without_port, is_address
+from skitter.domains import host_of, host_without_port, is_address
 from skitter.errors import SkitterError
 from skitter.frontier.admin.control import set_slot
 from skitter.frontier.pace import Departure, Granted, Trip
 from skitter.frontier.turns import Place, begin_rest, give_back, take_turn
 from skitter.frontier.wire import ms
 from skitter.model import Pace
-from skitter.worker.robots import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease
 
-#: A request that leaves so soon after its turn is on time.
+#: Of a request that is alone at its host, lateness beyond this is told before its lease ends; less
+#: than that is told with the end. It is also the slack of a clock that jobs or hosts share.
 TOLERANCE_S: Final = 0.01
 #: Nobody else has a turn while ours lasts; but a process that slept may have lost its lease.
 ALONE_S: Final = 5.0
@@ -83,13 +83,12 @@ class Departures:
     _trips: list[_Trip] = field(default_factory=list)
     _asks: list[_Ask] = field(default_factory=list)
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _last: dict[str, float] = field(default_factory=dict)  # host -> when one left, if it is shared
 
     def gate(self, lease: Lease) -> Gate | None:
         """Where the requests of an attempt leave; None: they may leave as they like."""
         polite = self.frontier.options.politeness
         if polite.shared or polite.per == "address":
-            return SharedGate(self, lease, lease.pace or Pace(0, 0.0, False, time.monotonic()))
+            return SharedGate(self, lease, lease.pace or Pace(0, 0.0, 0.0, time.monotonic()))
         return None if lease.pace is None else Gate(self, lease, lease.pace)
 
     async def clock_of(self, lease: Lease) -> str:
@@ -120,17 +119,6 @@ class Departures:
         if len(self._left) >= MAX_TOLD:
             self._left.pop(next(iter(self._left)))
         self._left[lease.fingerprint] = left_at
-
-    async def keep_apart(self, lease: Lease, pace: Pace) -> None:
-        """Wait for what the last one of this process was late within its tolerance. Turns are apart
-        by the delay, and so this is never longer than that."""
-        now = time.monotonic()
-        wait_s = min(TOLERANCE_S, self._last.pop(lease.host, -math.inf) + pace.delay_s - now)
-        if len(self._last) >= MAX_TOLD:
-            self._last.pop(next(iter(self._last)))
-        self._last[lease.host] = now + max(0.0, wait_s)
-        if wait_s > 0:
-            await asyncio.sleep(wait_s + 0.001)  # uvloop counts in milliseconds
 
     def record(self, lease: Lease, url: str, *, left_at: float) -> None:
         """A request of it is over."""
@@ -183,6 +171,7 @@ class Gate:
     lease: Lease
     pace: Pace
     patience_s: float = PATIENCE_S
+    left_ms: int = 0  # by the server's clock; 0: not known, or others have had their turns since
     _left_at: float | None = None
     _is_under_way: bool = False
     _moment_ms: int = 0  # our turn; 0: it was used
@@ -207,12 +196,22 @@ class Gate:
             if self._is_on_time():
                 break
             await self._wait_for_moment()
-        if self.pace.shared:
-            await self.departures.keep_apart(self.lease, self.pace)
+        self._is_under_way = True
         self._left_at = time.monotonic()
         self._note(self._left_at)
         self._moment_ms = 0
-        self._is_under_way = True
+
+    def is_still_on_time(self) -> bool:
+        """Whether a request that goes on in another thread leaves at its moment, which is now."""
+        now, before = time.monotonic(), self.left_at
+        is_late = now - before > self._tolerance_s
+        self._is_under_way = not is_late
+        if not is_late:
+            self._left_at = now
+            self.left_ms += math.ceil(1000 * (now - before)) if self.left_ms else 0
+            if now - before > TOLERANCE_S:
+                self.departures.note(self.lease, left_at=now, late_s=math.inf)
+        return not is_late
 
     def arrive(self, url: str = "") -> None:
         """The request that left last is over, with an answer or without."""
@@ -221,11 +220,14 @@ class Gate:
         self._is_under_way = False
 
     def _note(self, left_at: float) -> None:
-        self.departures.note(self.lease, left_at=left_at, late_s=left_at - self._opened_at)
+        late_s = left_at - self._opened_at
+        self.departures.note(self.lease, left_at=left_at, late_s=late_s)
+        if self._moment_ms and not self.pace.slack_s:
+            self.left_ms = self._moment_ms + math.ceil(1000 * late_s)
 
     @property
     def _tolerance_s(self) -> float:
-        return TOLERANCE_S if self.pace.shared else ALONE_S
+        return self.pace.slack_s or ALONE_S
 
     def _is_on_time(self) -> bool:
         return bool(self._moment_ms) and time.monotonic() - self._opened_at <= self._tolerance_s
@@ -292,7 +294,7 @@ class SharedGate(Gate):
             frontier,
             clock,
             self._place,
-            delay_s=self.pace.delay_s,
+            delay_s=self.pace.delay_s + TOLERANCE_S if self.pace.delay_s else 0.0,
             most_s=self.patience_s,
             moment_ms=self._moment_ms,
         )

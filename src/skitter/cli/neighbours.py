@@ -1,0 +1,52 @@
+"""Workers give way to an HTTP server on the same machine, as people and producers wait for it.
+
+The server holds a lock for as long as it lives: a file that says so would outlive one that is
+killed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: How much workers lower their priority.
+NICE: Final = 10
+
+
+@contextmanager
+def serving_here() -> Iterator[None]:
+    """Workers of this user that start meanwhile give way."""
+    with ExitStack() as stack:
+        with suppress(OSError):  # there is nowhere to say so
+            file = _file()
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fcntl.flock(stack.enter_context(file.open("w")), fcntl.LOCK_SH)
+        yield
+
+
+def is_served_here() -> bool:
+    """Whether a server runs on this machine."""
+    try:
+        with _file().open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # none ever did
+        return False
+    return False
+
+
+def give_way(asked: int | None) -> None:
+    """Lower the priority of this process by what is asked for; None: if there is a server."""
+    os.nice(asked if asked is not None else NICE * is_served_here())
+
+
+def _file() -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "skitter" / "serving"

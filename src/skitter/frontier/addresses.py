@@ -1,0 +1,47 @@
+"""The URLs of servers: which schemes there are, and what is wrong with one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from skitter.errors import BadOption
+from skitter.redact import parse_problem, redact
+
+SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster")
+GIVEN = "--redis (or SKITTER_REDIS_URL)"
+
+
+def check_database(url: str) -> None:
+    """redis-py takes whatever stands there for database 0. Raises ValueError."""
+    parts = urlsplit(url)
+    if parts.scheme in ("redis", "rediss") and not re.fullmatch(r"/?\d*", parts.path):
+        raise ValueError("the part behind the host must be the number of a database")
+
+
+def bad_address(option: str, url: str, error: ValueError | None = None) -> BadOption:
+    """What is wrong with the URL of a server, without its password."""
+    expected = "a URL such as redis://host:6379, with one of " + ", ".join(SCHEMES)
+    if error:
+        expected = f"a server's URL ({parse_problem(error, url)})"
+    return BadOption(option, redact(url), expected)
+
+
+def sentinel_client(url: str, *, make: Any, **options: Any) -> Any:
+    """redis+sentinel://[user:password@]host:port[,host:port...]/service[/db]"""
+    parts = urlsplit(url)
+    service, _, db = parts.path.strip("/").partition("/")
+    if not service:
+        raise ValueError("name the service: redis+sentinel://host:26379/mymaster")
+    nodes = []
+    for node in parts.netloc.rpartition("@")[2].split(","):
+        host, _, port = node.partition(":")
+        nodes.append((host, int(port or 26379)))
+    return make(nodes, sentinel_kwargs=dict(options)).master_for(
+        service,
+        db=int(db or 0),
+        username=unquote(parts.username) if parts.username else None,
+        password=unquote(parts.password) if parts.password else None,
+        **options,
+    )

@@ -1,0 +1,102 @@
+"""The asyncio client of redis-py at a third of its cost, and with every connection counted."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import hiredis
+import redis.exceptions as problems
+from redis.asyncio import ConnectionPool, Redis
+
+
+@dataclass(slots=True)
+class Links:
+    """How often a connection was made. Behind a new one there may be a server that was restarted,
+    and does not know what it knew; the client makes new ones without a word."""
+
+    made: int = 0
+
+
+class OurRedis(Redis):
+    """It sends scripts, which are nearly all calls, on connections it has taken from the pool for
+    good: what redis-py does around a command costs as much as the command."""
+
+    def __init__(self, pool: ConnectionPool, links: Links) -> None:
+        pool.connection_class = our_connection(pool.connection_class, links)
+        super().__init__(connection_pool=pool)
+        self.auto_close_connection_pool = True
+        self._free: list[Any] = []
+
+    async def execute_command(self, *words: Any, **reading: Any) -> Any:
+        if words[0] == "EVALSHA":
+            return await self._exchange(words)
+        return await super().execute_command(*words, **reading)  # type: ignore[no-untyped-call]
+
+    async def _exchange(self, words: tuple[Any, ...]) -> Any:
+        pool: Any = self.connection_pool
+        link = self._free.pop() if self._free else await pool.get_connection()
+        try:
+            if not link.is_connected:
+                await link.connect()  # with a sentinel: to whoever is the master now
+            await link.send_packed_command((hiredis.pack_command(words),), check_health=False)
+            return await link.read_response()
+        except problems.ResponseError:
+            raise
+        except BaseException:  # an answer that nobody read is not that of the next call
+            await link.disconnect(nowait=True)
+            raise
+        finally:
+            self._free.append(link)
+
+
+def our_connection(connection: type[Any], links: Links) -> type[Any]:
+    """A class of redis-py's connections, with what ours do otherwise."""
+    return type(f"Our{connection.__name__}", (_Ours, connection), {"links": links})
+
+
+class _Ours:
+    """What our connections do otherwise than redis-py's."""
+
+    links: Links
+
+    async def _connect(self: Any) -> None:
+        self.links.made += 1
+        await super()._connect()  # type: ignore[misc]
+
+    async def disconnect(self: Any, nowait: bool = False, **facts: Any) -> None:
+        """Also hear why it ended. asyncio prints an error that nobody has asked for."""
+        writer = self._writer
+        await super().disconnect(nowait, **facts)  # type: ignore[misc]
+        if nowait and writer:
+            writer.transport.abort()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    def pack_command(self, *args: Any) -> list[bytes]:
+        """With hiredis: half the client's time of a batch. redis-py does so in its blocking client,
+        and not yet in the asyncio one."""
+        words = args[0].split() if isinstance(args[0], str) else (args[0],)  # "CONFIG GET"
+        return [hiredis.pack_command((*words, *args[1:]))]
+
+    async def send_packed_command(self: Any, command: Any, check_health: bool = True) -> None:
+        """With a time limit, but without a task for each command or a cancellation swallowed now
+        and then: redis-py uses `asyncio.wait_for`, and Python 3.11's does both."""
+        if not self.is_connected:
+            await self.connect_check_health(check_health=False)
+        if check_health:
+            await self.check_health()
+        try:
+            async with asyncio.timeout(self.socket_timeout):
+                await self._send_packed_command(command)
+        except TimeoutError:
+            await self.disconnect(nowait=True)
+            raise problems.TimeoutError("Timeout writing to socket") from None
+        except (OSError, RuntimeError) as error:  # uvloop's, of one closed a moment ago
+            await self.disconnect(nowait=True)
+            raise problems.ConnectionError(f"Error while writing to socket. {error}") from error
+        except BaseException:
+            await self.disconnect(nowait=True)
+            raise

@@ -1,0 +1,64 @@
+"""What an answer that Scrapy got says about its host, in the words of the frontier."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from skitter.frontier.delay import Incident
+from skitter.frontier.pages import REDIRECT
+from skitter.frontier.wire import ms
+from skitter.model import Response
+from skitter.worker.verdict import Follow, Retry, judge_response
+
+if TYPE_CHECKING:
+    import scrapy
+    from scrapy.http import Response as ScrapyResponse
+
+    from skitter.scrapy.mailbox import Entry
+    from skitter.worker.verdict import Policy
+
+AGAIN = "a middleware of Scrapy asks for it again"
+
+
+def opened(answer: ScrapyResponse, request: scrapy.Request) -> Response:
+    """The same as a value of ours."""
+    return Response(
+        url=answer.url,
+        status=answer.status,
+        headers=tuple(
+            (name.decode("latin-1").lower(), value.decode("latin-1"))
+            for name, values in answer.headers.items()
+            for value in values
+        ),
+        body=answer.body,
+        elapsed_s=float(request.meta.get("download_latency") or 0.0),
+    )
+
+
+def learn(entry: Entry, answer: Response, policy: Policy, *, proxied: bool) -> None:
+    """How long the host took, whether it asked for a rest, and whether a guard stood in place of
+    the page. Called twice, as what comes from the downloader may still be packed."""
+    entry.answer, feedback = answer, entry.feedback
+    if entry.lease.pace and answer.status < 500:
+        feedback.latency_ms = ms(answer.elapsed_s)
+    verdict = judge_response(entry.lease.request, answer, policy, now=time.time())
+    if isinstance(verdict, Retry) and verdict.blocked:
+        entry.blocked = verdict.reason
+    if proxied:  # what a proxy is told is not said to us
+        return
+    if isinstance(verdict, Retry | Follow) and verdict.rest_s:
+        feedback.rest_ms = ms(verdict.rest_s)
+    if isinstance(verdict, Retry) and verdict.of_host and verdict.incident:
+        feedback.incident = verdict.incident
+
+
+def incident_of(error: Exception) -> int:
+    """Scrapy, Twisted and Python each have a class of that name."""
+    is_refused = any(one.__name__.endswith("ConnectionRefusedError") for one in type(error).mro())
+    return Incident.REFUSED if is_refused else 0
+
+
+def why_unseen(request: scrapy.Request, instead: scrapy.Request) -> str:
+    """Why no callback saw the answer, if a middleware sent another request in its place."""
+    return AGAIN if instead.url == request.url else f"{REDIRECT}{instead.url}"

@@ -1,0 +1,88 @@
+"""Connections that break at the worst moment: an error that is told once, in our words."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis.exceptions
+import uvloop
+
+from skitter.frontier.connection import _client
+from skitter.frontier.links import Links
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@asynccontextmanager
+async def open_connection(url: str) -> AsyncIterator[Any]:
+    client: Any = _client(url, None, Links())
+    connection = client.connection_pool.make_connection()
+    await connection._connect()
+    connection._parser.on_connect(connection)
+    try:
+        yield connection
+    finally:
+        await connection.disconnect(nowait=True)
+        await client.aclose()
+
+
+async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readexactly(1)  # what else has come is not read: that is an error to the client
+    writer.transport.abort()
+
+
+async def test_a_connection_that_breaks_leaves_no_error_that_nobody_asked_for():
+    listener = await asyncio.start_server(hang_up, "127.0.0.1", 0, limit=1)
+    host, port = listener.sockets[0].getsockname()
+    async with listener, open_connection(f"redis://{host}:{port}") as connection:
+        ended = connection._writer._protocol._closed
+        await connection.send_command("PING")
+        with pytest.raises(redis.exceptions.ConnectionError):
+            await connection.read_response()
+        assert ended.done()
+        assert not ended._log_traceback  # otherwise the garbage collector prints it
+
+
+def test_a_write_to_a_connection_that_was_closed_a_moment_ago_is_a_lost_connection(server_url):
+    async def write() -> None:
+        async with open_connection(server_url) as connection:
+            connection._writer.transport.abort()
+            with pytest.raises(redis.exceptions.ConnectionError):
+                await connection.send_command("PING", check_health=False)
+
+    uvloop.run(write())
+
+
+@pytest.mark.parametrize("steps", range(12))
+async def test_a_cancellation_is_obeyed_at_every_step_of_a_command(server, steps):
+    async def ask() -> None:
+        while True:
+            await server.command("PING")
+
+    await server.command("PING")
+    asking = asyncio.create_task(ask())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    asking.cancel()
+    done, _ = await asyncio.wait([asking], timeout=10)
+    asking.cancel()
+    assert done
+
+
+async def test_a_server_that_reads_nothing_is_a_timeout():
+    async def read_nothing(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await ended.wait()
+        writer.transport.abort()
+
+    ended = asyncio.Event()
+    listener = await asyncio.start_server(read_nothing, "127.0.0.1", 0, limit=1)
+    host, port = listener.sockets[0].getsockname()
+    async with listener, open_connection(f"redis://{host}:{port}") as connection:
+        connection.socket_timeout = 0.1
+        with pytest.raises(redis.exceptions.TimeoutError):
+            await connection.send_command("ECHO", b"x" * 2**25, check_health=False)
+        ended.set()
