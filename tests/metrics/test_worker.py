@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from metrics.loading import load
 from skitter.engine.figures import Figures
+from skitter.engine.pulse import Pulse, cancel_all
 from skitter.errors import JobMissing
 from skitter.fetch import FetchOptions
 from skitter.frontier.admin.jobs import create_job, purge_job
-from skitter.frontier.metrics import read_history, read_table
+from skitter.frontier.admin.workers import Vitals
+from skitter.frontier.metrics import read_history, read_table, record
+from skitter.logs import ClusterLog
 from skitter.metrics.recorder import MOST_KINDS
 from skitter.model import Request
 from skitter.settings import JobOptions, Politeness, Retries, WorkerConfig
@@ -159,6 +164,37 @@ async def test_what_the_server_did_not_take_is_sent_again(frontier, server):
     await figures.send(again)
 
     assert await total(again, "pages", "reports") == [7, 2]
+
+
+async def test_a_stop_while_figures_are_on_their_way_does_not_count_them_twice(
+    frontier, monkeypatch
+):
+    arrived, answered = asyncio.Event(), asyncio.Event()
+
+    async def record_slowly(frontier, batch):
+        await record(frontier, batch)
+        arrived.set()
+        await answered.wait()
+
+    monkeypatch.setattr("skitter.engine.figures.record", record_slowly)
+    figures = Figures()
+    figures.count("pages", 3)
+    pulse = Pulse(
+        frontier=frontier,
+        name="w1",
+        kind="worker",
+        logbook=ClusterLog(),
+        vitals=Vitals,
+        also=figures.send,
+    )
+    running = asyncio.create_task(pulse.run())
+    await arrived.wait()
+    await cancel_all([running])
+    ending = asyncio.create_task(pulse.end())
+    answered.set()
+    await ending
+
+    assert await total(frontier, "pages") == [3]
 
 
 async def test_a_process_keeps_only_so_many_hosts_apart(frontier):

@@ -41,6 +41,7 @@ class Pulse:
     on_orphaned: Callable[[], None] = lambda: None
     also: Callable[[Frontier], Awaitable[None]] | None = None  # what else there is to tell
     _started_at: float = 0.0
+    _beating: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """For ever, also while the server is away: whoever needs it says so."""
@@ -52,7 +53,15 @@ class Pulse:
             await asyncio.sleep(BEAT_S)
 
     async def beat(self) -> None:
-        """What there was to say, then the heartbeat."""
+        """What there was to say, then the heartbeat. Who is cancelled here leaves it under way: the
+        server may have it already, and the next beat waits for it instead of saying it again."""
+        if self._beating and not self._beating.done():
+            with suppress(SkitterError):
+                await asyncio.shield(self._beating)
+        self._beating = asyncio.create_task(self._tell())
+        await asyncio.shield(self._beating)
+
+    async def _tell(self) -> None:
         lines = self.logbook.waiting()
         for start in range(0, len(lines), LINES_AT_ONCE):
             some = lines[start : start + LINES_AT_ONCE]
