@@ -20,6 +20,7 @@ from sinks.making import FETCHED_AT, JOB, result, results, row_id, rows_of, writ
 from sinks.test_files import JSON, file_size_limit
 from skitter.sinks.base import BadSink, RowsRefused, SinkAway
 from skitter.sinks.registry import open_database, open_store
+from skitter.sinks.sql import STATEMENT_BYTES
 from skitter.sinks.sqlite import Sqlite
 from waiting import Child
 
@@ -303,6 +304,30 @@ def test_a_moment_without_a_zone_is_taken_for_utc_and_one_with_a_zone_is_kept(da
         datetime(2024, 1, 1, 12, tzinfo=UTC),
         datetime(2024, 1, 1, 7, tzinfo=UTC),
     ]
+
+
+def test_a_batch_of_large_rows_is_stored_in_several_statements(database: str):
+    large = [{"text": f"{n}" * (STATEMENT_BYTES // 2 - 1000), "n": n} for n in range(3)]
+    write(database, results([{"n": -1}, *large, {"n": 3}]))
+    assert [item["n"] for item in stored(database).values()] == [-1, 0, 1, 2, 3]
+    assert stored(database)[row_id(3)] == large[2]
+
+
+def test_one_store_keeps_up_with_a_table_whose_shape_changes(database: str):
+    with closing(open_store(database, job=JOB)) as store:
+        store.write([result(0, {"a": 1, "b": [1]})])
+        store.write([result(1, {"b": [2], "a": 2})])
+        run(database, "ALTER TABLE books DROP COLUMN a")  # it comes back behind b
+        store.write([result(2, {"b": [3], "a": 3})])
+        store.write([result(3, {"c": True, "a": "text"})])
+        store.write([result(4, {"c": None, "b": None})])
+    assert stored(database) == {
+        row_id(0): {"b": [1]},
+        row_id(1): {"b": [2]},
+        row_id(2): {"b": [3], "a": "3"},
+        row_id(3): {"c": True, "a": "text"},
+        row_id(4): {},
+    }
 
 
 def test_an_empty_batch_is_nothing(database: str):

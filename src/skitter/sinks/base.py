@@ -12,19 +12,21 @@ SkitterError
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, runtime_checkable
 
+import msgspec
+
 from skitter.errors import InfrastructureError, UsageError, shorten
+from skitter.model import Result
+from skitter.sinks.kinds import Kind, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from skitter.model import Result
-    from skitter.sinks.kinds import Kind
 
 
 class Sink(Protocol):
@@ -78,15 +80,14 @@ class Prunable(Protocol):
         """As `Sink.forget`: all that the pages brought before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, dict=True):
     """One item as every sink stores it."""
 
     id: str  # fingerprint-index
     url: str
     fetched_at: datetime
     fields: dict[str, Any]
-    line: bytes  # the whole row as JSON, without a line end
+    json: bytes  # all its text: the URL and the fields
     result: Result
 
     @property
@@ -95,10 +96,27 @@ class Row:
         own = {"_id": self.id, "_url": self.url, "_fetched_at": self.fetched_at}
         return own | self.fields
 
+    @cached_property
+    def line(self) -> bytes:
+        """The whole row as JSON, without a line end."""
+        own = {"_id": self.id, "_url": self.url, "_fetched_at": text_of(self.fetched_at)}
+        return msgspec.json.encode(own | _without_nulls(self.fields))
+
     @property
     def digest(self) -> bytes:
         """Equal for a row that is delivered again unchanged."""
         return blake2b(self.line, digest_size=8).digest()
+
+
+def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
+    """A database does not tell null from a field that the item never had, and JSON has no NaN: left
+    out, they are the same in a file that `--out` writes and in one that was exported.
+    """
+    return {
+        name: value
+        for name, value in fields.items()
+        if value is not None and not (isinstance(value, float) and not math.isfinite(value))
+    }
 
 
 class FileFormat(ABC):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import msgspec
 
 from skitter.model import Result
 from skitter.sinks.base import Row, RowsRefused
-from skitter.sinks.kinds import text_of, utc
+from skitter.sinks.kinds import utc
 from skitter.sinks.names import safe_field
 
 if TYPE_CHECKING:
@@ -49,9 +48,8 @@ def row_of(result: Result) -> Row:
         raise ValueError(too_wide(f"it has {len(fields):,} fields"))
     row_id = f"{result.fingerprint}-{result.index}"
     fetched_at = datetime.fromtimestamp(result.fetched_at, UTC)
-    own = {"_id": row_id, "_url": result.url, "_fetched_at": text_of(fetched_at)}
-    line = msgspec.json.encode(own | _without_nulls(fields))  # raises for text that is no Unicode
-    return Row(row_id, result.url, fetched_at, fields, line, result)
+    json = msgspec.json.encode((result.url, fields))  # raises for text that is no Unicode
+    return Row(row_id, result.url, fetched_at, fields, json, result)
 
 
 def too_wide(what: str) -> str:
@@ -96,17 +94,6 @@ def _with_text_keys(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_with_text_keys(each) for each in value]
     return value
-
-
-def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
-    """A database does not tell null from a field that the item never had, and JSON has no NaN: left
-    out, they are the same in a file that `--out` writes and in one that was exported.
-    """
-    return {
-        name: value
-        for name, value in fields.items()
-        if value is not None and not (isinstance(value, float) and not math.isfinite(value))
-    }
 
 
 def _settle(value: Any) -> Any:

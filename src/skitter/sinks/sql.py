@@ -3,6 +3,9 @@
 A batch is one transaction: look at the shape of the table, upsert. If the shape is too narrow, a
 second transaction widens it under a lock, looks again (another loader may have done it) and the
 batch starts over. Which statements the two databases need for that is in sqlite.py and postgres.py.
+
+The upsert is composed by SQLAlchemy once for each shape, and then sent with columns of values as
+they are: its work for each row would take longer than that of the database.
 """
 
 from __future__ import annotations
@@ -28,8 +31,8 @@ from sqlalchemy.schema import CreateTable
 from sqlalchemy.sql import quoted_name
 
 from skitter.sinks.base import BadSink, Row, RowsRefused, SinkAway
-from skitter.sinks.kinds import EXACT_IN_FLOAT, Kind, fit
-from skitter.sinks.names import OWN, table_name
+from skitter.sinks.kinds import EXACT_IN_FLOAT, Kind, fit, json_text, text_of
+from skitter.sinks.names import table_name
 from skitter.sinks.rows import result_of, rows_of
 from skitter.sinks.shape import (
     CATALOG,
@@ -51,6 +54,8 @@ if TYPE_CHECKING:
 
 #: Two visits of a page are at least as far apart.
 ONE_VISIT = timedelta(seconds=1)
+#: JSON of rows in one statement; a row may have more.
+STATEMENT_BYTES = 16 * 2**20
 _ATTEMPTS = 10  # at a batch whose table other loaders keep changing
 
 
@@ -70,6 +75,7 @@ class Dialect(Protocol):
     name: str
     away: str  # what it is when it takes nothing now
     types: ClassVar[dict[Kind, TypeEngine[Any]]]
+    as_text: ClassVar[frozenset[Kind]]  # kinds whose values it is sent as text
     insert: ClassVar[Callable[..., Any]]  # the one of the database, which knows ON CONFLICT
 
     def open(self) -> Engine: ...
@@ -82,9 +88,16 @@ class Dialect(Protocol):
         """Let go of a connection that leads nowhere."""
         return None
 
-    def clean(self, value: Any) -> Any:
-        """The value, or the name of a field, without what the database cannot hold."""
-        return value
+    def clean(self, row: Row) -> Row:
+        """The row, without what the database cannot hold."""
+        return row
+
+    def all_at_once(self, insert: Any, table: Table) -> Any:
+        """The insert of as many rows as there are."""
+        return insert
+
+    def send(self, connection: Connection, upsert: str, columns: dict[str, list[Any]]) -> None:
+        """Run it for rows, by their columns."""
 
     def begin_write(self, connection: Connection, table: str) -> None:
         """From here the table keeps its shape until the transaction ends."""
@@ -121,6 +134,13 @@ def table_of(dialect: Dialect, *, job: str, table: str | None = None) -> SqlTabl
     return SqlTable(dialect, table=name, job=job)
 
 
+class _Upsert(NamedTuple):
+    """The statement for rows of one shape: composing it takes as long as storing some rows."""
+
+    shape: Shape
+    statement: str
+
+
 class SqlTable:
     """One table, on one connection."""
 
@@ -128,6 +148,7 @@ class SqlTable:
         self.description = f"{dialect.name}, table {table}"
         self._dialect, self._table, self._job = dialect, table, job
         self._engine = dialect.open()
+        self._last: _Upsert | None = None
         self.prunes = False  # remove rows of earlier visits of a page
 
     def create(self) -> None:
@@ -136,7 +157,7 @@ class SqlTable:
             self._change([])
 
     def write(self, results: Sequence[Result]) -> None:
-        rows = [self._cleaned(row) for row in rows_of(results)]
+        rows = [self._dialect.clean(row) for row in rows_of(results)]
         if not rows:
             return
         with self._errors():
@@ -198,7 +219,7 @@ class SqlTable:
     def _store(self, rows: list[Row], *, emptied: Sequence[Result] = ()) -> None:
         for left in reversed(range(_ATTEMPTS)):
             try:
-                if self._upsert(rows, emptied):
+                if self._put(rows, emptied):
                     return
                 self._change(rows)
             except DBAPIError as error:
@@ -207,16 +228,16 @@ class SqlTable:
                 self._change([])  # the table itself may be gone
         raise SinkAway(f"{self._dialect.name} is busy: other loaders keep changing the table")
 
-    def _upsert(self, rows: list[Row], emptied: Sequence[Result]) -> bool:
+    def _put(self, rows: list[Row], emptied: Sequence[Result]) -> bool:
         """Store the rows, and remove older ones; False if the table is not wide enough for them."""
         with self._engine.begin() as connection:
             self._dialect.begin_write(connection, self._table)
             shape = read_shape(connection, self._table)
             if shape.plan(rows):
                 return False
-            values = [self._values(row, shape) for row in rows]
-            if values:
-                connection.execute(self._statement(shape), values)
+            upsert = self._upsert_of(shape)
+            for part in _parts(rows):
+                self._send(connection, upsert, part)
             if oldest := _oldest_by_page(rows if self.prunes else [], emptied):
                 self._prune(connection, shape, oldest)
         return True
@@ -242,11 +263,11 @@ class SqlTable:
         with self._engine.connect() as connection, connection.begin() as attempt:
             self._dialect.begin_write(connection, self._table)
             shape = read_shape(connection, self._table)
-            statement = self._statement(shape)
+            upsert = self._upsert_of(shape)
             for row in rows:
                 try:
                     with connection.begin_nested():
-                        connection.execute(statement, [self._values(row, shape)])
+                        self._send(connection, upsert, [row])
                 except DBAPIError as error:
                     if self._dialect.judge(error) is not FailureKind.ROW:
                         raise
@@ -300,27 +321,40 @@ class SqlTable:
             *fields,
         )
 
+    def _upsert_of(self, shape: Shape) -> _Upsert:
+        if self._last is None or self._last.shape != shape:
+            compiled = self._statement(shape).compile(dialect=self._engine.dialect)
+            self._last = _Upsert(shape, str(compiled))
+        return self._last
+
     def _statement(self, shape: Shape) -> Insert:
         # A row that comes again replaces the one that is there, fields it lost included; columns
         # that the table's owner added stay as they are.
         table = self._as_table(shape)
-        insert = self._dialect.insert(table)
+        insert = self._dialect.all_at_once(self._dialect.insert(table), table)
         changes = {one: insert.excluded[one.key] for one in table.c if not one.primary_key}
         keys = ["_job", "_id"]
         upsert: Insert = insert.on_conflict_do_update(index_elements=keys, set_=changes)
         return upsert
 
-    def _values(self, row: Row, shape: Shape) -> dict[str, Any]:
-        own = (self._job, row.id, row.url, row.fetched_at)
-        values: dict[str, Any] = dict(zip(OWN, own, strict=True))
-        for number, (field, column) in enumerate(shape.columns.items()):
-            values[_key(number)] = fit(row.fields.get(field), column.kind)
-        return values
+    def _send(self, connection: Connection, upsert: _Upsert, rows: Sequence[Row]) -> None:
+        columns: dict[str, list[Any]] = {
+            "_job": [self._job] * len(rows),
+            "_id": [row.id for row in rows],
+            "_url": [row.url for row in rows],
+            "_fetched_at": self._column((row.fetched_at for row in rows), Kind.TIME),
+        }
+        for number, (field, column) in enumerate(upsert.shape.columns.items()):
+            values = (row.fields.get(field) for row in rows)
+            columns[_key(number)] = self._column(values, column.kind)
+        self._dialect.send(connection, upsert.statement, columns)
 
-    def _cleaned(self, row: Row) -> Row:
-        clean = self._dialect.clean
-        fields = {clean(name): clean(value) for name, value in row.fields.items()}
-        return Row(row.id, clean(row.url), row.fetched_at, fields, row.line, row.result)
+    def _column(self, values: Iterable[Any], kind: Kind) -> list[Any]:
+        fitted = [fit(value, kind) for value in values]
+        if kind not in self._dialect.as_text:
+            return fitted
+        to_text = json_text if kind is Kind.JSON else text_of
+        return [None if value is None else to_text(value) for value in fitted]
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -340,6 +374,18 @@ class SqlTable:
 
 def _key(number: int) -> str:
     return f"f{number}"
+
+
+def _parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """As many rows as one statement should bring: PostgreSQL's are below 1 GB, values and all."""
+    start = size = 0
+    for end, row in enumerate(rows):
+        size += len(row.json)
+        if size > STATEMENT_BYTES and end > start:
+            yield rows[start:end]
+            start, size = end, len(row.json)
+    if rows:
+        yield rows[start:]
 
 
 def _oldest_by_page(rows: Sequence[Row], emptied: Sequence[Result]) -> dict[str, datetime]:

@@ -107,6 +107,7 @@ class Sqlite(Dialect):
 
     away = "cannot be written"
     types, insert = _TYPES, staticmethod(insert)
+    as_text = frozenset({Kind.TIME, Kind.DATE, Kind.JSON})
 
     def __init__(self, path: Path) -> None:
         self.name = f"SQLite file {path}"
@@ -149,6 +150,9 @@ class Sqlite(Dialect):
         # Rows written to a file that somebody removed would be gone with it.
         if not self._path.exists() or self._path.stat().st_ino != self._inode:
             engine.dispose()
+
+    def send(self, connection: Connection, upsert: str, columns: dict[str, list[Any]]) -> None:
+        connection.exec_driver_sql(upsert, list(zip(*columns.values(), strict=True)))
 
     def add_columns(
         self, connection: Connection, table: str, columns: Sequence[FieldColumn]
