@@ -15,8 +15,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from datetime import datetime
-from functools import cached_property
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Protocol, runtime_checkable
 
 import msgspec
@@ -80,7 +78,7 @@ class Prunable(Protocol):
         """As `Sink.forget`: all that the pages brought before."""
 
 
-class Row(msgspec.Struct, frozen=True, dict=True):
+class Row(msgspec.Struct, frozen=True):
     """One item as every sink stores it."""
 
     id: str  # fingerprint-index
@@ -96,16 +94,11 @@ class Row(msgspec.Struct, frozen=True, dict=True):
         own = {"_id": self.id, "_url": self.url, "_fetched_at": self.fetched_at}
         return own | self.fields
 
-    @cached_property
+    @property
     def line(self) -> bytes:
         """The whole row as JSON, without a line end."""
         own = {"_id": self.id, "_url": self.url, "_fetched_at": text_of(self.fetched_at)}
         return msgspec.json.encode(own | _without_nulls(self.fields))
-
-    @property
-    def digest(self) -> bytes:
-        """Equal for a row that is delivered again unchanged."""
-        return blake2b(self.line, digest_size=8).digest()
 
 
 def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ closed or next opened. Until then the last line of an `_id` is the one that coun
 from __future__ import annotations
 
 import os
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -57,23 +58,23 @@ class JsonlFile:
         return int(self._ledger.fact("size", 0))
 
     def write(self, results: Sequence[Result]) -> None:
-        rows = {row.id: row for row in rows_of(results)}
+        lines = {row.id: row.line + b"\n" for row in rows_of(results)}
         with self._ledger.guard():
-            known = self._ledger.digests(list(rows))
-        new = [row for row in rows.values() if known.get(row.id) != row.digest]
+            known = self._ledger.digests(list(lines))
+        new = {name: line for name, line in lines.items() if known.get(name) != digest(line)}
         if new:
-            self._append(new, stale=sum(row.id in known for row in new))
+            self._append(new, stale=len(new.keys() & known.keys()))
 
-    def _append(self, rows: list[Row], *, stale: int) -> None:
-        """Add rows at the end; `stale` of them replace others."""
+    def _append(self, lines: dict[str, bytes], *, stale: int) -> None:
+        """Add lines at the end, by the ids of their rows; `stale` of them replace others."""
         with self._ledger.guard():
             self._ledger.settle()
             size = end = self._size
             places = []
-            for row in rows:
-                places.append(Place(row.id, end, len(row.line) + 1, row.digest))
-                end += len(row.line) + 1
-            self._put(size, b"".join(row.line + b"\n" for row in rows))
+            for name, line in lines.items():
+                places.append(Place(name, end, len(line), digest(line)))
+                end += len(line)
+            self._put(size, b"".join(lines.values()))
             with self._ledger.transaction():
                 self._ledger.record(places)
                 self._ledger.note("size", end)
@@ -178,6 +179,11 @@ class JsonlFormat(FileFormat):
 
     def write(self, rows: Sequence[Row]) -> None:
         self._file.writelines(row.line + b"\n" for row in rows)
+
+
+def digest(line: bytes) -> bytes:
+    """Equal for a row that is delivered again unchanged."""
+    return blake2b(line.rstrip(b"\n"), digest_size=8).digest()
 
 
 def _write_all(fd: int, data: bytes, *, at: int) -> None:

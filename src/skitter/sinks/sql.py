@@ -4,8 +4,8 @@ A batch is one transaction: look at the shape of the table, upsert. If the shape
 second transaction widens it under a lock, looks again (another loader may have done it) and the
 batch starts over. Which statements the two databases need for that is in sqlite.py and postgres.py.
 
-The upsert is composed by SQLAlchemy once for each shape, and then sent with columns of values as
-they are: its work for each row would take longer than that of the database.
+SQLAlchemy composes the upsert, once for each shape; the values are sent as they are. What it does
+for each row would take longer than what the database does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from sqlalchemy import (
     Column,
@@ -31,7 +31,7 @@ from sqlalchemy.schema import CreateTable
 from sqlalchemy.sql import quoted_name
 
 from skitter.sinks.base import BadSink, Row, RowsRefused, SinkAway
-from skitter.sinks.kinds import EXACT_IN_FLOAT, Kind, fit, json_text, text_of
+from skitter.sinks.kinds import EXACT_IN_FLOAT, Kind, fit
 from skitter.sinks.names import table_name
 from skitter.sinks.rows import result_of, rows_of
 from skitter.sinks.shape import (
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from sqlalchemy.types import TypeEngine
 
     from skitter.model import Result
+
+Values: TypeAlias = tuple[Any, ...]
 
 #: Two visits of a page are at least as far apart.
 ONE_VISIT = timedelta(seconds=1)
@@ -75,8 +77,7 @@ class Dialect(Protocol):
     name: str
     away: str  # what it is when it takes nothing now
     types: ClassVar[dict[Kind, TypeEngine[Any]]]
-    as_text: ClassVar[frozenset[Kind]]  # kinds whose values it is sent as text
-    insert: ClassVar[Callable[..., Any]]  # the one of the database, which knows ON CONFLICT
+    wire: ClassVar[dict[Kind, Callable[[Any], Any]]]  # of kinds whose values are sent otherwise
 
     def open(self) -> Engine: ...
 
@@ -92,12 +93,13 @@ class Dialect(Protocol):
         """The row, without what the database cannot hold."""
         return row
 
-    def all_at_once(self, insert: Any, table: Table) -> Any:
-        """The insert of as many rows as there are."""
-        return insert
+    def insert_into(self, table: Table) -> Any:
+        """The database's own INSERT, which knows ON CONFLICT, of as many rows as there are."""
 
-    def send(self, connection: Connection, upsert: str, columns: dict[str, list[Any]]) -> None:
-        """Run it for rows, by their columns."""
+    def send(
+        self, connection: Connection, upsert: str, names: Sequence[str], rows: list[Values]
+    ) -> None:
+        """Run it for these rows."""
 
     def begin_write(self, connection: Connection, table: str) -> None:
         """From here the table keeps its shape until the transaction ends."""
@@ -331,7 +333,7 @@ class SqlTable:
         # A row that comes again replaces the one that is there, fields it lost included; columns
         # that the table's owner added stay as they are.
         table = self._as_table(shape)
-        insert = self._dialect.all_at_once(self._dialect.insert(table), table)
+        insert = self._dialect.insert_into(table)
         changes = {one: insert.excluded[one.key] for one in table.c if not one.primary_key}
         keys = ["_job", "_id"]
         upsert: Insert = insert.on_conflict_do_update(index_elements=keys, set_=changes)
@@ -347,14 +349,15 @@ class SqlTable:
         for number, (field, column) in enumerate(upsert.shape.columns.items()):
             values = (row.fields.get(field) for row in rows)
             columns[_key(number)] = self._column(values, column.kind)
-        self._dialect.send(connection, upsert.statement, columns)
+        values_of = list(zip(*columns.values(), strict=True))
+        self._dialect.send(connection, upsert.statement, list(columns), values_of)
 
     def _column(self, values: Iterable[Any], kind: Kind) -> list[Any]:
         fitted = [fit(value, kind) for value in values]
-        if kind not in self._dialect.as_text:
+        change = self._dialect.wire.get(kind)
+        if change is None:
             return fitted
-        to_text = json_text if kind is Kind.JSON else text_of
-        return [None if value is None else to_text(value) for value in fitted]
+        return [None if value is None else change(value) for value in fitted]
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -21,11 +21,12 @@ from skitter.sinks.sql import Dialect, FailureKind, SqlTable, table_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection, Engine, Table
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
     from sqlalchemy.types import TypeEngine
 
     from skitter.sinks.shape import FieldColumn
+    from skitter.sinks.sql import Values
 
 _BUSY_TIMEOUT_S = 30.0  # another loader's batch takes milliseconds; a widened table may take longer
 
@@ -106,8 +107,8 @@ class Sqlite(Dialect):
     """A SQLite file. BEGIN IMMEDIATE has the only write lock there is."""
 
     away = "cannot be written"
-    types, insert = _TYPES, staticmethod(insert)
-    as_text = frozenset({Kind.TIME, Kind.DATE, Kind.JSON})
+    types = _TYPES
+    wire = {Kind.TIME: text_of, Kind.DATE: text_of, Kind.JSON: json_text}  # noqa: RUF012
 
     def __init__(self, path: Path) -> None:
         self.name = f"SQLite file {path}"
@@ -151,8 +152,13 @@ class Sqlite(Dialect):
         if not self._path.exists() or self._path.stat().st_ino != self._inode:
             engine.dispose()
 
-    def send(self, connection: Connection, upsert: str, columns: dict[str, list[Any]]) -> None:
-        connection.exec_driver_sql(upsert, list(zip(*columns.values(), strict=True)))
+    def insert_into(self, table: Table) -> Any:
+        return insert(table)
+
+    def send(
+        self, connection: Connection, upsert: str, names: Sequence[str], rows: list[Values]
+    ) -> None:
+        connection.exec_driver_sql(upsert, rows)
 
     def add_columns(
         self, connection: Connection, table: str, columns: Sequence[FieldColumn]
