@@ -99,6 +99,22 @@ def test_a_worker_imports_nothing_that_only_people_or_databases_need(
     assert not found & {"skitter.sinks", "skitter.queue", "skitter.crawl"}
 
 
+def test_a_loader_into_a_file_imports_no_library_of_databases(tmp_path):
+    program = """
+import sys
+import skitter.cli.loader
+from skitter.sinks.registry import open_store
+open_store(sys.argv[1], job="books").close()
+print(*sys.modules)
+"""
+    words = [sys.executable, "-c", program, str(tmp_path / "books.jsonl")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+
+    found = set(done.stdout.split())
+    assert "skitter.sinks.jsonl" in found
+    assert not found & {"sqlalchemy", "psycopg", "pyarrow", "wreq", "selectolax", "typer", "rich"}
+
+
 def test_every_command_of_the_menu_is_there():
     for commands in PANELS.values():
         for home in commands.values():
