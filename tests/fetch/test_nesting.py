@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
 from skitter.fetch import nesting
-from skitter.fetch.nesting import is_plain, tokens
+from skitter.fetch.nesting import is_plain, is_tidy, tokens
 from skitter.fetch.trial import can_be_parsed
 from skitter.page import Page, TooComplex
 
@@ -50,6 +50,8 @@ HOSTILE = {
     ),
     "attributes": f"<p {numbered('a# ', 300_000)}>",
     "attributes of the body": numbered("<body a#=1>", 50_000),
+    "attributes behind a quote": f'<div a="<p>"{numbered("a# ", 30_000)}</p>',
+    "attributes of many bodies": "".join(f"<body {numbered(f'a{n}x# ', 19)}>" for n in range(900)),
     "line breaks": flood("<br>"),
     "stray signs": flood("< "),
     "unclosed comments": flood("<!--"),
@@ -97,6 +99,23 @@ def test_ten_megabytes_of_anything_are_read_once(part):
 )
 def test_a_long_page_of_an_ordinary_kind_is_plain(part):
     assert is_plain(f"<html><body>{part * 5000}")
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["<p>text", "<li class='x' id=y>", "<a href=\"x\"><img alt='' src='y' /></a>", "<!-- x -->"],
+)
+def test_a_tidy_page_of_few_elements_is_plain_however_long_its_text_is(part):
+    text = f"<!DOCTYPE html>\n<html lang='en'><body>{(part + 'text ' * 100) * 400}</body></html>"
+
+    assert is_tidy(text)
+
+
+@pytest.mark.parametrize(
+    "part", ["a < b", '<p a=">">', "<p a='<'>", "<p", "<P>", "<p / a>", "<!-- > -->"]
+)
+def test_what_can_be_read_in_two_ways_is_not_tidy(part):
+    assert not is_tidy(f"<html><body>{part}")
 
 
 @pytest.mark.parametrize(

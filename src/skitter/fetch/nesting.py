@@ -15,7 +15,7 @@ have closed. HTML 13.2.6 calls the elements and their rules by these names.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -105,15 +105,29 @@ _TOKEN: Final = re.compile(
     )""",
     re.VERBOSE,
 )
+#: The names of start tags, if every `<` of a page begins a tag of few attributes, a doctype or a
+#: comment; any other has an empty name. Without those, a parser that comes to a `<` reads what is
+#: meant and no more of it: no attributes are hidden in a text, nor tags in an attribute.
+_BEGUN: Final = re.compile(
+    rf"""<(?! /[a-z][a-z0-9]*+> | !--[^<>]*+(?<=--)> | !(?:doctype|DOCTYPE)[^<>]*+> )
+    (?: ([a-z][a-z0-9]*+)
+        (?: {_SPACE}++ [^ \t\n\f\r/>="'<]++
+            (?: =" [^"<>]*+ " | =' [^'<>]*+ ' | = [^ \t\n\f\r"'<>=`]++ )?+ ){{0,20}}+
+        {_SPACE}*+ /?+ >
+    )?+""",
+    re.VERBOSE,
+)
 _ENDS_ITSELF: Final = re.compile(rf"""(?:{_SPACE}/|{_SPACE}[^\s"'=<>/]+="[^"]*"/|^/)\Z""")
 _SEPARATOR: Final = re.compile(r"""[\s/"']""")
 
 
-def is_plain(text: str) -> bool:
-    """Whether the page is certain to be cheap to parse. Linear in its size."""
-    if is_small(text):
+def is_plain(text: str, tags: int | None = None) -> bool:
+    """Whether the page is certain to be cheap to parse. Linear in its size. `tags`: no fewer than
+    it has, for those who have counted them."""
+    tags = text.count("<") if tags is None else tags
+    if is_small(text, tags) or (tags < SOME_TAGS and is_tidy(text)):
         return True
-    if text.count("<") >= MOST_ELEMENTS:
+    if tags >= MOST_ELEMENTS:
         return False
     count = _Count()
     for token in tokens(text):
@@ -125,15 +139,23 @@ def is_plain(text: str) -> bool:
     return count.elements <= MOST_ELEMENTS
 
 
-def is_small(text: str | bytes) -> bool:
-    """Whether it is plain at a glance."""
-    tag: Any = "<" if isinstance(text, str) else b"<"
-    return len(text) < FEW_CHARS and text.count(tag) < FEW_TAGS
+def is_small(text: str | bytes, tags: int) -> bool:
+    """Whether it is plain at a glance. `tags`: how many `<` it has."""
+    return tags < FEW_TAGS and len(text) < FEW_CHARS
 
 
-def is_quickly_read(body: bytes) -> bool:
-    """Whether `is_plain` need not be asked in a thread: it takes twice as long as the parser."""
-    return len(body) < SOME_CHARS and body.count(b"<") < SOME_TAGS
+def is_tidy(text: str) -> bool:
+    """Whether it is plain at a second glance, if it has no more than some tags: few of them begin
+    an element, and each is written so that nobody can read it in another way."""
+    begun = _BEGUN.findall(text)
+    if len(begun) >= FEW_TAGS or "" in begun:
+        return False
+    return begun.count("body") + begun.count("html") <= MOST_ROOTS
+
+
+def is_quickly_read(body: bytes, tags: int) -> bool:
+    """Whether `is_plain` need not be asked in a thread: it may take twice as long as the parser."""
+    return tags < SOME_TAGS and len(body) < SOME_CHARS
 
 
 def tokens(text: str) -> Iterator[re.Match[str]]:

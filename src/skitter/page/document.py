@@ -137,15 +137,16 @@ class Document:
         """Find out whether it can be parsed, while other pages go on: `tree` would block."""
         if self._is_parsable is not None:
             return
-        if is_small(self.body):
+        tags = self.body.count(b"<")
+        if is_small(self.body, tags):
             self._is_parsable = True  # its text is no longer, and has no more tags
-        elif self.is_html and not self._is_plain_at_once():
+        elif self.is_html and not self._is_plain_at_once(tags):
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(trial.thread(), self._can_be_parsed)
 
-    def _is_plain_at_once(self) -> bool:
+    def _is_plain_at_once(self, tags: int) -> bool:
         """A thread for each page would cost more than most of the answers."""
-        if is_quickly_read(self.body) and is_plain(self.text):
+        if is_quickly_read(self.body, tags) and is_plain(self.text, tags):
             self._is_parsable = True
         return self._is_parsable is True
 
