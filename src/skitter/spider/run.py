@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
     from skitter.spider.spider import Spider
 
 #: What nobody awaits, and nearly all handlers return: to ask in general takes longer.
-_READY = (list, tuple, dict, type(None))
+_READY = (GeneratorType, list, tuple, dict, type(None))
+_STREAMS = (GeneratorType, list, tuple, Iterator)  # the general one last: it takes the longest
 _encode = msgspec.msgpack.Encoder().encode
 _decode_request = msgspec.msgpack.Decoder(Request).decode
 
@@ -119,12 +121,13 @@ class _Run:
     async def sort(self, handler: Handler, known: Container[str]) -> None:
         """All that a handler yields or returns, one by one: it may go on for ever."""
         result = handler(self._page)
-        if not isinstance(result, _READY) and inspect.isawaitable(result):
-            result = await result
-        if isinstance(result, AsyncIterator):
-            await self._sort_async(result, known)
-            return
-        is_stream = isinstance(result, list | tuple | Iterator)
+        if not isinstance(result, _READY):
+            if inspect.isawaitable(result):
+                result = await result
+            if isinstance(result, AsyncIterator):
+                await self._sort_async(result, known)
+                return
+        is_stream = isinstance(result, _STREAMS)
         self._outputs = result if is_stream else (result,)
         try:
             self._take_all(self._outputs, known)
@@ -214,7 +217,8 @@ class _Run:
             item = self._plain(found)
             settled: Item | Rejected
             try:
-                item = await self._hooked(item)
+                if self._spider.hooks.item:
+                    item = await self._hooked(item)
                 settled = self._fitted(item)
             except Drop as drop:
                 settled = Rejected(item, "", str(drop) or "dropped")

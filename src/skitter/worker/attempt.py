@@ -244,8 +244,10 @@ class Attempts:
         lease, leave = visit.lease, visit.leave
         host = host_of(lease.url)  # not the lease's: that may stand for several
         was_known = self.robots.known(host)
-        rules = await self.robots.rules(lease.url, host, leave=leave)
-        visit.arrive("/robots.txt")
+        rules = was_known
+        if rules is None:
+            rules = await self.robots.rules(lease.url, host, leave=leave)
+            visit.arrive("/robots.txt")
         if not await self.robots.may_fetch(rules, lease.url):
             return self.robots.verdict(rules, lease.url)
         is_new = not was_known and lease.pace is None
