@@ -187,13 +187,16 @@ def test_each_lib_is_included_once_and_after_those_it_needs(name):
 
 
 @pytest.mark.parametrize("name", verbs())
-def test_a_verb_has_the_keys_and_arguments_of_its_libs(name):
+def test_a_verb_has_the_arguments_of_its_libs_and_those_of_their_keys_that_its_code_names(name):
     header = script(name).header
+    code = re.sub(r"--(?:\[\[[\s\S]*?\]\]|.*)", "", script(name).source).partition("\n")[2]
+    named = set(re.findall(r"\w+", re.sub(r"local \w+ = KEYS\[\d+\];", "", code)))
     texts = [read(f"{name}.lua")] + [
         read(f"lib/{lib}.lua") for lib in LIBS if head(lib) in script(name).source
     ]
 
-    assert set(header.keys) == {key for text in texts for key in declared_keys(text)}
+    declared = {key for text in texts for key in declared_keys(text)}
+    assert set(header.keys) == (declared & named) | declared_keys(texts[0]).keys()
     assert set(header.argv) == {arg for text in texts for arg in read_header(text).argv}
     assert len(header.keys) == len(set(header.keys))
 
@@ -210,6 +213,50 @@ def lua_folder(tmp_path, monkeypatch):
         (tmp_path / f"{name}.lua").write_text(text)
 
     return write
+
+
+def test_a_function_that_nobody_calls_is_left_out_with_the_key_that_only_it_names(
+    tmp_path, lua_folder
+):
+    keys = "KEYS   due      zset\n       wait     zset\n"
+    (tmp_path / "lib" / "parts.lua").write_text(
+        f"--[[\nparts: made up\n\n{keys}]]\n"
+        "local function count_due() return redis.call('ZCARD', due) end\n"
+        "local function count_waiting()\n  return redis.call('ZCARD', wait)\nend\n"
+        "local function count_both() return count_due() + count_waiting() end\n"
+    )
+    (tmp_path / "made_up_caller.lua").write_text(
+        "--[[\nmade_up_caller: made up\n]]\n--@include parts\n"
+        "return count_due() -- not count_both\n"
+    )
+
+    code = script("made_up_caller")
+
+    assert re.findall(r"function (\w+)", code.source) == ["count_due"]
+    assert code.header.keys == ("due",)
+
+
+def test_a_lib_with_a_condition_is_enclosed_in_it(tmp_path, lua_folder):
+    lua_folder("made_up_choice", "rare")
+    (tmp_path / "lib" / "rare.lua").write_text(
+        "--[[\nrare: made up\n]]\n--@if verb == 'x'\nfail()\n"
+    )
+
+    assert "if verb == 'x' then\n--[[\nrare: made up" in script("made_up_choice").source
+
+
+def test_a_script_reads_only_the_limits_that_it_names():
+    assert "'max_depth'" in script("add").source
+    assert "'max_losses'" not in script("add").source
+    assert "'max_losses'" in script("lease").source
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_asked_of_the_limits_is_one(name):
+    asked = set(re.findall(r"\blimits\.(\w+)", re.sub(r"--.*", "", read(name))))
+    known = {"state", "shards", "open", "running", "name", *scripts.LIMITS, *scripts.FACTS}
+
+    assert asked <= known | {"lua"}
 
 
 def test_a_lib_that_two_others_need_comes_once_before_both(lua_folder):
@@ -264,10 +311,12 @@ async def test_an_argument_too_many_is_a_type_error(frontier):
         await frontier.shards[0].call("lease", limit=1, ttl_ms=1, surplus=1)
 
 
-def test_lua_knows_every_code_by_its_name():
+def test_lua_knows_each_code_that_it_uses_by_its_name():
     source = script("add").source
 
-    assert all(f"local {code.name} = {code.value}" in source for code in Code)
+    for code in (Code.NEW, Code.SEEN, Code.FULL, Code.DEEP, Code.CLOSED):
+        assert f"local {code.name} = {code.value}" in source
+    assert "local DONE" not in source
 
 
 # --- memory ---------------------------------------------------------------------------------------

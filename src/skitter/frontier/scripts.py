@@ -10,7 +10,10 @@ verb and the lib files it includes, and names KEYS and ARGV for Lua:
     REPLY  ints     a code per request                       -> what Python gets, for verbs.pyi
     FLAGS  allow-oom                                         -> first line: #!lua flags=allow-oom
 
-The names of the options that scripts read come from their declarations, as `LIMITS`.
+Lua makes every function and table of a script anew at each call, so a script has only what its verb
+can come to use: no lib function that nobody calls, no key that nobody names, and of the options of
+the job those that it names as `limits.name`. A lib with a line `--@if condition` is left
+out by Lua where that does not hold.
 
 A lib file declares the KEYS and ARGV it uses in the same way; a verb gets the union. Calls are by
 sha: the sha is the version, so that two releases can share a server.
@@ -34,13 +37,21 @@ if TYPE_CHECKING:
 
 #: Arguments that say who calls and when, not what for: see shard.py.
 COMMON = ("now", "seq", "since_ms", "token")
-#: The options of a job that scripts read: fields of `control`.
-LIMITS = tuple(one.field for one in JOB_OPTIONS if one.declared.in_lua)
+#: The options of a job that scripts may read, and what else they keep beside them in `control`:
+#: numbers, and facts, which stay text.
+LIMITS = (*(one.field for one in JOB_OPTIONS if one.declared.in_lua), "shift", "spare")
+FACTS = ("bloom_blocks", "bloom_hashes", "born", "clock", "depths", "lifo")
+#: What an absent limit counts as, unless it is none.
+ABSENT = {"delay_ms": 0, "latency_factor": 0, "shift": 0, "spare": 0}
 _LUA = files("skitter.frontier") / "lua"
 _SECTION = re.compile(r"^(KEYS|ARGV|EACH|REST|FLAGS|REPLY|COST)\b")
 _COLUMN = 7  # where names stand; text further to the right belongs to the row above
 _LOCAL = re.compile(r"^local (function )?(\w+(?:, \w+)*)(?=\(| = )", re.MULTILINE)
+_FUNCTION = re.compile(r"^local function (\w+)\((?:.* end|[\s\S]*?^end)$\n?", re.MULTILINE)
+_COMMENT = re.compile(r"--(?:\[\[[\s\S]*?\]\]|.*)")
 _WORD = re.compile(r"\w+")
+_LIMIT = re.compile(r"\blimits\.(\w+)")
+_CONDITION = re.compile(r"^--@if (.+)$", re.MULTILINE)
 _INCLUDE = re.compile(r"^--@include (.+)$", re.MULTILINE)
 
 
@@ -95,14 +106,17 @@ class Script:
 @cache
 def script(name: str, *, strict: bool = False) -> Script:
     """The verb `name`. Strict: without allow-oom, for calls that make the server grow."""
-    parts = [_read(f"lib/{lib}.lua") for lib in _includes(name)]
     verb = _read(f"{name}.lua")
-    header = _merge(verb, parts)
+    libs = {lib: _read(f"lib/{lib}.lua") for lib in _includes(name)}
+    parts = _without_unused(list(libs.values()), verb)
+    words = frozenset[str]().union(*map(_words, (*parts, verb)))
+    header = _merge(verb, list(libs.values()), words)
     flags = "" if strict else header.flags
     source = "\n".join(
         [
             f"#!lua flags={flags}" if flags else "#!lua",
-            _prelude(name, header),
+            _prelude(name, header, words),
+            *([_limits([*parts, verb])] if "limits" in libs else []),
             *_enclosed(parts, verb),
             verb,
         ]
@@ -168,7 +182,7 @@ def _includes(name: str) -> list[str]:
     return order
 
 
-def _merge(verb: str, libs: list[str]) -> Header:
+def _merge(verb: str, libs: list[str], words: frozenset[str]) -> Header:
     own = read_header(verb)
     headers = [own, *map(read_header, libs)]
     keys = dict.fromkeys(key for header in headers for key in header.keys)
@@ -176,13 +190,35 @@ def _merge(verb: str, libs: list[str]) -> Header:
     unknown = keys.keys() - SHARD_KEYS.keys()
     if unknown:
         raise ValueError(f"Lua names keys that keys.py does not know: {sorted(unknown)}")
-    return replace(own, keys=tuple(keys), argv=tuple(argv))
+    named = tuple(key for key in keys if key in words or key in own.keys)
+    return replace(own, keys=named, argv=tuple(argv))
+
+
+def _without_unused(libs: list[str], verb: str) -> list[str]:
+    """Libs without functions that nobody uses: Lua makes each anew at every call of a script, which
+    for a call with one URL costs more than the work."""
+    uses: dict[str, frozenset[str]] = {}  # function -> what it names
+    named = _words(verb)
+    for lib in libs:
+        named |= _words(_FUNCTION.sub("", lib))
+        for one in _FUNCTION.finditer(lib):
+            uses[one[1]] = uses.get(one[1], frozenset()) | _words(one[0])
+    used: set[str] = set()
+    while found := (named & uses.keys()) - used:
+        used |= found
+        named = named.union(*(uses[name] for name in found))
+    return [_FUNCTION.sub(lambda one: one[0] if one[1] in used else "", lib) for lib in libs]
+
+
+@cache
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(_COMMENT.sub("", text)))
 
 
 def _enclosed(libs: list[str], verb: str) -> Iterator[str]:
     """Each lib in a block of its own, so that only what others use of it is seen outside: Lua has
     room for 200 names in a script."""
-    words = [set(_WORD.findall(text)) for text in (*libs, verb)]
+    words = [_words(text) for text in (*libs, verb)]
     for i, lib in enumerate(libs):
         later = set[str]().union(*words[i + 1 :])
         shown = [one[2] for one in _LOCAL.finditer(lib) if later & set(one[2].split(", "))]
@@ -191,11 +227,27 @@ def _enclosed(libs: list[str], verb: str) -> Iterator[str]:
             return (one[1] or "") + one[2] if one[2] in shown else one[0]
 
         outside = f"local {', '.join(shown)}\n" if shown else ""
-        yield f"{outside}do\n{_LOCAL.sub(declare, lib)}end"
+        condition = _CONDITION.search(lib)
+        begin = f"if {condition[1]} then" if condition else "do"
+        yield f"{outside}{begin}\n{_LOCAL.sub(declare, lib)}end"
 
 
-def _prelude(name: str, header: Header) -> str:
-    """Names for KEYS, ARGV, codes and options, on one line."""
+def _limits(texts: list[str]) -> str:
+    """`read_control`, which reads those limits and facts of a job that the code names."""
+    asked = {name for text in texts for name in _LIMIT.findall(_COMMENT.sub("", text))}
+    limits, facts = sorted(asked.intersection(LIMITS)), sorted(asked.intersection(FACTS))
+    fields = ["state", "shards", *facts, *limits]
+    read = {name: f"found[{i}]" for i, name in enumerate(fields, 1)}
+    read |= {name: f"tonumber({read[name]}) or {ABSENT.get(name, 'math.huge')}" for name in limits}
+    return (
+        "local function read_control(control)"
+        f" local found = redis.call('HMGET', control, {', '.join(map(repr, fields))})"
+        f" return {{ {', '.join(f'{name} = {value}' for name, value in read.items())} }} end"
+    )
+
+
+def _prelude(name: str, header: Header, words: frozenset[str]) -> str:
+    """Names for KEYS, ARGV and codes, on one line."""
     lines = [f"local verb = '{name}'"]
     lines += [f"local {key} = KEYS[{i}]" for i, key in enumerate(header.keys, 1)]
     for i, (arg, kind) in enumerate(header.argv, 1):
@@ -204,7 +256,5 @@ def _prelude(name: str, header: Header) -> str:
         lines.append(
             f"local EACH = {{start = {len(header.argv) + 1}, stride = {len(header.each)}}}"
         )
-    lines += [f"local {code.name} = {code.value}" for code in Code]
-    if "control" in header.keys:
-        lines.append(f"local LIMITS = {{{', '.join(map(repr, LIMITS))}}}")
+    lines += [f"local {code.name} = {code.value}" for code in Code if code.name in words]
     return "; ".join(lines)

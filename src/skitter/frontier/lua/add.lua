@@ -18,7 +18,7 @@ if links == 1 and limits.state == 'cancel' then limits.open = true end
 local room = math.huge
 if links == 0 and limits.max_pending < math.huge then
   local waiting = read_counter('pending') - read_counter('shelved') + redis.call('ZCARD', delayed)
-  room = limits.max_pending - waiting
+  room = own_part(limits.max_pending) - waiting
 end
 
 local names = {}

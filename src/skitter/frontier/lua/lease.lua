@@ -43,7 +43,7 @@ end
 
 local function pages_left()
   if limits.max_pages == math.huge then return math.huge end
-  return (limits.shared and share() or limits.max_pages) - pages_used()
+  return (limits.shards and share() or limits.max_pages) - pages_used()
 end
 
 keep_steady()
@@ -61,16 +61,16 @@ if not fps then
   remember(fps)
 end
 
-local short = handing_out and limits.shared and #fps < limit and pages_left() <= 0
+local short = handing_out and limits.shards and #fps < limit and pages_left() <= 0
   and redis.call('ZCARD', lane == '' and due or due_browser) > 0
 local to_reopen = handing_out and count_to_reopen() or 0
 records = records or bulk_read('HMGET', task, fps)
 local reply = {
   limits.state, next_change(handing_out), proof, short and 1 or 0, limits.born or '',
-  pace(records, first), limits.depths and to_reopen or -1, redis.call('EXISTS', sessions),
+  pace(records, first), keeps_depths and to_reopen or -1, redis.call('EXISTS', sessions),
 }
 local troubles = redis.call('EXISTS', trouble) == 1 and bulk_read('HMGET', trouble, fps) or {}
-local found = limits.depths and bulk_read('HMGET', depths, fps)
+local found = keeps_depths and bulk_read('HMGET', depths, fps)
 local width = found and 4 or 3
 for i, fp in ipairs(fps) do
   local at = 8 + width * (i - 1)

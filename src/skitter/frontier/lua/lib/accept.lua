@@ -23,11 +23,11 @@ local function accept(at, has_room)
   if not has_room and not has_seen(fp) then return FULL end
   if not has_room or not admit(fp) then
     count('duplicates', 1)
-    if limits.depths then find_again(fp, depth) end
+    if keeps_depths then find_again(fp, depth) end
     return SEEN
   end
   count('seen', 1)
-  if limits.depths then note_depth(fp, depth) end
+  if keeps_depths then note_depth(fp, depth) end
   local length = #records
   records[length + 1], records[length + 2] = fp, ARGV[at + 4]
   enqueue(fp, ARGV[at + 1], number(ARGV[at + 2]))

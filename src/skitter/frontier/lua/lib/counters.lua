@@ -14,9 +14,9 @@ local function read_before(counter)
   if not before then
     local flat = redis.call('HGETALL', stats)
     before = {}
-    for i = 1, #flat, 2 do before[flat[i]] = tonumber(flat[i + 1]) end
+    for i = 1, #flat, 2 do before[flat[i]] = flat[i + 1] end
   end
-  return before[counter] or 0
+  return tonumber(before[counter]) or 0
 end
 
 local function read_counter(counter)

@@ -11,6 +11,9 @@ KEYS   depths   hash   fingerprint -> links from a seed; absent: none
        reopenable zset   fingerprint of such a page -> depth
 ]]
 --@include limits counters
+-- Whether it has, or once had, a max_depth; also one that an older release set.
+local keeps_depths = limits.depths or limits.max_depth < math.huge
+
 local function note_depth(fp, depth)
   if depth > 0 then redis.call('HSET', depths, fp, depth) end
 end
@@ -39,6 +42,6 @@ end
 
 -- How many pages are to be opened again; none in a job that takes nothing new.
 local function count_to_reopen()
-  if not (limits.depths and limits.open) then return 0 end
+  if not (keeps_depths and limits.open) then return 0 end
   return redis.call('ZCOUNT', reopenable, '-inf', '(' .. limits.max_depth)
 end

@@ -25,7 +25,7 @@ end
 
 -- Where an arrival stands among those of its priority: behind all others, or in front of them.
 local function place_in_line(ticket)
-  return limits.lifo and TICKETS - 1 - ticket or ticket
+  return limits.lifo == '1' and TICKETS - 1 - ticket or ticket
 end
 
 local function priority_of(score)

@@ -5,19 +5,21 @@ seen_bloom: have we met this fingerprint? A Bloom filter: less memory, and about
 KEYS   bloom    string one per block of 2^19 bits
 ]]
 --@include limits
+--@if limits.bloom_blocks
+local BLOCKS, HASHES = tonumber(limits.bloom_blocks), tonumber(limits.bloom_hashes)
 local BLOCK_BITS = 2 ^ 19
 
 -- The block of a fingerprint, and a program for BITFIELD over its bits.
 local function program_of(fp, operation, ...)
   local low, high = tonumber(string.sub(fp, -9)), tonumber(string.sub(fp, 1, -10)) or 0
-  local step = 2 * math.floor(high / limits.blocks) + 1
+  local step = 2 * math.floor(high / BLOCKS) + 1
   local program = {}
-  for i = 0, limits.hashes - 1 do
+  for i = 0, HASHES - 1 do
     for _, word in ipairs({ operation, 'u1', (low + i * step) % BLOCK_BITS, ... }) do
       program[#program + 1] = word
     end
   end
-  return bloom .. high % limits.blocks, program
+  return bloom .. high % BLOCKS, program
 end
 
 local function all_set(bits)

@@ -8,7 +8,8 @@ passes TARGET, the next bucket in line is split in two: no pause, no rehash, no 
 
 KEYS   seen     set    one per bucket
 ]]
---@include bulk counters
+--@include bulk counters limits
+--@if not limits.bloom_blocks
 -- A bucket that waits for its split holds twice the mean: 400 of 512, five deviations of margin.
 local TARGET = 200
 local buckets = math.max(1, read_counter('buckets'))

@@ -10,6 +10,7 @@ ARGV   since_ms int    since the client last leased, by its own clock; -1: it ha
 ]]
 --@include clock
 local EVERY_MS, TOLERANCE_MS = 1000, 5000
+local clock_ms = tonumber(limits.clock)
 
 -- How much further the clock went than time did; negative: it went back.
 local function jump(passed_ms)
@@ -20,10 +21,10 @@ end
 
 local function keep_steady()
   if tonumber(now) and since_ms < 0 then return end -- a simulation, which tells the time itself
-  local jumped = limits.clock and jump(now_ms - limits.clock) or 0
+  local jumped = clock_ms and jump(now_ms - clock_ms) or 0
   now_ms = now_ms - jumped
   if jumped ~= 0 then redis.call('HSET', control, 'shift', string.format('%d', now_ms - wall_ms)) end
-  if not limits.clock or now_ms - limits.clock >= EVERY_MS then
+  if not clock_ms or now_ms - clock_ms >= EVERY_MS then
     redis.call('HSET', control, 'clock', string.format('%d', now_ms))
   end
 end
