@@ -114,10 +114,9 @@ class URLQueue:
         fields of `Request`: method, headers, body, meta, depth, ... and `dont_filter=True`, which
         adds the URL although it is known.
         """
-        strange = request.keys() - {*Request.__struct_fields__, "dont_filter"}
-        if strange:
+        if request and (strange := request.keys() - {*Request.__struct_fields__, "dont_filter"}):
             raise UsageError(f"a request has no {', '.join(sorted(strange))}: see skitter.Request.")
-        return self.push_many([_request(url, priority=priority, **request)], wait=wait) == 1
+        return self._push([_request(url, priority=priority, **request)], wait=wait) == 1
 
     def push_many(
         self, urls: Iterable[str | Request], *, priority: int = 0, wait: bool = False

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FULL_PAUSE_S = 0.25
 FEED_BATCH = 500
 LOCK_MS = 5000
+_TAKEN = frozenset((Added.NEW, Added.SEEN))
 
 
 async def feed(frontier: Frontier, offers: Sequence[Offer], *, wait: bool) -> Counter[Added]:
@@ -32,7 +33,10 @@ async def feed(frontier: Frontier, offers: Sequence[Offer], *, wait: bool) -> Co
     total: Counter[Added] = Counter()
     while offers:
         answers = await frontier.add_offers(offers)
-        total.update(answer for answer in answers if answer is not Added.FULL)
+        total.update(answers)
+        if _TAKEN.issuperset(answers):
+            break
+        del total[Added.FULL]
         deep = [one for one, said in zip(offers, answers, strict=True) if said is Added.DEEP]
         if deep:
             await _refuse(frontier, deep)

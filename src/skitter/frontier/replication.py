@@ -8,6 +8,7 @@ wait for.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import redis.exceptions as problems
@@ -42,9 +43,15 @@ async def call_replicated(client: Client, key: str, *words: Any) -> Any:
 
 
 def is_cluster(client: Client) -> bool:
-    return isinstance(client, RedisCluster) or (
-        isinstance(client, StraightClient) and client.is_cluster
-    )
+    if isinstance(client, StraightClient):
+        return client.is_cluster
+    return _is_cluster_class(type(client))
+
+
+@cache
+def _is_cluster_class(kind: type) -> bool:
+    """Asked at every call, and slow to answer: the class has abstract ones above it."""
+    return issubclass(kind, RedisCluster)
 
 
 async def _together(client: Any, key: str, commands: Any) -> list[Any]:

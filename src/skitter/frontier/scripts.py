@@ -98,7 +98,7 @@ class Script:
 
     def arguments(self, values: dict[str, object], each: Iterable[object]) -> list[object]:
         """ARGV in the header's order. A name too many or too few is a programming error."""
-        if len(values) != len(self.names) or not all(name in values for name in self.names):
+        if values.keys() != set(self.names):
             raise TypeError(f"{self.name} takes {list(self.names)}, got {sorted(values)}")
         return [*(values[name] for name in self.names), *each]
 

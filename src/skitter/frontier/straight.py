@@ -56,11 +56,8 @@ class StraightClient:
 
     def __init__(self, client: Any) -> None:
         self._client = client
+        self.is_cluster = isinstance(client, redis.RedisCluster)
         self._link: Any = None  # for scripts: nearly all calls, and nothing in them for the client
-
-    @property
-    def is_cluster(self) -> bool:
-        return isinstance(self._client, redis.RedisCluster)
 
     async def execute_command(self, *words: Any, **reading: Any) -> Any:
         if words[0] == "EVALSHA" and not self.is_cluster:

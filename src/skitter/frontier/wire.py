@@ -126,6 +126,8 @@ async def scatter(
     `shards[i]` is where item i goes; `send` gets a shard and positions. Shards work side by side,
     the batches of one shard one after the other.
     """
+    if len(shards) == 1:  # as a queue sends it
+        return list(await send(shards[0], [0]))
     answers: dict[int, T] = {}
     by_shard: dict[int, list[int]] = defaultdict(list)
     for position, shard in enumerate(shards):
