@@ -48,7 +48,7 @@ for i, claim in ipairs(claims) do
   codes[i] = claim.record and DONE or LOST
   if claim.record then
     done = done + 1
-    local at_host = touch(claim.host)
+    local at_host = loaded[claim.host] -- touched when its lease ended
     at_host.pages = at_host.pages + 1
     learn(claim, ARGV[claim.at + 3])
     if not claim.stays then finished[#finished + 1] = claim.fp end

@@ -26,7 +26,6 @@ local function accept(at, has_room)
     if keeps_depths then find_again(fp, depth) end
     return SEEN
   end
-  count('seen', 1)
   if keeps_depths then note_depth(fp, depth) end
   local length = #records
   records[length + 1], records[length + 2] = fp, ARGV[at + 4]
@@ -35,6 +34,7 @@ local function accept(at, has_room)
 end
 
 local function write_accepted()
+  count('seen', #records / 2)
   bulk('HSET', task, records)
   grow_seen()
 end

@@ -17,7 +17,6 @@ local function enqueue(fp, name, priority)
   end
   local list, score = arrivals[name], score_of(priority, place_in_line(ticket))
   if list then list[#list + 1], list[#list + 2] = score, fp else arrivals[name] = { score, fp } end
-  count('pending', 1)
 end
 
 -- What stands in place of a queue, and is none, is of no use to anybody.
@@ -35,10 +34,13 @@ local function line_up_arrivals(name, list)
 end
 
 local function settle_all()
+  local arrived = 0
   for name, list in pairs(arrivals) do
+    arrived = arrived + #list / 2
     if not line_up_arrivals(name, list) then make_way(name, list) end
   end
-  if next(arrivals) then mark_arrivals() end
+  if arrived > 0 then mark_arrivals() end
+  count('pending', arrived)
   arrivals = {}
   settle_hosts()
 end

@@ -16,14 +16,16 @@ local buckets = math.max(1, read_counter('buckets'))
 local _, exponent = math.frexp(buckets)
 local span = 2 ^ (exponent - 1) -- the largest power of two that is not above it
 
+local sub, format = string.sub, string.format
+
 local function bucket_of(fp)
-  local bucket = tonumber(string.sub(fp, -9)) % (2 * span)
+  local bucket = sub(fp, -9) % (2 * span)
   return bucket < buckets and bucket or bucket - span
 end
 
 -- Lua alone would write the number as a fraction is written, at twice the cost.
 local function key_of(fp)
-  return string.format('%s%d', seen, bucket_of(fp))
+  return format('%s%d', seen, bucket_of(fp))
 end
 
 local function admit_exact(fp)
