@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import subprocess
+import sys
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +18,7 @@ from scrapy.settings import Settings
 
 from skitter.frontier.admin.control import change_options
 from skitter.frontier.admin.dead import dead_letters
+from skitter.frontier.admin.workers import Heartbeat, beat
 from skitter.model import Completion, Request
 from skitter.scrapy.housekeeping import Housekeeping
 from skitter.scrapy.mailbox import EngineCalls, Entry, Mailbox
@@ -96,6 +100,32 @@ async def test_a_node_that_closes_takes_nothing_and_hands_back_what_it_has_not_b
     stats = await node.frontier.stats()
     assert (stats.leased, stats.pending) == (0, 2)
     assert not node.mailbox.ready
+
+
+@pytest.mark.parametrize("ago_s", [10, 3600])
+async def test_what_a_node_held_that_died_on_this_machine_is_taken_over_however_long_ago(
+    node, make_frontier, ago_s
+):
+    victim = await make_frontier()
+    await victim.add([Request(url="http://a.test/")])
+    assert (await victim.lease(1, ttl_s=100_000)).leases
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    now = await victim.server_time()
+    last = Heartbeat(
+        name=victim.client,
+        host=socket.gethostname(),
+        pid=ended.pid,
+        kind="scrapy",
+        started_at=now - 5000,
+        at=now - ago_s,
+    )
+    await beat(victim, last)
+
+    await node.housekeeping.look_after_others()
+
+    stats = await node.frontier.stats()
+    assert (stats.leased, stats.pending) == (0, 1)
 
 
 async def test_scrapy_may_end_although_the_thread_of_the_node_hangs(node, monkeypatch):

@@ -12,7 +12,7 @@ from skitter.engine.leases import extend
 from skitter.engine.liveness import reclaim
 from skitter.errors import JobMissing, SkitterError
 from skitter.frontier.admin.items import count
-from skitter.frontier.admin.workers import ask_for_spare, live_workers
+from skitter.frontier.admin.workers import ask_for_spare, heartbeats, live_workers
 from skitter.frontier.feed import take_feed
 from skitter.report import some
 from skitter.scrapy.job import KIND, dead_nodes
@@ -101,11 +101,12 @@ class Housekeeping:
             self.say("warning", f"lost {some(len(lost), 'lease')}: other nodes have those requests")
 
     async def look_after_others(self) -> None:
-        everybody = await live_workers(self.frontier)
-        self.prefetch.nodes = sum(one.kind == KIND for one in everybody)
-        dead = await dead_nodes(self.frontier, everybody)
+        # Also those that died long before this node began.
+        dead = await dead_nodes(self.frontier, await heartbeats(self.frontier))
         if taken := sum(number for _, number in await reclaim(self.frontier, dead)):
             self.say("warning", f"took over {some(taken, 'request')} of a node that died")
+        everybody = await live_workers(self.frontier)
+        self.prefetch.nodes = sum(one.kind == KIND for one in everybody)
 
     async def share_or_spare(self) -> None:
         """Alone, hold some requests more than may be in flight: Scrapy's slots keep that limit.
