@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -93,24 +94,29 @@ def peers_directory() -> Path:
 
 
 def environment(name: str, requirements: tuple[str, ...]) -> Path:
-    """The Python of an environment that has exactly these requirements; made once."""
+    """The Python of an environment that has exactly these requirements; made once, also if several
+    processes ask for it at the same time."""
     python = _python_of(name)
     home = python.parents[1]
     done = home / "installed.txt"
     wanted = "\n".join((sys.version, *requirements))
-    if not (done.is_file() and done.read_text() == wanted):
-        try:
-            shutil.rmtree(home, ignore_errors=True)
-            home.parent.mkdir(parents=True, exist_ok=True)
-            _quietly(sys.executable, "-m", "venv", home)
-            _quietly(python, "-m", "pip", "install", "--disable-pip-version-check", *requirements)
-            done.write_text(wanted)
-        except (OSError, subprocess.SubprocessError) as error:
-            raise InfrastructureError(
-                f"cannot install {' '.join(requirements)} into {home} ({_why(error)}): check the "
-                "package index, choose another directory with SKITTER_BENCH_DIR, or leave the "
-                "peers out with --no-peers."
-            ) from error
+    try:
+        home.parent.mkdir(parents=True, exist_ok=True)
+        with home.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (done.is_file() and done.read_text() == wanted):
+                shutil.rmtree(home, ignore_errors=True)
+                _quietly(sys.executable, "-m", "venv", home)
+                _quietly(
+                    python, "-m", "pip", "install", "--disable-pip-version-check", *requirements
+                )
+                done.write_text(wanted)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise InfrastructureError(
+            f"cannot install {' '.join(requirements)} into {home} ({_why(error)}): check the "
+            "package index, choose another directory with SKITTER_BENCH_DIR, or leave the "
+            "peers out with --no-peers."
+        ) from error
     return python
 
 

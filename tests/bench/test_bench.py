@@ -5,8 +5,12 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 
 import msgspec
 import pytest
@@ -217,3 +221,21 @@ def test_a_peer_that_cannot_be_installed_is_one_sentence_and_what_to_do(no_index
 async def test_a_peer_that_fails_says_why(fake_peer):
     with pytest.raises(InfrastructureError, match="a peer failed: no module named scrapy"):
         await fake_peer("echo 'no module named scrapy' >&2; exit 1").run(verb="speed")
+
+
+def test_a_peer_that_two_processes_want_at_once_is_installed_once(monkeypatch, tmp_path):
+    begun, both_here = [], Barrier(2)
+
+    def install(*command):
+        begun.append(command)
+        (tmp_path / "peer").mkdir(exist_ok=True)
+        with suppress(BrokenBarrierError):
+            both_here.wait(timeout=0.5)
+
+    monkeypatch.setenv("SKITTER_BENCH_DIR", str(tmp_path))
+    monkeypatch.setattr(peers, "_quietly", install)
+    with ThreadPoolExecutor(2) as both:
+        found = list(both.map(partial(peers.environment, "peer"), [("it==1",)] * 2))
+
+    assert len(begun) == 2  # the environment, and what is in it
+    assert found == [tmp_path / "peer" / "bin" / "python"] * 2

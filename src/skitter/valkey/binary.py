@@ -14,7 +14,7 @@ from skitter.settings.tables import OLDEST_SERVERS
 
 #: Names the valkey-server or redis-server to start in place of the one that comes with Skitter.
 VARIABLE: Final = "SKITTER_SERVER"
-VERSION_S: Final = 10.0
+VERSION_S: Final = 30.0
 # "Valkey server v=9.1.2 sha=...", "Redis server v=7.0.15 sha=..."
 _VERSION: Final = re.compile(r"(Valkey|Redis) server v=([0-9.]+)")
 
@@ -43,7 +43,9 @@ def examine_binary() -> ServerBinary:
         )
     except OSError as error:
         raise _unusable(path, str(error.strerror).lower()) from error
-    except (subprocess.TimeoutExpired, UnicodeDecodeError) as error:
+    except subprocess.TimeoutExpired as error:
+        raise _unusable(path, f"it did not report its version within {VERSION_S:g} s") from error
+    except UnicodeDecodeError as error:
         raise _unusable(path, "it does not report its version") from error
     found = _VERSION.search(done.stdout)
     if not found:
