@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -60,6 +61,14 @@ async def server(server_url: str) -> AsyncIterator[Server]:
 @pytest.fixture
 def job() -> str:
     return f"job-{next(_numbers)}"
+
+
+@pytest.fixture
+def dead_pid() -> int:
+    """Of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
 
 
 @dataclass

@@ -7,19 +7,9 @@ import socket
 import subprocess
 import sys
 
-import pytest
-
 from skitter.engine.liveness import gone, is_running, reclaim
 from skitter.frontier.admin.workers import Heartbeat, beat, heartbeats
 from skitter.model import Request
-
-
-@pytest.fixture
-def dead_pid() -> int:
-    """Of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
 
 
 async def heartbeat(frontier, *, pid: int, host: str = "", ago_s: float = 0.0) -> Heartbeat:

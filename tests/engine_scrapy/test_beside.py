@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import subprocess
-import sys
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -104,18 +102,16 @@ async def test_a_node_that_closes_takes_nothing_and_hands_back_what_it_has_not_b
 
 @pytest.mark.parametrize("ago_s", [10, 3600])
 async def test_what_a_node_held_that_died_on_this_machine_is_taken_over_however_long_ago(
-    node, make_frontier, ago_s
+    node, make_frontier, dead_pid, ago_s
 ):
     victim = await make_frontier()
     await victim.add([Request(url="http://a.test/")])
     assert (await victim.lease(1, ttl_s=100_000)).leases
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
     now = await victim.server_time()
     last = Heartbeat(
         name=victim.client,
         host=socket.gethostname(),
-        pid=ended.pid,
+        pid=dead_pid,
         kind="scrapy",
         started_at=now - 5000,
         at=now - ago_s,
