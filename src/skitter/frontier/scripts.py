@@ -26,7 +26,7 @@ import re
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skitter.frontier.keys import SHARD_KEYS
@@ -43,7 +43,7 @@ LIMITS = (*(one.field for one in JOB_OPTIONS if one.declared.in_lua), "shift", "
 FACTS = ("bloom_blocks", "bloom_hashes", "born", "clock", "depths", "lifo")
 #: What an absent limit counts as, unless it is none.
 ABSENT = {"delay_ms": 0, "latency_factor": 0, "shift": 0, "spare": 0}
-_LUA = files("skitter.frontier") / "lua"
+_LUA = Path(__file__).with_name("lua")
 _SECTION = re.compile(r"^(KEYS|ARGV|EACH|REST|FLAGS|REPLY|COST)\b")
 _COLUMN = 7  # where names stand; text further to the right belongs to the row above
 _LOCAL = re.compile(r"^local (function )?(\w+(?:, \w+)*)(?=\(| = )", re.MULTILINE)
@@ -132,6 +132,7 @@ def verbs() -> list[str]:
     return sorted(entry.name[:-4] for entry in _LUA.iterdir() if entry.name.endswith(".lua"))
 
 
+@cache
 def read_header(text: str) -> Header:
     """Parse the `--[[ ... ]]` on top of a Lua file."""
     comment = text[text.index("--[[") + 4 : text.index("]]")].strip("\n")
@@ -162,7 +163,12 @@ def read_header(text: str) -> Header:
 
 
 def _read(path: str) -> str:
-    return (_LUA / path).read_text(encoding="utf-8")
+    return _text(_LUA, path)
+
+
+@cache
+def _text(folder: Path, path: str) -> str:
+    return (folder / path).read_text(encoding="utf-8")
 
 
 def _includes(name: str) -> list[str]:
@@ -200,14 +206,28 @@ def _without_unused(libs: list[str], verb: str) -> list[str]:
     uses: dict[str, frozenset[str]] = {}  # function -> what it names
     named = _words(verb)
     for lib in libs:
-        named |= _words(_FUNCTION.sub("", lib))
-        for one in _FUNCTION.finditer(lib):
-            uses[one[1]] = uses.get(one[1], frozenset()) | _words(one[0])
+        outside, functions = _outline(lib)
+        named |= outside
+        for name, words in functions.items():
+            uses[name] = uses.get(name, frozenset()) | words
     used: set[str] = set()
     while found := (named & uses.keys()) - used:
         used |= found
         named = named.union(*(uses[name] for name in found))
-    return [_FUNCTION.sub(lambda one: one[0] if one[1] in used else "", lib) for lib in libs]
+    return [_with(lib, frozenset(used & _outline(lib)[1].keys())) for lib in libs]
+
+
+@cache
+def _with(lib: str, functions: frozenset[str]) -> str:
+    """A lib with no other functions than these."""
+    return _FUNCTION.sub(lambda one: one[0] if one[1] in functions else "", lib)
+
+
+@cache
+def _outline(lib: str) -> tuple[frozenset[str], dict[str, frozenset[str]]]:
+    """What a lib names outside of its functions, and in each of them."""
+    functions = {one[1]: _words(one[0]) for one in _FUNCTION.finditer(lib)}
+    return _words(_FUNCTION.sub("", lib)), functions
 
 
 @cache
