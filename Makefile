@@ -37,7 +37,7 @@ demo: $(CORE) ## Show Skitter at work
 
 test: $(STAMP) ## Run the tests
 	@scripts/system-packages test
-	@$(BIN)/python -m pytest -n 4 --dist loadfile --durations 15 $(ARGS)
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations 15 $(ARGS)
 
 check: $(STAMP) ## Check style, types and layers
 	@$(BIN)/ruff check .

@@ -122,10 +122,20 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The slow proof has time: what it proves has to hold on a busy machine too. What may take
-    longest begins first, or one process would still be at it when the others have ended."""
-    slow = [item for item in items if item.get_closest_marker("chaos")]
-    items.sort(key=lambda item: -limit_of(item) if item.get_closest_marker("chaos") else 0)
+    """What may take longest begins first, or one process would still be at it when the others have
+    ended: of the slow proof by tests, otherwise by files (`--no-loadscope-reorder`). The slow proof
+    has time: what it proves has to hold on a busy machine too."""
+    slow = {item for item in items if item.get_closest_marker("chaos")}
+    may_take: Counter[Path] = Counter()
+    for item in items:
+        may_take[item.path] += round(limit_of(item)) or 1
+    items.sort(
+        key=lambda item: (
+            -limit_of(item) if item in slow else 0,
+            -may_take[item.path],
+            item.path,
+        )
+    )
     for item in slow:
         if limit_of(item) < CHAOS_LIMIT_S:
             item.add_marker(pytest.mark.timeout(CHAOS_LIMIT_S), append=False)
