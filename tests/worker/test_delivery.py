@@ -9,13 +9,17 @@ import pytest
 
 from skitter.engine.memory import RequestMemory
 from skitter.errors import InfrastructureError, JobMissing, ServerUnreachable
+from skitter.fetch.static import StaticFetcher
 from skitter.frontier.admin.control import change_options
 from skitter.frontier.admin.dead import dead_letters
 from skitter.frontier.admin.jobs import create_job, purge_job
 from skitter.frontier.admin.quality import read_quality
 from skitter.frontier.frontier import Frontier
+from skitter.frontier.shard import Shard
 from skitter.model import Completion, Failure, Request
-from skitter.spider import HandlerOutput, Rejected
+from skitter.settings import WorkerConfig
+from skitter.spider import HandlerOutput, Rejected, Spider
+from skitter.worker.assembly import open_worker
 from skitter.worker.delivery import Delivery
 from skitter.worker.outcomes import Buried, Completed, Retried
 
@@ -346,3 +350,29 @@ async def test_the_quality_counts_pages_that_took_effect_and_no_others(frontier)
     [window] = history.windows
     assert (window.pages, window.items, window.blocked) == (1, 1, 1)
     assert window.filled == {("title", "text"): 1}
+
+
+@pytest.mark.parametrize(("niceness", "pages_at_once"), [(0, 6), (10, 2)])
+async def test_a_worker_that_gives_way_brings_fewer_pages_at_once(
+    frontier, monkeypatch, niceness, pages_at_once
+):
+    monkeypatch.setattr("os.nice", lambda by: niceness)
+    sizes = []
+    complete = Shard.complete
+
+    async def counted(shard, each, **values):
+        sizes.append(len(each))
+        return await complete(shard, each, **values)
+
+    monkeypatch.setattr(Shard, "complete", counted)
+    spider = Spider(frontier.job, ["https://a.test/"])
+    await frontier.add([Request(f"https://h{n}.test/") for n in range(6)])
+    leases = (await frontier.lease(6)).leases
+    async with open_worker(frontier, spider, WorkerConfig(), fetcher=StaticFetcher({})):
+        links = [[Request(f"{one.url}{n}") for n in range(50)] for one in leases]
+        await frontier.complete(
+            [Completion(lease=one, links=some) for one, some in zip(leases, links, strict=True)]
+        )
+
+    assert max(sizes) == pages_at_once
+    assert (await frontier.stats()).pending == 300

@@ -57,6 +57,8 @@ UNREADABLE = "its body cannot be read: written by another release, or damaged"
 #: Things per script call, large ones counted several times (`weight`): the server is busy for a few
 #: milliseconds with a full one.
 ADD_BATCH, LEASE_BATCH, END_BATCH, COMPLETE_BATCH = 500, 500, 200, 2500
+#: Of a completion, for a process that gives way to others: a push waits for one of them at most.
+GENTLE_BATCH = 120
 
 _ADDED: dict[int, Added] = {
     code: Added(code.name.lower()) for code in Code if code.name in Added.__members__
@@ -74,6 +76,7 @@ class Frontier:
     layout: Layout
     options: JobOptions
     shards: list[Shard]
+    complete_batch: int = COMPLETE_BATCH
     _options_at: float = field(default_factory=time.monotonic)
     #: shard -> state, born, whether it keeps no depths
     _lives: dict[int, tuple[object, ...]] = field(default_factory=dict)
@@ -290,7 +293,7 @@ class Frontier:
             [one.shard for one in sealed],
             send,
             weights=[one.weight for one in sealed],
-            batch=COMPLETE_BATCH,
+            batch=self.complete_batch,
         )
 
     async def _send_ahead(self, sealed: Sequence[Sealed]) -> list[list[Added]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from skitter.engine.quality import FoundItems
 from skitter.fetch.client import HttpFetcher
 from skitter.fetch.guard import Guard
 from skitter.fetch.resolver import Resolver
+from skitter.frontier.frontier import GENTLE_BATCH
 from skitter.logs import ClusterLog
 from skitter.worker.adaptive import Adaptive
 from skitter.worker.attempt import Attempts
@@ -54,6 +56,8 @@ async def open_worker(
     `fetcher`: what brings pages home in place of the HTTP client, opened by the caller. `options`:
     how this process works, if it is not just as the configuration says.
     """
+    if os.nice(0) > 0:  # somebody waits for answers of the same server
+        frontier.complete_batch = GENTLE_BATCH
     seeds = [seed.url for seed in spider.known_seeds]
     guard = Guard.for_seeds(seeds, also=config.fetch.allow_hosts)
     async with AsyncExitStack() as stack:
