@@ -254,7 +254,7 @@ def test_a_script_reads_only_the_limits_that_it_names():
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_asked_of_the_limits_is_one(name):
     asked = set(re.findall(r"\blimits\.(\w+)", re.sub(r"--.*", "", read(name))))
-    known = {"state", "shards", "open", "running", "name", *scripts.LIMITS, *scripts.FACTS}
+    known = {"state", "shards", "open", "running", "name", *scripts.NUMBERS, *scripts.FACTS}
 
     assert asked <= known | {"lua"}
 

@@ -43,8 +43,7 @@ def test_variables_and_flags_are_unique():
 def test_lua_reads_the_options_that_are_declared():
     assert "max_depth" in LIMITS
     assert "retry_base_ms" not in LIMITS  # workers reckon with it
-    kept_beside = {"shift", "spare"}  # by the scripts themselves
-    assert {one.field for one in JOB_OPTIONS} >= set(LIMITS) - kept_beside
+    assert {one.field for one in JOB_OPTIONS} >= set(LIMITS)
     assert "'max_depth'" in script("lease").source
 
 

@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 
 #: Arguments that say who calls and when, not what for: see shard.py.
 COMMON = ("now", "seq", "since_ms", "token")
-#: The options of a job that scripts may read, and what else they keep beside them in `control`:
-#: numbers, and facts, which stay text.
-LIMITS = (*(one.field for one in JOB_OPTIONS if one.declared.in_lua), "shift", "spare")
+#: The options of a job that scripts may read: fields of `control`.
+LIMITS = tuple(one.field for one in JOB_OPTIONS if one.declared.in_lua)
+#: What scripts read from there as numbers, with those they keep themselves, and as text.
+NUMBERS = (*LIMITS, "shift", "spare")
 FACTS = ("bloom_blocks", "bloom_hashes", "born", "clock", "depths", "lifo")
 #: What an absent limit counts as, unless it is none.
 ABSENT = {"delay_ms": 0, "latency_factor": 0, "shift": 0, "spare": 0}
@@ -255,7 +256,7 @@ def _enclosed(libs: list[str], verb: str) -> Iterator[str]:
 def _limits(texts: list[str]) -> str:
     """`read_control`, which reads those limits and facts of a job that the code names."""
     asked = {name for text in texts for name in _LIMIT.findall(_COMMENT.sub("", text))}
-    limits, facts = sorted(asked.intersection(LIMITS)), sorted(asked.intersection(FACTS))
+    limits, facts = sorted(asked.intersection(NUMBERS)), sorted(asked.intersection(FACTS))
     fields = ["state", "shards", *facts, *limits]
     read = {name: f"found[{i}]" for i, name in enumerate(fields, 1)}
     read |= {name: f"tonumber({read[name]}) or {ABSENT.get(name, 'math.huge')}" for name in limits}

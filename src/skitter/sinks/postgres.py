@@ -25,8 +25,9 @@ from sqlalchemy.dialects.postgresql import JSON, JSONB, insert
 from sqlalchemy.exc import ArgumentError
 
 from skitter.sinks.base import BadSink, MissingExtra
+from skitter.sinks.dialect import Dialect, FailureKind
 from skitter.sinks.kinds import Kind, json_text
-from skitter.sinks.sql import Dialect, FailureKind, SqlTable, table_of
+from skitter.sinks.sql import SqlTable, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from sqlalchemy.types import TypeEngine
 
     from skitter.sinks.base import Row
+    from skitter.sinks.dialect import Values
     from skitter.sinks.shape import FieldColumn
-    from skitter.sinks.sql import Values
 
 _NUL = b"\\u0000"  # as JSON has it
 _SCHEMA_LOCK = 0x5C177E5  # an advisory lock: whoever has it may change tables of ours

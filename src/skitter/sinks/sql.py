@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
-from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import (
     Column,
@@ -26,11 +25,12 @@ from sqlalchemy import (
     or_,
     select,
 )
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable
 from sqlalchemy.sql import quoted_name
 
 from skitter.sinks.base import BadSink, Row, RowsRefused, SinkAway
+from skitter.sinks.dialect import FailureKind
 from skitter.sinks.kinds import EXACT_IN_FLOAT, Kind, fit
 from skitter.sinks.names import table_name
 from skitter.sinks.rows import result_of, rows_of
@@ -45,82 +45,18 @@ from skitter.sinks.shape import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
-    from sqlalchemy import Connection, Engine, Insert
-    from sqlalchemy.types import TypeEngine
+    from sqlalchemy import Connection, Insert
 
     from skitter.model import Result
-
-Values: TypeAlias = tuple[Any, ...]
+    from skitter.sinks.dialect import Dialect
 
 #: Two visits of a page are at least as far apart.
 ONE_VISIT = timedelta(seconds=1)
 #: JSON of rows in one statement; a row may have more.
 STATEMENT_BYTES = 16 * 2**20
 _ATTEMPTS = 10  # at a batch whose table other loaders keep changing
-
-
-class FailureKind(Enum):
-    """What an error of the database means for a batch."""
-
-    AWAY = auto()  # later, perhaps
-    MOVED = auto()  # the table is not what it was: look again
-    ROW = auto()  # one of the rows cannot be stored, ever
-    ALIEN = auto()  # this is no database of ours
-    BUG = auto()
-
-
-class Dialect(Protocol):
-    """What differs between databases; what does not is the default."""
-
-    name: str
-    away: str  # what it is when it takes nothing now
-    types: ClassVar[dict[Kind, TypeEngine[Any]]]
-    wire: ClassVar[dict[Kind, Callable[[Any], Any]]]  # of kinds whose values are sent otherwise
-
-    def open(self) -> Engine: ...
-
-    def require(self) -> None:
-        """BadSink if there is nothing to read from."""
-        return None
-
-    def refresh(self, engine: Engine) -> None:
-        """Let go of a connection that leads nowhere."""
-        return None
-
-    def clean(self, row: Row) -> Row:
-        """The row, without what the database cannot hold."""
-        return row
-
-    def insert_into(self, table: Table) -> Any:
-        """The database's own INSERT, which knows ON CONFLICT, of as many rows as there are."""
-
-    def send(
-        self, connection: Connection, upsert: str, names: Sequence[str], rows: list[Values]
-    ) -> None:
-        """Run it for these rows."""
-
-    def begin_write(self, connection: Connection, table: str) -> None:
-        """From here the table keeps its shape until the transaction ends."""
-        return None
-
-    def begin_change(self, connection: Connection, table: str) -> None:
-        """From here nobody else changes the shape."""
-        return None
-
-    def add_columns(
-        self, connection: Connection, table: str, columns: Sequence[FieldColumn]
-    ) -> None: ...
-
-    def widen_column(
-        self, connection: Connection, table: str, column: FieldColumn, old: Kind
-    ) -> None: ...
-
-    def judge(self, error: DBAPIError) -> FailureKind: ...
-
-    def explain(self, error: SQLAlchemyError) -> str:
-        """The reason in one line, without the statement and its values."""
 
 
 class Page(NamedTuple):

@@ -14,9 +14,10 @@ from sqlalchemy.pool import QueuePool
 from sqlalchemy.types import UserDefinedType
 
 from skitter.sinks.base import BadSink
+from skitter.sinks.dialect import Dialect, FailureKind
 from skitter.sinks.disk import why_not_written
 from skitter.sinks.kinds import Kind, fit, json_text, text_of
-from skitter.sinks.sql import Dialect, FailureKind, SqlTable, table_of
+from skitter.sinks.sql import SqlTable, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
     from sqlalchemy.types import TypeEngine
 
+    from skitter.sinks.dialect import Values
     from skitter.sinks.shape import FieldColumn
-    from skitter.sinks.sql import Values
 
 _BUSY_TIMEOUT_S = 30.0  # another loader's batch takes milliseconds; a widened table may take longer
 

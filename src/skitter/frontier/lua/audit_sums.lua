@@ -13,6 +13,7 @@ REPLY  list   empty, or: requests in all queues, shelved and pages of all hosts,
 COST   O(most)
 ]]
 --@include bulk counters host_record record seen
+-- A Bloom filter has no buckets.
 local largest = math.max(buckets or 0, redis.call('HLEN', hosts), redis.call('ZCARD', lease))
 if largest > most then return {} end
 
