@@ -229,7 +229,8 @@ class ConnectFailed(FetchError):
 
 
 class ConnectRefused(ConnectFailed):
-    """The port refuses connections: nothing listens there, or it has had enough."""
+    """The port refuses connections, or HTTP/2 requests: nothing listens there, or it has had
+    enough."""
 
 
 class FetchTimeout(FetchError):

@@ -8,7 +8,7 @@ import time
 import msgspec
 import pytest
 
-from skitter.engine.departures import TOLERANCE_S, Departures, TooEarly
+from skitter.engine.departures import HOLDS_S, TOLERANCE_S, Departures, TooEarly
 from skitter.frontier.admin.jobs import create_job
 from skitter.frontier.frontier import Frontier
 from skitter.frontier.pace import Departure
@@ -77,7 +77,8 @@ async def test_a_late_one_among_others_asks_first_and_moves_its_turn(polite, clo
     await gate.leave()
 
     clock.advance(2)
-    assert await open_in_s(frontier) == 28 + lease.pace.slack_s
+    held_s = (await open_in_s(frontier) or 0) - 28 - lease.pace.slack_s
+    assert round(held_s, 3) in HOLDS_S  # on a busy machine it asks again
 
 
 async def test_a_late_one_behind_anothers_turn_is_handed_back(polite, clock):
@@ -114,6 +115,80 @@ async def test_a_little_lateness_brings_two_processes_no_closer_together(
     assert second is not None
     await second.leave()
     assert second.left_at - first.left_at >= delay_s
+
+
+class HeldUp:
+    """A frontier in a process that goes on late, so often, after each answer."""
+
+    def __init__(self, frontier: Frontier, *, late_s: float, times: int):
+        self.options, self._frontier, self._late_s = frontier.options, frontier, late_s
+        self.times = times
+
+    async def depart(self, asks):
+        granted = await self._frontier.depart(asks)
+        if self.times:
+            self.times -= 1
+            time.sleep(self._late_s)  # noqa: ASYNC251
+        return granted
+
+
+@pytest.mark.parametrize("times", [1, 2, 9])
+async def test_a_process_that_is_always_late_brings_no_two_requests_together(server, job, times):
+    """It asks again, for a moment that lasts longer: nobody else has a turn meanwhile."""
+    delay_s, late_s = 0.3, 0.09
+    polite = Politeness(delay_s=delay_s, max_in_flight=2)
+    one = await create_job(server, job, options=JobOptions(politeness=polite))
+    await one.add([Request(url=url) for url in URLS])
+    other = await create_job(server, job)
+    [lease] = (await one.lease(1)).leases
+    first = Departures(HeldUp(one, late_s=late_s, times=times)).gate(lease)  # type: ignore[arg-type]
+    assert first is not None
+    time.sleep(late_s)  # noqa: ASYNC251
+
+    await first.leave()
+
+    await asyncio.sleep((await other.lease(1)).again_in_s or 0)
+    [lease] = (await other.lease(1)).leases
+    second = Departures(other).gate(lease)
+    assert second is not None
+    await second.leave()
+    assert second.left_at - first.left_at >= delay_s
+
+
+async def test_a_process_that_misses_even_the_longest_moment_hands_its_request_back(
+    polite, monkeypatch
+):
+    monkeypatch.setattr("skitter.engine.departures.HOLDS_S", (0.0, 0.01))
+    frontier, departures, _, gate = await polite(max_in_flight=2, late_s=2 * TOLERANCE_S)
+    departures.frontier = HeldUp(frontier, late_s=0.03, times=2)
+
+    with pytest.raises(TooEarly):
+        await gate.leave()
+
+    await gate.leave()  # as Scrapy does, for robots.txt
+
+
+@pytest.mark.parametrize("max_in_flight", [1, 2])
+async def test_another_thread_has_no_more_time_than_is_left_of_the_moment(polite, max_in_flight):
+    _, _, _, gate = await polite(max_in_flight=max_in_flight)
+    await gate.leave()
+    gate._opened_at = time.monotonic() - 1.0
+
+    assert gate.is_still_on_time() == (max_in_flight == 1)
+
+
+async def test_parts_of_a_millisecond_count_when_it_is_told_when_a_request_left(server, job):
+    polite = Politeness(delay_s=30)
+    frontier = await create_job(server, job, options=JobOptions(politeness=polite))
+    await frontier.add([Request(url=f"https://host{number}.test/") for number in range(20)])
+    departures = Departures(frontier)
+    for lease in (await frontier.lease(20)).leases:
+        seconds, micros = await frontier.home.server.command("TIME")
+        gate = departures.gate(lease)
+        assert gate is not None
+        await gate.leave()
+
+        assert 1000 * gate.left_ms >= 1_000_000 * int(seconds) + int(micros)
 
 
 async def test_a_second_request_is_handed_back_if_its_moment_is_far_away(polite):

@@ -140,7 +140,7 @@ VERBS: Any = {
     "log": ([("info", "w1", "text", "")], {"keep": 10}),
     "reject_items": ([("whole", b"x")], {"keep": 10}),
     "robots": ([], {"name": "a.test", "rules": b"x", "ttl_ms": 9000, "keep_ms": 0}),
-    "depart": ([("a.test", 0, -1, 1000)], {}),
+    "depart": ([("a.test", 0, -1, 1000, 0)], {}),
     "record": ([("a.test 1 0 9 9 x",)], {}),
     "open_sessions": (
         [("a.test/", 1, "")],

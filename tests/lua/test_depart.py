@@ -16,8 +16,9 @@ async def polite(make_raw):
     return raw
 
 
-async def depart(raw, moment_ms=0, *, ago_ms=-1, most_ms=-1, host=HOST):
-    wait_ms, granted_ms = await raw.shard.call("depart", [host, moment_ms, ago_ms, most_ms])
+async def depart(raw, moment_ms=0, *, ago_ms=-1, most_ms=-1, hold_ms=0):
+    ask = [HOST, moment_ms, ago_ms, most_ms, hold_ms]
+    wait_ms, granted_ms = await raw.shard.call("depart", ask)
     return wait_ms, granted_ms
 
 
@@ -69,6 +70,19 @@ async def test_late_behind_somebody_elses_turn_the_next_moment_is_reserved(polit
     assert await depart(polite, first, most_ms=5000) == (2 * GAP_MS - 100, second + 2 * GAP_MS)
 
 
+async def test_a_moment_that_is_held_is_ours_as_long_and_the_next_turn_is_after_it(polite, clock):
+    await polite.lease(1)
+    clock.advance(0.1)
+
+    wait_ms, moment_ms = await depart(polite, clock() - 100, most_ms=0, hold_ms=500)
+    assert (wait_ms, moment_ms) == (0, clock() + 500)
+
+    clock.advance(0.6)
+    assert await depart(polite, moment_ms, most_ms=0) == (0, clock())
+    assert await depart(polite, most_ms=5000, hold_ms=500) == (GAP_MS, clock() + GAP_MS + 500)
+    assert await depart(polite, most_ms=5000) == (2 * GAP_MS + 500, clock() + 2 * GAP_MS + 500)
+
+
 async def test_a_wait_that_is_too_long_reserves_nothing(polite, clock):
     turn = clock()
     await polite.lease(1)
@@ -97,7 +111,7 @@ async def test_the_delay_is_the_hosts_own(polite, clock):
 
 async def test_many_who_ask_at_once_get_moments_of_their_own(polite, clock):
     await polite.lease(1)
-    asks = [HOST, 0, 0, 9000] * 3
+    asks = [HOST, 0, 0, 9000, 0] * 3
 
     answer = await polite.shard.call("depart", asks)
 

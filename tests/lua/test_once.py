@@ -67,7 +67,7 @@ CALLS: Any = {
     "refuse": lambda t: ([("7", "scope", b"x"), ("8", "robots", b"y")], {"keep": 4}),
     "robots": lambda t: ([], {"name": "a.test", "rules": b"", "ttl_ms": 9000, "keep_ms": 0}),
     "record": lambda t: ([("a.test 1 0 9 9 x",)], {}),
-    "depart": lambda t: ([("a.test", 0, 100, 5000), ("a.test", 0, -1, 5000)], {}),
+    "depart": lambda t: ([("a.test", 0, 100, 5000, 0), ("a.test", 0, -1, 5000, 0)], {}),
     "bury_messages": lambda t: ([("9", "feed", b"x", "no URL"), ("5", "feed", b"x", "no URL")], {}),
 }
 CALLS |= {

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from skitter.engine.departures import TOLERANCE_S, Departures, SharedGate, TooEarly
+from skitter.engine.departures import HOLDS_S, TOLERANCE_S, Departures, SharedGate, TooEarly
 from skitter.fetch.resolver import Resolver
 from skitter.frontier.admin.jobs import create_job
 from skitter.model import Request
@@ -49,8 +49,9 @@ async def test_two_jobs_that_share_keep_the_delay_of_a_host_together(open_gate, 
     with pytest.raises(TooEarly):
         await second.leave()
 
-    assert await rests_s(other, lease) == 20 + TOLERANCE_S
-    clock.advance(20 + TOLERANCE_S)
+    rest_s = await rests_s(other, lease)
+    assert round(rest_s - 20 - TOLERANCE_S, 3) in HOLDS_S  # on a busy machine it asks again
+    clock.advance(rest_s)
     await second.leave()
 
 

@@ -37,8 +37,11 @@ if TYPE_CHECKING:
 TOLERANCE_S: Final = 0.01
 #: Nobody else has a turn while ours lasts; but a process that slept may have lost its lease.
 ALONE_S: Final = 5.0
-#: How often to ask again when the moment that was granted passed, too: the process is very busy.
-TRIES: Final = 3
+#: The server's clock leaves out parts of a millisecond.
+TICK_S: Final = 0.001
+#: How long a moment lasts, the first time we ask and when the one before it passed, too: the
+#: process is very busy. Longer ones make the next request of the host wait.
+HOLDS_S: Final = (0.0, 0.02, 0.1, 1.0, ALONE_S)
 #: How long a request waits for its moment here; a longer wait is spent in the frontier. After
 #: robots.txt that costs little, as there are other hosts; after a redirect it would begin anew.
 PATIENCE_S: Final = 10.0
@@ -176,6 +179,7 @@ class Gate:
     _is_under_way: bool = False
     _moment_ms: int = 0  # our turn; 0: it was used
     _opened_at: float = 0.0  # it is no earlier than that
+    _asked: int = 0  # moments that we asked for, since a request left
 
     def __post_init__(self) -> None:
         self._moment_ms, self._opened_at = self.pace.moment_ms, self.pace.since
@@ -192,9 +196,7 @@ class Gate:
     async def leave(self) -> None:
         """Return when the request may leave, which is now. Raises TooEarly."""
         self.arrive()
-        for _ in range(TRIES):
-            if self._is_on_time():
-                break
+        while not self._is_on_time():
             await self._wait_for_moment()
         self._is_under_way = True
         self._left_at = time.monotonic()
@@ -204,7 +206,7 @@ class Gate:
     def is_still_on_time(self) -> bool:
         """Whether a request that goes on in another thread leaves at its moment, which is now."""
         now, before = time.monotonic(), self.left_at
-        is_late = now - before > self._tolerance_s
+        is_late = now - self._opened_at > self._tolerance_s
         self._is_under_way = not is_late
         if not is_late:
             self._left_at = now
@@ -217,45 +219,51 @@ class Gate:
         """The request that left last is over, with an answer or without."""
         if self._is_under_way and self._left_at is not None:
             self.departures.record(self.lease, url, left_at=self._left_at)
+            self._asked = 0
         self._is_under_way = False
 
     def _note(self, left_at: float) -> None:
         late_s = left_at - self._opened_at
         self.departures.note(self.lease, left_at=left_at, late_s=late_s)
         if self._moment_ms and not self.pace.slack_s:
-            self.left_ms = self._moment_ms + math.ceil(1000 * late_s)
+            self.left_ms = self._moment_ms + math.ceil(1000 * (late_s + TICK_S))
 
     @property
     def _tolerance_s(self) -> float:
-        return self.pace.slack_s or ALONE_S
+        return self.pace.slack_s - TICK_S if self.pace.slack_s else ALONE_S
 
     def _is_on_time(self) -> bool:
         return bool(self._moment_ms) and time.monotonic() - self._opened_at <= self._tolerance_s
 
     async def _wait_for_moment(self) -> None:
-        asked_at = time.monotonic()
+        if self._asked == len(HOLDS_S):
+            self._asked = 0
+            raise TooEarly
+        asked_at, hold_s = time.monotonic(), HOLDS_S[self._asked]
+        self._asked += 1
         used_s = None if self._moment_ms or self._left_at is None else asked_at - self._left_at
-        granted = await self._ask(used_s)
+        granted = await self._ask(used_s, hold_s)
         if granted.is_too_late:
             raise TooEarly
         await asyncio.sleep(granted.wait_s)
-        self._moment_ms, self._opened_at = granted.moment_ms, asked_at + granted.wait_s
+        self._moment_ms, self._opened_at = granted.moment_ms, asked_at + granted.wait_s + hold_s
 
-    async def _ask(self, used_s: float | None) -> Granted:
+    async def _ask(self, used_s: float | None, hold_s: float) -> Granted:
         try:
-            return await self._ask_clock(used_s)
+            return await self._ask_clock(used_s, hold_s)
         except SkitterError as error:
             if not error.retryable:
                 raise
             raise TooEarly from error  # the server is away: later
 
-    async def _ask_clock(self, used_s: float | None) -> Granted:
+    async def _ask_clock(self, used_s: float | None, hold_s: float) -> Granted:
         return await self.departures.ask(
             Departure(
                 host=self.lease.host,
                 moment_ms=self._moment_ms,
                 ago_s=used_s,
                 most_s=self.patience_s,
+                hold_s=hold_s,
             )
         )
 
@@ -282,19 +290,19 @@ class SharedGate(Gate):
 
     @property
     def _tolerance_s(self) -> float:
-        return TOLERANCE_S
+        return TOLERANCE_S - TICK_S
 
     def _note(self, left_at: float) -> None:
         if self.lease.pace:
             self.departures.note(self.lease, left_at=left_at, late_s=math.inf)
 
-    async def _ask_clock(self, used_s: float | None) -> Granted:
+    async def _ask_clock(self, used_s: float | None, hold_s: float) -> Granted:
         frontier, clock = self.departures.frontier, await self.departures.clock_of(self.lease)
         turn = await take_turn(
             frontier,
             clock,
             self._place,
-            delay_s=self.pace.delay_s + TOLERANCE_S if self.pace.delay_s else 0.0,
+            delay_s=self.pace.delay_s + TOLERANCE_S + hold_s if self.pace.delay_s else 0.0,
             most_s=self.patience_s,
             moment_ms=self._moment_ms,
         )

@@ -31,6 +31,12 @@ _NO_LIMITS: Final = aiohttp.ClientTimeout(
 )
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 5.6.2
 _BREAKING: Final = re.compile(r"[\r\n\0]")
+_GONE: Final = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
+_SAFE: Final = ("GET", "HEAD")  # RFC 9110 9.2.1: to be sent twice without harm
+
+
+class _HungUp(BadResponse):
+    """The server closed a connection that had been idle, perhaps before it had the request."""
 
 
 class _Answer(aiohttp.ClientResponse):
@@ -65,11 +71,19 @@ class AiohttpClient:
         headers = _headers(call, self._options)
         dialer = self._clients.take(call.whom.dialled, call.addresses, proxy=call.proxy)
         try:
-            if call.leave is not None:
-                await call.leave()
-            return await self._exchange(dialer, call, headers)
+            try:
+                return await self._leave(dialer, call, headers)
+            except _HungUp:
+                return await self._leave(dialer, call, headers)
         finally:
             self._clients.give_back(dialer)
+
+    async def _leave(
+        self, dialer: Dialer[aiohttp.ClientSession], call: Call, headers: dict[str, str]
+    ) -> Response:
+        if call.leave is not None:
+            await call.leave()
+        return await self._exchange(dialer, call, headers)
 
     async def _exchange(
         self, dialer: Dialer[aiohttp.ClientSession], call: Call, headers: dict[str, str]
@@ -107,11 +121,13 @@ class AiohttpClient:
                 slow = f"{stage} {options.first_byte_timeout_s:g} s"
             raise FetchTimeout(call.url, slow) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
+            if exchange.is_reused and isinstance(error, _GONE) and call.request.method in _SAFE:
+                raise _HungUp(call.url, "the connection closed before a response came") from error
             raise _explain(error, call) from error
 
     def _make(self, name: str, addresses: tuple[str, ...], proxy: str) -> aiohttp.ClientSession:
         most = self._options.max_header_bytes
-        return aiohttp.ClientSession(
+        session = aiohttp.ClientSession(
             connector=Connector(self._tls, addresses, proxy),
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("user-agent", "content-type"),
@@ -122,6 +138,10 @@ class AiohttpClient:
             max_field_size=most,
             max_headers=512,
         )
+        # Else it sends a GET, a PUT or a DELETE again by itself, at once, if the server hangs up.
+        # There is no option for that; aiohttp's own test client sets this.
+        session._retry_connection = False
+        return session
 
     def _end(self, session: aiohttp.ClientSession) -> None:
         task = asyncio.create_task(session.close())

@@ -40,6 +40,11 @@ class Exchange:
     quiet: asyncio.Timeout
     connect_s: float = 0.0  # what the dialling took
 
+    @property
+    def is_reused(self) -> bool:
+        """Whether its connection was there before."""
+        return not self.connect_s
+
 
 #: The exchange of this task: aiohttp hands nothing of ours to its connector.
 EXCHANGE: ContextVar[Exchange] = ContextVar("skitter_exchange")

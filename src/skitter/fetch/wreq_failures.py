@@ -54,6 +54,10 @@ _CAUSES: Final[tuple[tuple[str, type[FetchError], str], ...]] = (
     ("Parse(TooLarge)", ResponseTooLarge, "the headers are over the limit"),
     ("Parse(", BadResponse, "the response is not HTTP"),
     ("IncompleteMessage", BadResponse, "the connection closed before a response came"),
+    # HTTP/2 (RFC 9113 7): as much as a 429, or as a port that refuses.
+    ("REFUSED_STREAM", ConnectRefused, "the server refuses requests on this connection"),
+    ("ENHANCE_YOUR_CALM", ConnectRefused, "the server has had enough of our requests"),
+    ("GoAway", BadResponse, "the server ended the connection before the request"),
     ("Canceled", BadResponse, "the connection closed before a response came"),  # HTTP/2
     ("IncompleteBody", BadResponse, "the body was cut off"),
     ("unexpected EOF", BadResponse, "the body was cut off"),

@@ -36,12 +36,15 @@ class Departure:
     moment_ms: int = 0  # our turn there, or what was granted, if it was not used yet
     ago_s: float | None = None  # since our last request left; None: none did
     most_s: float | None = None  # the longest wait; None: this only tells
+    hold_s: float = 0.0  # so long after that wait it may leave
 
     @property
-    def arguments(self) -> tuple[str, int, int, int]:
+    def arguments(self) -> tuple[str, int, int, int, int]:
         """As EACH in depart.lua."""
-        ago_ms, most_ms = (-1 if one is None else ms(one) for one in (self.ago_s, self.most_s))
-        return self.host, self.moment_ms, ago_ms, most_ms
+        # The server leaves out parts of a millisecond: no request left earlier than we say.
+        ago_ms = -1 if self.ago_s is None else max(0, int(1000 * self.ago_s) - 1)
+        most_ms = -1 if self.most_s is None else ms(self.most_s)
+        return self.host, self.moment_ms, ago_ms, most_ms, ms(self.hold_s)
 
 
 class Granted(NamedTuple):

@@ -71,7 +71,7 @@ class Verbs:
     ) -> int: ...
     async def depart(
         self,
-        each: Sequence[tuple[Text, int, int, int]],
+        each: Sequence[tuple[Text, int, int, int, int]],
         *,
         strict: bool = ...,
         replicated: bool = ...,

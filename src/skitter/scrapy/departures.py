@@ -15,7 +15,6 @@ import msgspec
 
 from skitter.engine.departures import (
     PATIENCE_AFTER_REDIRECT_S,
-    TRIES,
     Gate,
     TooEarly,
 )
@@ -43,10 +42,9 @@ class Downloads:
         if gate is None:
             return
         self._gates[request] = gate
-        for _ in range(TRIES):
+        await self._pass(gate, waits=entry is None)
+        while not gate.is_still_on_time():
             await self._pass(gate, waits=entry is None)
-            if gate.is_still_on_time():
-                return
 
     def arrive(self, request: Request) -> None:
         """It is over, with an answer or without."""

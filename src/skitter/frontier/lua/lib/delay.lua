@@ -8,7 +8,7 @@ configured 0 wants it asked as fast as it answers.
 ]]
 --@include limits host
 local DAY_MS = 86400000 -- also for a job of an older release, which has no cap
-local MOST_SLACK_MS = 10
+local LEAST_SLACK_MS, MOST_SLACK_MS = 2, 10
 local longest_ms = math.min(limits.max_delay_ms, DAY_MS)
 
 local function configured_delay(known)
@@ -29,11 +29,11 @@ local function delay_of(known)
   return math.max(usual_delay(known), known.own.raised_ms or 0)
 end
 
--- Where several requests may be under way, one leaves so long after its turn without asking. 0: it
--- is alone, and tells when it left.
+-- Where several requests may be under way, one leaves so long after its turn without asking, less
+-- the millisecond that our clock leaves out. 0: it is alone, and tells when it left.
 local function slack_of(known, delay_ms)
   if (known.own.max_in_flight or limits.max_in_flight) == 1 then return 0 end
-  return math.max(1, math.min(MOST_SLACK_MS, math.floor(delay_ms / 20)))
+  return math.max(LEAST_SLACK_MS, math.min(MOST_SLACK_MS, math.floor(delay_ms / 20)))
 end
 
 -- From one turn to the next: by the slack more than between two requests as they are sent.

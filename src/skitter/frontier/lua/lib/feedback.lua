@@ -6,7 +6,7 @@ Each kind has a field there and a line here.
 local function learn(claim, packed)
   if packed == '' then return end
   local said = cmsgpack.unpack(packed)
-  if said.left_ms then put_off(claim.host, math.min(said.left_ms, now_ms)) end
+  if said.left_ms then put_off(claim.host, math.min(said.left_ms, now_ms + 1)) end
   if said.rest_ms then block(claim.host, said.rest_ms) end
   if said.latency_ms or said.incident then learn_delay(claim, said) end
   if said.rendering then learn_rendering(said.rendering) end
