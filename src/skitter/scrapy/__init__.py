@@ -1,30 +1,30 @@
-"""Scrapy on the frontier: existing spiders, distributed, with nothing lost.
+"""Scrapy on the frontier: existing spiders run distributed and lose nothing.
 
 SCHEDULER = "skitter.scrapy.Scheduler"
 DUPEFILTER_CLASS = "skitter.scrapy.RFPDupeFilter"
 ITEM_PIPELINES = {"skitter.scrapy.RedisPipeline": 300}
 
-scheduler, dupefilter   what Scrapy calls; answers at once
+scheduler, dupefilter   what Scrapy calls; they never block
 spiders, pipelines      RedisSpider, RedisCrawlSpider, RedisPipeline, ItemPipeline
-fingerprinter           what is the same page: by our rules, Scrapy's and scrapy-redis's
-mailbox                 what the engine's thread and the frontier's pass to each other
-node                    the frontier's thread, with
+fingerprinter           which requests are the same page: our rules, Scrapy's and scrapy-redis's
+mailbox                 what the engine's thread and the node's thread exchange
+node                    the node's thread, with
 prefetch, delivery      what it leases ahead, and what it sends
-feed, housekeeping      messages that others push; what it does beside all that
+feed, housekeeping      messages that others push; background chores
 job                     opened by the first node, removed by the last
-internals, slots        what Scrapy keeps to itself
-refusals                answers that Scrapy drops without a word
-guard                   no private addresses
+internals, slots        Scrapy's private parts that we rely on
+refusals                responses that Scrapy drops silently
+guard                   blocks private addresses
 codec, values           requests as plain data, no pickle
 options, address        settings of a node
-compatibility           settings and methods of scrapy-redis: honoured, or refused with a sentence
+compatibility           settings and methods of scrapy-redis: honoured, or refused with a reason
 parsing                 settings as numbers, keys and encodings
 callbacks               methods that a message may name
-message                 what may stand in a message of the feed
-connection              clients for people's own code
-local                   commands that look at a page and do not crawl
+message                 the fields of a feed message
+connection              Redis clients for user code
+local                   commands that look at a page without crawling
 rejected                items that a pipeline failed on
-adopt, pickled          takes over a queue of scrapy-redis
+adopt, pickled          takes over a scrapy-redis queue
 """
 
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""Where the server is: REDIS_URL, or REDIS_HOST and its kin, as scrapy-redis reads them."""
+"""Where the server is: REDIS_URL, or REDIS_HOST etc., as in scrapy-redis."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-#: Of REDIS_PARAMS: where the server is and who we are.
+#: Names in REDIS_PARAMS that are part of the server's address or our login.
 _PLACE = frozenset({"host", "port", "db", "username", "password", "ssl", "unix_socket_path"})
-#: How long to wait and when to try again is Skitter's business; nothing is lost by leaving it out.
+#: For clients of user code only: the scheduler has its own time-outs, retries and decoding.
 NEEDLESS = frozenset(
     {
         *("encoding", "socket_timeout", "socket_connect_timeout", "socket_keepalive"),
@@ -29,8 +29,8 @@ NEEDLESS = frozenset(
 
 
 def server_settings(settings: BaseSettings) -> Settings:
-    """By the settings; then by SKITTER_REDIS_URL; then the embedded server if SKITTER_DIR names
-    its directory; then localhost:6379, as scrapy-redis does."""
+    """From the settings; else SKITTER_REDIS_URL; else the embedded server in SKITTER_DIR; else
+    localhost:6379, like scrapy-redis."""
     params = _params(settings)
     if url := settings.get("REDIS_URL"):
         return _at("REDIS_URL", _with_login(str(url), params))
@@ -57,7 +57,7 @@ def _at(setting: str, url: str) -> Settings:
 
 
 def _params(settings: BaseSettings) -> dict[str, Any]:
-    """REDIS_HOST and its kin win over REDIS_PARAMS, as long as they say something."""
+    """REDIS_HOST etc. win over REDIS_PARAMS unless they are empty."""
     params = {
         name: value
         for name, value in settings.getdict("REDIS_PARAMS").items()
@@ -87,7 +87,7 @@ def _url(params: Mapping[str, Any]) -> str:
 
 
 def _with_login(url: str, params: Mapping[str, Any]) -> str:
-    """The URL wins; a password that it lacks may stand in REDIS_PARAMS."""
+    """Add the login from REDIS_PARAMS unless the URL has one."""
     parts = urlsplit(url)
     if "@" in parts.netloc or not _login(params):
         return url

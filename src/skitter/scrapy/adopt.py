@@ -1,8 +1,7 @@
-"""Take over what scrapy-redis has on a server: its queue and its dupefilter.
+"""Take over the queue and dupefilter of a scrapy-redis crawl.
 
-The keys are renamed first, so that no node of scrapy-redis takes from them meanwhile, and stay
-under their new names. Reading them twice changes nothing: an adoption that was interrupted is
-simply run again.
+The keys are renamed first, so that no scrapy-redis node can take from them meanwhile, and keep
+their new names. Reading them is idempotent: an interrupted adoption is simply run again.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 STEP = 500
-REASONS = 10  # that are told apart in an answer
+REASONS = 10  # listed separately in the report
 PICKLED = b"\x80"
 FIELDS = ("cookies", "meta", "encoding", "flags", "cb_kwargs")
 TYPED = (*FIELDS, "headers", "callback", "errback", "priority", "dont_filter")
@@ -45,7 +44,7 @@ TYPED = (*FIELDS, "headers", "callback", "errback", "priority", "dont_filter")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adoption:
-    """Whose keys, and how they may be read."""
+    """Which keys to adopt, and how they may be read."""
 
     spider: str
     job: str
@@ -56,22 +55,22 @@ class Adoption:
 
 
 class Adopted(msgspec.Struct, kw_only=True):
-    """What was found and what became of it."""
+    """What was found and what happened to it."""
 
     job: str
     entries: int = 0  # in the queue
     queued: int = 0
     known: int = 0  # duplicates, or adopted before
-    dead: int = 0  # could not be read: dead letters
-    fingerprints: int = 0  # in the dupefilter, those that are text
-    unreadable: int = 0  # in the dupefilter, and no fingerprints: dead letters too
+    dead: int = 0  # unreadable: dead letters
+    fingerprints: int = 0  # text members of the dupefilter
+    unreadable: int = 0  # other members of the dupefilter: dead letters too
     remembered: int = 0
     remembered_before: int = 0  # queued here, or adopted before
-    forgotten: int = 0  # of requests that could not be read: whoever finds those may do them
-    reasons: dict[str, int] = {}  # why requests could not be read
+    forgotten: int = 0  # of unreadable requests: found again, they may be crawled
+    reasons: dict[str, int] = {}  # why requests were unreadable
 
     def note(self, reason: str) -> None:
-        """One more dead letter."""
+        """Count one more dead letter."""
         self.dead += 1
         known = reason in self.reasons or len(self.reasons) < REASONS
         reason = reason if known else "other reasons, see `skitter dead list`"
@@ -79,7 +78,7 @@ class Adopted(msgspec.Struct, kw_only=True):
 
 
 async def adopt(server: Server, adoption: Adoption) -> Adopted:
-    """Raises UsageError if something cannot be read as allowed; nothing is changed then."""
+    """Raises UsageError, before changing anything, if an entry may not be read."""
     await _check_keys(server, adoption)
     for key in (adoption.requests_key, f"{adoption.requests_key}:adopted"):
         await _check_readable(server, key, adoption)
@@ -102,7 +101,7 @@ async def adopt(server: Server, adoption: Adoption) -> Adopted:
 
 
 async def _check_keys(server: Server, adoption: Adoption) -> None:
-    """Something is there, and of the types that scrapy-redis writes."""
+    """Raises UsageError unless a key exists and all have the types that scrapy-redis writes."""
     wanted = {adoption.requests_key: ("zset", "list"), adoption.dupefilter_key: ("set",)}
     found = 0
     for name, kinds in wanted.items():
@@ -122,7 +121,7 @@ async def _check_keys(server: Server, adoption: Adoption) -> None:
 
 
 async def _rename(server: Server, key: str) -> list[str]:
-    """The key under its new name; with another that nodes of scrapy-redis made since."""
+    """The renamed key, and the original if scrapy-redis nodes have recreated it since."""
     adopted = f"{key}:adopted"
     if await server.command("EXISTS", key) and not await server.command("EXISTS", adopted):
         await server.command("RENAME", key, adopted)
@@ -130,7 +129,7 @@ async def _rename(server: Server, key: str) -> list[str]:
 
 
 async def _entries(server: Server, key: str) -> AsyncIterator[list[tuple[bytes, int]]]:
-    """Entries with their priority, those first that would be popped first."""
+    """Entries with their priorities, in the order scrapy-redis would pop them."""
     kind = (await server.command("TYPE", key)).decode()
     at = 0
     while True:
@@ -139,7 +138,7 @@ async def _entries(server: Server, key: str) -> AsyncIterator[list[tuple[bytes, 
             page = [(data, _priority(score)) for data, score in with_scores(rows)]
         else:
             page = [(data, 0) for data in await server.command("LRANGE", key, -at - STEP, -at - 1)]
-            page.reverse()  # LPUSH: the oldest is the last
+            page.reverse()  # scrapy-redis uses LPUSH: the oldest entry is last
         if not page:
             return
         yield page
@@ -147,7 +146,7 @@ async def _entries(server: Server, key: str) -> AsyncIterator[list[tuple[bytes, 
 
 
 def _priority(score: Any) -> int:
-    """The negative of what scrapy-redis sorts by, which may be infinite."""
+    """The negated score of scrapy-redis, which may be infinite."""
     return round(max(-MAX_PRIORITY, min(MAX_PRIORITY, -float(score))))
 
 
@@ -181,7 +180,7 @@ async def _check_readable(server: Server, key: str, adoption: Adoption) -> None:
 async def _adopt_entries(
     frontier: Frontier, entries: list[tuple[bytes, int]], result: Adopted, adoption: Adoption
 ) -> set[str]:
-    """The fingerprints of those that died: nothing is done, so nothing must count as seen."""
+    """Returns the fingerprints of dead letters: they were not crawled, so are not seen."""
     offers, refused, died = [], [], set()
     for number, (data, priority) in enumerate(entries, start=result.entries):
         known: dict[str, Any] = {}
@@ -189,12 +188,12 @@ async def _adopt_entries(
             known = read_entry(data)
             request = read_request(known, priority, unique=f"{adoption.requests_key}/{number}")
             offers.append(offer(request, frontier.layout, limit_bytes=MAX_REQUEST_BYTES))
-        except Exception as error:  # what scrapy-redis wrote may be anything
+        except Exception as error:  # an entry may contain anything
             reason = _reason(error)
             refused.append((_letter(known, data, number), reason))
             result.note(reason)
             if known and not known.get("dont_filter"):
-                with suppress(ValueError):  # no URL, so nothing can be known of it
+                with suppress(ValueError):  # not a valid URL, so it has no fingerprint
                     died.add(_fingerprint(known))
     answers = await frontier.add_offers(offers, links=True)
     await bury_messages(frontier, refused, origin="adopted")
@@ -205,14 +204,14 @@ async def _adopt_entries(
 
 
 def _letter(known: dict[str, Any], data: bytes, number: int) -> bytes:
-    """What a dead letter is called: its page, if that could be read."""
+    """The text of a dead letter: its method and URL if readable, else the raw entry."""
     if not known:
         return _one_line(data)
     return f"{_method(known)} {known['url']} (entry {number})".encode("utf-8", "replace")
 
 
 def _one_line(data: bytes) -> bytes:
-    """For people to look at: a pickle is full of what a terminal should not get."""
+    """Printable, as a pickle may contain control characters that a terminal would obey."""
     text = data[:2000].decode("utf-8", "backslashreplace")
     seen = (one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
     return "".join(seen).encode()
@@ -225,7 +224,7 @@ def _reason(error: Exception) -> str:
 
 
 def read_entry(data: bytes) -> dict[str, Any]:
-    """A request as Scrapy spells it, as far as it is plain. Raises UsageError for what is none."""
+    """The plain parts of a serialized Scrapy request. Raises UsageError if it is not one."""
     known = read_pickle(data) if data.startswith(PICKLED) else json.loads(data)
     if not isinstance(known, dict) or not isinstance(known.get("url"), str):
         raise UsageError("the entry is not a request of Scrapy's.")
@@ -242,7 +241,7 @@ def _fingerprint(known: dict[str, Any]) -> str:
 
 
 def read_request(known: dict[str, Any], priority: int, *, unique: str) -> Request:
-    """One entry. Raises UsageError for a part that is not plain, or of a wrong type."""
+    """Raises UsageError for a part that is not plain data or has the wrong type."""
     for name in TYPED:
         if known.get(name):
             checked(name, known[name])
@@ -290,7 +289,6 @@ def _text(value: Any) -> str:
 async def _adopt_members(
     frontier: Frontier, found: list[bytes], result: Adopted, died: set[str]
 ) -> None:
-    """All in the first shard's order: a job of Scrapy has one."""
     texts = [one.decode() for one in found if _is_text(one)]
     members = [one for one in texts if one not in died]
     strange = [one for one in found if not _is_text(one)]
@@ -317,7 +315,7 @@ def _is_text(data: bytes) -> bool:
 
 
 async def _verify(frontier: Frontier, before: int, result: Adopted) -> None:
-    """Everything that was found is somewhere, and the frontier has as many more as it said."""
+    """Raises FrontierError unless every entry is accounted for and the seen-set grew to match."""
     sums = (
         (result.entries, result.queued + result.known + result.dead),
         (result.fingerprints, result.remembered + result.remembered_before + result.forgotten),

@@ -1,4 +1,4 @@
-"""What an answer that Scrapy got says about its host, in the words of the frontier."""
+"""What a Scrapy response says about its host, in the frontier's terms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AGAIN = "a middleware of Scrapy asks for it again"
 
 
 def opened(answer: ScrapyResponse, request: scrapy.Request) -> Response:
-    """The same as a value of ours."""
+    """Scrapy's response as one of ours."""
     return Response(
         url=answer.url,
         status=answer.status,
@@ -37,15 +37,15 @@ def opened(answer: ScrapyResponse, request: scrapy.Request) -> Response:
 
 
 def learn(entry: Entry, answer: Response, policy: Policy, *, proxied: bool) -> None:
-    """How long the host took, whether it asked for a rest, and whether a guard stood in place of
-    the page. Called twice, as what comes from the downloader may still be packed."""
+    """Record the latency, whether the host asked for a rest, and whether this is a block page.
+    Called twice, as a response from the downloader may still be compressed."""
     entry.answer, feedback = answer, entry.feedback
     if entry.lease.pace and answer.status < 500:
         feedback.latency_ms = ms(answer.elapsed_s)
     verdict = judge_response(entry.lease.request, answer, policy, now=time.time())
     if isinstance(verdict, Retry) and verdict.blocked:
         entry.blocked = verdict.reason
-    if proxied:  # what a proxy is told is not said to us
+    if proxied:  # the host's reaction was to the proxy, not to us
         return
     if isinstance(verdict, Retry | Follow) and verdict.rest_s:
         feedback.rest_ms = ms(verdict.rest_s)
@@ -54,11 +54,11 @@ def learn(entry: Entry, answer: Response, policy: Policy, *, proxied: bool) -> N
 
 
 def incident_of(error: Exception) -> int:
-    """Scrapy, Twisted and Python each have a class of that name."""
+    """By name: Scrapy, Twisted and Python each have a ConnectionRefusedError."""
     is_refused = any(one.__name__.endswith("ConnectionRefusedError") for one in type(error).mro())
     return Incident.REFUSED if is_refused else 0
 
 
 def why_unseen(request: scrapy.Request, instead: scrapy.Request) -> str:
-    """Why no callback saw the answer, if a middleware sent another request in its place."""
+    """Why no callback saw the response when a middleware returned a request instead."""
     return AGAIN if instead.url == request.url else f"{REDIRECT}{instead.url}"

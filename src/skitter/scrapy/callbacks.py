@@ -1,7 +1,7 @@
-"""Which methods of a spider may be called by a name that came from outside.
+"""Which methods of a spider may be called by a name from outside.
 
-Whoever can write to the server chooses the name and the arguments: `__init__` or `from_crawler`
-must not be among the names.
+Anyone who can write to the server chooses the name and the arguments, so `__init__` or
+`from_crawler` must not be callable.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
 
-#: Of what Scrapy's own spiders define, these are callbacks.
+#: The callbacks among the methods of Scrapy's own spiders.
 _THEIR_CALLBACKS = frozenset(
     {
         *("parse", "_parse", "parse_start_url", "_callback", "_errback"),
         *("_parse_sitemap", "initialized"),
     }
 )
-_NOT_CALLBACKS = frozenset({"closed"})  # Scrapy calls it if it is there
+_NOT_CALLBACKS = frozenset({"closed"})  # Scrapy's shutdown hook
 _NOT_THE_USERS = ("scrapy.", "skitter.scrapy.", "builtins")
 
 
 def find_callback(spider: Spider, name: str) -> Callable[..., Any] | None:
-    """The method by this name, if it can be a callback: not what makes or ends a spider."""
+    """The method of this name if it can be a callback, not one that creates or closes a spider."""
     is_theirs = any(name in one.__dict__ for one in type(spider).__mro__ if not _is_users(one))
     if name.startswith("__") or name in _NOT_CALLBACKS:
         return None
@@ -40,7 +40,7 @@ def find_callback(spider: Spider, name: str) -> Callable[..., Any] | None:
 
 
 def find_public_callback(spider: Spider, name: str) -> Callable[..., Any]:
-    """For those who feed. Raises UsageError for what the user's class does not offer."""
+    """For feed messages. Raises UsageError unless it is a public method of the user's class."""
     users = any(name in one.__dict__ for one in type(spider).__mro__ if _is_users(one))
     method = find_callback(spider, name) if users and not name.startswith("_") else None
     if method is None:

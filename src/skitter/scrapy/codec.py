@@ -1,7 +1,7 @@
-"""Scrapy's requests as the frontier's, and back. Callbacks travel by name, nothing is pickled.
+"""Converts Scrapy's requests to the frontier's and back. Callbacks go by name, without pickle.
 
-What the frontier needs to know stands in fields of its own: URL, method, body, priority, depth,
-identity, slot. The rest is Scrapy's business and travels in `meta`, without what is default.
+What the frontier needs has its own fields: URL, method, body, priority, depth, identity, slot. The
+rest is only for Scrapy and goes into `meta`, without default values.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
 
-#: Forms and API calls of spiders are larger than links that pages bring.
+#: Forms and API calls of spiders are larger than links found on pages.
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
-#: Fields of a Scrapy request that the frontier's request has too, or that are written by hand.
+#: Fields of a Scrapy request that the frontier's request has too, or that `_rest` writes itself.
 _OURS = frozenset(
     {"url", "callback", "errback", "method", "headers", "body", "priority", "dont_filter"}
 )
@@ -37,14 +37,14 @@ _DEFAULTS["cb_kwargs"] = {}
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """Between one spider and the frontier."""
+    """Converts the requests of one spider."""
 
     spider: Spider
-    slot_of: Callable[[ScrapyRequest], str]  # whom Scrapy's downloader would be polite to
-    ranked: bool  # False: a FIFO or LIFO queue, which knows no priorities
+    slot_of: Callable[[ScrapyRequest], str]  # the download slot that Scrapy would use
+    ranked: bool  # False: a FIFO or LIFO queue, which ignores priorities
 
     def pack(self, request: ScrapyRequest, identity: str, *, unique: str) -> Request:
-        """Raises UsageError for what another node could not work on."""
+        """Raises UsageError for a request that another node could not process."""
         meta = request.meta
         referer = request.headers.get(b"Referer")
         return Request(
@@ -62,7 +62,7 @@ class Codec:
         )
 
     def unpack(self, stored: Request) -> ScrapyRequest:
-        """Raises UsageError if this spider has no such callback, or no such class."""
+        """Raises UsageError if this spider lacks the callback or the class."""
         request = self._make(
             stored.meta,
             url=stored.url,
@@ -72,7 +72,7 @@ class Codec:
             callback=stored.handler,
             priority=stored.priority,
         )
-        if _depth(request.meta) > stored.depth:  # a shorter way was found since
+        if _depth(request.meta) > stored.depth:  # a shorter path was found since
             request.meta["depth"] = stored.depth
         return request
 
@@ -96,7 +96,7 @@ class Codec:
         return request
 
     def _pack_request(self, value: Any, where: str) -> Any:
-        """A request inside another, as some put it into meta to go on with it later."""
+        """A request inside another, as some spiders keep one in meta for later."""
         if not isinstance(value, ScrapyRequest):
             return refuse(value, where)
         callback = self._name(value.callback, f"{where}: callback")
@@ -131,7 +131,7 @@ class Codec:
         return rest
 
     def _name(self, method: Any, role: str) -> str | None:
-        """The attribute of the spider that the method is; most are found under their own name."""
+        """The spider's attribute that holds the method, usually under its own name."""
         if method is None:
             return None
         name = getattr(method, "__name__", "")
@@ -168,7 +168,7 @@ def _is_request(found: type) -> bool:
 
 
 def clamp(priority: int) -> int:
-    """Scrapy's priorities have no end, the frontier's do."""
+    """Scrapy's priorities are unbounded, the frontier's are not."""
     return max(-MAX_PRIORITY, min(MAX_PRIORITY, priority))
 
 
@@ -178,6 +178,6 @@ def _depth(meta: Mapping[str, Any]) -> int:
 
 
 def spell_slot(slot: str, url: str) -> str:
-    """A name that may be part of a key. What has no host, such as data:, goes by its scheme."""
+    """The slot as part of a key. A URL without a host, such as data:, uses its scheme."""
     slot = str(slot) or url.partition(":")[0]
     return slot if slot.isprintable() and " " not in slot else quote(slot)

@@ -1,7 +1,7 @@
-"""Every setting and method of scrapy-redis, and what becomes of it: docs/reference/scrapy.md.
+"""What Skitter does with each setting and method of scrapy-redis: docs/reference/scrapy.md.
 
-Nothing is ignored in silence: a setting is honoured, not needed (and the table says so), or
-refused with what to use instead.
+Nothing is ignored silently: a setting is honoured, not needed (as the table says), or refused with
+a hint at what to use instead.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DUPEFILTERS = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One setting. `refuse(value, spider)` gives the reason to refuse a value, or nothing."""
+    """One setting. `refuse(value, spider)` returns why a value is refused, or an empty string."""
 
     name: str
     becomes: str
@@ -124,7 +124,7 @@ SETTINGS = (
 
 
 def check_settings(settings: BaseSettings, spider: str) -> None:
-    """Raise UsageError for the first one that cannot be honoured."""
+    """Raises UsageError for the first setting that cannot be honoured."""
     for row in SETTINGS:
         value = settings.get(row.name)
         if value is None or value == "":
@@ -145,8 +145,8 @@ ATTRIBUTES = (
         "make_request_from_data",
         "honoured: a request, several, or none; what raises is a dead letter",
     ),
-    Row("server", "honoured: a blocking client, made when it is first asked for"),
-    Row("start_urls", "honoured, beside the feed: asked for once per run, by one of the nodes"),
+    Row("server", "honoured: a blocking client, created on first use"),
+    Row("start_urls", "honoured, along with the feed: fetched once per run, by one of the nodes"),
     Row(
         "next_requests, fetch_data, pop_list_queue, pop_priority_queue, count_size",
         "refused if overridden: the feed is read by the scheduler, all the time. Override "
@@ -154,13 +154,13 @@ ATTRIBUTES = (
     ),
     Row(
         "schedule_next_requests, spider_idle",
-        "honoured: called when idle; by themselves they have nothing left to do",
+        "honoured: called when idle; the defaults have nothing left to do",
     ),
     Row("setup_redis", "honoured"),
-    Row("rules", "as in Scrapy; a LinkExtractor without Rule(...) is refused with that sentence"),
+    Row("rules", "as in Scrapy; a LinkExtractor without Rule(...) is refused, with a hint"),
 )
 
-#: Functions, and methods of other classes, that people call or override.
+#: Functions and methods of other classes that users call or override.
 METHODS = (
     Row(
         "get_redis, get_redis_from_settings, from_settings",
@@ -186,7 +186,7 @@ METHODS = (
 )
 
 
-# --- overrides that nothing would call: refused when the spider opens, with what to do instead ----
+# --- overrides that nothing would call: refused when the spider opens, with a hint ----------------
 
 _SEEN = (
     "what was seen is decided in the frontier, in one step with taking it in; override "
@@ -216,7 +216,7 @@ SPIDER = {
 
 
 def refuse_overrides(kind: type, base: type, refused: Mapping[str, str]) -> None:
-    """Raises UsageError for the first of these names that `kind` defines otherwise than `base`."""
+    """Raises UsageError for the first of these names that `kind` overrides."""
     for name, instead in refused.items():
         if _plain(kind, name) is not _plain(base, name):
             raise UsageError(
@@ -225,6 +225,6 @@ def refuse_overrides(kind: type, base: type, refused: Mapping[str, str]) -> None
 
 
 def _plain(kind: type, name: str) -> object:
-    """The function itself: a bound class method is another object each time."""
+    """The underlying function: a bound class method is a new object on each access."""
     found = getattr(kind, name, None)
     return getattr(found, "__func__", found)

@@ -1,7 +1,6 @@
-"""Clients for people's own code, by the names that scrapy-redis has.
+"""Redis clients for pipelines and scripts, under the names that scrapy-redis uses.
 
-Pipelines and scripts use them. The scheduler has a connection of its own, on a
-thread of its own.
+The scheduler has its own connection, on its own thread.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from skitter.valkey import address_of, running
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-#: redis-py has given it up: it always tries again after a time-out.
+#: Removed from redis-py, which now always retries after a time-out.
 _GONE = frozenset({"retry_on_timeout"})
 
 
 def get_redis(**kwargs: Any) -> Any:
-    """A blocking client: of `url`, or of redis-py's own arguments; of `redis_cls`, if it is named.
-    redis+sentinel:// and redis+cluster:// are understood too."""
+    """A blocking client from `url` or redis-py's arguments, of class `redis_cls` if given.
+    Also accepts redis+sentinel:// and redis+cluster:// URLs."""
     named = kwargs.pop("redis_cls", None)
     url = kwargs.pop("url", None)
     kwargs = {name: value for name, value in kwargs.items() if name not in _GONE}
@@ -35,10 +34,10 @@ def get_redis(**kwargs: Any) -> Any:
 
 
 def get_redis_from_settings(settings: BaseSettings) -> Any:
-    """A blocking client to the server of the crawl: REDIS_URL and its kin, or SKITTER_DIR.
+    """A blocking client to the crawl's server: REDIS_URL, REDIS_HOST etc., or SKITTER_DIR.
 
-    Of REDIS_PARAMS, what says how to wait and to decode holds for this client. Raises UsageError
-    if the embedded server does not run.
+    Time-outs and decoding in REDIS_PARAMS apply to this client. Raises UsageError if the embedded
+    server is not running.
     """
     named = settings.getdict("REDIS_PARAMS")
     options = {name: value for name, value in named.items() if name in NEEDLESS - _GONE}

@@ -1,4 +1,4 @@
-"""What the engine put into the outbox, sent to the frontier: requests, pages, items, refusals."""
+"""Sends what the engine put into the outbox: requests, pages, items, refusals."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ AT_ONCE = 200
 
 
 class Delivery:
-    """Empties the outbox. `say` takes a level and a text; `on_duplicates` hears of requests that
-    the frontier has already."""
+    """Empties the outbox. `say` takes a level and a text; `on_duplicates` gets the requests that
+    the frontier already had."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Delivery:
         self._in_cluster = (options.server.redis_url or "").startswith("redis+cluster")
 
     async def report(self, frontier: Frontier) -> None:
-        """What was found and measured, with the heartbeat."""
+        """Send figures and item quality, with each heartbeat."""
         await self.quality.send(frontier)
         exchanges = self.mailbox.exchanges
         for _ in range(len(exchanges)):
@@ -91,7 +91,7 @@ class Delivery:
             (self._bury_unsent, _of(Unsent, parcels)),
             (self._push, _chain(one.pushes for one in _of(LooseItems, parcels))),
             *((self._end_feed_batch, one) for one in _of(FeedBatch, parcels)),
-            # What a page brought before it failed is kept, and goes first.
+            # Links and items found before a page failed are kept, and go first.
             (self._add, _chain(one.links for one in failed)),
             (self._push, _chain(one.pushes + one.more_pushes for one in failed)),
             *((self._put_items, one) for one in failed if one.items),
@@ -102,13 +102,13 @@ class Delivery:
             (self._count_blocked, [one for one in ended if one.blocked]),
             (self._refuse_links, {one.url: one.why for one in _of(KeptOut, parcels)}),
             *((self._store_robots, one) for one in _of(RobotsFile, parcels)),
-            # Last, as it is the one thing that would be there twice if it were sent twice.
+            # Last: everything else is idempotent, but sending this twice would store it twice.
             *((self._reject_item, one) for one in _of(FailedItem, parcels)),
         ]
         return Batch(len(parcels), [partial(send, what) for send, what in work if what])
 
     def _completions(self, entries: list[Entry]) -> list[tuple[Callable[[Any], Any], Any]]:
-        """Children, items and the end are one step. Items for several lists go ahead of it."""
+        """Links, items and completion are one step. Items for several lists go first."""
         groups: dict[str, list[Entry]] = {}
         light: list[Entry] = []
         for one in entries:
@@ -123,7 +123,7 @@ class Delivery:
         ]
 
     def _list_of(self, entry: Entry) -> str:
-        """The one list that all items of a page go to; empty: there are others too."""
+        """The one list that all items of a page go to; empty if there is no such list."""
         keys = {key for key, _ in entry.pushes}
         return "" if len(keys) != 1 or entry.items or self._in_cluster else keys.pop()
 
@@ -145,7 +145,7 @@ class Delivery:
         self.mailbox.memory.add(found, epoch=epoch)
 
     def _drop(self, known: list[Link]) -> None:
-        """Tell of duplicates, but not of requests that may be sent again."""
+        """Report duplicates, but not unfiltered requests."""
         if dropped := [link for link in known if link.key]:
             self.on_duplicates(dropped)
 
@@ -161,7 +161,7 @@ class Delivery:
 
     async def _store_robots(self, file: RobotsFile) -> None:
         rules = RobotsRules.from_response(file.status, file.body, at=time.time())
-        with suppress(BadURL, ServerFull):  # it is for people alone
+        with suppress(BadURL, ServerFull):  # only `why` needs it
             host = identify(file.site).host
             await store_robots(self.frontier, host, rules.to_bytes(), ttl_s=rules.ttl_s)
 
@@ -187,7 +187,7 @@ class Delivery:
         await put_items(self.frontier, entry.lease, entry.items)
 
     async def _put_more_items(self, entry: Entry) -> None:
-        """A page that is done again brings the same: loaders know items by their number."""
+        """Numbered on from the others, so that loaders recognize items of a repeated page."""
         await put_items(self.frontier, entry.lease, entry.more_items, first=len(entry.items))
 
     async def _reject_item(self, one: FailedItem) -> None:
@@ -217,7 +217,7 @@ class Delivery:
         await send_each(entries, partial(self._complete, items_to=items_to), self._refuse)
 
     async def _refuse(self, entry: Entry, error: Exception) -> None:
-        """The server does not take it: its page is a dead letter, and the others are done."""
+        """The server refused it: bury this page, complete the others."""
         entry.error = f"what it brought cannot be stored: {error}"
         await self._bury([entry])
 
@@ -251,7 +251,7 @@ class Delivery:
             self.say("warning", f"{some(late, 'page')} came too late: other nodes have them")
 
     def _count(self, entry: Entry) -> None:
-        """Items for a list are bytes by now; one that went both ways counts once."""
+        """Items for a list are already bytes; an item sent both ways counts once."""
         items = [*entry.items, *entry.more_items]
         pushed = 0 if items else len(entry.pushes) + len(entry.more_pushes)
         if not entry.blocked:

@@ -1,8 +1,8 @@
-"""When the requests of a node leave: Scrapy's downloader waits for the host's moment.
+"""When a node's requests are sent: Scrapy's downloader waits for the host's next turn.
 
-The last step before a request is sent asks the gate of its lease, in the node's thread; when the
-engine's thread goes on too late for that moment, it asks again. robots.txt and files leave by the
-gate of a page of their host that is under way.
+The last step before sending asks the gate of the lease, on the node's thread; if the engine's
+thread resumes too late for that turn, it asks again. robots.txt and files use the gate of an active
+page of their host.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ AGAIN_S = 1.0
 
 
 class Downloads:
-    """In the engine's thread: holds requests back until they may be sent."""
+    """Holds requests back until they may be sent. Runs in the engine's thread."""
 
     def __init__(self, node: Node, mailbox: Mailbox) -> None:
         self._node, self._mailbox = node, mailbox
         self._gates: WeakKeyDictionary[Request, Gate] = WeakKeyDictionary()
 
     async def leave(self, request: Request) -> None:
-        """Return when it may be sent, which is now. Raises TooEarly, if its lease is to go back."""
+        """Wait until it may be sent. Raises TooEarly if its lease should be returned instead."""
         entry = self._mailbox.active.get(request)
         gate = self._own_gate(entry) if entry else self._gate_at(_slot(request))
         if gate is None:
@@ -47,7 +47,7 @@ class Downloads:
             await self._pass(gate, waits=entry is None)
 
     def arrive(self, request: Request) -> None:
-        """It is over, with an answer or without."""
+        """The exchange is over, with or without a response."""
         if gate := self._gates.pop(request, None):
             gate.arrive(request.url)
 
@@ -66,7 +66,7 @@ class Downloads:
         return entry.gate
 
     def _gate_at(self, host: str) -> Gate | None:
-        """For a request that was not leased: the turn of a page that still has it, or one more."""
+        """For a request without a lease: the unused turn of a page, or an extra one."""
         pages = [one for one in self._mailbox.active.values() if one.lease.host == host]
         polite = [one for one in pages if self._own_gate(one)]
         if not polite:

@@ -1,5 +1,5 @@
-"""The dupefilter: what makes two requests the same. Whether one was seen is the frontier's answer,
-given in one step with taking it in."""
+"""The dupefilter: which requests are the same. Whether one was seen is decided by the frontier, in
+the same step that adds it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ logger = logging.getLogger(__name__)
 
 
 class RFPDupeFilter(BaseDupeFilter):
-    """Scrapy's fingerprints, the frontier's memory. Override `request_fingerprint` for rules of
-    your own, or better set REQUEST_FINGERPRINTER_CLASS."""
+    """Scrapy's fingerprints, the frontier's seen-set. For your own rules, override
+    `request_fingerprint` or, better, set REQUEST_FINGERPRINTER_CLASS."""
 
     def __init__(self, fingerprinter: Any, *, debug: bool = False) -> None:
         self.fingerprinter = fingerprinter
@@ -38,7 +38,7 @@ class RFPDupeFilter(BaseDupeFilter):
         )
 
     def request_fingerprint(self, request: Request) -> str:
-        """The same text for requests that are the same."""
+        """The same text for equal requests."""
         return self.fingerprint(request).hex()
 
     def fingerprint(self, request: Request) -> bytes:
@@ -46,7 +46,7 @@ class RFPDupeFilter(BaseDupeFilter):
         return found
 
     def request_seen(self, request: Request) -> bool:
-        """True: the frontier has it for sure. False: it will be asked."""
+        """True: the frontier is known to have it. False: the frontier will decide."""
         return self.memory is not None and self.key_of(request) in self.memory
 
     def key_of(self, request: Request) -> bytes:
@@ -55,14 +55,14 @@ class RFPDupeFilter(BaseDupeFilter):
         return self.fingerprint(request)
 
     def go_on_as_scrapy_redis(self) -> None:
-        """The job was adopted: what it has seen has the fingerprints of scrapy-redis."""
+        """The job was adopted: its seen-set holds scrapy-redis fingerprints."""
         self.fingerprint = self._fingerprint_of_scrapy_redis  # type: ignore[method-assign]
 
     def _fingerprint_of_scrapy_redis(self, request: Request) -> bytes:
         return bytes.fromhex(scrapy_redis_fingerprint(request.method, request.url, request.body))
 
     def log(self, request: Request, spider: Spider) -> None:
-        """Every duplicate with DUPEFILTER_DEBUG, else the first."""
+        """Log every duplicate with DUPEFILTER_DEBUG, else only the first."""
         if self.debug:
             logger.debug("Filtered duplicate request: %s", request, extra={"spider": spider})
         elif self.logdupes:
@@ -76,11 +76,11 @@ class RFPDupeFilter(BaseDupeFilter):
 
 
 class NoDupeFilter(RFPDupeFilter):
-    """DUPEFILTER_CLASS = scrapy.dupefilters.BaseDupeFilter: every request is another one."""
+    """DUPEFILTER_CLASS = scrapy.dupefilters.BaseDupeFilter: no request is a duplicate."""
 
 
 def make_dupefilter(crawler: Crawler) -> RFPDupeFilter:
-    """By DUPEFILTER_CLASS. Raises UsageError for one that the frontier cannot stand in for."""
+    """By DUPEFILTER_CLASS. Raises UsageError for one that the frontier cannot replace."""
     from scrapy.utils.misc import load_object
 
     named = crawler.settings.get("DUPEFILTER_CLASS")

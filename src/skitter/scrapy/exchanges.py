@@ -1,4 +1,4 @@
-"""What Scrapy's downloader did, for the figures: noted in one thread, sent by another."""
+"""Records what Scrapy's downloader did, for the figures; the node's thread sends them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Exchanges:
-    """Hears of each request that the downloader ends."""
+    """Observes each request that the downloader finishes."""
 
     def __init__(
         self, crawler: Crawler, mailbox: Mailbox, downloads: Downloads, policy: Policy
@@ -42,7 +42,7 @@ class Exchanges:
             self._learn(entry, response, request)
 
     def note_result(self, entry: Entry, result: Any, request: Request) -> None:
-        """What `why` says of the page. An answer is unpacked by now, or it comes from a cache."""
+        """For `why`. By now a response is decompressed, or it came from a cache."""
         if isinstance(result, Response) and entry.answer is not None:
             self._learn(entry, result, request)
         elif isinstance(result, Response):
@@ -56,7 +56,7 @@ class Exchanges:
         learn(entry, opened(response, request), self._policy, proxied=bool(_route(request)))
 
     def note_failure(self, request: Request, error: Exception) -> None:
-        """It was sent, or was to be, and no answer came."""
+        """Sending failed, or no response came."""
         if (entry := self._mailbox.active.get(request)) and not _route(request):
             entry.feedback.incident = incident_of(error)
 
@@ -79,5 +79,5 @@ def _host(request: Request) -> str:
 
 
 def _route(request: Request) -> str:
-    """Its address may have a password."""
+    """Not the proxy's address, which may contain a password."""
     return "proxy" if request.meta.get("proxy") else ""

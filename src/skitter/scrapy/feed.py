@@ -1,4 +1,4 @@
-"""The feed of a RedisSpider: keys that others push messages to, read one batch at a time."""
+"""The feed of a RedisSpider: keys that others push messages to, read in batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FEED_S, LOOK_S, UNREADABLE_S = 0.2, 5.0, 2.0
 
 @dataclass(frozen=True, slots=True)
 class FeedOptions:
-    """Where messages come from, the first key first."""
+    """Where messages come from; the first key has precedence."""
 
     keys: tuple[str, ...]
     batch_size: int = 16
@@ -33,7 +33,7 @@ class FeedOptions:
 
 @dataclass(slots=True, kw_only=True)
 class FeedReader:
-    """Passes batches to the engine, so that it can breathe between them."""
+    """Passes batches to the engine one at a time, so that it can do other work in between."""
 
     frontier: Frontier
     options: FeedOptions
@@ -62,7 +62,7 @@ class FeedReader:
             loop.call_soon_threadsafe(self._was_read.set)
 
     async def _take(self) -> tuple[str, list[bytes]] | None:
-        """Now and then also if there are no messages, for what a node took and did not finish."""
+        """Also tries now and then without new messages, to pick up unfinished batches."""
         if self.engine.is_closing:
             return None
         now, keys = time.monotonic(), self.options.keys
@@ -72,7 +72,7 @@ class FeedReader:
                 batch = await take_batch(self.frontier, keys, limit=self.options.batch_size)
                 self._look_at = now + LOOK_S
         except SkitterError as error:
-            if not error.retryable:  # else the server is away: whoever leases says so
+            if not error.retryable:  # otherwise the server is down, which the pump reports
                 self.on_problem(str(error))
                 await asyncio.sleep(UNREADABLE_S)
         else:

@@ -1,5 +1,5 @@
-"""REQUEST_FINGERPRINTER_CLASS = "skitter.scrapy.RequestFingerprinter": Skitter's rules of what is
-the same page. Tracking parameters do not count, nor does the spelling of an address."""
+"""REQUEST_FINGERPRINTER_CLASS = "skitter.scrapy.RequestFingerprinter": Skitter's rules for which
+URLs are the same page. Tracking parameters and spelling variants of a URL do not count."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class RequestFingerprinter:
-    """By canonical URL, method and body; what is not an http(s) URL goes by Scrapy's own rules."""
+    """By canonical URL, method and body; by Scrapy's own rules if it is not an http(s) URL."""
 
     def __init__(self, crawler: Crawler | None = None) -> None:
         self._fallback = ScrapyFingerprinter(crawler)
@@ -46,14 +46,14 @@ class RequestFingerprinter:
 
 
 def scrapy_redis_fingerprint(method: str, url: str, body: bytes) -> str:
-    """As scrapy-redis 0.9 computes it: Scrapy's own, without headers."""
+    """As scrapy-redis 0.9 computes it: like Scrapy's, without headers."""
     known = {"method": method, "url": canonicalize_url(url), "body": body.hex()}
     return hashlib.sha1(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
 def identities(url: str) -> list[str]:
-    """Under which identities a URL may be known to a Scrapy crawl: by Scrapy's fingerprinter, by
-    ours and by scrapy-redis's; one of the user's is not known."""
+    """The identities a URL may have in a Scrapy crawl: from Scrapy's fingerprinter, ours and
+    scrapy-redis's. Custom fingerprinters are not covered."""
     request = Request(url)
     return [
         scrapy_fingerprint(request).hex(),

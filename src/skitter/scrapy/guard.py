@@ -1,9 +1,9 @@
-"""The guard against private addresses, in Scrapy's downloader: a page, a redirect or a message of
-the feed must not lead a node into the network that it runs in. On unless SKITTER_GUARD is False.
+"""The guard against private addresses, in Scrapy's downloader: no page, redirect or feed message
+may lead a node into its own network. On unless SKITTER_GUARD is False.
 
-Twisted is given a resolver that judges: the addresses that pass are the ones that are dialled.
-Without Twisted's reactor, or with download handlers of the user's own, a name is looked up and
-judged before, and the address that answered is judged after.
+Twisted gets a resolver that filters addresses, so only those that pass are dialled. Without
+Twisted's reactor, or with custom download handlers, the name is resolved and checked before the
+request, and the address that answered is checked after it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from skitter.fetch.guard import Authority
 
-#: What a page may ask for, by links or otherwise.
+#: Schemes that any page may link to.
 SCHEMES = frozenset({"http", "https", "data", "about"})
 
 
 class GuardMiddleware:
-    """Nearest to the downloader, so that it sees what is really asked for."""
+    """Runs nearest to the downloader, so it sees the final request."""
 
     def __init__(self, crawler: Crawler) -> None:
         settings = crawler.settings
@@ -45,8 +45,8 @@ class GuardMiddleware:
         self._resolver = None if self._names else Resolver()
 
     def allow_seed(self, url: str) -> None:
-        """What the spider begins with, if it is localhost or a private address in so many words; or
-        a file: then all files."""
+        """Allow a start URL that names localhost or a private address literally; a file: URL allows
+        all files."""
         self._schemes.add(_scheme(url))
         if _is_http(url) and url not in self._seeds and len(self._seeds) < 1000:
             self._seeds.add(url)
@@ -60,9 +60,9 @@ class GuardMiddleware:
         if reason := refusal_of_name(whom.name):
             raise _refused(request.url, reason)
         if request.meta.get("proxy"):
-            return None  # which looks the name up by itself
+            return None  # the proxy resolves the name
         if self._names is not None:
-            self._names = judging_names()  # Scrapy may have put another in its place since
+            self._names = judging_names()  # Scrapy may have replaced it since
             self._places[request] = _place(whom)
             self._names.watch(_place(whom))
             return None
@@ -82,7 +82,7 @@ class GuardMiddleware:
             raise _refused(request.url, reason) from exception
 
     def _check_scheme(self, url: str) -> None:
-        """Scrapy also reads files, and talks to FTP and S3: a link of a page must not make it."""
+        """Scrapy also handles file:, FTP and S3: a link on a page must not trigger that."""
         if _scheme(url) not in self._schemes:
             raise AddressRefused(
                 url,
@@ -95,13 +95,13 @@ class GuardMiddleware:
         return self._names.forget(place) if self._names and place else None
 
     def _to_judge(self, request: Request) -> Authority | None:
-        """Whom the request is for; None: nobody judges it."""
+        """The authority to check; None: no check needed."""
         if not _is_http(request.url):
             return None
         try:
             whom = authority_of(request.url)
         except BadURL:
-            return None  # the downloader refuses it, too
+            return None  # the downloader refuses it too
         return None if self.guard.permits(whom) else whom
 
     async def _look_up(self, url: str, name: str) -> None:
@@ -109,14 +109,14 @@ class GuardMiddleware:
         try:
             addresses = await self._resolver.resolve(name)
         except OSError:
-            return  # the downloader will say so
+            return  # the downloader will report it
         for address in addresses:
             if reason := refusal(address):
                 raise _refused(url, reason)
 
 
 class JudgingNames:
-    """Twisted's resolver. Of names that are watched, it passes on only what may be dialled."""
+    """Wraps Twisted's resolver; for watched names it passes on only permitted addresses."""
 
     def __init__(self, below: Any) -> None:
         self._below = below
@@ -127,7 +127,7 @@ class JudgingNames:
         self._watched[place] += 1
 
     def forget(self, place: tuple[str, int]) -> str | None:
-        """It was dialled, or not: why not."""
+        """Stop watching; returns why an address was refused, if any was."""
         reason = self._refusals.get(place)
         self._watched[place] -= 1
         if self._watched[place] <= 0:
@@ -146,7 +146,7 @@ class JudgingNames:
 
 
 class _Judge:
-    """Hears of every address first."""
+    """A resolution receiver that filters addresses."""
 
     def __init__(
         self, receiver: Any, place: tuple[str, int], refusals: dict[tuple[str, int], str]
@@ -163,7 +163,7 @@ class _Judge:
 
 
 def judging_names() -> JudgingNames:
-    """The reactor's own resolver, put under ours, once."""
+    """Wrap the reactor's resolver in ours, once."""
     from twisted.internet import reactor
     from twisted.internet.interfaces import IHostnameResolver, IResolutionReceiver
     from zope.interface import classImplements  # type: ignore[import-untyped]

@@ -1,4 +1,4 @@
-"""What a node does beside its pump: keep leases, look after other nodes, send numbers."""
+"""What a node does besides its pump: extend leases, reclaim from dead nodes, send stats."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TICK_S, SLOW_S = 0.5, 1.0
 
 @dataclass(slots=True, kw_only=True)
 class Housekeeping:
-    """Of one node. One chore that fails stops no other."""
+    """The chores of one node. A failing chore does not stop the others."""
 
     frontier: Frontier
     options: NodeOptions
@@ -41,19 +41,19 @@ class Housekeeping:
     calls: EngineCalls
     prefetch: Prefetch
     say: Callable[[str, str], None]  # level, text
-    _failing: dict[str, str] = field(default_factory=dict)  # what fails, and why
-    _spare: int = -1  # not known
+    _failing: dict[str, str] = field(default_factory=dict)  # chore -> error
+    _spare: int = -1  # unknown
     _counted: int = 0  # items
 
     async def keep_leases(self) -> None:
-        """In a task of its own: whatever else fails or waits, no page under way is taken away."""
+        """Runs in its own task, so that no page loses its lease because a chore fails or hangs."""
         while True:
             done = await self.attempt(self.extend_leases)
             every_s = self.options.lease_s / 4
             await asyncio.sleep(every_s if done else min(every_s, TICK_S))
 
     async def tick(self) -> None:
-        """Twice a second: who is here, which pages take long, what there is to tell."""
+        """Twice a second, or less often when idle: run the chores, send links of slow pages."""
         chores = (
             self.look_after_others,
             self.share_or_spare,
@@ -70,7 +70,7 @@ class Housekeeping:
             await asyncio.sleep(pause_s(TICK_S, self.mailbox.idle_s, longest_s=1.0))
 
     async def attempt(self, chore: Callable[[], Awaitable[None]]) -> bool:
-        """Whether it succeeded. If the server is away, or the job is, whoever leases says so."""
+        """Whether it succeeded. If the server or the job is gone, the pump reports it."""
         what = chore.__name__.replace("_", " ")
         try:
             await chore()
@@ -82,7 +82,7 @@ class Housekeeping:
         return True
 
     def note_problem(self, what: str, error: str | None) -> None:
-        """A lasting error is said once, until it is over."""
+        """Log a persistent error once; None: it is over."""
         if error is None:
             self._failing.pop(what, None)
         elif self._failing.get(what) != error:
@@ -91,7 +91,7 @@ class Housekeeping:
 
     async def extend_leases(self) -> None:
         lost = await extend(self.frontier, self.mailbox.held, ttl_s=self.options.lease_s)
-        # Not what was sent meanwhile: the answer to that says whether it came too late.
+        # Not those sent in the meantime: their reply says whether they were too late.
         here = {id(one.lease) for one in self.mailbox.entries} | set(map(id, self.mailbox.ready))
         lost = [one for one in lost if id(one) in here]
         for lease in lost:
@@ -101,7 +101,7 @@ class Housekeeping:
             self.say("warning", f"lost {some(len(lost), 'lease')}: other nodes have those requests")
 
     async def look_after_others(self) -> None:
-        # Also those that died long before this node began.
+        # Including nodes that died long before this one started.
         dead = await dead_nodes(self.frontier, await heartbeats(self.frontier))
         if taken := sum(number for _, number in await reclaim(self.frontier, dead)):
             self.say("warning", f"took over {some(taken, 'request')} of a node that died")
@@ -109,8 +109,8 @@ class Housekeeping:
         self.prefetch.nodes = sum(one.kind == KIND for one in everybody)
 
     async def share_or_spare(self) -> None:
-        """Alone, hold some requests more than may be in flight: Scrapy's slots keep that limit.
-        Not if somebody changed it while we are at work."""
+        """A lone node may hold more requests than may be in flight: Scrapy's slots enforce that
+        limit, unless it was changed on the server, which they do not see."""
         ours = self.options.politeness
         unchanged = self.frontier.options.politeness == ours
         alone = self.prefetch.nodes == 1 and unchanged and self.options.prefetch > 0
@@ -122,8 +122,8 @@ class Housekeeping:
         await take_feed(self.frontier)  # the job's own: skitter:JOB:feed
 
     async def count_items(self) -> None:
-        """What Scrapy's own exports and pipelines stored; of a node that is killed, the last half
-        second is missing."""
+        """Items stored by Scrapy's own exports and pipelines. If the node is killed, its last half
+        second is not counted."""
         scraped = self.mailbox.scraped
         await count(self.frontier, stored=scraped - self._counted)
         self._counted = scraped

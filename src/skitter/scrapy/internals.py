@@ -1,19 +1,19 @@
-"""The one room that knows what Scrapy keeps to itself.
+"""The only module that touches Scrapy's private names.
 
-Scrapy tells a scheduler neither when a request is through (callback, children and pipelines) nor
-which request a child came from, and it asks for the next request only when something happened. All
-three can be had from a few private names that have been the same from Scrapy 2.13 to 2.19:
+Scrapy does not tell a scheduler when a request is finished (callback, children and pipelines) or
+which request a child came from, and it asks for the next request only after an event. A few private
+names, unchanged from Scrapy 2.13 to 2.19, give us all three:
 
-    engine._slot.remove_request            called with a request when all of it is through
-    engine._handle_downloader_output       called with what came of it, before anything is done
-    engine._slot.closing                   not None: nothing is begun any more
+    engine._slot.remove_request            called with a request when it is finished
+    engine._handle_downloader_output       called with its result, before anything else happens
+    engine._slot.closing                   not None: no new request is started
     engine._slot.nextcall.schedule         asks the scheduler again
-    engine.downloader.slots                delays of this process alone
+    engine.downloader.slots                delays within this process
     engine.downloader.handlers             download_request_async, before 2.14 download_request
     engine.downloader.middleware._add_middleware
     engine.scraper.spidermw.middlewares    get_processed_request of a BaseSpiderMiddleware: None for
                                            a link that it ignores
-    RobotsTxtMiddleware._parse_robots      called with an answer and its netloc
+    RobotsTxtMiddleware._parse_robots      called with a response and its netloc
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class EngineUnknown(UsageError):
-    """A Scrapy whose engine is built another way."""
+    """The engine of this Scrapy release lacks a name that we need."""
 
     def __init__(self, missing: str) -> None:
         super().__init__(
@@ -55,7 +55,7 @@ class EngineUnknown(UsageError):
 
 
 class ScrapyEngine:
-    """Scrapy's engine, as far as a shared frontier needs it. Made when the spider opens."""
+    """What a shared frontier needs of Scrapy's engine. Created when the spider opens."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -83,20 +83,20 @@ class ScrapyEngine:
     # --- from Scrapy ------------------------------------------------------------------------------
 
     def on_finished(self, tell: Callable[[Any], None]) -> None:
-        """Tell of every request that is through: callback, children and pipelines."""
+        """Call `tell` when a request is finished: callback, children and pipelines."""
         slot = self._engine._slot
         remove = slot.remove_request
 
         def removed(request: Any) -> None:
-            # Told first: the removal of the last request closes the spider.
+            # First: removing the last request closes the spider.
             tell(request)
             remove(request)
 
         slot.remove_request = removed
 
     def on_output(self, around: Callable[[Any, Any], Any]) -> None:
-        """`around(result, request)` is a context manager: all that comes of it happens inside. It
-        gives whether anything does: a request that goes back to the queue has no result."""
+        """Handle each result inside the context manager `around(result, request)`. It yields
+        whether to handle it at all: a request that goes back to the queue has no result."""
         handle = self._engine._handle_downloader_output
 
         def handled(result: Any, request: Any) -> Any:
@@ -106,7 +106,7 @@ class ScrapyEngine:
         self._engine._handle_downloader_output = handled
 
     def on_ignored(self, tell: Callable[[Any, Any, str], None]) -> None:
-        """Tell of links that never reach the scheduler: the request, who ignored it, the words."""
+        """Report links that never reach the scheduler: the request, who ignored it, the message."""
         for middleware in self._engine.scraper.spidermw.middlewares:
             if isinstance(middleware, BaseSpiderMiddleware):
                 _watch_links(middleware, tell)
@@ -124,7 +124,7 @@ class ScrapyEngine:
         manager.send_catch_log = sent  # type: ignore[method-assign]
 
     def on_robots(self, tell: Callable[[Any, str], None]) -> None:
-        """Tell of every robots.txt: the answer, and of which netloc."""
+        """Report every robots.txt: the response and its netloc."""
         for middleware in self._engine.downloader.middleware.middlewares:
             parse = getattr(middleware, "_parse_robots", None)
             if parse and isinstance(middleware, RobotsTxtMiddleware):
@@ -133,17 +133,17 @@ class ScrapyEngine:
     # --- to Scrapy --------------------------------------------------------------------------------
 
     def call(self, tell: Callable[..., object], *args: object) -> None:
-        """From any thread: run this where the engine runs, if it still does."""
+        """From any thread: run this on the engine's thread, if that still runs."""
         with suppress(RuntimeError):  # the loop is closed: Ctrl-C, twice
             self._call(tell, *args)
 
     def wake(self) -> None:
-        """From any thread: there may be a next request, or nothing left to wait for."""
+        """From any thread: there may be a new request, or the crawl may be over."""
         self.call(self._wake)
 
     @property
     def is_closing(self) -> bool:
-        """From any thread: what is under way is finished, and nothing is begun any more."""
+        """From any thread: active requests are finishing, and no new one is started."""
         slot = self._engine._slot
         return slot is None or slot.closing is not None
 
@@ -152,7 +152,7 @@ class ScrapyEngine:
             self._engine._slot.nextcall.schedule()
 
     def close_spider(self, reason: str) -> None:
-        """From any thread: end the crawl of this node."""
+        """From any thread: end the crawl on this node."""
         self.call(self._close_spider, reason)
 
     def _close_spider(self, reason: str) -> None:
@@ -166,15 +166,15 @@ class ScrapyEngine:
             self._engine.close_spider(self._engine.spider, reason)
 
     def leave_delays_to_the_frontier(self, options: NodeOptions) -> None:
-        """The frontier hands out what may be fetched now: to wait again would be too slow. Who
-        raises the delay of a slot, as AutoThrottle does, is obeyed."""
+        """The frontier hands out only what may be fetched now: waiting again would be too slow. If
+        a slot's delay is raised, as by AutoThrottle, it is obeyed."""
         downloader = self._engine.downloader
         downloader.slots = Slots(options, downloader.slots)
 
     def before_download(
         self, leave: Callable[[Any], Awaitable[None]], failed: Callable[[Any, Exception], None]
     ) -> None:
-        """`leave(request)` is awaited before it is sent; `failed` hears why no answer came."""
+        """Await `leave(request)` before each download; call `failed` if the download raises."""
         handlers = self._engine.downloader.handlers
         is_new = hasattr(handlers, "download_request_async")  # since Scrapy 2.14
         name = "download_request_async" if is_new else "download_request"
@@ -192,14 +192,14 @@ class ScrapyEngine:
         setattr(handlers, name, send if is_new else deferred_f_from_coro_f(send))
 
     def add_downloader_middleware(self, middleware: Any) -> None:
-        """Behind all others, nearest to the downloader."""
+        """Add it last, nearest to the downloader."""
         self._engine.downloader.middleware._add_middleware(middleware)
 
     def share_robots(self) -> None:
-        """Scrapy (2.19 too) gives a robots.txt to the first of those who wait for it; nothing,
-        which allows everything, to the others. A node that joins begins with many at once."""
+        """Of the requests that wait for a robots.txt, Scrapy (up to 2.19) gives it only to the
+        first; the others get None, which allows everything. A node starts with many at once."""
         for middleware in self._engine.downloader.middleware.middlewares:
-            # Where it is not a coroutine, as in 2.13, nothing is wrong with it.
+            # Where it is not a coroutine, as in 2.13, it works correctly.
             if isinstance(middleware, RobotsTxtMiddleware) and iscoroutinefunction(
                 middleware.robot_parser
             ):
@@ -212,7 +212,7 @@ class ScrapyEngine:
 
 
 async def heard(result: Future[Any]) -> Any:
-    """What another thread makes, awaited where the engine runs, whatever the reactor."""
+    """Await another thread's result on the engine's thread, with any reactor."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:  # a reactor that is not asyncio's
@@ -226,7 +226,7 @@ async def heard(result: Future[Any]) -> Any:
 
 
 async def in_thread(work: Callable[[], Any]) -> Any:
-    """Run it beside the engine, whatever the reactor."""
+    """Run it outside the engine's thread, with any reactor."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:  # a reactor that is not asyncio's
@@ -267,7 +267,7 @@ def _telling(tell: Callable[[Any, str], None], parse: Callable[..., Any]) -> Cal
 
 
 def _caller() -> Callable[..., object]:
-    """How to get from another thread to the one we are in now."""
+    """A function that calls back into the current thread from any other."""
     try:
         return asyncio.get_running_loop().call_soon_threadsafe
     except RuntimeError:  # a reactor that is not asyncio's

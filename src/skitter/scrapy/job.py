@@ -1,4 +1,4 @@
-"""The job that nodes share: opened by the first, removed by the last if it is not to persist."""
+"""The job that nodes share: opened by the first, removed by the last unless it persists."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("skitter.scrapy")
 
 KIND = "scrapy"
-_LOADED_AT = time.monotonic()  # before any crawler of this process began
+_LOADED_AT = time.monotonic()  # before any crawler of this process started
 
 
 async def open_shared(server: Server, options: NodeOptions) -> Frontier:
-    """Create the job or join it. The settings of the node that came last hold for all."""
+    """Create or join the job. The settings of the node that joined last apply to all."""
     if options.flush_on_start:
         await _flush(server, options.job)
     frontier = await create_job(
@@ -45,8 +45,8 @@ async def open_shared(server: Server, options: NodeOptions) -> Frontier:
 
 
 async def join_run(frontier: Frontier, stats: Stats) -> int:
-    """The number of this run. Nodes that start while nothing is left begin the same new one; those
-    that come later join it: what `start` yields is asked for once per run."""
+    """The number of this run. Nodes that start when nothing is left begin the same new run; later
+    ones join it, so each request from `start` is sent once per run."""
     if is_done(stats):
         await start_run(frontier, stats.seen + 1)
         return stats.seen + 1
@@ -54,9 +54,10 @@ async def join_run(frontier: Frontier, stats: Stats) -> int:
 
 
 async def remove_if_last(frontier: Frontier) -> None:
-    """SCHEDULER_PERSIST = False: never while anything is left, or anybody else is at work."""
+    """For SCHEDULER_PERSIST = False: remove the job if nothing is left and no one else works on
+    it."""
     stats = await frontier.stats()
-    # A job that was cancelled is done, too; what is shelved or held waits for a higher limit.
+    # A cancelled job is done too; shelved and trapped requests wait for a higher limit.
     if stats.remaining or stats.shelved or stats.trapped or not is_done(stats):
         return
     if others := await others_at_work(frontier):
@@ -82,7 +83,7 @@ async def remove_if_last(frontier: Frontier) -> None:
 
 
 async def others_at_work(frontier: Frontier) -> int:
-    """How many others are, or were a moment ago; another crawler of this process counts."""
+    """How many others work on the job, or did a moment ago, in this process or elsewhere."""
     everybody = await live_workers(frontier)
     gone = {one.name for one in await dead_nodes(frontier, everybody)}
     me = frontier.client
@@ -94,14 +95,14 @@ async def others_at_work(frontier: Frontier) -> int:
 
 
 def _was_before_us(one: Heartbeat, now: float) -> bool:
-    """A process of the same number on this machine that is not ours: a container's first process
-    has the same number in each of its lives."""
+    """Whether it was an earlier process on this host with our PID: a container's first process
+    gets the same PID after each restart."""
     is_ours = (one.host, one.pid) == (socket.gethostname(), os.getpid())
     return is_ours and one.started_at < now - (time.monotonic() - _LOADED_AT)
 
 
 async def dead_nodes(frontier: Frontier, everybody: Iterable[Heartbeat]) -> list[Heartbeat]:
-    """Nodes of this machine that ended without a word."""
+    """Nodes on this machine that died without signing off."""
     nodes = [one for one in everybody if one.kind == KIND]
     return await gone(frontier, nodes)
 

@@ -1,5 +1,5 @@
-"""What middlewares of Scrapy keep out of a crawl, for `status` and `why`: by reason, with the
-robots.txt that says so. Heard in the engine's thread, sent by the other."""
+"""Requests that Scrapy's middlewares keep out of a crawl, for `status` and `why`: the reason, and
+the robots.txt files. Recorded in the engine's thread, sent by the node's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Doorkeepers:
-    """Hears of requests that a middleware ignores: links, and pages that are not fetched."""
+    """Records requests that a middleware ignores: links, and leased pages."""
 
     def __init__(self, crawler: Crawler, mailbox: Mailbox, put: Callable[[Parcel], None]) -> None:
         self._crawler, self._mailbox, self._put = crawler, mailbox, put
@@ -39,19 +39,19 @@ class Doorkeepers:
         engine.on_robots(self._note_robots)
 
     def note_link(self, request: Request, by: Any, said: str) -> None:
-        """It never reaches the scheduler."""
+        """A link that never reaches the scheduler."""
         origin = ORIGIN.get()
         self._note(request, by, said, origin.lease.url if isinstance(origin, Entry) else "")
 
     def note_page(self, entry: Entry, result: Any, request: Request) -> None:
-        """The frontier handed it out, and it was not sent."""
+        """A leased page that was not fetched."""
         if isinstance(result, Failure) and isinstance(result.value, IgnoreRequest):
             middlewares = self._crawler.engine.downloader.middleware.middlewares
             by = _raiser(result.value, middlewares)
             self._note(request, by, str(result.value), entry.lease.request.parent or "")
 
     def _note(self, request: Request, by: Any, said: str, found_on: str) -> None:
-        """Pages of a site share most of the links that are refused: each is told once."""
+        """Pages of a site share most of their refused links: report each once."""
         if request.url not in self._mailbox.refused:
             kind, reason = self._why(request, by, said)
             self._put(KeptOut(request.url, Refusal(kind, reason, found_on)))
@@ -71,7 +71,7 @@ class Doorkeepers:
         return "middleware", f"{who} ignored it: {said}".removesuffix(": ")
 
     def _robot_of(self, request: Request) -> str:
-        """As RobotsTxtMiddleware calls itself."""
+        """The user agent that RobotsTxtMiddleware uses."""
         settings = self._crawler.settings
         sent = request.headers.get("User-Agent") or b""
         name = settings.get("ROBOTSTXT_USER_AGENT") or sent.decode("latin-1")
@@ -84,7 +84,7 @@ class Doorkeepers:
 
 
 def _raiser(error: BaseException, among: Iterable[Any]) -> Any:
-    """Which of the middlewares raised it, by itself or by what it calls; None: nobody knows."""
+    """The middleware that raised it, itself or through what it calls; None: unknown."""
     ours, found, trace = {id(one): one for one in among}, None, error.__traceback__
     while trace is not None:
         found = ours.get(id(trace.tb_frame.f_locals.get("self")), found)

@@ -1,7 +1,7 @@
 """Commands that look at a page and do not crawl: `scrapy check`, `parse`, `fetch`, `view`, `shell`.
 
-They get a queue of their own in memory. They would do harm in the job: `check` has no pipelines, so
-the items of a page that it took would be lost, and what `shell` asks for cannot travel.
+They get their own in-memory queue. They would do harm in the job: `check` runs no pipelines, so a
+page that it took would lose its items, and requests of `shell` cannot be serialized.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _COMMANDS = frozenset({"scrapy.commands.check", "scrapy.commands.parse", "scrapy
 
 
 def is_local(crawler: Crawler) -> bool:
-    """Whether this process only looks. `shell` makes an engine without a crawl; the others, from
-    Scrapy 2.13 to 2.19, put a `start` of their own into the spider's class."""
+    """Whether this process does not crawl. `shell` creates an engine without a crawl; the others
+    (Scrapy 2.13 to 2.19) replace `start` in the spider's class."""
     start = getattr(crawler.spidercls, "start", None)
     return not crawler.crawling or getattr(start, "__module__", None) in _COMMANDS
 
 
 class LocalScheduler(ScrapyScheduler):
-    """Scrapy's own, without a directory; it knows what our pipelines ask for."""
+    """Scrapy's own scheduler, in memory only, with the methods that our pipelines call."""
 
     _has_said = False
 
@@ -47,11 +47,10 @@ class LocalScheduler(ScrapyScheduler):
         )
 
     def push_item(self, key: str, item: bytes) -> None:
-        """Nobody crawls, so nothing is stored."""
         self.put_item(item, len(item))
 
     def put_item(self, item: Any, size_bytes: int) -> bool:
-        """Nobody crawls, so nothing is stored."""
+        """Drops the item: this is not a crawl."""
         if not self._has_said:
             logger.info("skitter: this command does not crawl, its items are not stored")
         self._has_said = True

@@ -1,6 +1,6 @@
-"""What the engine's thread and the frontier's thread pass to each other.
+"""What the engine's thread and the node's thread exchange.
 
-Each field has one writer, or is a queue whose ends are safe to use from two threads.
+Each field has one writer, or is a queue that is safe to use from two threads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skitter.metrics.recorder import Exchange
     from skitter.model import Lease, Response
 
-#: Items of a page that are stored in one step with its end, and their size.
+#: How many items of a page, and how many bytes, are stored in one step with its completion.
 AT_THE_END: Final = 1000
 MOST_EXCHANGES: Final = 20_000
 BYTES_AT_THE_END: Final = 16 * 2**20
@@ -35,36 +35,36 @@ BYTES_AT_THE_END: Final = 16 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A request that was found, checked and encoded."""
+    """A new request, checked and encoded."""
 
     key: bytes  # Scrapy's fingerprint; empty: dont_filter
     offer: Offer
-    request: ScrapyRequest  # for those who hear that it is a duplicate
+    request: ScrapyRequest  # for the signal that it is a duplicate
 
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """A lease under way, and what came of it so far. Only the engine's thread changes it."""
+    """A lease in progress and its results so far. Only the engine's thread changes it."""
 
     lease: Lease
     since_s: float  # on the monotonic clock
     links: list[Link] = field(default_factory=list)
-    keys: set[bytes] = field(default_factory=set)  # of its links, those sent ahead too
+    keys: set[bytes] = field(default_factory=set)  # of its links, including those sent ahead
     items: list[Any] = field(default_factory=list)  # for the job's item stream
     pushes: list[tuple[str, bytes]] = field(default_factory=list)  # for lists: key, item
-    #: What is too much for one step of the server, in which it does nothing else: it goes ahead.
+    #: Sent before the completion, which blocks the server and must stay small.
     more_items: list[Any] = field(default_factory=list)
     more_pushes: list[tuple[str, bytes]] = field(default_factory=list)
     left: int = AT_THE_END
     left_bytes: int = BYTES_AT_THE_END
-    error: str | None = None  # it ended badly: a dead letter
-    gate: Gate | None = None  # where its requests leave, if its host wants a delay
-    feedback: Feedback = field(default_factory=Feedback)  # what its host said
-    answer: Response | None = None  # what came of it
-    note: str = ""  # why no callback saw that
+    error: str | None = None  # why it becomes a dead letter
+    gate: Gate | None = None  # paces its requests if its host wants a delay
+    feedback: Feedback = field(default_factory=Feedback)  # about its host
+    answer: Response | None = None
+    note: str = ""  # why no callback saw the answer
     blocked: str = ""  # by whom, if it was a block page
     found: int = 0  # items
-    is_returned: bool = False  # it was not sent, and goes back to the queue
+    is_returned: bool = False  # not sent: it goes back to the queue
     is_over: bool = False
 
     @property
@@ -76,7 +76,7 @@ class Entry:
         return self.blocked if error in self.blocked else f"{error} ({self.blocked})"
 
     def learned(self) -> Feedback:
-        """What is told with its end."""
+        """The feedback to send when its lease ends."""
         if self.gate:
             self.feedback.left_ms = self.gate.left_ms
         if self.answer is not None:
@@ -97,7 +97,7 @@ class Entry:
 
 @dataclass(slots=True, eq=False)
 class FeedBatch:
-    """Messages of the feed, and the requests they became."""
+    """Feed messages and the requests made from them."""
 
     name: str
     messages: list[bytes]
@@ -107,21 +107,21 @@ class FeedBatch:
 
 @dataclass(frozen=True, slots=True)
 class LooseLinks:
-    """Links that belong to no page: of `start`, or of a page that takes its time."""
+    """Links sent without a page: from `start`, or ahead of a slow page's completion."""
 
     links: list[Link]
 
 
 @dataclass(frozen=True, slots=True)
 class LooseItems:
-    """Items for lists that belong to no page."""
+    """Items for lists, without a page."""
 
     pushes: list[tuple[str, bytes]]  # key, item
 
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """A request that cannot travel to another node."""
+    """A request that cannot be sent to another node."""
 
     text: str
     reason: str
@@ -144,7 +144,7 @@ class KeptOut:
 
 @dataclass(frozen=True, slots=True)
 class RobotsFile:
-    """What a site answered, for those who ask which line decided."""
+    """A site's robots.txt, so that `why` can show which line decided."""
 
     site: str
     status: int
@@ -153,59 +153,59 @@ class RobotsFile:
 
 Parcel = Entry | FeedBatch | LooseLinks | LooseItems | Unsent | FailedItem | KeptOut | RobotsFile
 
-#: Whose children and items come now: everything that Scrapy does for a page happens in its context.
+#: Owner of the requests and items produced now: Scrapy handles each page in its own context.
 ORIGIN: ContextVar[Entry | FeedBatch | None] = ContextVar("skitter_origin", default=None)
 
 
 @dataclass(slots=True)
 class Mailbox:
-    """Between the two threads."""
+    """Shared by the two threads."""
 
-    ready: deque[Lease] = field(default_factory=deque)  # to the engine
+    ready: deque[Lease] = field(default_factory=deque)  # for the engine
     outbox: Outbox[Parcel] = field(default_factory=Outbox)
-    active: dict[ScrapyRequest, Entry] = field(default_factory=dict)  # the engine's alone
-    #: What the downloader did: with how many bytes, in how many ms if that is known.
+    active: dict[ScrapyRequest, Entry] = field(default_factory=dict)  # written by the engine only
+    #: What the downloader did: exchange, bytes, and milliseconds if known.
     exchanges: deque[tuple[Exchange, int, float | None]] = field(
         default_factory=lambda: deque(maxlen=MOST_EXCHANGES)
     )
-    #: Fingerprints that the frontier has for certain.
+    #: Fingerprints that the frontier is known to have.
     memory: LinkMemory[bytes] = field(default_factory=lambda: LinkMemory(size=400_000))
-    #: URLs that were kept out, as the frontier knows.
+    #: Refused URLs that the frontier has recorded.
     refused: LinkMemory[str] = field(default_factory=LinkMemory)
     #: Counts what the engine put in or took out; `finished_at` is the count at which the frontier
-    #: was seen to have nothing left. Equal: the crawl is over.
+    #: was last found empty. Equal: the crawl is over.
     version: int = 0
-    supplied: int = 0  # what the engine had when it was last given more
+    supplied: int = 0  # what the engine held after it was last supplied
     finished_at: int = -1
-    run: int = 0  # which run of the job this is
-    scheduled: int = 0  # what was queued when this node came
-    is_adopted: bool = False  # from scrapy-redis, whose fingerprints hold
-    idle_s: float = 0.0  # how long the whole cluster has done nothing
-    is_fed: bool = False  # there is a batch of the feed that the engine has to read
-    #: Items that went through all pipelines of Scrapy, if none of these is ours for the job's
-    #: stream, whose items a loader counts.
+    run: int = 0  # number of this run of the job
+    scheduled: int = 0  # queue length when this node joined
+    is_adopted: bool = False  # from scrapy-redis, whose fingerprints it keeps
+    idle_s: float = 0.0  # how long the whole cluster has been idle
+    is_fed: bool = False  # the engine still has to read a feed batch
+    #: Items that passed all Scrapy pipelines. Not counted if ItemPipeline is among them: the loader
+    #: counts those.
     scraped: int = 0
     is_streamed: bool = False
 
     @property
     def entries(self) -> list[Entry]:
-        """What is under way, for the other thread to look at."""
+        """A copy of the active entries, for the node's thread."""
         return list(self.active.values())
 
     @property
     def held(self) -> list[Lease]:
-        """Every lease that this node must keep."""
+        """Every lease that this node must extend."""
         over = [one for one in self.outbox.waiting if isinstance(one, Entry)]
         return [one.lease for one in over + self.entries] + list(self.ready)
 
     @property
     def is_working(self) -> bool:
-        """A page is under way, or what came of it on its way to the server."""
+        """A page is in progress, or its results are not delivered yet."""
         return bool(self.active) or any(isinstance(one, Entry) for one in self.outbox.waiting)
 
     @property
     def runs_low(self) -> bool:
-        """A quarter of what the engine was last supplied with is through."""
+        """A quarter of what the engine was last supplied with is done."""
         return len(self.ready) + len(self.active) <= self.supplied * 3 // 4
 
     @property
@@ -218,6 +218,6 @@ class EngineCalls:
     """What the engine's thread does for the node."""
 
     read_feed: Callable[[str, list[bytes]], None] = lambda name, messages: None
-    send_ahead: Callable[[], None] = lambda: None  # the children of pages that take their time
+    send_ahead: Callable[[], None] = lambda: None  # links of slow pages
     drop: Callable[[list[Link]], None] = lambda duplicates: None
-    statistics: Callable[[], Iterable[tuple[Any, ...]]] = list  # commands that send its numbers
+    statistics: Callable[[], Iterable[tuple[Any, ...]]] = list  # commands that send its stats

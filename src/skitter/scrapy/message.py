@@ -1,4 +1,4 @@
-"""A message of the feed, as the fields of a Scrapy request. Pure, and strict about types."""
+"""A feed message as the fields of a Scrapy request. Pure, and strict about types."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def request_fields(message: dict[str, Any]) -> dict[str, Any]:
-    """Raises UsageError, naming the field. A key that is not a field of a request is form data, as
-    in scrapy-redis: the body of a POST, the query of others, in place of what they have."""
+    """Raises UsageError, naming the field. Unknown keys are form data, as in scrapy-redis: the body
+    of a POST, unless it has one; with other methods the query, replacing that of the URL."""
     if not message.get("url"):
         raise UsageError("the message has no url, the one field that it must have.")
     fields: dict[str, Any] = {"dont_filter": True, "method": "GET"}
@@ -41,7 +41,7 @@ def request_fields(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def checked(name: str, value: Any) -> Any:
-    """Raises UsageError for a field of another type than Scrapy's."""
+    """Raises UsageError if the field has the wrong type."""
     wanted = _TYPES[name]
     if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
         kinds = " or ".join(kind.__name__ for kind in wanted)

@@ -1,9 +1,9 @@
-"""A node: the frontier's side of a Scrapy process, on a thread with an event loop of its own.
+"""A node: the frontier's side of a Scrapy process, on a thread with its own event loop.
 
-Scrapy's scheduler must answer at once, and Redis may be far away: so the engine's thread only
-takes from and puts into a `Mailbox`, and this thread does the rest, in batches. It goes on when
-a callback blocks the engine, so leases are kept; while the server is away it waits, and nothing in
-the mailbox is lost.
+Scrapy's scheduler must not block, and Redis may be far away: the engine's thread only reads and
+writes a `Mailbox`, and this thread does the rest, in batches. It keeps running when a callback
+blocks the engine, so leases are extended; while the server is down it waits, and nothing in the
+mailbox is lost.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("skitter.scrapy")
 
-MANY = 50  # results that are sent without waiting for more
+MANY = 50  # results to send without waiting for more
 LINGER_S, HURRY_S = 0.05, 0.005
 AWAY_S = 1.0
 CLOSE_S = 30.0
-GIVE_UP_S = CLOSE_S + 5  # from then on, Scrapy does not wait for this thread
+GIVE_UP_S = CLOSE_S + 5  # after this, Scrapy stops waiting for this thread
 
 
 class Node:
@@ -84,12 +84,12 @@ class Node:
         self._on_closed: Callable[[], None] = lambda: None
 
     def start(self, opened: Callable[[BaseException | None], None]) -> None:
-        """Begin; `opened` is called in the engine's thread when the job is open, or cannot be."""
+        """Start; `opened` is called in the engine's thread once the job is open or has failed."""
         thread = threading.Thread(target=self._run, args=(opened,), name="skitter", daemon=True)
         thread.start()
 
     def nudge(self, *, hurry: bool = False) -> None:
-        """There is something in the outbox; hurry: the engine has too little to do."""
+        """There is something in the outbox; hurry: the engine is running out of work."""
         if self._loop is None or (self._nudged and (self._hurried or not hurry)):
             return
         self._nudged, self._hurried = True, self._hurried or hurry
@@ -97,20 +97,20 @@ class Node:
             self._loop.call_soon_threadsafe(self._on_nudge)
 
     def note_feed_read(self) -> None:
-        """The batch of the feed was read; there may be another."""
+        """The feed batch was read; there may be another."""
         self.mailbox.is_fed = False
         if self._loop is not None and self._feed_reader is not None:
             self._feed_reader.note_read(self._loop)
 
     async def wait_for(self, work: Coroutine[Any, Any, None]) -> None:
-        """Await it in the thread of the node, from that of the engine."""
-        if self._loop is None:  # it has ended
+        """Run it on the node's thread and await the result on the engine's."""
+        if self._loop is None:  # the thread has ended
             work.close()
         else:
             await heard(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def stop(self, reason: str, on_closed: Callable[[], None]) -> None:
-        """Send what there is and return the rest; then `on_closed` is called."""
+        """Send all results, return unused leases, then call `on_closed`."""
         self._reason, self._on_closed = reason, on_closed
         if self._watchdog:
             self._watchdog.end()
@@ -119,13 +119,13 @@ class Node:
         try:
             if loop is not None:
                 loop.call_soon_threadsafe(self._on_stop)
-        except RuntimeError:  # it has ended by itself
+        except RuntimeError:  # the loop is closed
             loop = None
         if loop is None:
             on_closed()
 
     def say(self, level: str, text: str) -> None:
-        """Into the log of this process, and into that of the cluster."""
+        """Write to this process's log and to the cluster's."""
         self.logbook(level, text)
 
     # --- the thread -------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ class Node:
 
     @asynccontextmanager
     async def _waiting_for_server(self) -> AsyncIterator[None]:
-        """A node that starts while the server is away waits, as those that run do."""
+        """A node that starts while the server is down waits, like running ones."""
         try:
             yield
         except SkitterError as error:
@@ -202,7 +202,7 @@ class Node:
             vitals=self._vitals,
             also=self.delivery.report,
         )
-        # In this order, and before anything is leased: who is seen takes the spare from others.
+        # In this order, before leasing: heartbeats decide whether the spare is granted or revoked.
         await self.pulse.beat()
         await self.housekeeping.share_or_spare()
 
@@ -247,10 +247,10 @@ class Node:
         logger.error("skitter: internal error, the node stops", exc_info=error)
         self.engine.close_spider("skitter_error")
 
-    # --- handing in and taking --------------------------------------------------------------------
+    # --- sending and leasing ----------------------------------------------------------------------
 
     async def _pump(self) -> None:
-        """While the server is away, keep everything and try again."""
+        """While the server is down, keep everything and retry."""
         while not self._stop.is_set():
             try:
                 await self.delivery.flush()
@@ -269,7 +269,7 @@ class Node:
             await self._rest(rest_s)
 
     async def _supply(self) -> tuple[bool, float]:
-        """More for the engine; if it is closing, what it will not take is for others at once."""
+        """Lease more for the engine; if it is closing, return what it will not use."""
         if not self.engine.is_closing:
             return await self.prefetch.take()
         await self.prefetch.return_unused()
@@ -291,7 +291,7 @@ class Node:
         self._away = False
 
     async def _rest(self, seconds: float) -> None:
-        """Until the engine nudges; then a moment more, for others to come along."""
+        """Wait for a nudge, then a moment longer to collect a batch."""
         await _wait(self._some, seconds)
         if self._some.is_set() and not self._stop.is_set():
             await _wait(self._many, LINGER_S)
@@ -311,7 +311,7 @@ class Node:
         self._some.set()
         self._many.set()
 
-    # --- the end ----------------------------------------------------------------------------------
+    # --- shutdown ---------------------------------------------------------------------------------
 
     async def _wind_down(self) -> None:
         await self.delivery.flush()
@@ -333,7 +333,7 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
 
 
 def _in_time(seconds: float, tell: Callable[..., object], *args: object) -> None:
-    """Whatever hangs, the process must be able to end."""
+    """The process must be able to exit even if something hangs."""
     timer = threading.Timer(seconds, tell, args)
     timer.daemon = True
     timer.start()

@@ -1,4 +1,4 @@
-"""What a node is to do, read from Scrapy's settings once."""
+"""A node's options, read once from Scrapy's settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 Order = Literal["priority", "fifo", "lifo"]
-#: By the names that scrapy-redis users know, and by ours.
+#: By scrapy-redis's names and ours.
 QUEUES: dict[str, Order] = {
     "PriorityQueue": "priority",
     "SpiderPriorityQueue": "priority",
@@ -37,7 +37,7 @@ DAY_S, MOST = 86_400, 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
-    """One node of a crawl."""
+    """The options of one node."""
 
     job: str
     server: Settings
@@ -48,9 +48,9 @@ class NodeOptions:
     lease_s: float = DEFAULT_LEASE_S
     persist: bool = False
     flush_on_start: bool = False
-    stuck_s: float = DEFAULT_STUCK_S  # an engine that hangs for so long ends; 0: never
-    blocked_rest_s: float = DEFAULT_BLOCKED_REST_S  # for a host that shows a block page
-    linger_s: float = 0.0  # an empty queue is looked at for so long before the crawl is over
+    stuck_s: float = DEFAULT_STUCK_S  # end the process if its engine hangs this long; 0: never
+    blocked_rest_s: float = DEFAULT_BLOCKED_REST_S  # pause for a host that shows a block page
+    linger_s: float = 0.0  # how long the queue must stay empty before the crawl ends
 
     @property
     def layout(self) -> Layout:
@@ -61,19 +61,19 @@ class NodeOptions:
         return JobOptions(politeness=self.politeness)
 
     def max_in_flight(self, slot: str) -> int:
-        """How many requests of a download slot may be under way at once."""
+        """How many requests of a download slot may be in flight."""
         found: int = self.slots.get(slot, {}).get("max_in_flight", self.politeness.max_in_flight)
         return found
 
     def delay_s(self, slot: str) -> float:
-        """What the frontier keeps between two requests of a download slot."""
+        """The delay that the frontier enforces between two requests of a download slot."""
         found: float = self.slots.get(slot, {}).get("delay_s", self.politeness.delay_s)
         return found
 
     @property
     def prefetch(self) -> int:
-        """Leases beyond what the downloader takes at once. With delays there are none: who holds
-        back a request that may be fetched now would fetch it too soon after the next."""
+        """Leases beyond what the downloader takes at once. None with delays: a request held back
+        past its turn would be fetched too close to the next."""
         waits = self.politeness.delay_s > 0 or any(
             one.get("delay_s") for one in self.slots.values()
         )
@@ -109,7 +109,7 @@ def _seconds(settings: BaseSettings, name: str, default: float, *, low: float = 
 
 
 def job_name(settings: BaseSettings, spider: str) -> str:
-    """SKITTER_JOB, or the queue's key without what every such key ends with."""
+    """SKITTER_JOB, or the queue's key without its `:requests` suffix."""
     if named := settings.get("SKITTER_JOB"):
         return check_job_name(fill("SKITTER_JOB", str(named), spider=spider))
     template = str(settings.get("SCHEDULER_QUEUE_KEY") or "%(spider)s:requests")
@@ -119,7 +119,7 @@ def job_name(settings: BaseSettings, spider: str) -> str:
 
 
 def queue_order(named: object) -> Order:
-    """The order by a class or its dotted name."""
+    """The order that a queue class, or its dotted name, stands for."""
     if isinstance(named, type):
         named = f"{named.__module__}.{named.__qualname__}"
     place, _, name = str(named).rpartition(".")
@@ -151,7 +151,7 @@ def _politeness(settings: BaseSettings, spider: Spider) -> Politeness:
 
 
 def _slots(settings: BaseSettings) -> dict[str, dict[str, Any]]:
-    """DOWNLOAD_SLOTS, in the frontier's words."""
+    """DOWNLOAD_SLOTS as options of the frontier."""
     slots = {}
     for name, own in settings.getdict("DOWNLOAD_SLOTS").items():
         place = f"DOWNLOAD_SLOTS[{name!r}]"

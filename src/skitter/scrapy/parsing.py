@@ -1,4 +1,4 @@
-"""Scrapy's settings come from files and command lines as text: read them, or say which is wrong."""
+"""Parses Scrapy's settings, which may be text from a command line; errors name the setting."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def whole(name: str, value: Any, *, low: int, high: int) -> int:
 
 
 def whole_setting(settings: BaseSettings, name: str) -> int:
-    """0 if it is not there. Raises BadOption, naming it."""
+    """0 if it is not set. Raises BadOption, naming it."""
     return whole(name, settings.get(name) or 0, low=0, high=10**7)
 
 

@@ -1,8 +1,8 @@
-"""Pickles of scrapy-redis, read as data: no class that a pickle names is imported or called.
+"""Reads scrapy-redis pickles as data: no class that a pickle names is imported or called.
 
-What is not plain data becomes a `Foreign` in its place, so that the rest of a request, its URL
-above all, can still be read. Memory and work are bounded by the size of the pickle. With the
-unpickler in C they are not: it believes every length that a pickle states.
+Anything but plain data becomes a `Foreign`, so that the rest of a request, above all its URL, can
+still be read. Memory and work are bounded by the size of the pickle; with the C unpickler they are
+not, as it trusts every length that a pickle states.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_BYTES = 8 * 1024 * 1024
-#: A pickle may name one value many times; what is made of those may hold so many parts in all.
+#: A pickle may refer to one value many times; this limits the values when all are expanded.
 MAX_PARTS = 1_000_000
 
 
 class PickleTooBig(UsageError):
-    """More than any request of a spider has."""
+    """Larger than any request of a spider."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -35,13 +35,13 @@ class PickleTooBig(UsageError):
 
 
 class Foreign:  # not a dataclass, which would count as an item
-    """Something of a class that is not read: only its name is known."""
+    """An object of a class that is not loaded: only the class name is known."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def _ignore(self, *parts: Any) -> None:
-        """What the pickle puts into it."""
+        """Discard what the pickle puts into it."""
 
     __setitem__ = append = extend = add = update = _ignore
 
@@ -65,7 +65,7 @@ def _no(what: str) -> Any:
     raise UsageError(f"the entry cannot be read: it makes {what} of something else.")
 
 
-#: What is called, by the name in the pickle. lxml's text is what a CrawlSpider has in link_text.
+#: Permitted calls, by the name in the pickle. A CrawlSpider's link_text is lxml's text class.
 _MAKERS: dict[str, Callable[..., Any]] = {
     "builtins.set": set,
     "builtins.frozenset": frozenset,
@@ -79,7 +79,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
 }
 
 
-class _Reader(pickle._Unpickler):  # the one that is written in Python
+class _Reader(pickle._Unpickler):  # the pure-Python one
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(pickle._Unpickler.dispatch)
     stack: list[Any]
 
@@ -129,7 +129,7 @@ _Reader.dispatch |= {
 
 
 def read_pickle(data: bytes) -> Any:
-    """The value. Raises UsageError for what is not a pickle, or too much."""
+    """Raises UsageError if it is not a pickle, or too big."""
     if len(data) > MAX_BYTES:
         raise PickleTooBig
     reader = _Reader(data)
@@ -137,7 +137,7 @@ def read_pickle(data: bytes) -> Any:
         value = reader.load()
     except UsageError:
         raise
-    except Exception as error:  # a pickle of plain types may raise anything, too
+    except Exception as error:  # even a pickle of plain types may raise anything
         reason = f"{type(error).__name__}: {error}".rstrip(": ")
         raise UsageError(f"the entry cannot be read: {reason}") from error
     _check_unfolded(value, reader)
@@ -145,7 +145,7 @@ def read_pickle(data: bytes) -> Any:
 
 
 def _check_unfolded(value: Any, reader: _Reader) -> None:
-    """A value that holds another twice is written out twice: how much would that be?"""
+    """Limit the expanded size: a value that is referenced twice is written out twice."""
     waiting = [value]
     while waiting:
         one = waiting.pop()

@@ -1,7 +1,7 @@
-"""Items: to a list that others read, or into the job's own stream for `skitter load`.
+"""Item pipelines: to a list that others read, or to the job's own stream for `skitter load`.
 
-Either way an item leaves with the end of its page, in one step: a page that is done again, because
-its node died, brings its items once.
+Either way items are stored in one step with the completion of their page: if a node dies and the
+page is crawled again, its items are still stored once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Pipeline:
 
     @cached_property
     def server(self) -> Any:
-        """A blocking client of your own, made when it is first asked for."""
+        """A blocking client for your own code, created on first use."""
         return get_redis_from_settings(self.crawler.settings)
 
     def open_spider(self, spider: Spider | None = None) -> None:
@@ -58,7 +58,7 @@ class _Pipeline:
 
 
 class RedisPipeline(_Pipeline):
-    """Items to the end of a list, as scrapy-redis writes it."""
+    """Appends items to a list, as scrapy-redis does."""
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
@@ -78,7 +78,7 @@ class RedisPipeline(_Pipeline):
         return self._process_in_thread(item)
 
     async def _process_in_thread(self, item: Any) -> Any:
-        """An override may talk to the server, and wait: where scrapy-redis calls it, too."""
+        """An override may block on the server, so run it in a thread, as scrapy-redis does."""
         work = partial(self._process_item, item, self.crawler.spider)
         return await in_thread(partial(contextvars.copy_context().run, work))
 
@@ -96,7 +96,7 @@ class RedisPipeline(_Pipeline):
 
 
 class ItemPipeline(_Pipeline):
-    """Items into the job's stream: `skitter load` brings them into a database, each once."""
+    """Adds items to the job's stream: `skitter load` stores each in a database once."""
 
     def process_item(self, item: Any, spider: Spider | None = None) -> Any:
         plain = ItemAdapter(item).asdict()

@@ -1,4 +1,4 @@
-"""Prefetch: how many requests a node leases, and when it knows that the crawl is over."""
+"""Prefetch: how many requests a node leases, and how it detects the end of the crawl."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ LONGEST_S = 2.0
 
 
 def pause_s(usual_s: float, idle_s: float, *, longest_s: float) -> float:
-    """How long to rest: a tenth of the time in which the whole cluster had nothing to do."""
+    """How long to rest: a tenth of the time that the whole cluster has been idle."""
     return max(usual_s, min(longest_s, idle_s / 10))
 
 
 def is_done(stats: Stats) -> bool:
-    """Nothing is left for anybody; also if there never was anything."""
+    """Nothing is left for any node, or nothing was ever added."""
     return stats.crawled or not stats.seen
 
 
 class Prefetch:
-    """Keeps the engine supplied, and no more than that."""
+    """Keeps the engine supplied, without hoarding."""
 
     def __init__(self, frontier: Frontier, options: NodeOptions, mailbox: Mailbox) -> None:
         self.frontier, self.options, self.mailbox = frontier, options, mailbox
-        self.nodes = 1  # at work on this job, as far as is known
+        self.nodes = 1  # known to be working on this job
         self.is_cancelled = False
         self._moved_at, self._picture = time.monotonic(), (0, 0, 0)
 
     async def take(self) -> tuple[bool, float]:
-        """Whether the engine should look, and how long to rest if nothing happens."""
+        """Whether to wake the engine, and how long to rest if nothing happens."""
         if any(is_suspect(lease, self.frontier) for lease in self.mailbox.ready.copy()):
-            return True, IDLE_S  # it runs alone, once everything else was sent
+            return True, IDLE_S  # it runs alone, once everything else is sent
         room = self.room()
         if room < 1 or (room < self.options.concurrency // 4 and self.mailbox.held):
             return False, IDLE_S
@@ -61,7 +61,7 @@ class Prefetch:
         return news, pause_s(min(IDLE_S, again_in_s), self.mailbox.idle_s, longest_s=LONGEST_S)
 
     async def _without_excluded(self, leases: Sequence[Lease]) -> list[Lease]:
-        """What the operator excludes is given up here: Scrapy's engine would not ask."""
+        """Bury what the operator has excluded: Scrapy's engine does not check."""
         limits, kept, given_up = self.frontier.options.limits, list[Lease](), list[Failure]()
         for lease in leases:
             if why := limits.excludes(lease.url):
@@ -73,7 +73,7 @@ class Prefetch:
         return kept
 
     async def return_unused(self) -> None:
-        """What the engine has not begun and never will, to whoever has the time."""
+        """Release leases that the engine will never start, for other nodes."""
         if leases := list(self.mailbox.ready):
             await self.frontier.release(leases)
             for lease in leases:
@@ -81,11 +81,11 @@ class Prefetch:
                     self.mailbox.ready.remove(lease)
 
     def room(self) -> int:
-        """How many more this node can use, without the share of the others."""
+        """How many more this node may lease, leaving the other nodes their share."""
         held = self.mailbox.held
         most = self.options.concurrency + self.options.prefetch
         if self.nodes > 1:
-            # Of one host, each gets its part of what may be in flight; of many hosts, all it can.
+            # Nodes split each host's in-flight limit; with many hosts, each takes what it can.
             slots = len({lease.host for lease in held})
             share = -(-self.options.politeness.max_in_flight // self.nodes)
             most = min(most, max(1, slots) * share)
@@ -95,7 +95,7 @@ class Prefetch:
         self._moved_at, self.mailbox.idle_s = time.monotonic(), 0.0
 
     async def _see_whether_it_is_over(self, version: int) -> bool:
-        """Over for everybody: nothing pending, delayed or leased, here or on another node."""
+        """Over for all: nothing pending, delayed or leased, on this node or another."""
         mailbox = self.mailbox
         if not mailbox.is_quiet:
             return False

@@ -1,18 +1,18 @@
-"""Names for SCHEDULER_QUEUE_CLASS: in which order requests of a download slot go out."""
+"""Names for SCHEDULER_QUEUE_CLASS: the order of requests within a download slot."""
 
 from __future__ import annotations
 
 
 class PriorityQueue:
-    """The highest priority first, and the first come within it."""
+    """Highest priority first; first come, first served within a priority."""
 
 
 class FifoQueue:
-    """The first come first, whatever its priority."""
+    """First in, first out, ignoring priority."""
 
 
 class LifoQueue:
-    """The last come first, whatever its priority."""
+    """Last in, first out, ignoring priority."""
 
 
 SpiderPriorityQueue, SpiderQueue, SpiderStack = PriorityQueue, FifoQueue, LifoQueue

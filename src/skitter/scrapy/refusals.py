@@ -1,5 +1,4 @@
-"""What Scrapy drops without a word: statuses that no callback asked for, and failures without an
-errback."""
+"""What Scrapy drops silently: statuses that no callback accepts, and failures without errback."""
 
 from __future__ import annotations
 
@@ -18,16 +17,16 @@ if TYPE_CHECKING:
 
 
 def why_unheard(result: Any, crawler: Crawler) -> str | None:
-    """Why nobody will ever look at this result; None: a callback will."""
+    """Why no callback will get this result; None: one will."""
     if isinstance(result, Failure):
         if isinstance(result.value, IgnoreRequest):
-            return None  # a middleware said so, and Scrapy says no more
+            return None  # deliberate: a middleware dropped it
         return f"{type(result.value).__name__}: {result.getErrorMessage()}".rstrip(": ")
     return refused_status(crawler, result) if isinstance(result, Response) else None
 
 
 def refused_status(crawler: Crawler, response: Response) -> str | None:
-    """The status, if HttpErrorMiddleware will drop the response; it is asked itself."""
+    """The status if HttpErrorMiddleware, which is called to find out, drops the response."""
     if 200 <= response.status < 300:
         return None
     for middleware in crawler.engine.scraper.spidermw.middlewares:
@@ -37,14 +36,14 @@ def refused_status(crawler: Crawler, response: Response) -> str | None:
 
 
 def has_errback(request: Request, spider: Spider) -> bool:
-    """Whether anybody asked for its failures. A CrawlSpider's own errback only passes them on to
-    that of the rule, which most rules do not have."""
+    """Whether failures have a handler. A CrawlSpider's own errback only forwards to the rule's,
+    which most rules do not have."""
     if getattr(request.errback, "__func__", None) is not CrawlSpider._errback:
         return request.errback is not None
     try:
         rule = spider._rules[request.meta["rule"]]  # type: ignore[attr-defined]
     except (AttributeError, LookupError, TypeError):
-        return True  # it fails when it is called, and Scrapy says so
+        return True  # calling it will fail, and Scrapy will log that
     return rule.errback is not None
 
 

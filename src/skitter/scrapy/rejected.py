@@ -1,4 +1,4 @@
-"""An item that no pipeline would take: kept with the reason, as far as it can be written."""
+"""An item that a pipeline failed on, kept with the reason as far as it can be serialized."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def rejected_item(item: Any, *, url: str, error: BaseException | None) -> Reject
 
 
 def _writable(item: Any) -> Any:
-    """As it is; if that cannot be, what cannot is spelled out, and cut if it is long."""
+    """Unchanged if it can be stored; otherwise unstorable fields become text, truncated to fit."""
     fields = ItemAdapter(item).asdict() if ItemAdapter.is_item(item) else {"item": item}
     if _fits(fields):
         return fields

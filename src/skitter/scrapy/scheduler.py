@@ -1,4 +1,4 @@
-"""The scheduler: Scrapy's side of a node. It answers at once; the node does the waiting."""
+"""The scheduler: Scrapy's side of a node. It never blocks; the node does the waiting."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ logger = logging.getLogger(__name__)
 
 
 class Scheduler:
-    """Requests of all nodes in one frontier: leased, fenced, polite, accounted for."""
+    """Shares one frontier among all nodes: leased, fenced, polite, accounted for."""
 
     def __init__(self, crawler: Crawler) -> None:
         refuse_overrides(type(self), Scheduler, SCHEDULER)
@@ -78,11 +78,11 @@ class Scheduler:
 
     @cached_property
     def server(self) -> Any:
-        """A blocking client for people's own code, made when it is first asked for."""
+        """A blocking client for user code, created on first use."""
         return get_redis_from_settings(self.crawler.settings)
 
     def __len__(self) -> int:
-        """What this node knows of; `skitter status` knows the rest."""
+        """Requests ready on this node; `skitter status` shows the whole queue."""
         return len(self.mailbox.ready)
 
     # --- Scrapy's interface -----------------------------------------------------------------------
@@ -157,12 +157,12 @@ class Scheduler:
         return closed
 
     def has_pending_requests(self) -> bool:
-        """Whether anything is left for anybody, as far as this node has heard."""
+        """Whether any node has work left, as far as this node knows."""
         mailbox = self.mailbox
         return bool(mailbox.ready) or mailbox.finished_at != mailbox.version
 
     def enqueue_request(self, request: Request) -> bool:
-        """Never raises: Scrapy would lose a worker for each time. False: it is a duplicate."""
+        """Never raises: each time, Scrapy would lose a worker. False: it is a duplicate."""
         try:
             return self._enqueue(request)
         except Exception:
@@ -174,7 +174,7 @@ class Scheduler:
         ready = self.mailbox.ready
         while ready:
             if (self._is_alone(ready[0]) or self._alone()) and self.mailbox.is_working:
-                return None  # what may kill a process is worked on with nobody beside it
+                return None  # a page that may kill the process runs alone
             lease = ready.popleft()
             self.mailbox.version += 1
             if self.mailbox.runs_low:
@@ -184,7 +184,7 @@ class Scheduler:
                 return request
         return None
 
-    # --- requests that come -----------------------------------------------------------------------
+    # --- incoming requests ------------------------------------------------------------------------
 
     def _enqueue(self, request: Request) -> bool:
         if self.guard and "is_start_request" in request.meta and ORIGIN.get() is None:
@@ -218,16 +218,16 @@ class Scheduler:
         return offer(packed, self.layout, limit_bytes=MAX_REQUEST_BYTES)
 
     def _unique(self, request: Request, identity: str) -> str:
-        """What sets a request apart that is not to be filtered. The same if a batch of the feed
-        is read again, and for all nodes of a run that begin with the same request."""
+        """What makes an unfiltered request unique. Stable when a feed batch is read again, and
+        across the nodes of a run that start with the same request."""
         origin = ORIGIN.get()
         if isinstance(origin, FeedBatch):
             return f"{origin.name}/{len(origin.links)}"
         if origin is None and request.meta.get("is_start_request"):
             self._starts[identity] += 1
             run, times = self.mailbox.run, self._starts[identity]
-            # In the first run nothing was seen before: an ordinary request, and no page that
-            # links back to it brings it a second time.
+            # In the first run nothing was seen before, so it is an ordinary request, and a page
+            # that links back to it cannot add it again.
             return "" if (run, times) == (1, 1) else f"start/{run}/{times}"
         return uuid.uuid4().hex
 
@@ -237,7 +237,7 @@ class Scheduler:
         self._put(Unsent(f"{request.method} {request.url}", reason))
 
     def _drop(self, links: list[Link]) -> None:
-        """The frontier had these already: Scrapy says so of duplicates, sooner."""
+        """The frontier already had these: report them as Scrapy reports duplicates."""
         for link in links:
             self.df.log(link.request, self.spider)
             self._stats("dupefilter/filtered")
@@ -245,13 +245,13 @@ class Scheduler:
                 signals.request_dropped, request=link.request, spider=self.spider
             )
 
-    # --- requests that go -------------------------------------------------------------------------
+    # --- outgoing requests ------------------------------------------------------------------------
 
     def _open_lease(self, lease: Lease) -> Request | None:
         entry = Entry(lease, time.monotonic())
         try:
             request = self.codec.unpack(lease.request)
-        except Exception as error:  # a class of the user's may raise anything
+        except Exception as error:  # a user-defined class may raise anything
             entry.error = str(error)
             self._end(entry)
             return None
@@ -266,11 +266,11 @@ class Scheduler:
             next(iter(self.mailbox.active.values())).lease
         )
 
-    # --- what came of them ------------------------------------------------------------------------
+    # --- results ----------------------------------------------------------------------------------
 
     @contextmanager
     def _in_context(self, result: Any, request: Request) -> Iterator[bool]:
-        """All that Scrapy does with a result belongs to the lease of its request."""
+        """Everything Scrapy does with a result belongs to the lease of its request."""
         entry = self.mailbox.active.get(request)
         if entry is not None:
             self.exchanges.note_result(entry, result, request)
@@ -292,7 +292,7 @@ class Scheduler:
             entry.error = f"{type(failure.value).__name__}: {failure.getErrorMessage()}"
 
     def _pipeline_failed(self, item: Any, response: Any, failure: Failure) -> None:
-        """The page is done, and fetching it again would not help: the item is rejected."""
+        """Reject the item only: the page is done, and fetching it again would not help."""
         origin = ORIGIN.get()
         url = origin.lease.url if isinstance(origin, Entry) else getattr(response, "url", "")
         self._stats("skitter/items_rejected")
@@ -304,7 +304,7 @@ class Scheduler:
             origin.found += 1
 
     def _finish(self, request: Request) -> None:
-        """Callback, children and pipelines are through."""
+        """Callback, children and pipelines are done."""
         if entry := self.mailbox.active.pop(request, None):
             self._end(entry)
 
@@ -321,7 +321,7 @@ class Scheduler:
         self.node.nudge()
 
     def _send_ahead(self) -> None:
-        """The children of a page that takes its time do not wait for its end."""
+        """Send the links found so far on slow pages without waiting for the pages to finish."""
         old = time.monotonic() - 1
         for entry in self.mailbox.active.values():
             if entry.links and entry.since_s < old:
@@ -331,7 +331,7 @@ class Scheduler:
     # --- the feed and items -----------------------------------------------------------------------
 
     def _read_feed(self, name: str, messages: list[bytes]) -> None:
-        """Messages become requests by the spider's own method, in the engine's thread."""
+        """Turn messages into requests with the spider's own method, in the engine's thread."""
         batch = FeedBatch(name, messages)
         token = ORIGIN.set(batch)
         try:
@@ -352,7 +352,7 @@ class Scheduler:
             batch.rejected.append((message, f"{type(error).__name__}: {error}"))
 
     def push_item(self, key: str, item: bytes) -> None:
-        """An item for a list: in one step with the end of its page, if it has one."""
+        """Push an item to a list, in one step with the completion of its page, if any."""
         origin = ORIGIN.get()
         if isinstance(origin, Entry) and not origin.is_over:
             origin.add_push(key, item)
@@ -360,7 +360,7 @@ class Scheduler:
             self._put(LooseItems([(key, item)]))
 
     def put_item(self, item: Any, size_bytes: int) -> bool:
-        """An item for the job's stream, in one step with the end of its page, if it has one."""
+        """Add an item to the job's stream when its page completes. False: it has no page."""
         self.mailbox.is_streamed = True
         origin = ORIGIN.get()
         if isinstance(origin, Entry) and not origin.is_over:
@@ -383,7 +383,7 @@ def scheduler_of(crawler: Crawler) -> Scheduler | LocalScheduler:
     """The scheduler of an open spider. Raises UsageError if it is not ours."""
     engine: Any = crawler.engine
     found = engine._slot.scheduler
-    # By type: Scrapy takes every scheduler for an instance of its own.
+    # By type: Scrapy's isinstance is duck-typed, and true of every scheduler.
     if not isinstance(found, Scheduler) and type(found) is not LocalScheduler:
         raise UsageError(
             "this part of Skitter works with Skitter's scheduler: "

@@ -1,4 +1,4 @@
-"""Download slots of Scrapy, exact, and with the delays that the frontier keeps for them."""
+"""Scrapy's download slots with exact limits, leaving configured delays to the frontier."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Slots(dict[str, Any]):
-    """Download slots, with the delay that is configured, which the frontier keeps for them."""
+    """Download slots whose configured delay the frontier already enforces."""
 
     def __init__(self, options: NodeOptions, slots: dict[str, Any]) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Slots(dict[str, Any]):
             self[key] = slot
 
     def __setitem__(self, key: str, slot: Any) -> None:
-        # A node that is alone holds more than may be in flight (frontier/lua/spare.lua).
+        # A lone node holds more requests than may be in flight (frontier/lua/spare.lua).
         slot.concurrency = min(slot.concurrency, self._options.max_in_flight(key))
         leaving = set[Any]()
         slot.queue = _Queue(leaving, slot.queue)
@@ -32,8 +32,8 @@ class Slots(dict[str, Any]):
 
 
 class _Queue(deque[Any]):
-    """Requests of a slot that wait. Between here and `transferring` lies a turn of the loop, in
-    which Scrapy (2.19) counts a request nowhere, and begins more than the slot allows."""
+    """Waiting requests of a slot. For one loop iteration between here and `transferring`, Scrapy
+    (2.19) does not count a request, and starts more than the slot allows."""
 
     def __init__(self, leaving: set[Any], waiting: Iterable[Any]) -> None:
         super().__init__(waiting)
@@ -46,7 +46,7 @@ class _Queue(deque[Any]):
 
 
 class _Transferring(set[Any]):
-    """Requests of a slot that are under way."""
+    """Requests of a slot that are in flight."""
 
     def __init__(self, leaving: set[Any], under_way: Iterable[Any]) -> None:
         super().__init__(under_way)
@@ -59,7 +59,7 @@ class _Transferring(set[Any]):
 
 @lru_cache(maxsize=1000)
 def _patient(kind: type[Any], kept_s: float) -> type[Any]:
-    """The same slot, exact; it waits only if its delay is longer than what the frontier keeps."""
+    """A slot class with an exact limit that waits only if its delay exceeds the frontier's."""
 
     def download_delay(self: Any) -> float:
         return kind.download_delay(self) if self.delay > kept_s else 0.0

@@ -1,4 +1,4 @@
-"""Spiders that are fed from outside: `redis-cli lpush books:start_urls https://...`."""
+"""Spiders fed from outside: `redis-cli lpush books:start_urls https://...`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEFAULT_KEY = "%(name)s:start_urls"
 
 
 class RedisMixin:
-    """Requests from a list, set or sorted set that anybody may push to, read all the time."""
+    """Takes requests from a list, set or sorted set that others push to, read continuously."""
 
     redis_key: str | list[str] | None = None
     redis_batch_size: int | None = None
@@ -47,11 +47,11 @@ class RedisMixin:
 
     @cached_property
     def server(self) -> Any:
-        """A blocking client of your own, made when it is first asked for."""
+        """A blocking client for your own code, created on first use."""
         return get_redis_from_settings(self.crawler.settings)
 
     def setup_redis(self, crawler: Crawler | None = None) -> None:
-        """Read the options once. Raises UsageError for one that cannot be."""
+        """Read the options, once. Raises UsageError for an invalid one."""
         if hasattr(self, "feed"):
             return
         refuse_overrides(type(self), RedisMixin, SPIDER)
@@ -96,7 +96,7 @@ class RedisMixin:
         return keys
 
     def spider_idle(self) -> None:
-        """The end comes only when the whole cluster has done nothing for max_idle_time."""
+        """Close only after the whole cluster has been idle for max_idle_time."""
         scheduler = scheduler_of(self.crawler)
         if not isinstance(scheduler, Scheduler):
             return  # a command that does not crawl
@@ -105,12 +105,12 @@ class RedisMixin:
             raise DontCloseSpider
 
     def schedule_next_requests(self) -> None:
-        """Called when idle, for those who override it. The feed is read all the time anyway."""
+        """Called when idle; a hook to override. The feed is read continuously anyway."""
 
     # --- messages ---------------------------------------------------------------------------------
 
     def requests_from(self, message: bytes) -> Iterator[Request]:
-        """What the scheduler calls. Raises for a message that is a dead letter."""
+        """Called by the scheduler. If it raises, the message becomes a dead letter."""
         found = self.make_request_from_data(message)
         if isinstance(found, Request):
             found = [found]
@@ -131,7 +131,7 @@ class RedisMixin:
 
     def make_request_from_data(self, data: bytes) -> Request | Iterable[Request] | None:
         """A plain URL, or JSON with url and any of method, headers, cookies, body, meta, priority,
-        callback, errback, cb_kwargs, dont_filter; other keys are form data. Override it."""
+        callback, errback, cb_kwargs, dont_filter; other keys are form data. May be overridden."""
         text = data.decode(self.redis_encoding or "utf-8").strip()
         try:
             known = json.loads(text)
@@ -154,7 +154,7 @@ class RedisMixin:
 
 
 class RedisSpider(RedisMixin, Spider):
-    """A spider that is fed from outside, and stays until it is stopped."""
+    """A spider that is fed from outside and runs until stopped."""
 
 
 class RedisCrawlSpider(RedisMixin, CrawlSpider):

@@ -1,6 +1,6 @@
-"""STATS_CLASS = "skitter.scrapy.RedisStatsCollector": the numbers of all nodes in one hash.
+"""STATS_CLASS = "skitter.scrapy.RedisStatsCollector": the stats of all nodes in one hash.
 
-They are counted in memory and sent from time to time, as differences: no round trip per number.
+They are counted in memory and sent periodically as differences: no round trip per increment.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ DEFAULT_KEY = "%(spider)s:stats"
 
 
 class RedisStatsCollector(MemoryStatsCollector):
-    """Counts of this node; the hash has the sum over the cluster."""
+    """Counts for this node; the hash has the sum over the cluster."""
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self.key: str = crawler.settings.get("STATS_KEY") or DEFAULT_KEY
         fill("STATS_KEY", self.key, spider=str(getattr(crawler.spidercls, "name", "")))
         self._sent: dict[str, Any] = {}
-        self._spider = ""  # until a node begins, nothing is sent
+        self._spider = ""  # nothing is sent until a node starts
 
     def begin(self, spider: str) -> Callable[[], Iterator[tuple[Any, ...]]]:
-        """A node is at work: what it has to send from time to time."""
+        """A node has started: returns a function that yields the commands to send."""
         self._spider = spider
         return partial(self.commands, spider)
 
-    def _persist_stats(self, stats: Any, *spider: Any) -> None:  # which Scrapy 2.13 passes
-        """The last ones, such as finish_reason: they come when the node has gone."""
+    def _persist_stats(self, stats: Any, *spider: Any) -> None:  # Scrapy 2.13 passes the spider
+        """Send the last stats, such as finish_reason, which are set after the node has stopped."""
         super()._persist_stats(stats, *spider)
         if not self._spider:
             return
@@ -55,8 +55,8 @@ class RedisStatsCollector(MemoryStatsCollector):
             logger.warning("the last statistics were not sent: %s", error)
 
     def commands(self, spider: str) -> Iterator[tuple[Any, ...]]:
-        """What brings the hash up to date, one at a time: whoever asks for the next one has had
-        the answer to the last. Whole numbers are added, the rest is written."""
+        """Commands that update the hash. Asking for the next one confirms the last. Integers are
+        added, other values are set."""
         key = self.key % {"spider": spider}
         for name, value in dict(self._stats).items():
             before = self._sent.get(name)

@@ -1,7 +1,7 @@
-"""Values that spiders put into meta and cb_kwargs, as plain data and back, without pickle.
+"""Converts values in meta and cb_kwargs to plain data and back, without pickle.
 
-JSON's types and bytes are themselves. A few more keep their type under a tag: {"$tuple": [...]}.
-Anything else is refused with the place where it stands, rather than changed in silence.
+JSON's types and bytes are kept as is. Some others keep their type under a tag: {"$tuple": [...]}.
+Anything else is refused, naming its place, rather than silently changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LARGEST = 2**63
 
 
 class NotPlain(UsageError):
-    """A value that cannot travel to another node."""
+    """A value that cannot be sent to another node."""
 
     def __init__(self, where: str, value: object) -> None:
         kind = value.name if isinstance(value, Foreign) else _full_name(type(value))
@@ -40,13 +40,12 @@ class NotPlain(UsageError):
 
 
 def refuse(value: Any, where: str) -> Any:
-    """What becomes of a value that nothing here knows."""
+    """The default for values of unknown type."""
     raise NotPlain(where, value)
 
 
 def pack(value: Any, where: str, other: Packer = refuse) -> Any:
-    """The value as plain data; `other` packs what is not known here. Raises NotPlain, naming the
-    place."""
+    """The value as plain data; `other` packs unknown types. Raises NotPlain, naming the place."""
     kind = type(value)
     if kind in _AS_THEY_ARE:
         return value
@@ -70,8 +69,8 @@ def pack(value: Any, where: str, other: Packer = refuse) -> Any:
 
 
 def unpack(value: Any, find: Callable[[str], type], other: Unpacker | None = None) -> Any:
-    """The reverse. `find` gives the class of an item by its name, or refuses it; `other` gets what
-    stands under the tag $other."""
+    """The reverse. `find` returns an item class by name, or raises; `other` unpacks the value of
+    the tag $other."""
     if type(value) is list:
         return [unpack(one, find, other) for one in value]
     if type(value) is not dict:
@@ -94,10 +93,10 @@ def name_of(kind: type) -> str:
 
 
 def find_class(name: str, *, home: str, is_fit: Callable[[type], bool]) -> type:
-    """A class by its name: of a module that is loaded, or of the project's own package `home`.
+    """A class by name, from a loaded module or the project's own package `home`.
 
-    A name that comes out of a database must not decide what is imported, and still less what is
-    called: there are classes, such as Popen, that do things when they are made.
+    A name from a database must not decide what is imported, still less what is called: some
+    classes, such as Popen, act when instantiated.
     """
     module_name, _, path = name.partition(":")
     module = sys.modules.get(module_name)
@@ -141,7 +140,7 @@ def _full_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-#: Written as text: the tag, and how.
+#: Tag and serializer of each type.
 _TEXTS: dict[type, tuple[str, Callable[[Any], Any]]] = {
     datetime: ("$datetime", datetime.isoformat),
     date: ("$date", date.isoformat),
@@ -150,7 +149,7 @@ _TEXTS: dict[type, tuple[str, Callable[[Any], Any]]] = {
     Decimal: ("$decimal", str),
 }
 _GROUPS: dict[type, str] = {tuple: "$tuple", set: "$set", frozenset: "$frozenset"}
-#: What a defaultdict may make by itself.
+#: Permitted default factories of a defaultdict.
 _FACTORIES: dict[str, Callable[[], Any] | None] = {
     "": None,
     **{kind.__name__: kind for kind in (list, dict, set, int, float, str)},
