@@ -1,4 +1,4 @@
-"""How a crawl begins and ends, whoever does the work in between."""
+"""How a crawl begins and ends, whichever engine runs it."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 LAST_LOOK_S = 3.0
-#: How long the output is waited for while another process writes it, and how often it is tried.
+#: How long to wait for an output that another process is writing, and how often to retry.
 LETS_GO_S, LOOK_AGAIN_S = 15.0, 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Crawl:
-    """A job whose seeds are in, and whose output takes items."""
+    """A job whose seeds are queued, and whose output accepts items."""
 
     plan: Plan
     frontier: Frontier
     out: Destination
     before: Stats
     began: float
-    since_s: float  # the same moment, by the server's clock
-    lost: int  # items that are gone with their file
+    since_s: float  # the same moment on the server's clock
+    lost: int  # items that were in a deleted file
 
     async def find_bad(self) -> list[str]:
-        """What got bad in this crawl of what is scraped."""
+        """What is wrong with the items of this crawl."""
         return await find_bad(self.frontier, self.plan.config.quality, since=self.since_s)
 
     async def end(self, *, over: bool, interrupted: bool, bad: Sequence[str] = ()) -> Went:
-        """Look at what came of it. Bad: for what it was paused. Raises ServerUnreachable."""
+        """The outcome. `bad`: why it was paused, if it was. Raises ServerUnreachable."""
         frontier, stats = self.frontier, await _last_look(self.frontier)
         return Went(
             self.before,
@@ -69,11 +69,11 @@ class Crawl:
 
 
 async def begin(server: Server, plan: Plan, tell: Tell) -> Crawl:
-    """Open the job and the output, and put the seeds in."""
+    """Open the job and the output, and add the seeds."""
     began = time.monotonic()
     out = Destination(plan.out, plan.job, plan.where.directory)
     if plan.fresh or not await _exists(server, plan.job):
-        await _try(out.open, tell)  # before a crawl is discarded, or a job made, for nothing
+        await _try(out.open, tell)  # fail before a crawl is discarded or a job created
     frontier = await open_plan(server, plan, tell)
     before = await frontier.stats()
     lost = before.stored if out.is_missing else 0
@@ -89,7 +89,7 @@ async def begin(server: Server, plan: Plan, tell: Tell) -> Crawl:
 
 
 async def open_plan(server: Server, plan: Plan, tell: Tell) -> Frontier:
-    """The job, as configured. Says what an operator set that differs from that, and which wins."""
+    """The job, as configured. Reports where an operator's settings differ, and which win."""
     before = None
     if plan.fresh:
         with suppress(JobMissing):
@@ -128,8 +128,8 @@ async def _exists(server: Server, job: str) -> bool:
 
 
 async def _try(open_sink: OpenSink, tell: Tell) -> None:
-    """A place that takes no items fails now, and not in a loader that keeps dying. The loader of a
-    crawl that was just killed needs a moment to notice."""
+    """Fail now if the output takes no items, instead of in a loader that keeps dying. The loader of
+    a crawl that was just killed needs a moment to notice."""
     give_up_at, told = time.monotonic() + LETS_GO_S, False
     while True:
         try:
@@ -154,7 +154,7 @@ def _check_begun(plan: Plan, stats: Stats) -> None:
 
 
 async def _last_look(frontier: Frontier) -> Stats:
-    """Somebody waits at the terminal, and has pressed Ctrl-C perhaps because of the server."""
+    """With a timeout: a user is waiting, who may have pressed Ctrl-C because of the server."""
     try:
         async with asyncio.timeout(LAST_LOOK_S):
             return await frontier.stats()

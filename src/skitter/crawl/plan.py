@@ -1,4 +1,4 @@
-"""What is to be crawled, with which settings."""
+"""What to crawl, with which settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Engine(StrEnum):
     """Who fetches the pages."""
 
-    PROCESSES = "processes"  # of this machine, ours
+    PROCESSES = "processes"  # ours, on this machine
     CELERY = "celery"  # the workers of a Celery app, wherever they run
 
 
@@ -25,7 +25,7 @@ class Engine(StrEnum):
 class Plan:
     """What `run`, `crawl`, `worker`, `demo` and scripts ask for."""
 
-    target: str = ""  # of the spider; empty: it is in this process only
+    target: str = ""  # of the spider; empty: it exists only in this process
     arguments: dict[str, Any] = field(default_factory=dict)
     spider: Spider
     job: str
@@ -36,7 +36,7 @@ class Plan:
     engine: Engine = Engine.PROCESSES
     fresh: bool = False
     max_dead: int | None = None
-    is_demo: bool = False  # its folder is gone afterwards: no hints what to do there
+    is_demo: bool = False  # its folder is deleted afterwards: give no hints about it
     as_json: bool = False
 
     @property
@@ -45,7 +45,7 @@ class Plan:
 
     @property
     def processes(self) -> int | None:
-        """None: automatic. The cores of this machine say nothing about Celery's workers."""
+        """None: automatic. This machine's cores say nothing about Celery's workers."""
         asked = self.config.workers.processes
         if asked == "auto" or (asked == "cores" and self.engine is Engine.CELERY):
             return None
@@ -53,7 +53,7 @@ class Plan:
 
     @property
     def renders_here(self) -> bool:
-        """Whether processes of this machine need a browser."""
+        """Whether processes on this machine need a browser."""
         is_ours = self.engine is Engine.PROCESSES and self.config.workers.only != "http"
         return is_ours and bool(self.spider.renders)
 

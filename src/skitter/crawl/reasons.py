@@ -1,4 +1,4 @@
-"""What went wrong how often: reasons that differ only in their values count as one."""
+"""What went wrong, and how often: reasons that differ only in their values count as one."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from skitter.redact import redact_text
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
-#: A handler's error, as worker/verdict.py words it: who, which exception, what it says, and where.
+#: A handler's error, as worded by worker/verdict.py: handler, exception, message, and place.
 _HANDLER = re.compile(r"(?P<head>handler \S+ failed: [\w.]+).*?(?P<place> \(\S+:\d+.*\))?")
 _URL = re.compile(r"https?://\S+")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 LONGEST = 160
-LOOK_AT = 10_000  # dead letters: more would take longer than anybody waits for a report
+LOOK_AT = 10_000  # dead letters; more would take longer than anybody waits for a report
 
 
 def kind_of(reason: str) -> str:
-    """The reason without what differs from page to page. Pure."""
+    """The reason without the parts that differ from page to page. Pure."""
     if (handler := _HANDLER.fullmatch(reason)) and handler["place"]:
         return f"{handler['head']}{handler['place']}"[:LONGEST]
     return _QUOTED.sub("'...'", _URL.sub("...", redact_text(reason)))[:LONGEST]
 
 
 async def dead_reasons(frontier: Frontier) -> dict[str, int]:
-    """How many dead letters there are of each kind, the most frequent first."""
+    """The number of dead letters of each kind, most frequent first."""
     found: Counter[str] = Counter()
     async for letter in dead_letters(frontier):
         found[kind_of(letter.reason)] += 1
@@ -41,14 +41,14 @@ async def dead_reasons(frontier: Frontier) -> dict[str, int]:
 
 @dataclass(slots=True)
 class HandlerErrors:
-    """Errors of handlers since the crawl was started, as workers log them: counted by kind."""
+    """Handler errors since the crawl started, as logged by workers, counted by kind."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    last: dict[str, str] = field(default_factory=dict)  # kind -> the last one, newest kind last
+    last: dict[str, str] = field(default_factory=dict)  # kind -> its last error; newest kind last
     _after: str = ""
 
     async def read(self, frontier: Frontier, *, since_s: float) -> list[str]:
-        """Take in what is new in the log. Answers the kinds that were not there before."""
+        """Read what is new in the log. Returns an error for each kind not seen before."""
         self._after = self._after or f"{int(since_s * 1000)}-0"
         known = set(self.counts)
         while events := await read_log(frontier, self._after):
@@ -67,6 +67,6 @@ class HandlerErrors:
         self.last[kind] = f"{reason}, on {url}"
 
     def lines(self, most: int) -> list[str]:
-        """The newest kinds, each with its last error and how often it came."""
+        """The newest kinds, each with its last error and its count."""
         newest = list(self.last.items())[-most:]
         return [f"{self.counts[kind]:,} x {text}" for kind, text in reversed(newest)]

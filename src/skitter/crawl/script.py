@@ -38,7 +38,7 @@ LOOK_S = 0.1
 async def run_spider(
     spider: Spider, *, job: str | None, fresh: bool, settings: Mapping[str, Any]
 ) -> Report:
-    """As `skitter run`, with one worker and a loader in this event loop."""
+    """Like `skitter run`, with one worker and a loader in this event loop."""
     name = job or spider.name
     config = resolve(check_given(settings), job=name, spider=spider.tables)
     out = config.output.to or f"{name}.db"
@@ -54,8 +54,8 @@ async def run_spider(
 
 
 async def _work(crawl: Crawl) -> bool:
-    """Fetch and load until there is nothing left (False), or until Ctrl-C (True)."""
-    # The script's process is not ours to end: no watchdog, no limit of memory.
+    """Fetch and load until nothing is left (False) or until Ctrl-C (True)."""
+    # The process belongs to the script: no watchdog, no memory limit.
     config = crawl.plan.worker
     options = WorkerOptions.of(config, stuck_s=None, max_memory_mb=None, watch_signals=False)
     spider, frontier = crawl.plan.spider, crawl.frontier
@@ -65,7 +65,7 @@ async def _work(crawl: Crawl) -> bool:
         loader = Loader(frontier, client_name(), worker.logbook, asyncio.Event(), transform)
         loader.figures = figures
         loading = asyncio.create_task(loader.run(partial(open_destination, frontier, crawl.out)))
-        loading.add_done_callback(lambda _: worker.stop())  # if it fails, which is raised below
+        loading.add_done_callback(lambda _: worker.stop())  # if it fails; the error is raised below
         try:
             with _stopped_by_signals(worker):
                 await _run(worker)
@@ -81,13 +81,13 @@ async def _work(crawl: Crawl) -> bool:
 
 
 async def _run(worker: Worker) -> None:
-    """Whoever cancels us need not wait for pages under way: they go back to the queue."""
+    """If cancelled, do not wait for pages in flight: they return to the queue."""
     running = asyncio.create_task(worker.run())
     try:
         await asyncio.shield(running)
     except asyncio.CancelledError:
         worker.stop()
-        worker.stop()  # the second time: without the grace
+        worker.stop()  # twice: without the grace period
         with suppress(SkitterError):
             await running
         raise
@@ -95,7 +95,7 @@ async def _run(worker: Worker) -> None:
 
 @contextmanager
 def _stopped_by_signals(worker: Worker) -> Iterator[None]:
-    """As long as this lasts; only the main thread may ask for signals."""
+    """While this lasts; only the main thread can handle signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,6 +1,6 @@
 """The demo's spider: every book of the bundled bookshop.
 
-Written as you would write your own: `skitter run` takes the path of a file like this one.
+Written like your own would be: `skitter run` takes the path of a file like this one.
 """
 
 import os
@@ -15,7 +15,7 @@ CURRENCIES = {"€": "EUR", "£": "GBP", "$": "USD"}
 spider = Spider(
     "books",
     start=[os.environ.get("SKITTER_DEMO_URL", "http://localhost:8000/")],
-    # The shop is ours. A stranger's site deserves the defaults: one request a second.
+    # The shop is ours. Other people's sites deserve the defaults: one request a second.
     politeness=Politeness(delay_s=0, max_in_flight=32),
     retries=Retries(base_s=0.25),
 )
@@ -23,7 +23,7 @@ spider = Spider(
 
 @spider.page
 async def listing(page: Page) -> AsyncIterator[Request]:
-    """The home page, categories and their next pages, authors: whatever has books on it."""
+    """The home page, categories and their next pages, authors: every page that lists books."""
     for link in page.css("article.book h3 a"):
         yield page.follow(link, book)
     for link in page.css("nav a, a.author"):

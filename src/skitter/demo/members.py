@@ -1,4 +1,4 @@
-"""The demo's second spider: the editions for members, behind a log-in."""
+"""The demo's second spider: members' editions, behind a login."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,8 @@ spider = Spider("members", start=[f"{URL}members/"], politeness=Politeness(delay
 
 @spider.login(f"{URL}members/login")
 def login(page: Page) -> Request:
-    """Once for all workers; again if the shop forgets us. Yours reads the password from outside."""
+    """Once for all workers; again if the shop forgets us. Keep your own password out of the
+    code."""
     return page.form().fill(user="reader", password="by-candlelight").submit()
 
 

@@ -1,4 +1,4 @@
-"""What the shop's smaller spiders take from the page of a book."""
+"""What the shop's smaller spiders scrape from a book's page."""
 
 from skitter import Page
 

@@ -16,7 +16,7 @@ spider = Spider(
     retries=Retries(max_retries=10, base_s=0.1),
 )
 
-#: Yours stand in skitter.toml, a [[proxy]] each.
+#: Yours go into skitter.toml, a [[proxy]] each.
 PROXIES = (
     Route(name="cheap", url=GATEWAY, user="cheap", price_per_request=0.001),
     Route(name="dear", url=GATEWAY, user="dear", price_per_request=0.005),

@@ -1,4 +1,4 @@
-"""Child processes: started, restarted when they die, and stopped together."""
+"""Child processes: started, restarted when they die, stopped together."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from skitter.fleet.output import Output
     from skitter.frontier.frontier import Frontier
 
-#: A process that ran this long was healthy: its death is the first in a row.
+#: A process that ran this long was healthy: its death does not add to earlier ones.
 HEALTHY_S = 10.0
-#: One that ends sooner than this with work left is not restarted at once.
+#: One that exits sooner than this with work left is restarted after a delay.
 SHORT_S = 1.0
 STOP_TICK_S = 0.1
 RECLAIM_S = 1.0
-#: A process that runs but has not reported for this long is stuck. A worker should have ended
-#: itself long before (engine/watchdog.py), but it may be suspended.
+#: A process that runs but has not reported for this long is stuck. A worker should have exited long
+#: before (engine/watchdog.py), but it may be suspended.
 STUCK_S = 120.0
 CHECK_STUCK_S = 10.0
 TAKE_OVER_S = 2.0
@@ -51,13 +51,13 @@ class Death(NamedTuple):
 
 @dataclass(slots=True)
 class Child:
-    """A command that should be running. Exit code 0 means that it has nothing left to do."""
+    """A command to keep running. Exit code 0 means that it has nothing left to do."""
 
-    what: str  # for people
+    what: str  # shown to users
     command: list[str]
     process: asyncio.subprocess.Process | None = None
     finished: bool = False
-    dismissed: bool = False  # told to stop, and not wanted again
+    dismissed: bool = False  # told to stop, not to be restarted
     deaths: int = 0
     _client: str = ""
     _started_at: float = 0.0
@@ -86,7 +86,7 @@ class Child:
         self._started_at = time.monotonic()
 
     def reap(self) -> Death | None:
-        """Note that it ended, if it did. Returns how, if it failed."""
+        """Notice that it ended. Returns how, if it failed."""
         if self.process is None or self.running:
             return None
         code, pid = self.process.returncode or 0, self.process.pid
@@ -114,7 +114,7 @@ class Child:
             await self.process.wait()
 
     async def kill(self) -> str:
-        """Returns its name on the server."""
+        """Kill it and return its name on the server."""
         self.send(signal.SIGKILL)
         await self.ended()
         return self._client
@@ -129,7 +129,7 @@ class Children:
     output: Output | None = None  # where they print; None: where we do
     on_output: Callable[[str], None] = lambda _: None  # called with each line, theirs and ours
     restarts: int = 0
-    kill_at: float = math.inf  # whoever still runs then is killed
+    kill_at: float = math.inf  # when to kill those that still run
     _all: list[Child] = field(default_factory=list)
     _checked_at: float = 0.0
     _looked_at: float = -math.inf
@@ -152,8 +152,8 @@ class Children:
         child.send(signal.SIGTERM)
 
     async def check(self) -> None:
-        """Kill the stuck, and reclaim the leases of any that were dismissed and died, or that
-        ended with an earlier supervisor."""
+        """Kill stuck processes, and reclaim the leases of those that died after being dismissed, or
+        that ended with an earlier supervisor."""
         for child in [one for one in self._all if one.dismissed and not one.running]:
             self._all.remove(child)
             if death := child.reap():
@@ -198,7 +198,7 @@ class Children:
         heard = await was_heard(self.frontier, death.client)
         if not is_hopeless(death.code, heard=heard, in_a_row=child.deaths):
             return
-        self.pass_on()  # it may have said why since we looked
+        self.pass_on()  # it may have printed the reason meanwhile
         text = f"the {child.what} cannot start: see the error above."
         raise UsageError(text) if death.code == USAGE else InfrastructureError(text)
 
@@ -209,7 +209,7 @@ class Children:
         await log(self.frontier, "error", f"supervisor-{os.getpid()}", text)
 
     async def _take_over(self) -> None:
-        """What workers of this machine held whose supervisor was killed with them."""
+        """Reclaim leases of this machine's workers that were killed along with their supervisor."""
         now = time.monotonic()
         if now - self._looked_at < TAKE_OVER_S:
             return
@@ -230,10 +230,10 @@ class Children:
             return
         if not await can_write(self.frontier.server):
             self._checked_at = 0.0
-            return  # its disk is full: nobody can report
+            return  # its disk is full: no worker can report
         self._checked_at = now
         if now - last > 2 * CHECK_STUCK_S:
-            return  # the server was away, or we have just started: nobody could report
+            return  # the server was away, or we have just started: no worker could report
         at, here = await self.frontier.server_time(), socket.gethostname()
         silent = {
             one.pid

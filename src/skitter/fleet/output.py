@@ -1,7 +1,7 @@
-"""What child processes print, in a file, and from there to the terminal.
+"""What child processes print: to a file, and from there to the terminal.
 
-A file, not a pipe: a child whose supervisor was killed keeps printing, and a user's handler must
-not fail because nobody reads.
+A file, not a pipe: children keep printing after their supervisor was killed, and a user's handler
+must not fail because nobody reads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Output:
 
     path: Path
     _at: int = 0
-    _stuck_bytes: int = 0  # of what watchdogs wrote
+    _stuck_bytes: int = 0  # written by watchdogs
     _partial: bytes = b""
 
     @classmethod
@@ -48,22 +48,22 @@ class Output:
 
     @property
     def stuck(self) -> Path:
-        """Where watchdogs write their stack traces, which do not belong on the terminal."""
+        """Where watchdogs write stack traces, which would clutter the terminal."""
         return self.path.with_suffix(".stuck.log")
 
     def describe_stuck(self) -> str:
-        """For the report of a death, if a watchdog wrote since the last one."""
+        """For the report of a death, if a watchdog has written since the last one."""
         before, self._stuck_bytes = self._stuck_bytes, _size(self.stuck)
         if self._stuck_bytes <= before:
             return ""
         return f"; a page had blocked it, the stack trace is in {self.stuck}"
 
     def open(self) -> BinaryIO:
-        """For a child; several append to the same file."""
+        """For a child; all children append to the same file."""
         return os.fdopen(open_append(self.path), "ab", buffering=0)
 
     def read(self) -> list[str]:
-        """Whole lines since the last call; of too many, the newest."""
+        """Whole lines since the last call; the newest, if there are too many."""
         if not self.path.exists():
             return []
         with self.path.open("rb") as file:

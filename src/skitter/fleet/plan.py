@@ -13,7 +13,7 @@ BUSY, IDLE = 0.9, 0.5  # share of the machine's CPU time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What an automatic plan looks at."""
+    """The input of automatic scaling."""
 
     cores: int
     waiting: int  # requests pending, delayed or leased
@@ -21,14 +21,14 @@ class Load:
 
 
 def bounded_wish(wish: int | None, cores: int) -> int | None:
-    """A number that came from the server, capped at what this machine can run."""
+    """A number from the server, capped at what this machine can run."""
     return None if wish is None else min(wish, max(ALWAYS_ALLOWED, PER_CORE * cores))
 
 
 def wanted_processes(wish: int | None, current: int, load: Load) -> int:
-    """The wish, if there is one; 0 or None means automatic: by queue depth and CPU.
+    """The wish, if there is one; 0 or None means automatic, by queue depth and CPU.
 
-    Never more than twice the cores, never more than the queue is worth, one at a time.
+    At most two per core, no more than the queue is worth, adding one at a time.
     """
     if wish:
         return wish
@@ -48,15 +48,15 @@ def restart_after_s(deaths_in_a_row: int) -> float:
     return min(30.0, 0.5 * 2.0 ** min(deaths_in_a_row, 10)) if deaths_in_a_row else 0.0
 
 
-#: The exit code of a mistake that a restart would only repeat.
+#: The exit code for a mistake that a restart would only repeat.
 USAGE = 2
-#: So many failures in a row before the process ever reported, and we give up.
+#: Give up after this many failures in a row before the process ever reported.
 GIVE_UP_AFTER = 5
 
 
 def is_hopeless(code: int, *, heard: bool, in_a_row: int) -> bool:
-    """Whether a process cannot start, and never will. One that reported to the server had started:
-    however it ends later, and however often, it does not end the fleet."""
+    """Whether a process can never start. One that reported to the server has started: however it
+    ends later, and however often, it does not end the fleet."""
     if heard or code < 0:
         return False
     return code == USAGE or (code == 1 and in_a_row >= GIVE_UP_AFTER)

@@ -17,10 +17,10 @@ class WorkerPool(Protocol):
     """What a supervisor scales and stops."""
 
     async def scale(self, wanted: int | None, stats: Stats, /) -> None:
-        """Called several times a second while there is work. None: as many as the work needs."""
+        """Called several times a second while there is work. None: automatic."""
 
     async def stop(self) -> None:
-        """Returns when all have returned their leases, or were killed."""
+        """Returns when all workers have returned their leases or were killed."""
 
 
 @dataclass(slots=True)
@@ -48,5 +48,5 @@ class ProcessPool:
 
 
 def _cpu_share() -> float:
-    """How busy the machine is, by its one-minute load."""
+    """How busy the machine is, by its one-minute load average."""
     return min(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))

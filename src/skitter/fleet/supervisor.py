@@ -65,14 +65,14 @@ class Supervisor:
         except JobMissing as missing:
             raise JobRemoved(self.frontier.job) from missing
         finally:
-            with suppress(JobMissing, ServerStopped):  # reported already, or about to be
+            with suppress(JobMissing, ServerStopped):  # already reported, or about to be
                 await self._stop_all()
             self.children.pass_on()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Stop in order; the second time, do not wait for pages in flight."""
+        """Stop in order; the second time, without waiting for pages in flight."""
         self._signals += 1
         self.stopped_by = self.stopped_by or number
         self._stopping.set()
@@ -89,7 +89,7 @@ class Supervisor:
         self.children.on_output(text)
 
     async def _tick(self) -> bool:
-        """One look at everything. True: it is over. The workers wait for what is away, too."""
+        """Check everything once; True when the crawl is over. Rides out a missing server or job."""
         self.children.pass_on()
         job = f"The crawl {self.frontier.job!r}"
         try:
@@ -109,13 +109,13 @@ class Supervisor:
         return over
 
     def _report(self, what: str, text: str, *, away: bool) -> None:
-        """Once when it goes, once when it is back."""
+        """Once when it goes away, once when it is back."""
         if away != (what in self._away):
             self._away ^= {what}
             self._say(text)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """Its result; None if we are stopped first. Only for work without effect."""
+        """The result; None if we are stopped first. Only for work without side effects."""
         tasks = asyncio.create_task(work), asyncio.create_task(self._stopping.wait())
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         if tasks[0].done():
@@ -145,7 +145,7 @@ class Supervisor:
         return not self.keep_alive and (stats.finished if self._loader else stats.crawled)
 
     async def _stop_all(self) -> None:
-        """Workers first: the loader still gets their last items."""
+        """Workers first, so that the loader gets their last items."""
         self.children.kill_within(STOP_S)
         await self.pool.stop()
         if self._loader:
@@ -154,8 +154,8 @@ class Supervisor:
             await self.children.stop("loader")
 
     async def _let_load(self) -> None:
-        """A database that does not answer, or a second Ctrl-C, ends the wait: items stay on the
-        server."""
+        """Wait for the loader, unless the database does not answer or Ctrl-C is pressed again:
+        items stay on the server."""
         with suppress(SkitterError, TimeoutError):
             async with asyncio.timeout(LOAD_S):
                 while self._signals < 2:

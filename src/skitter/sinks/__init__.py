@@ -1,10 +1,10 @@
-"""Where items go: a database or a file, and the loader that brings them there.
+"""Where items go: a database or a file, and the loader that writes them.
 
     async with open_sink("books.db", job="books") as sink:
         await load(source, sink, stop=stop)
 
-A row is known by (job, fingerprint, index). Writing it again updates it; killing a loader at any
-instruction leads to no missing and no double row (ledger.py says how for files).
+A row is identified by (job, fingerprint, index). Writing it again updates it; a loader killed at
+any instruction neither loses nor duplicates a row (ledger.py says how for files).
 """
 
 from skitter.sinks.base import (

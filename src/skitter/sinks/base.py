@@ -1,13 +1,13 @@
-"""What a sink promises, and what it raises.
+"""What a sink guarantees, and what it raises.
 
 SkitterError
 ├── UsageError
-│   ├── BadSink          not a place that items can go to
+│   ├── BadSink          items cannot be written there
 │   ├── MissingExtra     an optional library is not installed; names the command
-│   └── RowsRefused      these rows can never be stored there; none of the call was written
+│   └── RowsRefused      these rows can never be stored there; none of the batch was written
 └── InfrastructureError
-    ├── SinkAway         it does not take rows now; the same call may succeed later
-    └── SinkBusy         another process writes this file
+    ├── SinkAway         not accepting rows now; the same call may succeed later
+    └── SinkBusy         another process is writing this file
 """
 
 from __future__ import annotations
@@ -32,50 +32,50 @@ class Sink(Protocol):
 
     @property
     def description(self) -> str:
-        """Kind and place, without a password."""
+        """What and where it is, without a password."""
 
     async def write(self, rows: Sequence[Result]) -> None:
-        """Store the rows; return once a power cut could not take them back.
+        """Store the rows; return once they would survive a power cut.
 
-        A row is known by (job, fingerprint, index): writing it again updates it. All of the rows
-        are stored or, when this raises, possibly some: write the same rows again.
+        A row is identified by (job, fingerprint, index): writing it again updates it. If this
+        raises, some of the rows may have been stored: write the same rows again.
         """
 
     async def forget(self, pages: Sequence[Result]) -> None:
-        """Remove what earlier visits of their pages brought, where rows are ever removed: these
-        items are none, or none that are stored."""
+        """Remove the rows of earlier visits to these pages, if this sink removes rows at all: the
+        latest visit has nothing to store."""
 
     async def close(self) -> None:
-        """Finish the files and let go of them."""
+        """Finish and close the files."""
 
 
 class Store(Protocol):
-    """A sink without asyncio, which may block: it has a thread of its own.
+    """A sink without asyncio. It may block: it runs on its own thread.
 
-    What the modules of this package are, and what the entry point of another package names: it is
-    called with the address or path as the user typed it, and the job: `MySink(dsn, job=job)`.
+    Every module of this package provides one, and so does another package's entry point, which
+    is called with the address or path as typed by the user: `MySink(dsn, job=job)`.
     """
 
     @property
     def description(self) -> str:
-        """Kind and place, without a password."""
+        """What and where it is, without a password."""
 
     def write(self, results: Sequence[Result]) -> None:
-        """As `Sink.write`. Raise SinkAway to be asked again, RowsRefused for rows that can never
-        be stored; anything else ends the loader."""
+        """As `Sink.write`. Raise SinkAway to be retried, RowsRefused for rows that can never be
+        stored; anything else ends the loader."""
 
     def close(self) -> None:
-        """Let go of it; also after an error, and twice."""
+        """Release everything; also called after an error, and possibly twice."""
 
 
 @runtime_checkable
 class Prunable(Protocol):
     """A store that can remove rows."""
 
-    prunes: bool  # remove those of earlier visits of a page, when it brings others
+    prunes: bool  # when a page is visited again, remove the rows of earlier visits
 
     def forget(self, pages: Sequence[Result]) -> None:
-        """As `Sink.forget`: all that the pages brought before."""
+        """As `Sink.forget`: remove everything stored for these pages."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -85,26 +85,25 @@ class Row(msgspec.Struct, frozen=True):
     url: str
     fetched_at: datetime
     fields: dict[str, Any]
-    json: bytes  # all its text: the URL and the fields
+    json: bytes  # the URL and the fields
     result: Result
 
     @property
     def values(self) -> dict[str, Any]:
-        """All columns of a file."""
+        """All columns, for a file."""
         own = {"_id": self.id, "_url": self.url, "_fetched_at": self.fetched_at}
         return own | self.fields
 
     @property
     def line(self) -> bytes:
-        """The whole row as JSON, without a line end."""
+        """The whole row as JSON, without a newline."""
         own = {"_id": self.id, "_url": self.url, "_fetched_at": text_of(self.fetched_at)}
         return msgspec.json.encode(own | _without_nulls(self.fields))
 
 
 def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
-    """A database does not tell null from a field that the item never had, and JSON has no NaN: left
-    out, they are the same in a file that `--out` writes and in one that was exported.
-    """
+    """Databases do not distinguish null from a missing field, and JSON has no NaN: leaving them out
+    makes a file written by `--out` equal to an exported one."""
     return {
         name: value
         for name, value in fields.items()
@@ -113,25 +112,25 @@ def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class FileFormat(ABC):
-    """A file that is written whole, from the rows of a database."""
+    """A file written in one go from the rows of a database."""
 
-    #: How such a file begins; one that begins otherwise is not overwritten.
+    #: How such a file begins; a file that begins differently is not overwritten.
     lead: ClassVar[bytes] = b""
 
     @abstractmethod
     def __init__(self, file: BinaryIO, columns: Mapping[str, Kind], *, safe: bool) -> None:
-        """`columns`: all of them, `_id`, `_url` and `_fetched_at` first. `safe`: text that a
-        spreadsheet would run as a formula is written so that it does not."""
+        """`columns`: all of them, `_id`, `_url` and `_fetched_at` first. `safe`: escape text that a
+        spreadsheet would run as a formula."""
 
     @abstractmethod
     def write(self, rows: Sequence[Row]) -> None: ...
 
-    def close(self) -> None:  # noqa: B027  most files have no end of their own
-        """Write what belongs at the end of the file, and leave it open."""
+    def close(self) -> None:  # noqa: B027  most formats have no trailer
+        """Write the end of the file, without closing it."""
 
 
 class BadSink(UsageError):
-    """Not a place that items can go to."""
+    """Items cannot be written there."""
 
 
 class MissingExtra(UsageError):
@@ -145,7 +144,7 @@ class MissingExtra(UsageError):
 
 
 class RowsRefused(UsageError):
-    """Rows that can never be stored there, each with the reason. None of the call was written."""
+    """Rows that can never be stored there, each with the reason. None of the batch was written."""
 
     def __init__(self, refused: Sequence[tuple[Result, str]]) -> None:
         result, reason = refused[0]
@@ -155,10 +154,10 @@ class RowsRefused(UsageError):
 
 
 class SinkAway(InfrastructureError):
-    """It does not take rows now. Nothing is lost: write the same rows again."""
+    """It is not accepting rows now. Nothing is lost: write the same rows again."""
 
     retryable = True
 
 
 class SinkBusy(InfrastructureError):
-    """Another process writes this file."""
+    """Another process is writing this file."""

@@ -1,7 +1,7 @@
-"""CSV with a header line: UTF-8, commas, quotes where needed, lines end with a line feed.
+"""CSV with a header line: UTF-8, commas, quotes where needed, lines ending in a line feed.
 
-Spreadsheets take text that begins with = + - @ for a formula, which may send the other cells to a
-stranger: in a safe file such text, unless it is a number, begins with an apostrophe.
+Spreadsheets read text that begins with = + - @ as a formula, which may send the other cells to a
+stranger: a safe file puts an apostrophe in front of such text, unless it is a number.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from skitter.sinks.base import Row
 
-# owasp.org/www-community/attacks/CSV_Injection; the wide forms are what a Japanese Excel takes.
+# owasp.org/www-community/attacks/CSV_Injection; Japanese Excel also accepts the full-width forms.
 _FORMULA: Final = re.compile("[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-# Some spreadsheets split at these too, and a formula could begin behind one.
+# Some spreadsheets split at these too, and a formula could begin after one.
 _QUOTED: Final = re.compile('[",;\t\r\n]')
 
 

@@ -1,4 +1,4 @@
-"""Where the items of a job go, as the user named it."""
+"""Where the items of a job go, as named by the user."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 async def open_sink(
     dsn: str, *, job: str, table: str | None = None, prunes: bool = False
 ) -> AsyncIterator[Sink]:
-    """A sink that takes rows as they come; closed at the end. `prunes`: rows of a page replace all
-    that are there from an earlier visit, if it is a database."""
+    """A sink that takes rows as they come. `prunes`: a page's rows replace all those of earlier
+    visits, if the sink is a database."""
     check_job_name(job)
     async with open_on_thread(partial(open_store, dsn, job=job, table=table)) as sink:
         if prunes and isinstance(sink.store, Prunable):
@@ -35,7 +35,7 @@ async def open_sink(
 
 
 def store_of(job: str, directory: Path) -> Path:
-    """The database, in Skitter's directory, of a job whose file is written whole."""
+    """The database in Skitter's directory for a job whose output file is written in one go."""
     return directory.absolute() / "stores" / f"{check_job_name(job)}.db"
 
 
@@ -47,11 +47,11 @@ class Destination:
     job: str
     directory: Path  # Skitter's
     csv_safe: bool = True
-    prunes: bool = False  # rows of a page that is visited again replace those from before
+    prunes: bool = False  # when a page is visited again, its rows replace the earlier ones
 
     @property
     def is_whole(self) -> bool:
-        """A file that cannot be added to."""
+        """Whether it is a file that cannot be appended to."""
         return not find_type(self.dsn).live
 
     @property
@@ -65,11 +65,11 @@ class Destination:
 
     @property
     def is_missing(self) -> bool:
-        """Its rows are in a file that is not there."""
+        """Whether its rows are in a file that does not exist."""
         return is_local(self.store) and not Path(self.place).exists()
 
     def check(self) -> None:
-        """BadSink, as far as that can be told without opening it."""
+        """Raise BadSink, as far as can be known without opening it."""
         if self.is_whole:
             self._target.check()
             self._target.check_folder()
@@ -83,7 +83,7 @@ class Destination:
             yield sink
 
     async def finish(self) -> int | None:
-        """Write the file. Returns how many rows it has; None: rows went there as they came."""
+        """Write the file and return its number of rows; None if rows were written as they came."""
         return await export(self.store, self._target, job=self.job) if self.is_whole else None
 
     @property

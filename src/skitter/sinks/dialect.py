@@ -1,4 +1,4 @@
-"""What differs between the databases that hold items, for sql.py."""
+"""What differs between the databases that sql.py writes to."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ if TYPE_CHECKING:
     from skitter.sinks.kinds import Kind
     from skitter.sinks.shape import FieldColumn
 
-#: A row, by its columns.
+#: The values of a row, in the order of its columns.
 Values: TypeAlias = tuple[Any, ...]
 
 
 class FailureKind(Enum):
-    """What an error of the database means for a batch."""
+    """What a database error means for a batch."""
 
-    AWAY = auto()  # later, perhaps
-    MOVED = auto()  # the table is not what it was: look again
-    ROW = auto()  # one of the rows cannot be stored, ever
-    ALIEN = auto()  # this is no database of ours
+    AWAY = auto()  # may succeed later
+    MOVED = auto()  # the table has changed: look again
+    ROW = auto()  # one of the rows can never be stored
+    ALIEN = auto()  # not one of our databases
     BUG = auto()
 
 
 class Dialect(Protocol):
-    """What differs between databases; what does not is the default."""
+    """What differs between databases, with defaults for the common case."""
 
     name: str
-    away: str  # what it is when it takes nothing now
+    away: str  # what to say when it accepts no rows
     types: ClassVar[dict[Kind, TypeEngine[Any]]]
-    wire: ClassVar[dict[Kind, Callable[[Any], Any]]]  # of kinds whose values are sent otherwise
+    wire: ClassVar[dict[Kind, Callable[[Any], Any]]]  # converts kinds before they are sent
 
     def open(self) -> Engine: ...
 
     def require(self) -> None:
-        """BadSink if there is nothing to read from."""
+        """Raise BadSink if there is nothing to read from."""
         return None
 
     def refresh(self, engine: Engine) -> None:
-        """Let go of a connection that leads nowhere."""
+        """Drop a connection that is no longer valid."""
         return None
 
     def clean(self, row: Row) -> Row:
@@ -53,19 +53,19 @@ class Dialect(Protocol):
         return row
 
     def insert_into(self, table: Table) -> Any:
-        """The database's own INSERT, which knows ON CONFLICT, of as many rows as there are."""
+        """The database's own multi-row INSERT, which supports ON CONFLICT."""
 
     def send(
         self, connection: Connection, upsert: str, names: Sequence[str], rows: list[Values]
     ) -> None:
-        """Run it for these rows."""
+        """Run the statement for these rows."""
 
     def begin_write(self, connection: Connection, table: str) -> None:
-        """From here the table keeps its shape until the transaction ends."""
+        """Freeze the table's shape until the transaction ends."""
         return None
 
     def begin_change(self, connection: Connection, table: str) -> None:
-        """From here nobody else changes the shape."""
+        """Keep others from changing the shape until the transaction ends."""
         return None
 
     def add_columns(

@@ -1,4 +1,4 @@
-"""What the disk says and does."""
+"""Disk errors explained, and directories synced."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from skitter.disk import free_space
 if TYPE_CHECKING:
     from pathlib import Path
 
-LITTLE_BYTES = 2**20  # less than this is too little for a batch and its journal
+LITTLE_BYTES = 2**20  # less free space than this is too little for a batch and its journal
 
 
 def why_not_written(path: Path, error: object) -> str:
-    """The disk is full or read-only, the file is not ours to write; else what the error says: to
-    SQLite it is all "disk I/O error"."""
+    """What is wrong with the disk or the file, if that can be found out; else the error itself:
+    SQLite calls all of it "disk I/O error"."""
     folder = path.parent
     try:
         disk = os.statvfs(folder)
@@ -31,7 +31,7 @@ def why_not_written(path: Path, error: object) -> str:
 
 
 def sync_directory(path: Path) -> None:
-    """Force a directory's names to the disk: a new or moved file is safe only then."""
+    """Force a directory's entries to disk: only then is a new or moved file safe."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)

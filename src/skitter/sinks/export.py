@@ -1,7 +1,7 @@
-"""Write the rows of a database to a file: the old file or the new one is there, never half of it.
+"""Write the rows of a database to a file: either the old file or the new one exists, never half.
 
-The rows go to a draft beside the file, which then takes its name. The draft is locked: of two
-exports to one file the second waits, so that older rows never replace newer ones.
+The rows go to a draft beside the file, which is then renamed. The draft is locked: the second of
+two exports to one file waits, so older rows never replace newer ones.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 _BATCH = 500
 _LOOK_AGAIN_S = 0.1
-#: Errors that may be mended while we wait.
+#: Errors that somebody may fix while we wait.
 _PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The file to write. With receipts, only a file that they know is overwritten; without, one
+    """The file to write. With receipts, only a file that they list is overwritten; without, one
     that begins as ours do."""
 
     path: Path
@@ -60,7 +60,7 @@ class Target:
         return found
 
     def check_folder(self) -> None:
-        """BadSink if no file can be made there: better now than at the end of a crawl."""
+        """Raise BadSink if no file can be created there: better now than at the end of a crawl."""
         with _errors(self.path):
             try:
                 TemporaryFile(dir=self.path.parent).close()
@@ -71,7 +71,7 @@ class Target:
                 raise BadSink(f"cannot write {self.path}: {why}.") from error
 
     def check(self) -> None:
-        """BadSink if it cannot be written, or would destroy something."""
+        """Raise BadSink if it cannot be written, or would destroy something."""
         path = self.path
         if not path.parent.is_dir():
             raise BadSink(f"there is no directory {path.parent}: create it first.")
@@ -96,7 +96,7 @@ class Target:
 
 
 async def export(dsn: str, target: Target, *, job: str, table: str | None = None) -> int:
-    """Write the job's rows of this moment. Returns how many there are."""
+    """Write the job's current rows. Returns how many there are."""
     target.check()
     target.check_folder()
     rows = 0
@@ -111,7 +111,7 @@ async def export(dsn: str, target: Target, *, job: str, table: str | None = None
 
 
 def _write(table: SqlTable, target: Target) -> Generator[int]:
-    """In steps, so that somebody can break it off; each yields how many rows it wrote."""
+    """Runs in steps, so that it can be cancelled; each yields how many rows it wrote."""
     with _errors(target.path):
         while (file := _lock(target.draft)) is None:
             yield 0
@@ -137,11 +137,11 @@ def _fill(file: BinaryIO, table: SqlTable, target: Target) -> Iterator[int]:
 
 
 def _lock(draft: Path) -> BinaryIO | None:
-    """The draft, empty; None while another process has it. One that was killed has no lock."""
+    """The draft, empty; None while another process holds it. A killed process holds no lock."""
     file = os.fdopen(os.open(draft, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
     with suppress(BlockingIOError, FileNotFoundError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Whoever had it before may have given it its new name by now.
+        # Its previous holder may have renamed it by now.
         if os.path.samestat(os.fstat(file.fileno()), draft.stat()):
             file.truncate(0)
             return file

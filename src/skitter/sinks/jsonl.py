@@ -1,7 +1,7 @@
-"""JSON Lines: one row a line, in the order of arrival.
+"""JSON Lines: one row per line, in order of arrival.
 
-A row that comes again changed is added at the end; the line it replaces goes when the file is
-closed or next opened. Until then the last line of an `_id` is the one that counts.
+A changed row is appended; the line it replaces is removed when the file is closed or next opened.
+Until then the last line with an `_id` is the current one.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 class JsonlFile:
-    """A .jsonl file that a loader adds to. Which of its lines count is in the ledger, which also
-    says how that survives a kill; where adding will not do, the file is replaced as a whole."""
+    """A .jsonl file that a loader appends to. The ledger knows which lines are current, and how
+    that survives a kill; where appending will not do, the whole file is replaced."""
 
     def __init__(self, path: str, *, job: str) -> None:
         self._path = Path(path)
@@ -54,7 +54,7 @@ class JsonlFile:
 
     @property
     def _size(self) -> int:
-        # Asked each time: after a failed commit only the ledger knows which state it is in.
+        # Read each time: after a failed commit only the ledger knows the state.
         return int(self._ledger.fact("size", 0))
 
     def write(self, results: Sequence[Result]) -> None:
@@ -66,7 +66,7 @@ class JsonlFile:
             self._append(new, stale=len(new.keys() & known.keys()))
 
     def _append(self, lines: dict[str, bytes], *, stale: int) -> None:
-        """Add lines at the end, by the ids of their rows; `stale` of them replace others."""
+        """Append lines, by the ids of their rows; `stale` of them replace others."""
         with self._ledger.guard():
             self._ledger.settle()
             size = end = self._size
@@ -83,14 +83,14 @@ class JsonlFile:
     def _put(self, size: int, data: bytes) -> None:
         fd = self._open(size)
         try:
-            # What is beyond the size is of an attempt that failed. Writing it anew also matters
-            # after a failed fsync: Linux then takes pages for clean that never reached the disk.
+            # Anything beyond the size is from a failed attempt. Rewriting it also matters after a
+            # failed fsync: Linux then marks pages clean that never reached the disk.
             os.ftruncate(fd, size)
             try:
                 _write_all(fd, data, at=size)
                 os.fsync(fd)
             except OSError:
-                os.ftruncate(fd, size)  # a full disk leaves no half line behind
+                os.ftruncate(fd, size)  # a full disk must not leave half a line
                 raise
         finally:
             os.close(fd)
@@ -124,7 +124,7 @@ class JsonlFile:
         )
 
     def _rewrite(self) -> None:
-        """Write the records that count to a new file, which takes the old one's place at once."""
+        """Write the current lines to a new file, which replaces the old one atomically."""
         with self._ledger.guard():
             self._ledger.settle()
             with self._ledger.transaction():
@@ -144,7 +144,7 @@ class JsonlFile:
             sync_directory(self._path.parent)  # the ledger is about to rely on the draft's name
             return size
         except BaseException:
-            draft.unlink(missing_ok=True)  # a full disk needs the room
+            draft.unlink(missing_ok=True)  # a full disk needs the space
             raise
 
     def _copy(self, old: BinaryIO, new: BinaryIO) -> Iterator[Place]:
@@ -156,7 +156,7 @@ class JsonlFile:
             at += place.size
 
     def close(self) -> None:
-        """Drop lines that count no more, and let go of the file."""
+        """Remove stale lines and close the file."""
         if self._closed:
             return
         self._closed = True
@@ -170,7 +170,7 @@ class JsonlFile:
 
 
 class JsonlFormat(FileFormat):
-    """The same, written whole."""
+    """The same format, written in one go."""
 
     lead = b'{"_id":'
 

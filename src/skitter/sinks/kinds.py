@@ -1,8 +1,8 @@
-"""Types of values, and what becomes of a column that meets two of them.
+"""Types of values, and what happens to a column that meets two of them.
 
     NULL < BOOL, INT, BYTES, TIME, DATE < TEXT < JSON        INT < LONG < TEXT, INT < FLOAT < TEXT
 
-`widen` goes up this order just far enough for both, `fit` turns a value into the column's type.
+`widen` goes up this order just far enough for both, `fit` converts a value to the column's type.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class Kind(StrEnum):
 
     NULL = "null"  # nothing yet
     BOOL = "bool"
-    INT = "int"  # a float can hold it exactly
-    LONG = "long"  # 64 bits, more digits than a float has
+    INT = "int"  # exact as a float
+    LONG = "long"  # 64 bits, more digits than a float holds
     FLOAT = "float"
     TEXT = "text"
     BYTES = "bytes"
-    TIME = "time"  # a moment, in UTC
+    TIME = "time"  # an instant, in UTC
     DATE = "date"
-    JSON = "json"  # lists and dicts, or those mixed with anything
+    JSON = "json"  # lists and dicts, alone or mixed with other types
 
 
 EXACT_IN_FLOAT = 2**53
@@ -66,7 +66,7 @@ def widen(one: Kind, other: Kind) -> Kind:
 
 
 def fit(value: Any, kind: Kind) -> Any:
-    """The value as a column of that kind takes it."""
+    """The value converted for a column of that kind."""
     if value is None:
         return None
     if kind is Kind.TEXT:
@@ -77,11 +77,11 @@ def fit(value: Any, kind: Kind) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """The value as text: what files show, and columns that hold several types."""
+    """The value as text: for files, and for columns of mixed types."""
     if isinstance(value, str):
         return value
     if isinstance(value, datetime):
-        # Never with fewer digits, so that the order of the texts is the order of the moments.
+        # Always six decimals, so that sorting the texts sorts the times.
         text: str = msgspec.to_builtins(utc(value))  # 15 times as fast as strftime
         return text if "." in text else text.replace("Z", ".000000Z")
     if isinstance(value, date):
@@ -94,10 +94,10 @@ def text_of(value: Any) -> str:
 
 
 def json_text(value: Any) -> str:
-    """JSON in one line. NaN and the infinities, which JSON does not have, become null."""
+    """JSON on one line. NaN and the infinities, which JSON lacks, become null."""
     return msgspec.json.encode(value).decode()
 
 
 def utc(moment: datetime) -> datetime:
-    """In UTC; a time without a zone is taken for UTC."""
+    """The time in UTC; a time without a zone is taken to be UTC."""
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

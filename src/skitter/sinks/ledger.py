@@ -1,20 +1,20 @@
 """The ledger: a small SQLite file beside `out.jsonl`, named `out.jsonl.state`.
 
-It says how much of the output counts and where each row is in it. A loader may be killed at any
-instruction, so every step leaves one of two states, and the ledger's commit is what divides them:
+It records how much of the output is valid and where each row is in it. A loader may be killed at
+any instruction, so every step leaves one of two states, divided by the ledger's commit:
 
-1. The output is written beyond what the ledger knows, and forced to the disk.
-2. One transaction of the ledger records the new rows and the new length.  <- from here they count
+1. The output is written beyond the recorded length, and forced to disk.
+2. One ledger transaction records the new rows and the new length.  <- from here they count
 3. The caller acknowledges.
 
-Killed before 2, the next opening cuts the output back, and the rows, which nobody acknowledged,
-come again. Killed between 2 and 3 they come again too, and are found here, and skipped: *all* ids
-are kept, not only those of the last batch, because a dead loader's rows come back only after its
+Killed before 2: the next opening truncates the output, and the unacknowledged rows are delivered
+again. Killed between 2 and 3: they are delivered again too, found here, and skipped. *All* ids are
+kept, not only those of the last batch, because a dead loader's rows come back only after its
 successor has written others.
 
-A file with rows that changed is first written whole under another name; the transaction then
-records the new places *and* that the file is to be moved; the move is made after it, and made again
-by the next opening if it did not happen.
+A file with changed rows is first written in full under another name; the transaction then records
+the new places *and* the pending rename; the rename follows, and the next opening repeats it if it
+did not happen.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ALIEN = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 
 
 class Place(NamedTuple):
-    """Where a row is: its first byte, and how many it has."""
+    """Where a row is: its first byte, and its length in bytes."""
 
     id: str
     at: int
@@ -50,7 +50,7 @@ class Place(NamedTuple):
 
 
 class Ledger:
-    """What counts of one output. Whoever has it open is the only writer."""
+    """Which parts of one output are valid. Only the process that has it open may write."""
 
     def __init__(self, output: Path, *, job: str) -> None:
         self.output = output
@@ -71,10 +71,10 @@ class Ledger:
             raise
 
     def _lock(self) -> None:
-        # The kernel frees SQLite's locks with the process, so there is no stale lock to clear.
+        # The kernel releases SQLite's locks with the process, so there is no stale lock to clear.
         # EXCLUSIVE before WAL: no shared-memory file, and the lock stays between transactions.
-        # FULL: a commit is on the disk when it returns; in WAL mode NORMAL would wait for the
-        # next checkpoint, and a power cut could take back rows that were acknowledged.
+        # FULL: a commit is on disk when it returns; in WAL mode NORMAL would wait for the next
+        # checkpoint, and a power cut could undo rows that were acknowledged.
         self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
@@ -100,7 +100,7 @@ class Ledger:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Errors of the disk and of the ledger, as the callers of a sink expect them."""
+        """Translate disk and ledger errors into those that a sink may raise."""
         try:
             yield
         except sqlite3.Error as error:
@@ -128,7 +128,7 @@ class Ledger:
         self._db.execute("REPLACE INTO facts VALUES (?, ?)", (name, msgspec.json.encode(value)))
 
     def digests(self, ids: list[str]) -> dict[str, bytes]:
-        """What those of the ids held that are in the output."""
+        """The digests of those ids that are in the output."""
         found: dict[str, bytes] = {}
         for start in range(0, len(ids), 500):
             part = ids[start : start + 500]
@@ -138,28 +138,28 @@ class Ledger:
         return found
 
     def places(self) -> Iterator[Place]:
-        """All rows that count, in the order of the output."""
+        """All current rows, in the order of the output."""
         cursor = self._db.execute("SELECT id, at, size, digest FROM places ORDER BY at, size")
         return map(Place._make, cursor)
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
-        """All that is recorded inside happens at once, at its end."""
+        """Everything recorded inside is committed together at the end."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield self
             self._db.execute("COMMIT")
         except BaseException:
-            if self._db.in_transaction:  # SQLite ends it by itself when the disk is full
+            if self._db.in_transaction:  # SQLite rolls back on its own when the disk is full
                 self._db.execute("ROLLBACK")
             raise
 
     def record(self, places: Iterable[Place]) -> None:
-        """Rows are here now; those of the same id count no more where they were."""
+        """Record where rows are now; replaces earlier places of the same ids."""
         self._db.executemany("REPLACE INTO places VALUES (?, ?, ?, ?)", places)
 
     def replace(self, places: Iterable[Place]) -> None:
-        """All rows have new places: `places` may be made from `self.places()` on the way."""
+        """Replace all places; `places` may be derived lazily from `self.places()`."""
         self._db.execute("CREATE TABLE fresh AS SELECT * FROM places WHERE false")
         self._db.executemany("INSERT INTO fresh VALUES (?, ?, ?, ?)", places)
         self._db.execute("DELETE FROM places")
@@ -167,8 +167,8 @@ class Ledger:
         self._db.execute("DROP TABLE fresh")
 
     def settle(self) -> None:
-        """Move the draft to its place, if that was recorded and not done. Call it before every
-        write: an old record must not find a new, unfinished draft."""
+        """Rename the draft if that was recorded and not done. Call this before every write: an old
+        record must not find a new, unfinished draft."""
         if not self.fact("moving", default=False):
             return
         if self.draft.exists():
@@ -177,7 +177,7 @@ class Ledger:
         self.note("moving", False)
 
     def forget(self) -> None:
-        """The output was taken away: start over."""
+        """The output was removed: start over."""
         with self.transaction():
             self._db.execute("DELETE FROM places")
             self._db.execute("DELETE FROM facts WHERE name <> 'job'")

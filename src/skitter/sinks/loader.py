@@ -1,4 +1,4 @@
-"""From the stream of items to a sink: read, transform, write, and only then acknowledge."""
+"""From the item stream to a sink: read, transform, write, and only then acknowledge."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ if TYPE_CHECKING:
 
     from skitter.sinks.base import Sink
 
-#: An item in; the item to store, None to drop it, or a list of several, out.
+#: Takes an item; returns the item to store, None to drop it, or a list of several.
 Transform: TypeAlias = Callable[[Any], Any]
 OnRejected: TypeAlias = Callable[[Result, Exception], Awaitable[None] | None]
 
-#: While a transform takes its time: how often we tell the source that we are at it.
+#: How often to tell the source that a slow transform is still running.
 KEEP_S = 1.0
 
 
 class ItemSource(Protocol):
-    """Where items come from; the frontier's stream behind a consumer group."""
+    """Where items come from: the frontier's stream, read by a consumer group."""
 
     async def read(self, limit: int, wait_s: float) -> list[Result]:
-        """Up to `limit` results, as soon as there is one; none after `wait_s`.
+        """Up to `limit` results, as soon as there are any; none after `wait_s`.
 
-        A result that is not acknowledged comes again, to this loader or another.
+        An unacknowledged result is delivered again, to this loader or another.
         """
 
     async def acknowledge(self, stored: Sequence[Result], others: Sequence[Result]) -> None:
-        """These are stored; the others were left out or rejected. Safe to repeat."""
+        """These are stored; the others were dropped or rejected. Safe to repeat."""
 
     async def keep(self, results: Sequence[Result]) -> None:
-        """These are being worked on: nobody else needs them yet."""
+        """These are in progress: other loaders should not claim them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadHooks:
-    """What the user and the operator have to say.
+    """What users and operators can plug in.
 
-    `transform` may be a coroutine function; a plain one runs in a thread, and may block. A result
-    whose transform raises, or that the sink can never store, goes to `on_rejected` as it came, at
-    least once, and is then acknowledged: the hook must have kept it when it returns.
-    `on_state` hears of changes only, `on_stored` of each batch: how many results, in how many s.
+    `transform` may be a coroutine function; a plain one runs in a thread and may block. A result
+    whose transform raises, or that the sink can never store, is passed unchanged to `on_rejected`,
+    at least once, and then acknowledged: when the hook returns, it must have saved the result.
+    `on_state` is called on changes only, `on_stored` for each batch: number of results, seconds.
     """
 
     transform: Transform | None = None
@@ -64,10 +64,10 @@ class LoadHooks:
 
 @dataclass(slots=True)
 class Loaded:
-    """What a loader did; kept up to date while it works."""
+    """What a loader has done so far."""
 
     read: int = 0
-    written: int = 0  # rows; a transform may make several of one result
+    written: int = 0  # rows; a transform may make several from one result
     dropped: int = 0
     rejected: int = 0
     acknowledged: int = 0
@@ -81,10 +81,10 @@ async def load(
     hooks: LoadHooks | None = None,
     pace: LoadPace | None = None,
 ) -> Loaded:
-    """Load until `stop` is set. Errors that may pass are waited out, for ever; others are raised.
+    """Load until `stop` is set. Retry temporary errors forever; raise others.
 
-    What is written is acknowledged: when `stop` comes while the sink is away, or before slow
-    transforms are through, the rest stays with the source.
+    What is written gets acknowledged: if `stop` is set while the sink is away, or before slow
+    transforms are done, the rest stays with the source.
     """
     hooks, pace = hooks or LoadHooks(), pace or LoadPace()
     insist = Patience(stop, pace, hooks.on_state, sink.description)
@@ -98,12 +98,12 @@ async def load(
 
 @dataclass(slots=True)
 class _Batch:
-    """Rows on their way, each with the result that it came from."""
+    """Rows to write, each with the result it came from."""
 
     results: list[Result] = field(default_factory=list)
     rows: list[tuple[Result, Result]] = field(default_factory=list)  # (origin, row)
     rejected: dict[str, tuple[Result, Exception]] = field(default_factory=dict)  # by stream id
-    emptied: list[Result] = field(default_factory=list)  # what earlier visits brought goes
+    emptied: list[Result] = field(default_factory=list)  # to pass to sink.forget
     dropped: int = 0
 
     @classmethod
@@ -113,7 +113,7 @@ class _Batch:
         return cls(results, rows, emptied=[one for one in results if one.is_notice])
 
     def take(self, origin: Result, made: Any) -> None:
-        """What a transform made of it, or the exception that it raised."""
+        """Add what a transform returned for it, or the exception it raised."""
         self.results.append(origin)
         if isinstance(made, Exception):
             self.reject(origin, made)
@@ -125,7 +125,7 @@ class _Batch:
         self.rows += [(origin, row) for row in rows]
 
     def sorted(self) -> tuple[list[Result], list[Result]]:
-        """Those that have rows, and the others."""
+        """The results that have rows, and the others."""
         stored = {_key(origin) for origin, _ in self.rows} - self.rejected.keys()
         return (
             [one for one in self.results if _key(one) in stored],
@@ -145,10 +145,10 @@ class _Loader:
     pace: LoadPace
     loaded: Loaded = field(default_factory=Loaded)
     spans: Spans = field(default_factory=Spans)
-    rest: list[Result] = field(default_factory=list)  # read, and not yet transformed
+    rest: list[Result] = field(default_factory=list)  # read but not yet transformed
 
     async def gather(self) -> list[Result]:
-        """What is left of the last batch; else a full batch, or what came within the linger."""
+        """The rest of the last batch; else a full batch, or what arrived within `linger_s`."""
         if self.rest:
             return self.rest
         results: list[Result] = []
@@ -164,13 +164,13 @@ class _Loader:
                 if wait_s <= 0 or self.insist.stop.is_set():
                     break
         except Stopped:
-            pass  # what is here can still be stored
+            pass  # what was read can still be stored
         self.loaded.read += len(results)
         return results
 
     async def finish(self, results: list[Result]) -> None:
-        """Store and acknowledge as many as can be transformed in a while, and keep the rest; told
-        to stop in the middle, leave them as they came."""
+        """Store and acknowledge those transformed within `transform_s`, and keep the rest; if told
+        to stop halfway, leave them unacknowledged."""
         batch = await self._transform(results)
         self.rest = results[len(batch.results) :]
         began = time.perf_counter()
@@ -211,7 +211,7 @@ class _Loader:
 
     @asynccontextmanager
     async def _keeping(self, results: list[Result]) -> AsyncIterator[None]:
-        """One that is slow is not dead: other loaders leave its items alone."""
+        """Keep other loaders from claiming the items of a slow transform."""
         if results is self.rest:
             await self._keep(results)
         keeping = asyncio.create_task(self._keep_on(results))
@@ -226,7 +226,7 @@ class _Loader:
             await self._keep(results)
 
     async def _keep(self, results: list[Result]) -> None:
-        with suppress(SkitterError):  # then somebody does them twice, which does no harm
+        with suppress(SkitterError):  # then another loader repeats the work, which is harmless
             await self.source.keep(results)
 
     async def _write(self, batch: _Batch) -> None:
@@ -251,7 +251,7 @@ class _Loader:
 
 
 def _in_time(results: Sequence[Result], seconds: float) -> Iterator[Result]:
-    """One at the least, and then until time is up."""
+    """At least one, then more until the time is up."""
     deadline = time.monotonic() + seconds
     for result in results:
         yield result
@@ -284,7 +284,7 @@ def _rows(origin: Result, made: Any) -> list[Result]:
         return []
     if not isinstance(made, list):
         return [replace(origin, item=made)]
-    # Ids of their own, the same at each delivery: fingerprint-index-number.
+    # Each with its own id, stable across deliveries: fingerprint-index-number.
     parent = f"{origin.fingerprint}-{origin.index}"
     return [
         replace(origin, fingerprint=parent, index=number, item=item)

@@ -1,4 +1,4 @@
-"""Names of columns: any field name in, one that every database takes out."""
+"""Column names: turns any field name into one that every database accepts."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 OWN: Final = ("_job", "_id", "_url", "_fetched_at")
 
-MAX_NAME_BYTES: Final = 63  # PostgreSQL cuts a longer name silently
+MAX_NAME_BYTES: Final = 63  # PostgreSQL silently truncates longer names
 
-# PostgreSQL: every table has these already.
+# PostgreSQL: every table already has these columns.
 _SYSTEM: Final = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
-# Control characters, halves of characters, and "%(": SQLAlchemy 2.0 takes %(x)s in a quoted name
-# for a parameter.
+# Control characters, lone surrogates, and "%(": SQLAlchemy 2.0 mistakes %(x)s in a quoted name for
+# a parameter.
 _ODD = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|%(?=\()")
 
 
 def safe_field(field: str) -> str:
-    """The field under a name that is not one of ours."""
+    """The field's name, changed if it is one of ours."""
     return _marked(field, field) if field in OWN else field
 
 
@@ -29,13 +29,13 @@ def column_name(field: str, taken: Collection[str]) -> str:
     """A column for the field. `taken`: the names of the other columns, case folded.
 
     The field's own name where that works. Else its readable part and a few digits that depend on
-    the field alone, so that a loader elsewhere comes to the same name.
+    the field alone, so that loaders elsewhere choose the same name.
     """
     stem = _cut(_ODD.sub("_", field), MAX_NAME_BYTES)
     if not stem.strip():
         stem = "field"
     usable = stem == field and stem.casefold() not in _SYSTEM
-    # SQLite, and people who type SQL without quotes, do not tell Name from name.
+    # SQLite, and people who type SQL without quotes, do not distinguish Name from name.
     if usable and stem.casefold() not in taken:
         return stem
     for digits in (6, 12, 24):
@@ -46,9 +46,9 @@ def column_name(field: str, taken: Collection[str]) -> str:
 
 
 def table_name(job: str) -> str:
-    """The default table of a job, to be typed without quotes in most cases."""
+    """The default table of a job; mostly a name that needs no quotes."""
     name = re.sub(r"\W", "_", job.lower(), flags=re.ASCII)
-    # SQLite keeps names with this prefix for itself.
+    # SQLite reserves names with this prefix.
     name = f"job_{name}" if name.startswith("sqlite_") else name
     return name if len(name) <= MAX_NAME_BYTES else _marked(name, job)
 
@@ -59,5 +59,5 @@ def _marked(stem: str, field: str, digits: int = 6) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    """At most so many bytes, in whole characters."""
+    """At most `limit` bytes, without splitting a character."""
     return text.encode()[:limit].decode(errors="ignore")

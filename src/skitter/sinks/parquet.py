@@ -18,7 +18,7 @@ try:
 except ImportError as error:
     raise MissingExtra("a .parquet file", "parquet") from error
 
-# A group is held in memory until it is written: so many rows, and fewer if they are large.
+# A row group is held in memory until it is written: cap its rows, and its size if rows are large.
 _GROUP_ROWS: Final = 50_000
 _GROUP_BYTES: Final = 64 * 2**20
 _TYPES: Final = {

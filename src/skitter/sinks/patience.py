@@ -1,4 +1,4 @@
-"""Patience: what is away now may be back soon. Ask again and again, and say why."""
+"""Patience: retry what is away now and may soon be back, and report why."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class LoadState:
-    """Whether rows flow, and if not, why."""
+    """Whether rows are being stored, and if not, why."""
 
     ok: bool
     message: str
 
 
 def ignore(*_: object) -> None:
-    """A hook that is not there."""
+    """The default hook: do nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPace:
-    """How much is written at once, and how a sink that is away is asked again."""
+    """How much is written at once, and how an unavailable sink is retried."""
 
     batch: int = 500
     linger_s: float = 0.2  # how long the first row of a batch waits for others
-    idle_s: float = 1.0  # how long one read waits; also how late `stop` may be noticed
-    transform_s: float = 1.0  # after so long, what transforms have made is written
+    idle_s: float = 1.0  # how long one read waits, and so how late `stop` may be noticed
+    transform_s: float = 1.0  # then write what has been transformed so far
     retry_base_s: float = 0.1
     retry_cap_s: float = 15.0
 
@@ -46,7 +46,7 @@ class LoadPace:
                 raise BadOption(name, getattr(self, name), "0 or more")
 
     def backoff_s(self, attempt: int, *, chance: float) -> float:
-        """From half of the exponential step to all of it."""
+        """Between half of the exponential step and all of it."""
         step: float = min(self.retry_cap_s, self.retry_base_s * 2.0 ** min(attempt, 60))
         return step * (0.5 + chance / 2)
 
@@ -57,7 +57,7 @@ class Stopped(Exception):
 
 @dataclass(slots=True)
 class Patience:
-    """`await patience(call, ...)`: until it succeeds, or until told to stop."""
+    """`await patience(call, ...)`: retry until it succeeds, or until told to stop."""
 
     stop: asyncio.Event
     pace: LoadPace = field(default_factory=LoadPace)
@@ -66,7 +66,7 @@ class Patience:
     _state: LoadState | None = None
 
     async def __call__(self, call: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Its answer. Raises Stopped, and errors that will not pass."""
+        """Return the result. Raises Stopped, and errors that retrying will not cure."""
         attempt = 0
         while True:
             try:

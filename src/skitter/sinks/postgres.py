@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from skitter.sinks.dialect import Values
     from skitter.sinks.shape import FieldColumn
 
-_NUL = b"\\u0000"  # as JSON has it
-_SCHEMA_LOCK = 0x5C177E5  # an advisory lock: whoever has it may change tables of ours
-_LOCK_TIMEOUT = "30s"  # somebody's open transaction is then told to the operator
+_NUL = b"\\u0000"  # as encoded in JSON
+_SCHEMA_LOCK = 0x5C177E5  # the advisory lock to hold while changing our tables
+_LOCK_TIMEOUT = "30s"  # then the operator hears about an open transaction in the way
 
 # postgresql.org/docs/current/errcodes-appendix.html. The longest prefix decides.
 _FAILURE_KINDS = {
@@ -51,9 +51,9 @@ _FAILURE_KINDS = {
     "42804": FailureKind.MOVED,  # datatype mismatch
     "42701": FailureKind.MOVED,  # duplicate column
     "42P07": FailureKind.MOVED,  # duplicate table
-    "0A000": FailureKind.AWAY,  # a view stands in the way of widening: its owner can drop it
+    "0A000": FailureKind.AWAY,  # a view blocks widening: its owner can drop it
     "2BP01": FailureKind.AWAY,
-    "42501": FailureKind.AWAY,  # insufficient privilege: a GRANT mends it
+    "42501": FailureKind.AWAY,  # insufficient privilege: a GRANT fixes it
     "42": FailureKind.BUG,
     "22": FailureKind.ROW,  # data exception
     "23": FailureKind.ROW,  # a constraint that the table's owner added
@@ -72,7 +72,7 @@ _TYPES: dict[Kind, TypeEngine[Any]] = {
     Kind.JSON: JSONB(none_as_null=True),
 }
 
-# In JSON, from which PostgreSQL reads all types.
+# Rows are sent as JSON, from which PostgreSQL reads all types.
 _WIRE: dict[Kind, Callable[[Any], Any]] = {
     Kind.FLOAT: lambda value: value if math.isfinite(value) else repr(value),
     Kind.BYTES: lambda value: f"\\x{value.hex()}",
@@ -85,7 +85,7 @@ def open_postgres(dsn: str, *, job: str, table: str | None = None) -> SqlTable:
 
 
 class Postgres(Dialect):
-    """A PostgreSQL database. Its pool asks the connection before each use."""
+    """A PostgreSQL database. Its pool pings the connection before each use."""
 
     away = "does not answer"
     types, wire = _TYPES, _WIRE
@@ -104,12 +104,12 @@ class Postgres(Dialect):
     def open(self) -> Engine:
         defaults: dict[str, Any] = {
             "connect_timeout": 10,
-            # A server whose machine is gone is noticed, and the batch tried again.
+            # Notice a server whose machine is gone, and retry the batch.
             "tcp_user_timeout": 30_000,
             "application_name": "skitter",
         }
         arguments = {name: v for name, v in defaults.items() if name not in self._url.query}
-        arguments["prepare_threshold"] = None  # pgbouncer's pools keep no prepared statements
+        arguments["prepare_threshold"] = None  # pgbouncer's pools do not keep prepared statements
         try:
             return create_engine(
                 self._url,
@@ -130,8 +130,8 @@ class Postgres(Dialect):
         return msgspec.structs.replace(row, url=_without_nul(row.url), fields=fields)
 
     def insert_into(self, table: Table) -> Any:
-        """From one JSON text: a statement for each row costs four times as much, and arrays, which
-        psycopg writes in Python, twice."""
+        """Inserts from one JSON text: a statement per row costs four times as much, and arrays,
+        which psycopg encodes in Python, twice as much."""
         columns = [column(one.key, one.type) for one in table.c]
         given = func.json_to_recordset(bindparam("rows", type_=JSON))
         rows = given.table_valued(*columns).render_derived(with_types=True)
@@ -144,7 +144,7 @@ class Postgres(Dialect):
         connection.exec_driver_sql(upsert, {"rows": json_text(named)})
 
     def begin_write(self, connection: Connection, table: str) -> None:
-        # The lock that INSERT takes anyway, but before the shape is read: ALTER TABLE waits.
+        # The lock that INSERT takes anyway, but before the shape is read: ALTER TABLE then waits.
         quote = connection.dialect.identifier_preparer.quote_identifier
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
         connection.exec_driver_sql(f"LOCK TABLE {quote(table)} IN ROW EXCLUSIVE MODE")
@@ -188,7 +188,7 @@ class Postgres(Dialect):
 
 
 def _without_nul(value: Any) -> Any:
-    """PostgreSQL's text has no NUL, in JSON neither."""
+    """PostgreSQL text cannot contain NUL, not even in JSON."""
     if isinstance(value, str):
         return value.replace("\x00", "\ufffd")
     if isinstance(value, dict):
@@ -199,7 +199,7 @@ def _without_nul(value: Any) -> Any:
 
 
 def _converted(name: str, old: Kind, new: Kind) -> str:
-    """SQL that does to stored values what `fit` does to new ones."""
+    """SQL that converts stored values the way `fit` converts new ones."""
     if new is Kind.FLOAT:
         return f"{name}::double precision"
     if new is Kind.JSON and old in (Kind.BOOL, Kind.INT, Kind.LONG, Kind.FLOAT, Kind.TEXT):

@@ -1,4 +1,4 @@
-"""Receipts: which files were written from a store, so that no other file is overwritten."""
+"""Receipts: which files were written from a store. No other file may be overwritten."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _BUSY_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Receipts:
-    """Kept in the store itself, by size and time: they stay the same when a folder is moved, and
-    change as soon as somebody else writes to the file."""
+    """Kept in the store itself, by size and time: these survive moving the folder, and change as
+    soon as somebody else writes to the file."""
 
     store: Path
 
@@ -34,12 +34,12 @@ class Receipts:
         return bool(self._run([(_TABLE, ()), (query, (file.st_size, file.st_mtime_ns))]))
 
     def add(self, path: Path, file: os.stat_result) -> None:
-        """Before the file takes its name: killed in between, it is known as the next one."""
+        """Called before the rename: if killed in between, the file is still recognised."""
         values = (str(path), file.st_size, file.st_mtime_ns)
         self._run([(_TABLE, ()), ("REPLACE INTO _skitter_files VALUES (?, ?, ?)", values)])
 
     def keep_only(self, path: Path, file: os.stat_result) -> None:
-        """It has its name now: the one before is gone."""
+        """Called after the rename: the previous file is gone."""
         query = "DELETE FROM _skitter_files WHERE path = ? AND (size, mtime_ns) <> (?, ?)"
         self._run([(query, (str(path), file.st_size, file.st_mtime_ns))])
 

@@ -1,6 +1,6 @@
-"""Which name leads to which sink: a suffix such as .csv, or the scheme of an address.
+"""Which sink a name refers to: by a suffix such as .csv, or the scheme of an address.
 
-A package brings its own by an entry point of the group `skitter.sinks` (docs/howto/sinks.md).
+Packages add their own with an entry point in the group `skitter.sinks` (docs/howto/sinks.md).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ GROUP: Final = "skitter.sinks"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkType:
-    """One kind of sink. What it is made of is named as `module:attribute`, and imported when it is
-    used: SQLAlchemy and pyarrow are slow."""
+    """One kind of sink. Its parts are named as `module:attribute` and imported on first use:
+    SQLAlchemy and pyarrow are slow to import."""
 
-    names: tuple[str, ...]  # suffixes with their dot, schemes without a colon
+    names: tuple[str, ...]  # suffixes with the dot, schemes without the colon
     example: str
     what: str
     live: str = ""  # a Store, which takes rows as they come
-    whole: str = ""  # a FileFormat, for a file that is written from a database
-    is_database: bool = False  # a Store that can be read again
+    whole: str = ""  # a FileFormat, for a file written from a database
+    is_database: bool = False  # a Store that can also be read
 
 
 TYPES: Final = (
@@ -67,16 +67,16 @@ TYPES: Final = (
 )
 _OURS: Final = {name: one for one in TYPES for name in one.names}
 
-#: For `--help`: what files can be named.
+#: For `--help`: the kinds of files that can be named.
 OUT_FILES: Final = ", ".join(one.names[0] for one in TYPES if one.names[0][0] == ".")
 COPY_FILES: Final = ", ".join(one.names[0] for one in TYPES if one.whole)
 
 
 def find_type(dsn: str) -> SinkType:
-    """What the user named, ours first; BadSink lists the names that work."""
+    """The kind of sink that the user named, ours first. BadSink lists the names that work."""
     name = _name_of(dsn)
     if name in _OURS:
-        return _OURS[name]  # the search for entry points reads every installed package
+        return _OURS[name]  # looking for entry points reads every installed package
     for point in entry_points(group=GROUP):
         if point.name.lower() == name:
             return _type_of(point)
@@ -84,7 +84,7 @@ def find_type(dsn: str) -> SinkType:
 
 
 def open_store(dsn: str, *, job: str, table: str | None = None) -> Store:
-    """The sink for the items of a job, by the form of its name."""
+    """The sink for a job's items, chosen by the form of its name."""
     kind = find_type(dsn)
     if not kind.live:
         raise BadSink(f"{redact(dsn)} cannot be added to: write it from a database.")
@@ -104,7 +104,7 @@ def open_store(dsn: str, *, job: str, table: str | None = None) -> Store:
 
 
 def open_database(dsn: str, *, job: str, table: str | None = None) -> Any:
-    """A SqlTable, whose table may not be there."""
+    """A SqlTable, whose table may not exist."""
     kind = find_type(dsn)
     if not kind.is_database:
         raise BadSink("only a database can be exported; a file of items can be copied as it is.")
@@ -112,7 +112,7 @@ def open_database(dsn: str, *, job: str, table: str | None = None) -> Any:
 
 
 def place_of(dsn: str) -> str:
-    """What a sink is known by: the whole path of a file; an address without login and options."""
+    """A sink's identity: a file's absolute path, or an address without login and options."""
     if is_local(dsn):
         return str(Path(dsn.removeprefix("sqlite:///")).absolute())
     rest = redact(dsn).partition("://")[2].removeprefix(f"{MASK}@").partition("?")[0]
@@ -121,7 +121,7 @@ def place_of(dsn: str) -> str:
 
 
 def is_local(dsn: str) -> bool:
-    """A file, and not a server."""
+    """Whether it is a file rather than a server."""
     return dsn.startswith("sqlite:") or "://" not in dsn
 
 
@@ -132,7 +132,7 @@ def is_database(dsn: str) -> bool:
 
 
 def load(target: str) -> Any:
-    """What `module:attribute` names."""
+    """Import what `module:attribute` names."""
     return EntryPoint("", target, GROUP).load()
 
 
@@ -143,7 +143,7 @@ def _name_of(dsn: str) -> str:
 
 
 def _type_of(point: EntryPoint) -> SinkType:
-    """One that an installed package brings."""
+    """A type provided by an installed package."""
     name, loaded = point.name.lower(), point.load()
     is_whole = isinstance(loaded, type) and issubclass(loaded, FileFormat)
     return SinkType(

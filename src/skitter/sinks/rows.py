@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 VALUE = "value"  # the field of an item that is not a dict
 
-#: Below what SQLite (2,000) and PostgreSQL (1,600) hold. A row that wide is nearly always a dict
-#: whose keys are data; as the value of one field it becomes JSON, which has no such limit.
+#: Below the limits of SQLite (2,000) and PostgreSQL (1,600). A row that wide is nearly always a
+#: dict whose keys are data; as the value of one field it becomes JSON, which has no such limit.
 MAX_COLUMNS = 1000
 
 
 def rows_of(results: Iterable[Result]) -> list[Row]:
-    """The rows in the order of their ids; the last of several with one id. Or RowsRefused."""
+    """The rows sorted by id, the last one for each id. Or RowsRefused."""
     rows: dict[str, Row] = {}
     refused: list[tuple[Result, str]] = []
     for result in results:
@@ -35,12 +35,12 @@ def rows_of(results: Iterable[Result]) -> list[Row]:
             rows[row.id] = row
     if refused:
         raise RowsRefused(refused)
-    # In one order, so that two loaders that write the same rows do not wait for each other.
+    # Sorted, so that two loaders that write the same rows do not deadlock.
     return sorted(rows.values(), key=lambda row: row.id)
 
 
 def row_of(result: Result) -> Row:
-    """One row; TypeError, ValueError or RecursionError for an item that is no data."""
+    """One row; TypeError, ValueError or RecursionError if the item cannot be stored as data."""
     item = _plain(result.item)
     fields = item if isinstance(item, dict) else {VALUE: item}
     fields = {safe_field(name): _settle(value) for name, value in fields.items()}
@@ -48,12 +48,12 @@ def row_of(result: Result) -> Row:
         raise ValueError(too_wide(f"it has {len(fields):,} fields"))
     row_id = f"{result.fingerprint}-{result.index}"
     fetched_at = datetime.fromtimestamp(result.fetched_at, UTC)
-    json = msgspec.json.encode((result.url, fields))  # raises for text that is no Unicode
+    json = msgspec.json.encode((result.url, fields))  # raises for invalid Unicode
     return Row(row_id, result.url, fetched_at, fields, json, result)
 
 
 def too_wide(what: str) -> str:
-    """Why a row has no room, and what to do."""
+    """Why a row does not fit, and what to do."""
     return (
         f"{what}, and a table holds at most {MAX_COLUMNS:,} columns: put keys that are data into "
         "one field, as a dict; it becomes a JSON column."
@@ -61,7 +61,7 @@ def too_wide(what: str) -> str:
 
 
 def result_of(row_id: str, url: str, fetched_at: datetime, item: dict[str, Any]) -> Result:
-    """The way back, for copying from one sink to another: the same id comes out again."""
+    """The inverse, for copying from one sink to another: the row keeps its id."""
     fingerprint, _, index = row_id.rpartition("-")
     return Result(
         id="",
@@ -74,11 +74,11 @@ def result_of(row_id: str, url: str, fetched_at: datetime, item: dict[str, Any])
 
 
 def _plain(item: Any) -> Any:
-    """Dataclasses, structs, sets, decimals and the like as what JSON and SQL know."""
+    """Convert dataclasses, structs, sets, decimals and the like to types of JSON and SQL."""
     try:
         return _to_builtins(item)
     except TypeError:
-        return _to_builtins(_with_text_keys(item))  # msgspec takes only text and numbers as keys
+        return _to_builtins(_with_text_keys(item))  # msgspec accepts only text and numbers as keys
 
 
 def _to_builtins(item: Any) -> Any:

@@ -1,7 +1,7 @@
-"""The shape of a table: which field is in which column, and of which kind.
+"""The shape of a table: which column holds which field, and its kind.
 
-It is kept in the database itself, in `_skitter_columns`: the names of fields survive any renaming,
-columns that the owner added are told from ours, and several loaders agree.
+It is kept in the database itself, in `_skitter_columns`: field names survive any renaming, columns
+that the owner added are distinguishable from ours, and all loaders agree.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CATALOG: Final = Table(
 
 @dataclass(frozen=True, slots=True)
 class FieldColumn:
-    """Where a field is."""
+    """The column of a field."""
 
     name: str
     kind: Kind
@@ -41,14 +41,14 @@ class FieldColumn:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A table as it is now."""
+    """A table's current columns."""
 
     table: str
     columns: dict[str, FieldColumn] = field(default_factory=dict)  # by field
-    names: frozenset[str] = frozenset()  # of all columns, also those that are not ours
+    names: frozenset[str] = frozenset()  # of all columns, ours or not
 
     def plan(self, rows: list[Row]) -> dict[str, FieldColumn]:
-        """The columns to add or to widen before these rows fit, by field; or RowsRefused."""
+        """The columns to add or widen before these rows fit, by field; or RowsRefused."""
         wanted: dict[str, Kind] = {}
         refused: list[tuple[Result, str]] = []
         room = MAX_COLUMNS + len(OWN) - len(self.names)
@@ -64,7 +64,7 @@ class Shape:
         return self._placed(wanted)
 
     def _widened(self, row: Row, wanted: dict[str, Kind]) -> dict[str, Kind]:
-        """The kinds that this row changes."""
+        """The kinds that this row would change."""
         changed: dict[str, Kind] = {}
         for name, value in row.fields.items():
             known = self.columns.get(name)
@@ -91,14 +91,14 @@ class Shape:
 
 
 def read_shape(connection: Connection, table: str) -> Shape:
-    """The shape as it is; a database error if the table or the catalog is not there yet."""
+    """The current shape; a database error if the table or the catalog does not exist yet."""
     return _shape(connection, table, _column_names(connection, table))
 
 
 def find_shape(connection: Connection, table: str, *, exists: bool) -> Shape:
-    """The same, where the catalog is there and the table may not be; BadSink if it is not ours."""
+    """The same, if the catalog exists but the table may not; BadSink if it is not ours."""
     if not exists:
-        # Somebody dropped the table: what it looked like means nothing for the next one.
+        # Somebody dropped the table: its old shape means nothing for the next one.
         connection.execute(delete(CATALOG).where(CATALOG.c.table_name == table))
         return Shape(table)
     names = _column_names(connection, table)
@@ -111,7 +111,7 @@ def find_shape(connection: Connection, table: str, *, exists: bool) -> Shape:
 
 
 def note_columns(connection: Connection, table: str, columns: dict[str, FieldColumn]) -> None:
-    """Record the new or changed places of fields."""
+    """Record new or changed columns of fields."""
     same = (CATALOG.c.table_name == table) & (CATALOG.c.column_name == bindparam("name"))
     places = columns.items()
     connection.execute(delete(CATALOG).where(same), [{"name": c.name} for _, c in places])
@@ -125,7 +125,7 @@ def note_columns(connection: Connection, table: str, columns: dict[str, FieldCol
 
 
 def check_table(name: str) -> str:
-    """The name as it came, or BadSink."""
+    """Return the name unchanged, or raise BadSink."""
     plain = name.replace("_", "a").isalnum() and len(name.encode()) <= MAX_NAME_BYTES
     if not plain or name.lower().startswith(("sqlite_", CATALOG.name)):
         raise BadSink(
@@ -136,7 +136,7 @@ def check_table(name: str) -> str:
 
 
 def _shape(connection: Connection, table: str, names: list[str]) -> Shape:
-    """Its fields in the order of the table's columns."""
+    """The fields, in the order of the table's columns."""
     query = select(CATALOG.c.field, CATALOG.c.column_name, CATALOG.c.kind)
     found = connection.execute(query.where(CATALOG.c.table_name == table))
     known = {column: (name, Kind(kind)) for name, column, kind in found}

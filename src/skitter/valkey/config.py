@@ -1,4 +1,4 @@
-"""The server's configuration: our fixed choices, and the few options a user has."""
+"""The server's configuration: our fixed choices, and the few options users have."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from skitter.valkey.trust import read_private
 if TYPE_CHECKING:
     from pathlib import Path
 
-# All paths are relative to the data directory, which is the server's working directory: nothing to
-# quote whatever its name, and the server survives a rename of it.
+# All paths are relative to the data directory, which is the server's working directory: nothing
+# needs quoting, and the server survives renaming the directory.
 _ALWAYS = """\
 # Written by Skitter at each start of the server; changes here are lost.
 dir .
@@ -45,12 +45,12 @@ protected-mode yes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """What a user may ask of the embedded server."""
+    """What users can configure of the embedded server."""
 
     port: int | None = None
     bind: str = "127.0.0.1"
     password: str | None = field(default=None, repr=False)
-    max_memory_mb: int | None = None  # None: memory.py decides at the start
+    max_memory_mb: int | None = None  # None: memory.py decides at start
 
     def __post_init__(self) -> None:
         if self.port is not None and not 1 <= self.port <= 65535:
@@ -65,7 +65,7 @@ class ServerOptions:
             raise BadOption("bind", self.bind, "a loopback address unless SKITTER_PASSWORD is set")
 
     def over(self, others: ServerOptions) -> ServerOptions:
-        """These options, and the others' where these ask for nothing."""
+        """These options, completed by the others where unset."""
         return replace(others, **self._asked())
 
     def check_against(self, current: ServerOptions, directory: Path) -> None:
@@ -112,7 +112,7 @@ def parse(text: str) -> ServerOptions:
 
 
 def write(path: Path, options: ServerOptions) -> None:
-    """Replace the file in one step; nobody else can ever read it."""
+    """Replace the file atomically; nobody else can ever read it."""
     draft = path.with_suffix(".new")
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -1,4 +1,4 @@
-"""Where the server lives: a directory, and what lies in it."""
+"""Where the server lives: a directory and its files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DEFAULT_DIRECTORY = Path(".skitter")
 
-# sockaddr_un.sun_path, less the NUL at its end.
+# sockaddr_un.sun_path, less the trailing NUL.
 LONGEST_SOCKET_PATH_BYTES = 103 if sys.platform == "darwin" else 107
 
 
@@ -36,20 +36,20 @@ class _File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedServer:
-    """The address of an embedded server. A value: it says nothing on whether the server runs."""
+    """The address of an embedded server. A value: the server need not be running."""
 
     directory: Path = DEFAULT_DIRECTORY
     password: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        # Links are kept: a short link is the way to use a directory whose own path is too long.
+        # Links are kept: a short link makes a directory usable whose own path is too long.
         object.__setattr__(self, "directory", self.directory.absolute())
 
     socket = _File("valkey.sock")  # the unix socket to connect to
     log = _File("valkey.log")
-    config = _File("valkey.conf")  # written anew at each start
-    keep = _File("keep")  # a marker: the server stays when its last holder leaves
-    #: A marker: somebody stopped the server, and whoever still uses it must not start it.
+    config = _File("valkey.conf")  # rewritten at each start
+    keep = _File("keep")  # a marker: the server keeps running when its last holder leaves
+    #: A marker: somebody stopped the server, and processes that still use it must not restart it.
     stopped = _File("stopped")
     start_lock = _File("start.lock")  # see locks.py, as for the next two
     users_lock = _File("users.lock")
@@ -62,7 +62,7 @@ class EmbeddedServer:
 
 
 def check(server: EmbeddedServer) -> None:
-    """Refuse a directory that cannot hold a server, and change nothing."""
+    """Refuse a directory that cannot hold a server; changes nothing."""
     length = len(os.fsencode(server.socket))
     if length > LONGEST_SOCKET_PATH_BYTES:
         raise DirectoryUnusable(
@@ -80,7 +80,7 @@ def check(server: EmbeddedServer) -> None:
 
 
 def prepare(server: EmbeddedServer) -> None:
-    """Make the directory if there is none, and refuse one that cannot work."""
+    """Create the directory if needed, and refuse one that cannot work."""
     check(server)
     with disk_errors(server):
         if not server.directory.is_dir():
@@ -91,7 +91,7 @@ def prepare(server: EmbeddedServer) -> None:
 
 @contextmanager
 def disk_errors(server: EmbeddedServer) -> Iterator[None]:
-    """Say which directory it was, and what to do about it."""
+    """Say which directory failed, and what to do about it."""
     try:
         yield
     except OSError as error:

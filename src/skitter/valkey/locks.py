@@ -1,15 +1,15 @@
 """Three lock files that the kernel keeps honest.
 
-    start.lock   held alone by whoever is starting or stopping the server
-    users.lock   shared by everybody who uses the server
-    server.lock  held by the server process itself, through a descriptor it inherits
+        start.lock   held exclusively by a process that is starting or stopping the server
+        users.lock   shared by all users of the server
+        server.lock  held by the server process itself, through an inherited descriptor
 
-A lock is gone when its process is, however that ended. A pid or a socket file that was left behind
-proves nothing; a held server.lock proves that a server lives in this directory, even one whose
-socket somebody removed, so two servers never write to the same append-only file.
+A lock disappears with its process, however that ended. A leftover pid file or socket proves
+nothing; a held server.lock proves that a server lives in this directory, even if its socket was
+removed, so two servers never write to the same append-only file.
 
-flock, not fcntl locks: those belong to the process, so that a second hold in one process would
-lose the first one's. All descriptors are close-on-exec; programs we run do not inherit them.
+flock, not fcntl locks: those belong to the process, so ending a second hold in the same process
+would release the first. All descriptors are close-on-exec; programs we run do not inherit them.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 @contextmanager
 def alone(path: Path, wait: Wait) -> Iterator[None]:
-    """Hold the lock alone, after waiting for it as long as it takes."""
+    """Hold the lock exclusively, waiting as long as it takes."""
     fd = _open(path)
     try:
-        # Not a blocking flock: the other one may be loading gigabytes, and the user wants to know.
+        # Not a blocking flock: the holder may be loading gigabytes, and the user wants to know.
         while not _take(fd, fcntl.LOCK_EX):
             wait.pause("waiting for another process that is starting or stopping the server")
         yield
     finally:
-        # A child that another thread forked meanwhile has this descriptor too, and would keep the
-        # lock beyond our close.
+        # A child forked meanwhile by another thread has this descriptor too, and would keep the
+        # lock after our close.
         fcntl.flock(fd, fcntl.LOCK_UN)
         os.close(fd)
 
@@ -45,8 +45,8 @@ def alone(path: Path, wait: Wait) -> Iterator[None]:
 def share(path: Path) -> int:
     """Hold the lock together with others, until the returned descriptor is closed.
 
-    A forked child inherits the descriptor and so counts as a holder until it ends. That is meant:
-    it may be using the server.
+    A forked child inherits the descriptor and so counts as a holder until it exits. That is
+    intended: it may be using the server.
     """
     fd = _open(path)
     fcntl.flock(fd, fcntl.LOCK_SH)
@@ -55,25 +55,26 @@ def share(path: Path) -> int:
 
 @contextmanager
 def inheritable(path: Path) -> Iterator[int]:
-    """Hold the lock alone on a descriptor that a new process can inherit and keep."""
+    """Hold the lock exclusively on a descriptor that a new process can inherit and keep."""
     fd = _open(path)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         yield fd
     finally:
-        os.close(fd)  # only ours: an explicit unlock would free the heir's lock as well
+        os.close(fd)  # no explicit unlock: it would release the child's lock too
 
 
 def is_shared(path: Path) -> bool:
-    """Whether anybody holds the lock, alone or with others."""
-    # On a descriptor of its own. To convert a holder's lock would succeed under the eyes of a
-    # forked child that shares it.
+    """Whether anybody holds the lock, shared or exclusive."""
+    # On its own descriptor: converting a holder's lock would succeed even though a forked child
+    # shares it.
     return not _can_take(path, fcntl.LOCK_EX)
 
 
 def is_held_alone(path: Path) -> bool:
-    """Whether somebody holds the lock alone."""
-    # Asking for a shared lock, so that two who ask at once do not take each other for the holder.
+    """Whether somebody holds the lock exclusively."""
+    # Asks for a shared lock, so that two processes that ask at once do not see each other as
+    # holder.
     return path.exists() and not _can_take(path, fcntl.LOCK_SH)
 
 

@@ -1,6 +1,6 @@
-"""How much memory the embedded server may use by default: half of what the machine has, or
-of what its container is allowed. Beyond that it refuses new URLs; without a bound, the kernel would
-kill somebody. The other half is for workers, and for the copy that a rewrite of its file needs.
+"""The embedded server's default memory limit: half of what the machine has, or its container is
+allowed. Beyond that it refuses new URLs; without a limit, the kernel would kill some process. The
+other half is for workers, and for the copy that an append-only file rewrite needs.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from pathlib import Path
 
 from skitter.errors import BadOption
 
-#: Megabytes; 0: no limit. For every start without `max_memory_mb`.
+#: In megabytes; 0: no limit. Applies to every start without `max_memory_mb`.
 MAX_MEMORY = "SKITTER_MAX_MEMORY_MB"
-SMALLEST_MEMORY_MB = 8  # an empty server takes 2
+SMALLEST_MEMORY_MB = 8  # an empty server uses 2
 SHARE = 0.5
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
 
 
 def default_max_memory_mb(said: str | None = None) -> int | None:
-    """What the environment says, or a share of the machine. None: no limit."""
+    """The environment's value, or a share of the machine's memory. None: no limit."""
     said = os.environ.get(MAX_MEMORY) if said is None else said
     if said:
         if not said.isdigit() or 0 < int(said) < SMALLEST_MEMORY_MB:
@@ -31,8 +31,8 @@ def default_max_memory_mb(said: str | None = None) -> int | None:
 
 
 def cgroup_limits(root: Path, lines: list[str]) -> list[int]:
-    """The limits in bytes of a process whose /proc/self/cgroup has these lines, and of all groups
-    above. Version 2 has one hierarchy, `0::/path`; version 1 one of its own, `4:memory:/path`."""
+    """The memory limits, in bytes, of a process with these lines in /proc/self/cgroup, and of all
+    groups above it. Version 2 has one hierarchy, `0::/path`; version 1 has `4:memory:/path`."""
     found = []
     for line in lines:
         _, _, rest = line.partition(":")
@@ -47,7 +47,7 @@ def cgroup_limits(root: Path, lines: list[str]) -> list[int]:
 def _limits_above(root: Path, path: str, name: str) -> list[int]:
     group = root / path.lstrip("/")
     groups = [one for one in (group, *group.parents) if one.is_relative_to(root)]
-    # In a container the path is that of the host, and the root is our own group.
+    # In a container the path is the host's, and the root is our own group.
     texts = [_text(one / name) for one in groups]
     return [int(text) for text in texts if text.isdigit()]
 

@@ -1,4 +1,4 @@
-"""The server process: spawn it, see whether it answers, shut it down."""
+"""The server process: spawn it, check that it answers, shut it down."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 REPLY_TIMEOUT_S = 1.0
 KILLED = "it was killed, by somebody or because memory ran out"
-#: With a server that is alive but silent; one that says it is loading is not silent.
+#: For a server that is alive but silent; one that reports loading is not silent.
 PATIENCE_S = 60.0
-#: Scripts make and drop small values by the thousand; glibc keeps 7 of a size at hand by default. A
-#: twentieth of the server's work in batches, a tenth of a single call's. Others take no notice.
+#: Scripts allocate and free small values by the thousand; glibc caches 7 of each size by default.
+#: Saves a twentieth of the server's work in batches, a tenth in single calls. Ignored elsewhere.
 TUNABLES = "glibc.malloc.tcache_count=1000"
 
 
@@ -49,11 +49,11 @@ class ServerProcess:
 
 
 class KilledAtStart(ServerFailed):
-    """Whoever ends all processes of a crawl may meet the server of the next one."""
+    """Killing all processes of one crawl may hit the server that the next one is starting."""
 
 
 class Answer(Enum):
-    """What the socket says."""
+    """What a PING of the socket shows."""
 
     READY = auto()
     LOADING = auto()
@@ -71,7 +71,7 @@ def ask(server: EmbeddedServer) -> Answer:
     except redis.AuthenticationError as error:
         raise _refused(server) from error
     except redis.ResponseError:
-        return Answer.READY  # -MISCONF on a full disk, -BUSY during a long script: it answers
+        return Answer.READY  # -MISCONF on a full disk, -BUSY during a long script: it does answer
     except redis.TimeoutError:
         return Answer.SILENT
     except redis.ConnectionError:
@@ -85,7 +85,7 @@ def is_alive(server: EmbeddedServer) -> bool:
 
 
 def is_ready(server: EmbeddedServer, progress: Progress | None) -> bool:
-    """Wait until the server answers. False if there is none, or no longer."""
+    """Wait until the server answers. False if there is none, or it is gone."""
     wait = Wait(progress, patience_s=PATIENCE_S)
     while (answer := ask(server)) is not Answer.READY:
         if answer is Answer.NOBODY and not is_alive(server):
@@ -124,12 +124,12 @@ def _not_started(server: EmbeddedServer, log_text: str) -> InfrastructureError:
 
 
 def open_log(server: EmbeddedServer) -> BinaryIO:
-    """Not through a link: the server would write where that leads."""
+    """Never through a link: the server would write to its target."""
     return os.fdopen(open_append(server.log), "ab")
 
 
 def _run(binary: Path, directory: Path, *, output: BinaryIO, lock: int) -> None:
-    """Returns as soon as the server has detached itself, or failed to."""
+    """Returns once the server has detached itself, or failed to."""
     subprocess.run(
         [binary.absolute(), "valkey.conf"],
         cwd=directory,
@@ -137,10 +137,10 @@ def _run(binary: Path, directory: Path, *, output: BinaryIO, lock: int) -> None:
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
-        start_new_session=True,  # Ctrl-C in our terminal is not for the server
+        start_new_session=True,  # Ctrl-C in our terminal must not reach the server
         pass_fds=[lock],
         umask=0o077,
-        check=False,  # whether it runs is checked later; the process that forked it cannot say
+        check=False,  # checked later; the process that forked it cannot tell whether it runs
     )
 
 
@@ -159,7 +159,7 @@ def shut_down(server: EmbeddedServer, progress: Progress | None) -> bool:
 
 
 def inspect(server: EmbeddedServer) -> ServerProcess | None:
-    """Look at the server, allowing it the moment that a start or a stop takes."""
+    """Describe the server, allowing a moment for a start or stop in progress."""
     wait = Wait(None, patience_s=min(PATIENCE_S, 2.0))
     while (info := _info(server)) is None:
         if not is_alive(server):
@@ -179,9 +179,9 @@ def inspect(server: EmbeddedServer) -> ServerProcess | None:
 
 
 def last_words(log: str) -> str:
-    """Why the server stopped, from what it logged since its start."""
+    """Why the server stopped, from its log since the start."""
     # "4711:M 15 Nov 2026 19:13:41.791 # Failed listening on port 80 (tcp), aborting."
-    # The line before has the reason. "# WARNING ..." is advice on the machine's settings.
+    # The line before gives the reason. "# WARNING ..." is advice on system settings.
     complaints = re.findall(r"^\d+:\w .+? # (?!WARNING)(.+)$", log, re.MULTILINE)
     last_line = log.strip().split("\n")[-1]
     if not complaints and re.match(r"\d+:\w ", last_line):
@@ -206,14 +206,14 @@ def _client(server: EmbeddedServer) -> redis.Redis:
         password=server.password,
         socket_timeout=REPLY_TIMEOUT_S,
         retry=Retry(NoBackoff(), 0),
-        # No HELLO and no CLIENT SETINFO: a server that is loading takes its time for each.
+        # No HELLO and no CLIENT SETINFO: a loading server is slow to answer each.
         protocol=2,
         driver_info=None,
     )
 
 
 def _send_shutdown(server: EmbeddedServer) -> None:
-    # It hangs up instead of replying. A plain reply is a refusal.
+    # It hangs up instead of replying. A reply is a refusal.
     try:
         with suppress(redis.ConnectionError, redis.TimeoutError), _client(server) as client:
             client.execute_command("SHUTDOWN")
@@ -231,8 +231,8 @@ def _refused(server: EmbeddedServer) -> ServerRefused:
 
 
 def _unreachable(server: EmbeddedServer) -> ServerFailed:
-    # The pid file is a hint for a human, who can see whether that process is a valkey-server. It is
-    # no reason to send a signal: with a directory shared by containers it may name anybody.
+    # The pid file is a hint for a human, who can check that the process is a valkey-server. Never
+    # signal it: in a directory shared by containers, the pid may be of any process.
     pid_file = server.directory / "valkey.pid"
     pid = pid_file.read_text().strip() if pid_file.exists() else "unknown"
     return ServerFailed(

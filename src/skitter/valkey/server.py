@@ -1,4 +1,4 @@
-"""Hold, start, stop: who decides when the server lives. See the package for the life cycle."""
+"""Hold, start, stop: who decides how long the server runs. The package explains the life cycle."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def hold(
 ) -> Iterator[EmbeddedServer]:
     """Use the server of a directory: join it, or start it if it is not running.
 
-    The last holder to leave stops it, unless it is kept. May be used any number of times at once,
-    in any number of processes and threads.
+    The last holder to leave stops it, unless it is kept. Any number of processes and threads may
+    hold it at once.
     """
     home = EmbeddedServer(directory=directory)
     prepare(home)
@@ -46,21 +46,21 @@ def hold(
         if home.start_lock.exists():
             with _changing(home, progress):
                 _leave(home, seat, progress)
-        else:  # somebody removed the directory: the server cannot be reached any more
+        else:  # somebody removed the directory: the server is unreachable
             os.close(seat)
 
 
 def start(
     directory: Path, options: ServerOptions = _DEFAULTS, *, progress: Progress | None = None
 ) -> EmbeddedServer:
-    """Have the server running, and keep it so without holders, until `stop`."""
+    """Run the server, and keep it running without holders until `stop`."""
     with hold(directory, options, progress=progress) as server, disk_errors(server):
         server.keep.touch(mode=0o600)
     return server
 
 
 def stop(directory: Path, *, progress: Progress | None = None) -> bool:
-    """Stop the server, whoever uses it, with all data on the disk. False if none was running."""
+    """Stop the server, even if it is in use, with all data on disk. False if none was running."""
     home = EmbeddedServer(directory=directory)
     with disk_errors(home):
         if not home.start_lock.exists():
@@ -72,7 +72,7 @@ def stop(directory: Path, *, progress: Progress | None = None) -> bool:
 
 
 def revive(directory: Path) -> bool:
-    """For a holder whose server does not answer: start it again if it died.
+    """For a holder whose server does not answer: restart it if it died.
 
     False: somebody stopped it, or removed the directory with all its data.
     """
@@ -85,7 +85,7 @@ def revive(directory: Path) -> bool:
 
 
 def running(directory: Path) -> ServerProcess | None:
-    """The server of a directory, if it is running. Changes nothing, waits 2 s at the most."""
+    """The server of a directory, if it is running. Changes nothing, waits at most 2 s."""
     home = EmbeddedServer(directory=directory)
     with disk_errors(home):
         return process.inspect(_with_password(home))
@@ -93,7 +93,7 @@ def running(directory: Path) -> ServerProcess | None:
 
 @contextmanager
 def _changing(home: EmbeddedServer, progress: Progress | None) -> Iterator[None]:
-    """One at a time: nobody starts a server while another starts or stops it."""
+    """One at a time: nobody starts or stops the server while another process does."""
     with disk_errors(home), locks.alone(home.start_lock, Wait(progress)):
         yield
 
@@ -127,10 +127,10 @@ def _leave(home: EmbeddedServer, seat: int, progress: Progress | None) -> None:
 
 
 def address_of(directory: Path) -> EmbeddedServer:
-    """Where the server of a directory is to be found, if it runs."""
+    """The address of a directory's server, running or not."""
     return _with_password(EmbeddedServer(directory=directory))
 
 
 def _with_password(home: EmbeddedServer) -> EmbeddedServer:
-    """The password is that of the last start, whoever did it: its configuration has it."""
+    """Adds the password of the last start, from its configuration file."""
     return replace(home, password=config.read(home.config).password)

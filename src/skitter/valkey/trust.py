@@ -1,5 +1,5 @@
-"""Whether a directory is ours alone. Whoever can write to it decides where the server listens and
-what it logs to; a `.skitter` that came with somebody's archive or repository is not ours.
+"""Whether a directory is ours alone. Anyone who can write to it decides where the server listens
+and what it logs to; a `.skitter` from somebody's archive or repository is not ours.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ GROUP_OR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def check_ours(directory: Path) -> None:
-    """Refuse a directory that others own or may write to, and links in it. Raises OSError."""
-    for found in (directory.lstat(), directory.stat()):  # a link of ours may lead there
+    """Refuse a directory that others own or can write to, and links in it. Raises OSError."""
+    for found in (directory.lstat(), directory.stat()):  # our own link may point there
         if found.st_uid != os.geteuid():
             raise _not_ours(directory, found.st_uid)
     if found.st_mode & GROUP_OR_OTHERS_WRITE:
@@ -52,7 +52,7 @@ def _not_ours(path: Path, owner: int) -> DirectoryUnusable:
 
 
 def read_private(path: Path) -> str:
-    """A file that only we may read or write, as we wrote it; never through a link."""
+    """Read a file that only we may read or write, unmodified by others; never through a link."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     with os.fdopen(fd, errors="replace") as file:
         found = os.fstat(fd)
@@ -66,6 +66,6 @@ def read_private(path: Path) -> str:
 
 
 def open_append(path: Path) -> int:
-    """A descriptor to append to a file of ours; never through a link."""
+    """A descriptor for appending to one of our files; never through a link."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(path, flags, 0o600)

@@ -1,4 +1,4 @@
-"""Waiting for another process, and telling someone about it."""
+"""Wait for another process, and report it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REPORT_EVERY_S = 1.0
 
 
 class Wait:
-    """One wait of unknown length: pauses between two looks, reports, and knows when to give up."""
+    """One wait of unknown length: pauses between checks, reports, knows when to give up."""
 
     def __init__(self, progress: Progress | None, *, patience_s: float = float("inf")) -> None:
         self._progress = progress
@@ -23,7 +23,7 @@ class Wait:
         self.restart()
 
     def restart(self) -> None:
-        """There was a sign of life: start counting again."""
+        """Reset the deadline, after a sign of life."""
         self._since = time.monotonic()
 
     @property
@@ -32,9 +32,9 @@ class Wait:
         return time.monotonic() - self._since > self._patience_s
 
     def pause(self, reason: str) -> None:
-        """Let a moment pass before the next look."""
-        # Not time.sleep: it waits for an absolute moment of the monotonic clock, which fails with
-        # EINVAL under libfaketime: that shifts it by as much as the time of day.
+        """Pause briefly before the next check."""
+        # Not time.sleep: it waits for an absolute time of the monotonic clock, which fails with
+        # EINVAL under libfaketime, which shifts that clock along with the time of day.
         select.select([], [], [], PAUSE_S)
         if self._progress and time.monotonic() - self._reported >= REPORT_EVERY_S:
             self._reported = time.monotonic()
