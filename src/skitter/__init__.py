@@ -1,11 +1,11 @@
 """Skitter: a distributed web-scraping system in which every URL is accounted for.
 
-Each name is imported when it is first used: `skitter --help` needs none of them.
+Each name is imported on first use: `skitter --help` needs none of them.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # typing itself would be an import, too
+TYPE_CHECKING = False  # importing typing takes time too
 if TYPE_CHECKING:
     from skitter.app import open_frontier as open_frontier
     from skitter.errors import LeaseLost as LeaseLost
@@ -69,7 +69,7 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 
-if not TYPE_CHECKING:  # or a checker would believe that every name exists
+if not TYPE_CHECKING:  # or a type checker would believe that every name exists
 
     def __getattr__(name: str) -> object:
         if name == "__version__":

@@ -1,4 +1,4 @@
-"""The composition root: settings become opened objects. Lifetimes are `async with` blocks."""
+"""The composition root: turns settings into open objects. Lifetimes are `async with` blocks."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from skitter.spider.spider import Spider
     from skitter.valkey import EmbeddedServer
 
-#: Results that may wait for a loader, unless it is configured: the server is not filled up.
+#: Default limit on results waiting for a loader, so that they do not fill up the server.
 MAX_ITEMS = 50_000
-#: How long a server that somebody has just killed is waited for.
+#: How long to wait for a server that has just been killed.
 DYING_S = 10.0
 
 
@@ -36,11 +36,11 @@ DYING_S = 10.0
 async def open_server(
     settings: Settings, *, progress: Progress | None = None
 ) -> AsyncIterator[Server]:
-    """The server that the settings name, or the embedded one, started if nobody has."""
+    """The server that the settings name, or the embedded one, started if it is not running."""
     async with AsyncExitStack() as stack:
         url = settings.redis_url
         if url is None:
-            # Entered and left in a thread: a large append-only file takes its time to load.
+            # Entered and left in a thread: a large append-only file takes long to load.
             held = hold(settings.directory, progress=progress)
             embedded = await aside(held.__enter__)
             stack.push_async_callback(aside, held.__exit__, None, None, None)
@@ -52,7 +52,7 @@ async def open_server(
 async def _join(
     embedded: EmbeddedServer, stack: AsyncExitStack, progress: Progress | None
 ) -> Server:
-    """It answered a moment ago. If it was dying even then, start it again."""
+    """It answered a moment ago. If it was already dying, start it again."""
     give_up_at = time.monotonic() + DYING_S
     link = partial(connect, embedded.url, password=embedded.password)
     while True:
@@ -71,7 +71,7 @@ async def _join(
 
 
 async def _revive(directory: Path) -> None:
-    """Start the server again if it died. One that somebody stopped stays down: say so."""
+    """Restart the server if it died. If somebody stopped it, raise ServerStopped."""
     if not await aside(revive, directory):
         raise ServerStopped(directory)
 
@@ -85,11 +85,11 @@ async def open_frontier(
     layout: Layout | None = None,
     directory: Path | None = None,
 ) -> AsyncIterator[Frontier]:
-    """A job in your own event loop; created if need be.
+    """A job in your own event loop; created if necessary.
 
     `redis`: a server's URL; None: SKITTER_REDIS_URL, or the embedded server, which lives in
-    `directory` (None: SKITTER_DIR, or .skitter). Options that are given
-    are set, also on a job that exists; the layout is fixed when it is created.
+    `directory` (None: SKITTER_DIR, or .skitter). Options are also applied to an existing job; the
+    layout is fixed when the job is created.
     """
     check_job_name(job)
     if not isinstance(options, JobOptions | None):
@@ -103,7 +103,7 @@ async def open_frontier(
 
 @dataclass(frozen=True, slots=True)
 class Overruled:
-    """An option of a job for which an operator (`skitter set`) and the configuration differ."""
+    """A job option for which an operator (`skitter set`) and the configuration disagree."""
 
     option: Option
     set_by_operator: float | None
@@ -114,10 +114,10 @@ class Overruled:
 async def open_crawl(
     server: Server, job: str, spider: Spider, config: Config, *, like: Layout | None = None
 ) -> tuple[Frontier, list[Overruled]]:
-    """The spider's job, made if need be, with the configured options. `like`: if it is made, with
-    the shards and the Bloom filter of this one.
+    """The spider's job, created if necessary, with the configured options. `like`: a new job gets
+    the shards and the Bloom filter of this layout.
 
-    What an operator set on the job wins over those options, and a flag over both.
+    What an operator set on the job overrides those options, and a flag overrides both.
     """
     options, overruled = config.job_options, await _compare(server, job, config)
     kept = {one.option.name: one.set_by_operator for one in overruled if not one.flag_wins}

@@ -1,12 +1,12 @@
-"""A client of the HTTP API, for programs that should not hold the credentials of Redis.
+"""A client of the HTTP API, for programs that should not have credentials for Redis.
 
     from skitter.client import Client
 
     with Client("http://127.0.0.1:8765", token="skt_...") as skitter:
         skitter.push("books", ["https://books.example/"])
 
-`AsyncClient` is the same with `async with` and `await`. Whatever the API answers with a problem is
-raised as `ApiError`; for what has no method here there is `call`.
+`AsyncClient` is the same with `async with` and `await`. Problems that the API reports are raised as
+`ApiError`; routes without a method here are reached with `call`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _away(base: str, error: Exception) -> ServerUnreachable:
 
 
 def _pause_s(error: ApiError, *, wait: bool) -> float:
-    """Before the same is pushed again. Raises the error if it will not help."""
+    """How long to wait before pushing again. Raises the error if retrying will not help."""
     if not wait or error.status not in (429, 503):
         raise error
     return min(error.retry_after_s or 1.0, LONGEST_WAIT_S)
@@ -109,7 +109,7 @@ def _count(total: Pushed, at: int, told: Any) -> None:
 
 
 class Client:
-    """The API of `skitter serve`, for ordinary code. Safe to share between threads."""
+    """The API of `skitter serve`, for synchronous code. Thread-safe."""
 
     def __init__(self, url: str, *, token: str, timeout_s: float = 30.0) -> None:
         from wreq.blocking import Client as Blocking
@@ -129,7 +129,7 @@ class Client:
     def push(
         self, job: str, urls: Iterable[Url], *, priority: int = 0, wait: bool = False
     ) -> Pushed:
-        """Add URLs, or requests as dicts. `wait`: while the queue is full, push again later."""
+        """Add URLs, or requests as dicts. `wait`: while the queue is full, retry later."""
         total = Pushed()
         for at, batch in _batches(urls):
             while True:
@@ -143,7 +143,7 @@ class Client:
         return total
 
     def job(self, job: str) -> dict[str, Any]:
-        """The numbers of a job: pending, done, dead, state, ..."""
+        """A job's counts and state: pending, done, dead, state, ..."""
         found: dict[str, Any] = self._ask(_Ask("GET", _job(job)))
         return found
 
@@ -158,7 +158,7 @@ class Client:
         return story
 
     def items(self, job: str, *, where: str = "") -> Iterator[dict[str, Any]]:
-        """The stored items, page by page."""
+        """The stored items, read page by page."""
         after: str | None = ""
         while after is not None:
             query = {"after": after, "where": where, "limit": 1000}
@@ -167,7 +167,7 @@ class Client:
             after = page["next"]
 
     def call(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
-        """Any route of the API: `call("POST", "api/jobs/books/pause")`."""
+        """Call any route of the API: `call("POST", "api/jobs/books/pause")`."""
         return self._ask(_Ask(method, path.lstrip("/"), body, query))
 
     def _ask(self, ask: _Ask) -> Any:
@@ -183,7 +183,7 @@ class Client:
 
 
 class AsyncClient:
-    """The same in an event loop."""
+    """The same for an event loop."""
 
     _sleep = staticmethod(asyncio.sleep)
 
@@ -205,7 +205,7 @@ class AsyncClient:
     async def push(
         self, job: str, urls: Iterable[Url], *, priority: int = 0, wait: bool = False
     ) -> Pushed:
-        """Add URLs, or requests as dicts. `wait`: while the queue is full, push again later."""
+        """Add URLs, or requests as dicts. `wait`: while the queue is full, retry later."""
         total = Pushed()
         for at, batch in _batches(urls):
             while True:
@@ -219,7 +219,7 @@ class AsyncClient:
         return total
 
     async def job(self, job: str) -> dict[str, Any]:
-        """The numbers of a job: pending, done, dead, state, ..."""
+        """A job's counts and state: pending, done, dead, state, ..."""
         found: dict[str, Any] = await self._ask(_Ask("GET", _job(job)))
         return found
 
@@ -235,7 +235,7 @@ class AsyncClient:
         return story
 
     async def items(self, job: str, *, where: str = "") -> AsyncIterator[dict[str, Any]]:
-        """The stored items, page by page."""
+        """The stored items, read page by page."""
         after: str | None = ""
         while after is not None:
             query = {"after": after, "where": where, "limit": 1000}
@@ -245,7 +245,7 @@ class AsyncClient:
             after = page["next"]
 
     async def call(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
-        """Any route of the API: `await call("POST", "api/jobs/books/pause")`."""
+        """Call any route of the API: `await call("POST", "api/jobs/books/pause")`."""
         return await self._ask(_Ask(method, path.lstrip("/"), body, query))
 
     async def _ask(self, ask: _Ask) -> Any:

@@ -1,4 +1,4 @@
-"""A disk that is full."""
+"""Full disks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: What the system says when a disk, or our part of it, is full.
+#: Errors for a full disk, a full quota or a file at its size limit.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def free_space(directory: Path) -> str:
-    """What is left on the disk of a directory, for people."""
+    """How much space is left on a directory's disk, as text."""
     try:
         free = shutil.disk_usage(directory).free
-    except OSError:  # it was removed
+    except OSError:  # the directory was deleted
         return "nothing"
     return f"{free / 2**20:,.0f} MB" if free >= 2**20 else f"{free / 2**10:,.0f} KB"

@@ -1,4 +1,4 @@
-"""Which hosts belong together: the domain that somebody registered, by the public suffix list."""
+"""Which hosts belong together: by registrable domain, from the public suffix list."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=10_000)
 def registrable_domain(host: str) -> str:
-    """`example.co.uk` of `www.example.co.uk:8080`. An address, and a name that is a public suffix
-    or has no dot, stand for themselves. The port does not count."""
+    """`example.co.uk` for `www.example.co.uk:8080`. An address, and a name that is a public suffix
+    or has no dot, stands for itself. The port is ignored."""
     name = host_without_port(host).strip("[]")
     if is_address(name):
         return name
@@ -21,18 +21,18 @@ def registrable_domain(host: str) -> str:
 
 
 def host_of(url: str) -> str:
-    """The host, with its port, of a URL that `join` or `identify` spelled."""
+    """The host, with its port, of a URL normalised by `join` or `identify`."""
     return url.split("/", 3)[2] if "://" in url else ""
 
 
 def host_without_port(host: str) -> str:
-    """`[::1]` of `[::1]:80`, and `shop.example` of `shop.example:8080`."""
+    """`[::1]` for `[::1]:80`, and `shop.example` for `shop.example:8080`."""
     name, colon, port = host.rpartition(":")
     return name if colon and port.isdigit() and not name.endswith(":") else host
 
 
 def is_public_suffix(name: str) -> bool:
-    """Whether anybody can register a name below it: `co.uk`, `github.io`."""
+    """Whether anybody can register names below it: `co.uk`, `github.io`."""
     return bool(name) and not is_address(name) and _suffixes().is_public(name)
 
 
@@ -46,6 +46,6 @@ def is_address(name: str) -> bool:
 
 @cache
 def _suffixes() -> PublicSuffixList:
-    from publicsuffixlist import PublicSuffixList  # it reads its list: 0.15 s
+    from publicsuffixlist import PublicSuffixList  # reads its list: 0.15 s
 
     return PublicSuffixList()

@@ -1,33 +1,33 @@
 """Everything Skitter raises on purpose.
 
     SkitterError
-    ├── UsageError                 the caller's mistake; a repeat gives the same answer
+    ├── UsageError                 the caller's mistake; retrying does not help
     │   ├── BadURL                 not an absolute http(s) URL we can store
     │   ├── BadJobName             a name that cannot be part of a key
     │   ├── BadOption              a setting outside its range
     │   ├── TooBig                 a request or a result over its limit
     │   ├── SpiderError            a spider's file does not load; shows the user's own line
-    │   ├── NotAllowed             a worker was asked for what it may not do
+    │   ├── NotAllowed             a worker was asked for something it may not do
     │   ├── JobMissing             no job of that name on this server
-    │   ├── JobExists              there is a job of that name already
-    │   ├── JobMismatch            the job exists with another, unchangeable, option
-    │   └── ItemsElsewhere         the job's items go to another place
+    │   ├── JobExists              there already is a job of that name
+    │   ├── JobMismatch            the job exists with another value of a fixed option
+    │   └── ItemsElsewhere         the job's items go elsewhere
     ├── FrontierError              the frontier refused
-    │   ├── LeaseLost              the lease is not ours any more
+    │   ├── LeaseLost              the lease is no longer ours
     │   ├── QueueFull              over max_pending; try again later
-    │   ├── JobClosed              the job is draining or cancelled and takes nothing new
+    │   ├── JobClosed              the job is draining or cancelled and accepts nothing new
     │   └── JobRemoved             the job was removed while we worked on it
     ├── FetchError                 a page could not be fetched
     │   ├── ConnectFailed          no connection: the name does not resolve, TLS fails, ...
     │   │   └── ConnectRefused     nothing listens on that port
-    │   ├── FetchTimeout           too slow: to connect, to begin or to end
-    │   ├── ResponseTooLarge       over the limit of size, after decompression
+    │   ├── FetchTimeout           too slow to connect, to begin or to finish
+    │   ├── ResponseTooLarge       over the size limit, after decompression
     │   ├── BadResponse            not HTTP, or cut off in the middle
-    │   ├── ProxyFault             the proxy does not work; nothing is known about the page
-    │   ├── NoRoute                no proxy leaves from the country that is asked for
-    │   ├── AddressRefused         a private address, which the operator did not allow
+    │   ├── ProxyFault             the proxy does not work; says nothing about the page
+    │   ├── NoRoute                no proxy leaves from the requested country
+    │   ├── AddressRefused         a private address that the operator did not allow
     │   └── RenderFailed           the tab or its browser died
-    ├── ApiError                   Skitter's HTTP API answered with a problem
+    ├── ApiError                   Skitter's HTTP API reported a problem
     └── InfrastructureError        a server, a disk or a network does not work
         ├── ServerUnreachable      nothing answers there
         ├── ServerRefused          it answers, but rejects the credentials
@@ -35,11 +35,11 @@
         ├── ServerFull             maxmemory reached; the call was refused
         ├── ServerStopped          the embedded server was stopped while we used it
         ├── DiskFull               the server cannot write to its disk
-        ├── JobDamaged             what the server holds of a job cannot be used
+        ├── JobDamaged             a job's data on the server is unusable
         ├── ServerFailed           the embedded server did not start
         ├── DirectoryUnusable      the data directory cannot hold the server
-        ├── ClientMissing          the HTTP client that is asked for is not installed
-        ├── BrowserMissing         there is no browser, or no library that steers it
+        ├── ClientMissing          the requested HTTP client is not installed
+        ├── BrowserMissing         there is no browser, or no library to control it
         └── BrowserFailed          the browser does not start
 
 Each message is one sentence on what is wrong and one on what to do next. `exit_code` is what the
@@ -128,7 +128,7 @@ class JobMissing(UsageError):
 
 
 class JobExists(UsageError):
-    """There is a job of that name already."""
+    """There already is a job of that name."""
 
     def __init__(self, job: str) -> None:
         super().__init__(f"job {job!r} exists already: `skitter set {job}` changes it.")
@@ -149,7 +149,7 @@ class JobMismatch(UsageError):
 
 
 class ItemsElsewhere(UsageError):
-    """The job's items go to another place."""
+    """The job's items go elsewhere."""
 
     def __init__(self, job: str, place: str, *, stored: int, can_export: bool = False) -> None:
         count = f", which has {stored:,} of them" if stored else ""
@@ -168,7 +168,7 @@ class FrontierError(SkitterError):
 
 
 class LeaseLost(FrontierError):
-    """The lease ran out or was taken back; someone else has the URL, or had it."""
+    """The lease expired or was reclaimed; somebody else has the URL, or had it."""
 
     def __init__(self, url: str) -> None:
         super().__init__(
@@ -179,7 +179,7 @@ class LeaseLost(FrontierError):
 
 
 class QueueFull(FrontierError):
-    """The queue is over max_pending. `added` went in, nothing of the rest."""
+    """The queue is over max_pending. `added` were accepted, none of the rest."""
 
     retryable = True
 
@@ -195,7 +195,7 @@ class QueueFull(FrontierError):
 
 
 class JobClosed(FrontierError):
-    """The job is draining or cancelled and takes nothing new."""
+    """The job is draining or cancelled and accepts nothing new."""
 
     def __init__(self, job: str, state: str, *, hint: str = "") -> None:
         hint = hint or f"run `skitter resume {job}` first."
@@ -229,18 +229,17 @@ class ConnectFailed(FetchError):
 
 
 class ConnectRefused(ConnectFailed):
-    """The port refuses connections, or HTTP/2 requests: nothing listens there, or it has had
-    enough."""
+    """The port refuses connections or HTTP/2 requests: it is closed, or overloaded."""
 
 
 class FetchTimeout(FetchError):
-    """Too slow: to connect, to begin or to end."""
+    """Too slow to connect, to begin or to finish."""
 
     retryable = True
 
 
 class ResponseTooLarge(FetchError):
-    """Over the limit of size, after decompression."""
+    """Over the size limit, after decompression."""
 
 
 class BadResponse(FetchError):
@@ -256,11 +255,11 @@ class ProxyFault(FetchError):
 
 
 class NoRoute(FetchError):
-    """No proxy leaves from the country that is asked for."""
+    """No proxy leaves from the requested country."""
 
 
 class AddressRefused(FetchError):
-    """A private, loopback or link-local address, which the operator did not allow."""
+    """A private, loopback or link-local address that the operator did not allow."""
 
 
 class RenderFailed(FetchError):
@@ -270,7 +269,7 @@ class RenderFailed(FetchError):
 
 
 class ApiError(SkitterError):
-    """Skitter's HTTP API answered with a problem."""
+    """Skitter's HTTP API reported a problem."""
 
     def __init__(self, status: int, problem: Mapping[str, Any], *, retry_after_s: float) -> None:
         detail = problem.get("detail") or problem.get("title") or f"the server answered {status}"
@@ -302,7 +301,7 @@ class ServerUnfit(InfrastructureError):
 
 
 class ServerFull(InfrastructureError):
-    """maxmemory is reached. The call was refused; of many URLs, `added` had gone in before it."""
+    """maxmemory is reached. The call was refused; of many URLs, `added` were accepted before it."""
 
     retryable = True
 
@@ -330,7 +329,7 @@ class ServerStopped(InfrastructureError):
 
 
 class DiskFull(InfrastructureError):
-    """The disk of the server is full. It takes nothing more until there is room."""
+    """The server's disk is full. It accepts nothing until there is space."""
 
     retryable = True
 
@@ -346,7 +345,7 @@ class DiskFull(InfrastructureError):
 
 
 class JobDamaged(InfrastructureError):
-    """What the server holds of a job cannot be used."""
+    """A job's data on the server is unusable."""
 
     def __init__(self, job: str, what: str) -> None:
         super().__init__(f"job {job!r} is damaged: {what}. Run `skitter audit {job}` for details.")
@@ -362,7 +361,7 @@ class DirectoryUnusable(InfrastructureError):
 
 
 class ClientMissing(InfrastructureError):
-    """The HTTP client that is asked for is not installed, or cannot be imported."""
+    """The requested HTTP client is not installed, or cannot be imported."""
 
     def __init__(self, client: str, error: ImportError) -> None:
         other = "wreq" if client == "aiohttp" else "aiohttp"
@@ -374,7 +373,7 @@ class ClientMissing(InfrastructureError):
 
 
 class BrowserMissing(InfrastructureError):
-    """There is no browser, or no library that steers it."""
+    """There is no browser, or no library to control it."""
 
 
 class BrowserFailed(InfrastructureError):
@@ -384,5 +383,5 @@ class BrowserFailed(InfrastructureError):
 
 
 def shorten(text: str, limit: int = 120) -> str:
-    """Cut a value for a message, so that a 100 KB URL does not fill the screen."""
+    """Truncate a value for a message, so that a 100 KB URL does not fill the screen."""
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text):,} characters)"

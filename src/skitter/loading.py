@@ -1,4 +1,4 @@
-"""A loader of a job: opens the place where its items go, brings them there, and keeps the others.
+"""A job's loader: opens its output, stores items there, and keeps those that cannot be stored.
 
 Below the command line and the engines: all of them load items with this.
 """
@@ -38,11 +38,11 @@ OpenSink: TypeAlias = Callable[[], AbstractAsyncContextManager[Sink]]
 
 @asynccontextmanager
 async def open_destination(frontier: Frontier, to: Destination) -> AsyncIterator[Sink]:
-    """The sink, which from now on has all items of the job. Or ItemsElsewhere."""
+    """The sink, which becomes the only one for the job's items. Or ItemsElsewhere."""
     before = await find_sink(frontier)
     moved_from = before if is_local(to.store) and _has_moved(Path(before), Path(to.place)) else ""
     with _naming_the_export():
-        await check_sink(frontier, to.place, moved_from=moved_from)  # before a file is made
+        await check_sink(frontier, to.place, moved_from=moved_from)  # before a file is created
     to = replace(to, prunes=frontier.options.visits.revisit_prune)
     async with to.open() as sink:
         with _naming_the_export():
@@ -62,12 +62,12 @@ def _naming_the_export() -> Iterator[None]:
 
 
 def _has_moved(before: Path, now: Path) -> bool:
-    """A folder that was moved, with the file in it."""
+    """Whether a folder was moved with the file in it."""
     return before.name == now.name and now.exists() and not before.exists()
 
 
 async def keep_rejected(frontier: Frontier, log: Log, *items: RejectedItem) -> None:
-    """Items that can never be stored stay on the server, with the reason."""
+    """Keep items that can never be stored on the server, with the reason."""
     for item in items:
         await reject_items(frontier, item)
         log("warning", f"an item of {item.url} was rejected: {item.why}")
@@ -83,13 +83,13 @@ class Loader:
     stop: asyncio.Event
     transform: Transform | None = None
     pace: LoadPace = field(default_factory=LoadPace)
-    tell: Callable[[str], None] = lambda _: None  # whoever watches it
+    tell: Callable[[str], None] = lambda _: None  # shows progress to the user
     rejected: int = 0
-    note: str = ""  # why nothing is stored at the moment
+    note: str = ""  # why nothing is being stored
     figures: Recorder = field(default_factory=Recorder)
 
     async def run(self, open_sink: OpenSink) -> Loaded:
-        """A sink that is away is waited for, now and later; the note says so."""
+        """Wait for a sink that is away, now and later; the note says so."""
         hooks = LoadHooks(
             transform=self.transform,
             on_rejected=self._reject,

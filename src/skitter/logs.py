@@ -1,7 +1,7 @@
-"""The log: what Skitter's loggers and those of the user say, in `skitter logs` and in a file.
+"""The log: what Skitter's and the user's loggers say, in `skitter logs` and in a file.
 
-Standard `logging` underneath: use `page.log.info(...)` in a handler, or a logger of your own, and
-whatever else is attached to the root logger (Sentry, structlog) gets the records too.
+Standard `logging` underneath: use `page.log.info(...)` in a handler, or your own logger, and
+anything else attached to the root logger (Sentry, structlog) gets the records too.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ LEVELS: Final = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
-#: Lines that wait for the next heartbeat: so many below a warning, and so many others.
+#: Lines kept for the next heartbeat: this many below warning level, and as many others.
 KEPT: Final = 1000
 LONGEST: Final = 4000
-#: What Celery and Scrapy say of themselves is of interest only when something is wrong.
+#: Celery's and Scrapy's own messages matter only when something is wrong.
 _ENGINES: Final = frozenset({"celery", "kombu", "scrapy", "twisted"})
 _OURS: Final = logging.getLogger("skitter")
 
-#: The page that is handled now. A page has a task of its own, so nobody takes it back.
+#: The page being handled. Each page has its own task, so nobody needs to reset it.
 PAGE_URL: ContextVar[str] = ContextVar("skitter_page_url", default="")
 _OWNER: ContextVar[ClusterLog | None] = ContextVar("skitter_log_owner", default=None)
 
@@ -54,10 +54,10 @@ class Line(NamedTuple):
 
 
 class ClusterLog(logging.Handler):
-    """Keeps records until a heartbeat takes them to the server, where `skitter logs` reads them.
+    """Keeps records until a heartbeat sends them to the server, where `skitter logs` reads them.
 
-    It never blocks and never grows without end: of a flood the newest stay, and the log says how
-    many were dropped. A flood of information drowns no warning: each kind has its own room.
+    It never blocks and never grows without bound: of a flood the newest lines are kept, and the log
+    says how many were dropped. Warnings have a queue of their own, which lesser lines cannot fill.
     """
 
     def __init__(self, name: str = "skitter.worker") -> None:
@@ -70,7 +70,7 @@ class ClusterLog(logging.Handler):
         self._guard = RLock()  # handlers may log from threads
 
     def __call__(self, level: str, text: str) -> None:
-        """Log a sentence of our own."""
+        """Log a message of our own."""
         before = _OWNER.set(self)
         try:
             if self in logging.getLogger().handlers:
@@ -82,7 +82,7 @@ class ClusterLog(logging.Handler):
 
     @contextmanager
     def attached(self) -> Iterator[None]:
-        """While this lasts, it gets what all loggers of this process say."""
+        """While this lasts, receive the records of all loggers in this process."""
         if _OURS.level == logging.NOTSET:
             _OURS.setLevel(self.level)
         logging.getLogger().addHandler(self)
@@ -92,7 +92,7 @@ class ClusterLog(logging.Handler):
             logging.getLogger().removeHandler(self)
 
     def own(self) -> None:
-        """What is logged in this context is ours alone: a process may work for several jobs."""
+        """Claim what is logged in this context: a process may work for several jobs."""
         _OWNER.set(self)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -131,10 +131,10 @@ class ClusterLog(logging.Handler):
 
 @contextmanager
 def open_log(options: LogOptions) -> Iterator[None]:
-    """As the user wants it: the level of our loggers, and of all others that have none; a file."""
+    """Apply the options: the level of our loggers, and of the root unless it has one; a file."""
     level, root = LEVELS[options.level], logging.getLogger()
     _OURS.setLevel(level)
-    if root.level == logging.WARNING:  # as Python begins; the user's own basicConfig() counts
+    if root.level == logging.WARNING:  # Python's default; a user's own basicConfig() is respected
         root.setLevel(level)
     handler = _file_handler(options) if options.file else logging.NullHandler()
     handler.setLevel(level)
@@ -147,7 +147,7 @@ def open_log(options: LogOptions) -> Iterator[None]:
 
 
 def check_log(options: LogOptions) -> None:
-    """UsageError if the file cannot be written: before anything is done that needs it."""
+    """Raise UsageError if the file cannot be written, before anything depends on it."""
     if options.file:
         _file_handler(options).close()
 
@@ -165,7 +165,7 @@ def _file_handler(options: LogOptions) -> logging.Handler:
 
 
 class TextFormatter(logging.Formatter):
-    """One line for people: time, level, process, logger, message, page."""
+    """One line of text: time, level, process, logger, message, page."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(process)d %(name)s: %(message)s")
@@ -176,7 +176,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         facts = {
@@ -198,7 +198,7 @@ def _text_of(record: logging.LogRecord) -> str:
 
 
 def _name_of(level: int) -> str:
-    """The loudest of ours that is not louder."""
+    """Our highest level that is not above it."""
     return next((name for name, ours in reversed(LEVELS.items()) if ours <= level), "debug")
 
 

@@ -1,4 +1,4 @@
-"""Metrics: count and time what your own code does, over the whole cluster.
+"""Metrics: count and time what your own code does, across the whole cluster.
 
     import skitter
 
@@ -10,9 +10,9 @@
     metrics.increment("books", tags={"shop": "one"})
     print(metrics.stats("parse price").p95)
 
-It may be used in a script, a handler or a Celery task, from any thread, inside an event loop or
-not: a thread of its own sends what was counted, in one round trip a second. While the server is
-away nothing waits and nothing fails; only figures are lost.
+Use it in a script, a handler or a Celery task, from any thread, inside an event loop or not: its
+own thread sends what was counted, in one round trip per second. While the server is away nothing
+waits and nothing fails; only figures are lost.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 FLUSH_S: Final = 1.0
 FLUSH_RECORDS: Final = 500
-#: How long a call is repeated while the server is away, and how long the end of a process waits.
+#: How long a call is retried while the server is away, and how long process exit waits.
 PATIENCE_S: Final = 2.0
 ANSWER_S: Final = 30.0
 logger = logging.getLogger("skitter.metrics")
@@ -54,7 +54,7 @@ logger = logging.getLogger("skitter.metrics")
 
 @dataclass(frozen=True, slots=True)
 class TimingStats:
-    """What the whole cluster measured, in seconds, off by at most 2.2 %. None: nothing was."""
+    """What the whole cluster measured, in seconds, within 2.2 %. None: no measurements."""
 
     count: int
     errors: int
@@ -65,7 +65,7 @@ class TimingStats:
 
 
 class Metrics:
-    """Counters and timings of your own, by day (UTC), kept for 7 days."""
+    """Your own counters and timings, by day (UTC), kept for 7 days."""
 
     _thread: threading.Thread | None
 
@@ -78,13 +78,13 @@ class Metrics:
     def increment(
         self, name: str, value: float = 1, *, tags: Mapping[str, object] | None = None
     ) -> None:
-        """Add to a counter. Each combination of tags is counted apart: use few."""
+        """Add to a counter. Each combination of tags is counted separately: use few."""
         row = checked_name(name), spell_tags(tags)
         self._record(lambda batch: batch.count(row, checked_value(value)))
 
     def timing(self, name: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-        """Decorate a function or a generator, sync or async: each call is timed, to its end; those
-        that raise are errors."""
+        """Decorate a function or generator, sync or async: each call is timed until it ends; calls
+        that raise count as errors."""
         checked_name(name)
 
         def decorate(function: Callable[P, T]) -> Callable[P, T]:
@@ -94,14 +94,14 @@ class Metrics:
         return decorate
 
     def observe(self, name: str, seconds: float, *, ok: bool = True) -> None:
-        """Something took so long."""
+        """Record a duration."""
         checked_name(name)
         checked_value(seconds)
         self._record(lambda batch: batch.time(name, seconds, ok=ok))
 
     def stats(self, name: str, *, days: int = 1) -> TimingStats:
-        """What was timed today, or in the last days, in the whole cluster. One round trip a day;
-        raises what is wrong with the server."""
+        """Timings of today, or of the last days, from the whole cluster. One round trip per day;
+        raises server errors."""
         check_number("days", days, low=1, high=DAYS, whole=True)
 
         async def read(own: OwnMetrics) -> TimingStats:
@@ -114,7 +114,7 @@ class Metrics:
         return self._ask(read)
 
     def total(self, name: str, *, days: int = 1, tags: Mapping[str, object] | None = None) -> float:
-        """What was counted; with all tags, or with exactly these."""
+        """The counter's value; over all tags, or for exactly these."""
         check_number("days", days, low=1, high=DAYS, whole=True)
         wanted = None if tags is None else spell_tags(tags)
 
@@ -126,7 +126,7 @@ class Metrics:
         return self._ask(read)
 
     def flush(self) -> None:
-        """Send now what was counted. Raises what is wrong with the server."""
+        """Send what was counted now. Raises server errors."""
 
         async def nothing(own: OwnMetrics) -> None:
             return None
@@ -134,7 +134,7 @@ class Metrics:
         self._ask(nothing)
 
     def close(self) -> None:
-        """Send what is left, without insisting, and end the thread. Counting starts it again."""
+        """Send what is left, without retrying, and end the thread. Counting again restarts it."""
         thread = self._thread
         if thread is None or self._pid != os.getpid():
             return
@@ -172,12 +172,12 @@ class Metrics:
         return answer.result(ANSWER_S)
 
     def _have_thread(self) -> None:
-        if self._pid != os.getpid():  # a fork has neither the thread nor the connection
+        if self._pid != os.getpid():  # a forked process has neither the thread nor the connection
             self._begin_anew()
         if self._thread is None:
             with self._lock:
                 if self._thread is None:
-                    self._stop = threading.Event()  # of this thread: an earlier one may still end
+                    self._stop = threading.Event()  # an earlier thread may still be ending
                     self._thread = threading.Thread(
                         target=self._work, args=[self._stop], name="skitter-metrics", daemon=True
                     )
@@ -194,11 +194,11 @@ class Metrics:
                 self._some.clear()
                 self._many.clear()
                 runner.run(self._send_and_answer(line))
-            runner.run(self._send_and_answer(line))  # what came meanwhile
+            runner.run(self._send_and_answer(line))  # what arrived meanwhile
             runner.run(line.close())
 
     async def _send_and_answer(self, line: _Line) -> None:
-        """Who asks hears of all that was counted before: the questions are taken first."""
+        """A reader sees everything counted before it asked: the questions are taken first."""
         asks = [self._asks.popleft() for _ in range(len(self._asks))]
         with self._lock:
             batch, self._batch = self._batch, OwnBatch()
@@ -223,7 +223,7 @@ class Metrics:
 
 
 class _Line:
-    """The way to the server, opened when there is something to say."""
+    """The connection to the server, opened when needed."""
 
     def __init__(self, opening: Callable[[], Any]) -> None:
         self._opening = opening
@@ -234,7 +234,7 @@ class _Line:
         if self._own is None:
             where = self._opening()
             url, password = where.redis_url, None
-            if url is None:  # here: a thread of ours may wait, and none can be had at the very end
+            if url is None:  # may block: this thread is ours, and no other can be started at exit
                 embedded = self._stack.enter_context(hold(where.directory))
                 url, password = embedded.url, embedded.password
             server = await self._stack.enter_async_context(connect(url, password=password))
@@ -251,7 +251,7 @@ class _Line:
 def _timed(
     function: Callable[..., Any], watch: Callable[[], AbstractContextManager[None]]
 ) -> Callable[..., Any]:
-    """The same kind of function: whoever calls a handler asks of what kind it is."""
+    """Keep the kind of function: callers of a handler inspect it."""
 
     async def coroutine(*args: Any, **kwargs: Any) -> Any:
         with watch():
@@ -279,8 +279,8 @@ def _timed(
 
 
 class _Stopwatch(AbstractContextManager[None]):
-    """`with _Stopwatch(...)`: what raises in it is an error. A generator that nobody reads to its
-    end is none."""
+    """`with _Stopwatch(...)`: an exception inside counts as an error. A generator that is not read
+    to its end does not."""
 
     __slots__ = ("_metrics", "_name", "_started")
 

@@ -1,6 +1,6 @@
-"""The values that travel between the layers.
+"""The values passed between the layers.
 
-Those that exist once per URL are msgspec structs: they cost a tenth of a dataclass to make.
+Those that exist once per URL are msgspec structs: creating one costs a tenth of a dataclass.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import msgspec
 
 from skitter.errors import BadOption
 
-#: Where a dead letter came from that never was a request: it was fed, adopted from another system,
-#: or yielded by a spider and could not be sent. Its URL begins with this word.
+#: Dead letters that were never requests: from the feed, adopted from another system, or yielded by
+#: a spider but impossible to send. Their URL begins with this word.
 Origin = Literal["feed", "adopted", "unsent"]
 MESSAGES = ("feed:", "adopted:", "unsent:")
 
@@ -26,14 +26,14 @@ LANES: tuple[Lane, ...] = ("", "browser")
 
 
 class _Address(msgspec.Struct, frozen=True, omit_defaults=True):
-    url: str  # the one field that may be given without its name
+    url: str  # the only positional field
 
 
 class Visited(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of a page from its last visit."""
+    """What is known about a page from its last visit."""
 
     etag: str = ""
-    modified: str = ""  # Last-Modified, as it came
+    modified: str = ""  # Last-Modified, unparsed
     digest: bytes = b""  # of its body
     interval_s: float = 0.0  # until the next visit
     visits: int = 0
@@ -41,12 +41,12 @@ class Visited(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def found_nothing(self) -> bool:
-        """The page was gone. One that comes back is not the page it was, whatever it says."""
+        """The page was gone. If it comes back, it counts as changed whatever its headers say."""
         return not self.digest
 
 
 class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
-    """A page to fetch. Its msgpack form is what the frontier stores."""
+    """A page to fetch. The frontier stores it as msgpack."""
 
     method: str = "GET"
     headers: dict[str, str] = {}
@@ -56,30 +56,30 @@ class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
     handler: str | None = None
     meta: dict[str, Any] = {}
     priority: int = 0
-    #: Requests are the same if their canonical URL, method and body are; a value here sets this
-    #: one apart, so that it is fetched although the page is known.
+    #: Requests are equal if their canonical URL, method and body are; a value here sets this one
+    #: apart, so that it is fetched even though the page is known.
     unique: str = ""
-    #: An engine with a notion of its own of what is the same gives it here instead.
+    #: For engines with their own notion of equal requests: used instead of URL, method and body.
     identity: str = ""
-    #: Whom to be polite to, if it is not the URL's host.
+    #: The host to be polite to, if it is not the URL's.
     slot: str = ""
-    #: Who fetches it: a lane has a queue of its own at each host, and workers that serve it.
+    #: Who fetches it: each lane has its own queue at each host, and workers that serve it.
     lane: Lane = ""
     #: The class of sessions to fetch it with: see skitter.SessionPool.
     session: str = ""
     visited: Visited | None = None  # None: this is the first visit
-    #: Seconds for the whole request, in place of fetch.total_timeout_s and first_byte_timeout_s.
+    #: Seconds for the whole request, overriding fetch.total_timeout_s and first_byte_timeout_s.
     timeout_s: float | None = None
-    #: Below fetch.max_body_mb; above it, that one counts.
+    #: Lowers fetch.max_body_mb for this request; cannot raise it.
     max_body_mb: float | None = None
-    #: Leave from this country: two lower case letters, for proxies that can.
+    #: The country to leave from, as two lower case letters, for proxies that support it.
     country: str = ""
-    #: Given to `Request(json=...)`, it becomes the body, with its content type; None afterwards.
+    #: `Request(json=...)` becomes the body, with its content type; None afterwards.
     json: Any = None
 
     if TYPE_CHECKING:
 
-        def __init__(  # noqa: PLR0913 - the fields, of which two take more than they hold
+        def __init__(  # noqa: PLR0913 - the fields, two of which accept more types than they hold
             self,
             url: str,
             *,
@@ -119,43 +119,43 @@ class Request(_Address, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether its URL alone says which request it is: a GET with nothing to set it apart."""
+        """Whether its URL alone identifies it: a GET with nothing to set it apart."""
         return self.method == "GET" and not (
             self.body or self.unique or self.identity or self.slot or self.session
         )
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server answered to one request; redirects are answers like any other."""
+    """A server's answer to one request; a redirect is an answer like any other."""
 
-    url: str  # what was asked; where a browser ended, if one rendered it
+    url: str  # as requested; if rendered, where the browser ended up
     status: int
-    headers: tuple[tuple[str, str], ...] = ()  # names in lower case, in the order they came
+    headers: tuple[tuple[str, str], ...] = ()  # names in lower case, in order of arrival
     body: bytes = b""
     remote_address: str | None = None  # the IP that answered
     elapsed_s: float = 0.0
-    connect_s: float = 0.0  # to dial, with TLS; 0: it was connected, or the client does not tell
-    first_byte_s: float = 0.0  # until its head was there; 0: the client does not tell
-    moved_bytes: int = 0  # what a browser sent and received for it, with all that it loaded
-    screenshot: bytes | None = None  # of a rendered page, if it was asked for
+    connect_s: float = 0.0  # to connect, with TLS; 0: reused connection, or unknown
+    first_byte_s: float = 0.0  # until the headers arrived; 0: unknown
+    moved_bytes: int = 0  # sent and received by a browser, including subresources
+    screenshot: bytes | None = None  # of a rendered page, if requested
 
     def header(self, name: str, default: str | None = None) -> str | None:
-        """The first header of that name, in any case."""
+        """The first header of that name, ignoring case."""
         name = name.lower()
         return next((value for key, value in self.headers if key == name), default)
 
 
 class State(StrEnum):
-    """What the operator wants of a job."""
+    """What the operator wants a job to do."""
 
     RUNNING = "running"
-    PAUSED = "paused"  # hand out nothing; take new URLs
-    DRAINING = "draining"  # finish what is queued; take nothing new
-    CANCELLED = "cancelled"  # hand out nothing, take nothing
+    PAUSED = "paused"  # lease nothing; accept new URLs
+    DRAINING = "draining"  # finish what is queued; accept nothing new
+    CANCELLED = "cancelled"  # lease nothing, accept nothing
 
 
 class Added(StrEnum):
-    """What became of one request that was offered."""
+    """What became of an offered request."""
 
     NEW = "new"
     SEEN = "seen"
@@ -165,14 +165,14 @@ class Added(StrEnum):
 
 
 class BadEntry(msgspec.Struct, frozen=True):
-    """One that cannot be crawled, by its place among those that were sent: the first is 1."""
+    """An entry that cannot be crawled, by its position in the batch, from 1."""
 
     line: int
     reason: str
 
 
 class Pushed(msgspec.Struct, kw_only=True):
-    """What became of them. `bad` names the first hundred that cannot be crawled."""
+    """What became of pushed URLs. `bad` lists the first hundred that cannot be crawled."""
 
     new: int = 0
     seen: int = 0
@@ -181,26 +181,26 @@ class Pushed(msgspec.Struct, kw_only=True):
 
 
 class Ended(StrEnum):
-    """What became of one lease that was handed back."""
+    """What became of a returned lease."""
 
     DONE = "done"
     RETRIED = "retried"
     BURIED = "buried"
     RELEASED = "released"
     EXTENDED = "extended"
-    LOST = "lost"  # not ours any more; nothing was changed
+    LOST = "lost"  # no longer ours; nothing was changed
 
 
 class Pace(msgspec.Struct, frozen=True, eq=False):
-    """How the host of a lease wants to be asked, if it wants a delay."""
+    """When a leased request may leave, if its host wants a delay."""
 
-    moment_ms: int  # when its turn was, by the server's clock
+    moment_ms: int  # when its turn was, on the server's clock
     delay_s: float
-    slack_s: float  # so late it may leave unasked, as there may be others; 0: there are none
-    since: float  # no later than that moment, by this process's monotonic clock
+    slack_s: float  # it may leave this late without asking; 0: it is alone at its host
+    since: float  # at or before that moment, on this process's monotonic clock
 
     def __eq__(self, other: object) -> bool:
-        """A lease that is given again is the same lease, whenever it was asked for."""
+        """A lease that is granted again is the same lease, whenever it was requested."""
         return isinstance(other, Pace) and self._said == other._said
 
     def __hash__(self) -> int:
@@ -212,16 +212,16 @@ class Pace(msgspec.Struct, frozen=True, eq=False):
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that is ours until it expires. The token proves it."""
+    """A request that is ours until the lease expires. The token proves it."""
 
     request: Request
     fingerprint: str
     host: str
     priority: int
     attempt: int  # 1 for the first try
-    losses: int  # how many workers vanished with it
+    losses: int  # how many workers vanished while holding it
     token: str
-    pace: Pace | None = None  # None: as fast as it goes
+    pace: Pace | None = None  # None: no delay
 
     @property
     def url(self) -> str:
@@ -229,61 +229,62 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Leased(msgspec.Struct, frozen=True):
-    """The answer to `lease`: what may be fetched now, and when to ask again if it is not enough."""
+    """The reply to `lease`: what may be fetched now, and when to ask again for more."""
 
     leases: list[Lease]
     state: State
-    again_in_s: float | None  # None: nothing is waiting for a moment to come
+    again_in_s: float | None  # None: nothing is waiting for its time
 
 
 class SessionNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an attempt learned of its session, as lua/lib/learn_session.lua reads it."""
+    """What an attempt learned about its session, as lua/lib/learn_session.lua reads it."""
 
     name: str  # site/class
-    number: int = 0  # 0: the one there is, or a new one
+    number: int = 0  # 0: the existing one, or a new one
     fields: list[str] = []  # name, value, ...: cookies that were set
     gone: list[str] = []  # names of those that expired
     errors: float = 0.0
-    logged_out: int = 0  # a page said so, which was fetched after so many log-ins
+    logged_out: int = 0  # a page fetched after this many logins says that we are logged out
 
 
 class Revisit(msgspec.Struct, frozen=True, kw_only=True):
-    """What a visit found, and when the next one is: never, of a page that is gone."""
+    """What a visit found, and when the next one is: never, if the page is gone."""
 
     after_ms: int
     how: Literal["new", "changed", "unchanged", "gone"]
-    record: msgspec.Raw  # as `task` will hold it
-    emptied: msgspec.Raw | None = None  # for loaders: the page has no items any more
+    record: msgspec.Raw  # as stored in `task`
+    emptied: msgspec.Raw | None = None  # tells loaders that the page has no items any more
 
 
 class Feedback(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What an attempt learned besides its result. It counts in the step that ends the lease, and
-    only if the lease is still ours: lua/lib/feedback.lua."""
+    """What an attempt learned besides its result. Applied in the step that ends the lease, and only
+    if the lease is still ours: lua/lib/feedback.lua."""
 
-    rest_ms: int = 0  # leave the host alone for so long, e.g. Retry-After
-    latency_ms: int | None = None  # so long the host took to answer, if it wants a delay
-    left_ms: int = 0  # when its request left, by the server's clock, if the host wants a delay
-    incident: int = 0  # how the host said that it has had enough: frontier/delay.py
-    rendering: str = ""  # of a page with render="auto": `frontier.rendering.told`
-    page: str = ""  # of a page that is done: `frontier.pages.page_facts`
+    rest_ms: int = 0  # leave the host alone for this long, e.g. Retry-After
+    latency_ms: int | None = None  # how long the host took to answer, if it wants a delay
+    left_ms: int = 0  # when the request left, on the server's clock, if the host wants a delay
+    incident: int = 0  # how the host signalled overload: frontier/delay.py
+    rendering: str = ""  # for a page with render="auto": `frontier.rendering.told`
+    page: str = ""  # for a page that is done: `frontier.pages.page_facts`
     session: SessionNews | None = None
-    yields: dict[int, int] = {}  # number of a URL shape -> what the page is worth to it
+    yields: dict[int, int] = {}  # number of a URL shape -> the page's value to it
     revisit: Revisit | None = None
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
-    """How a lease ended well: what was found, in one step with the end itself."""
+    """A successful lease: what was found, stored in the same step that ends it."""
 
     lease: Lease
     items: Sequence[Any] = ()
     links: Sequence[Request] = ()
-    #: Links that the frontier has, as deep or less: offered again if a shorter way is found.
+    #: Links the frontier already has at this depth or less: offered again if a shorter way is
+    #: found.
     again: Sequence[Request] = ()
     feedback: Feedback | None = None
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """How a lease ended badly: retried after a while, or dead after the last try."""
+    """A failed lease: retried after a delay, or dead after the last try."""
 
     lease: Lease
     error: str
@@ -299,7 +300,7 @@ class DeadLetter:
     fingerprint: str
     url: str
     reason: str
-    at: float  # seconds since the epoch, the server's clock
+    at: float  # seconds since the epoch, server's clock
     failures: int
     losses: int
     priority: int
@@ -307,7 +308,7 @@ class DeadLetter:
 
     @property
     def is_message(self) -> bool:
-        """It never was a request of the frontier: its text is in `request.meta`."""
+        """It was never a request of the frontier: its text is in `request.meta`."""
         return self.url.startswith(MESSAGES)
 
     @property
@@ -317,23 +318,23 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One item that a completion brought; or notice that its page has none any more."""
+    """One item from a completed page; or a notice that the page has none any more."""
 
-    id: str  # its place in the stream
+    id: str  # its position in the stream
     fingerprint: str
-    index: int  # which of the page's items; -1: it has none
+    index: int  # position among the page's items; -1: it has none
     url: str
     item: Any
-    fetched_at: float  # seconds since the epoch, the server's clock, when the page was completed
+    fetched_at: float  # seconds since the epoch, server's clock, when the page was completed
 
     @property
     def is_notice(self) -> bool:
-        """Not an item: loaders remove what earlier visits of its page brought."""
+        """Not an item: loaders remove the rows of earlier visits to its page."""
         return self.index < 0
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
-    """One moment of a job, over all its shards."""
+    """The state of a job at one moment, over all its shards."""
 
     job: str
     state: State
@@ -345,30 +346,30 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     dropped: int = 0  # dead letters that were removed
     seen: int = 0
     shelved: int = 0  # pending, but their host's budget is spent
-    trapped: int = 0  # held, as the budget of their shape is spent
-    looks: int = 0  # shapes of those that are looked at once more, when nothing else is left
-    revisits: int = 0  # done, and to be visited again
-    due: int = 0  # of those, the ones whose moment has come
-    new: int = 0  # pages visited for the first time, in a job that visits pages again
-    changed: int = 0  # visited again, and not as they were
-    unchanged: int = 0  # visited again, and as they were: no handler ran
-    gone: int = 0  # visited again, and not there any more (404, 410)
+    trapped: int = 0  # held because their shape's budget is spent
+    looks: int = 0  # shapes among those that get another look when nothing else is left
+    revisits: int = 0  # done, and to be revisited
+    due: int = 0  # revisits that are due
+    new: int = 0  # pages visited for the first time, in a job with revisits
+    changed: int = 0  # revisited, and different
+    unchanged: int = 0  # revisited, and the same: no handler ran
+    gone: int = 0  # revisited, and gone (404, 410)
     items: int = 0  # results waiting to be read
     duplicates: int = 0
     refused: int = 0  # too deep, or offered to a closed job
-    kept_out: dict[str, int] = {}  # links that were not followed, by kind
+    kept_out: dict[str, int] = {}  # links not followed, by kind
     retried: int = 0
-    lost: int = 0  # leases that ran out
-    late: int = 0  # ends that came after that, and had no effect
-    stored: int = 0  # items that a loader has stored
+    lost: int = 0  # leases that expired
+    late: int = 0  # ended after that, without effect
+    stored: int = 0  # items stored by a loader
     rejected: int = 0  # items that could not be stored
-    blocked: int = 0  # answers that were a block page
-    incidents: int = 0  # how often a host was slowed down, as it had had enough
+    blocked: int = 0  # block pages received
+    incidents: int = 0  # how often a host was slowed down because it signalled overload
     skipped: int = 0  # pages of a type that the spider does not want
-    undeclared: int = 0  # values of fields that the declared item type does not have: left out
-    capped: int = 0  # pages that brought more items or links than a page may
-    damaged: int = 0  # records that made no sense, and were begun anew or given up
-    reopened: int = 0  # done, and to offer their links again: a shorter way, or a higher max_depth
+    undeclared: int = 0  # values of fields that the declared item type lacks: dropped
+    capped: int = 0  # pages with more items or links than allowed
+    damaged: int = 0  # unreadable records that were restarted or given up
+    reopened: int = 0  # done, but to offer their links again: a shorter way, or a higher max_depth
     hosts: int = 0
     fed: int = 0  # messages in the feed list
     crawled: bool = False  # nothing left to fetch: nothing pending, delayed, leased or fed
@@ -376,11 +377,11 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def remaining(self) -> int:
-        """Requests still to be fetched; not those that their host's budget will never reach."""
+        """Requests still to be fetched, without those beyond their host's budget."""
         return self.pending - self.shelved + self.delayed + self.leased
 
     @property
     def status(self) -> str:
-        """What people are shown: running, paused, draining, cancelled or finished."""
+        """The state shown to users: running, paused, draining, cancelled or finished."""
         is_over = self.finished and self.state is not State.CANCELLED
         return "finished" if is_over else self.state.value

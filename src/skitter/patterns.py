@@ -1,8 +1,8 @@
-"""Patterns of URLs.
+"""URL patterns.
 
-Globs over the whole URL: `*` stands for any characters, all else for itself, `?` too. One that
-begins with `/` is compared with path and query alone. With `re:` in front it is a regular
-expression that may match anywhere in the URL.
+Globs match the whole URL: `*` stands for any characters, everything else for itself, even `?`. One
+that begins with `/` is matched against path and query only. A pattern that begins with `re:` is a
+regular expression that may match anywhere in the URL.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ def _glob(pattern: str) -> str:
     if not rest:
         return rf"{front}{first}\Z"
     *middle, last = rest
-    # Atomic: the first place where a piece fits is as good as any later one, so a pattern with
-    # many stars cannot be made to try them all on a long URL.
+    # Atomic: the first place where a piece fits is as good as any later one, so a pattern with many
+    # stars cannot be made to backtrack over a long URL.
     return f"{front}{first}{''.join(f'(?>.*?{piece})' for piece in middle)}.*{last}\\Z"
 
 
 @lru_cache(maxsize=64)
 def compile_patterns(patterns: str, *, option: str = "pattern") -> tuple[re.Pattern[str], ...]:
-    """Of several, with spaces between them. Raises BadOption."""
+    """Compile several patterns, separated by spaces. Raises BadOption."""
     return tuple(compile_pattern(one, option=option) for one in patterns.split())
 
 
 def first_match(patterns: str, url: str) -> str | None:
-    """The first of several patterns that fits."""
+    """The first of several patterns that matches."""
     for text, pattern in zip(patterns.split(), compile_patterns(patterns), strict=True):
         if pattern.search(url):
             return text

@@ -1,8 +1,8 @@
-"""The quality of what is scraped: what each handler found, over time, and whether it got bad. Pure.
+"""The quality of scraped items: what each handler found, and whether that got worse. Pure.
 
-The server keeps windows per handler (lua/observe.lua): of some pages each, the older ones of more.
-The last windows, `now`, are compared with the best stretch of as many pages `before`. The mean of
-what was before would not do: with time, what is bad becomes the mean.
+The server keeps windows of pages per handler (lua/observe.lua), longer ones for older pages. The
+latest windows, `now`, are compared with the best stretch of as many pages `before`. The mean would
+not do: bad results, if they last, become the mean.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
     from skitter.settings import QualityOptions
 
-#: Two shares differ by so many standard deviations, or it is chance: there are many fields.
+#: Standard deviations by which two shares must differ, or it is chance: there are many fields.
 SIGNIFICANT = 4.0
-#: The share of values that have a type which is the type of the field.
+#: A type counts as the type of a field if this share of its values has it.
 MAIN_TYPE = 0.9
 _TICKS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a handler found on some pages that follow each other."""
+    """What a handler found on some consecutive pages."""
 
     at: float = math.inf  # when it began
     pages: int = 0
     items: int = 0
-    blocked: int = 0  # block pages in place of pages
+    blocked: int = 0  # block pages received instead
     filled: Counter[tuple[str, str]] = field(default_factory=Counter)  # (field, type) -> values
 
     def __add__(self, other: Window) -> Window:
@@ -60,11 +60,11 @@ class Window:
         return Counter({kind: n for (of, kind), n in self.filled.items() if of == name})
 
     def fill(self, name: str) -> float:
-        """The share of items that have a value in the field."""
+        """The share of items with a value in the field."""
         return self.types(name).total() / self.items if self.items else 0.0
 
     def type_of(self, name: str) -> str:
-        """Of nearly all values; or the types, joined by |."""
+        """The type of nearly all values; or the types, joined by |."""
         found = self.types(name)
         main = [kind for kind, n in found.items() if n >= MAIN_TYPE * found.total()]
         return (main or ["|".join(sorted(found))])[0]
@@ -82,8 +82,8 @@ class History:
         return list(dict.fromkeys(name for one in self.windows for name, _ in one.filled))
 
     def split(self, min_pages: int, since: float = 0.0) -> tuple[Window, list[Window]]:
-        """The last windows that have enough answers, of those since a moment; and the stretches
-        before them, of enough pages each. The first is empty if there are too few."""
+        """The latest windows with enough answers, since a moment; and the stretches before them,
+        each of enough pages. The first is empty if there are too few."""
         now, before = Window(), list(self.windows)
         while before and now.answers < min_pages and before[-1].at >= since:
             now = before.pop() + now
@@ -93,7 +93,7 @@ class History:
 
 
 def _stretches(windows: Iterable[Window], min_pages: int) -> Iterator[Window]:
-    """Windows, added up until they have enough pages; a rest that has too few is left out."""
+    """Windows, merged until they have enough pages; an incomplete rest is dropped."""
     total = Window()
     for one in windows:
         total += one
@@ -104,10 +104,10 @@ def _stretches(windows: Iterable[Window], min_pages: int) -> Iterator[Window]:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that got bad."""
+    """One thing that got worse."""
 
     handler: str
-    field: str  # empty: it is about pages
+    field: str  # empty: the finding is about pages
     text: str
 
     def __str__(self) -> str:
@@ -117,7 +117,7 @@ class Finding:
 def judge(
     histories: Iterable[History], options: QualityOptions, *, since: float = 0.0
 ) -> list[Finding]:
-    """What got bad. Since: only what was found after that moment may be bad."""
+    """What got worse. `since`: judge only what was found after that moment."""
     return [bad for one in histories for bad in _judge(one, options, since)]
 
 
@@ -175,7 +175,7 @@ def _limit(option: float | None) -> float:
 
 
 def _is_significant(name: str, one: Window, other: Window) -> bool:
-    """Items of a page have much in common: a page is one sample."""
+    """Items from one page are alike: a page is one sample."""
     return _differ(
         (one.fill(name), min(one.pages, one.items)),
         (other.fill(name), min(other.pages, other.items)),
@@ -183,7 +183,7 @@ def _is_significant(name: str, one: Window, other: Window) -> bool:
 
 
 def _differ(one: tuple[float, int], other: tuple[float, int]) -> bool:
-    """Two shares, each with its number of samples: by the test of two proportions."""
+    """Two shares, each with its number of samples: a two-proportion z-test."""
     (p, a), (q, b) = one, other
     share = (p * a + q * b) / (a + b)
     deviation = math.sqrt(share * (1 - share) * (1 / a + 1 / b))
@@ -196,24 +196,24 @@ def total(windows: Iterable[Window]) -> Window:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One number of a handler over time: items per page, a share of block pages, a fill rate."""
+    """One figure of a handler over time: items per page, share of block pages, fill rate."""
 
     handler: str
     field: str
     type: str
     now: float
-    before: float | None  # None: there was too little
+    before: float | None  # None: too little data
     history: list[float | None]
     is_share: bool = True
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """As JSON."""
         values = {"now": self.now, "before": self.before, "history": self.history}
         return {"handler": self.handler, "field": self.field, "type": self.type, **values}
 
 
 def lines_of(history: History, min_pages: int) -> Iterator[Line]:
-    """What there is to show of a handler, now and before."""
+    """What to show about a handler, now and before."""
     name, windows = history.handler, history.windows
     now, before = history.split(min_pages)
     if not now.answers:

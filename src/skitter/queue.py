@@ -1,4 +1,4 @@
-"""URLQueue: the frontier for people with a loop of their own.
+"""URLQueue: the frontier for programs with their own loop.
 
     from skitter import URLQueue
 
@@ -8,8 +8,8 @@
             queue.complete(task, {"title": fetch_title(task.url)})
 
 Every call is one step on the server, shared with all other processes. What is popped is leased: it
-comes back if this process dies before `complete` or `fail`. With `ahead=50` one step serves many
-calls: `pop` leases more than it returns, and completions are sent together.
+returns to the queue if this process dies before `complete` or `fail`. With `ahead=50` one step
+serves many calls: `pop` leases more than it returns, and completions are sent together.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class URLQueue:
-    """A synchronous queue over the shared frontier; safe to use from several threads."""
+    """A synchronous queue on the shared frontier; thread-safe."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class URLQueue:
     ) -> None:
         """`redis`: a server's URL; None: SKITTER_REDIS_URL, or the embedded server.
 
-        `ahead`: so many URLs are leased, and so many completions sent, in one step with others. A
-        completion that comes too late then does not raise LeaseLost: see `flush`.
+        `ahead`: how many URLs to lease in advance, and completions to send together. A completion
+        that comes too late then does not raise LeaseLost: see `flush`.
         """
         self.job = check_job_name(job)
         self._opening = partial(open_frontier, job, redis=redis, options=options, layout=layout)
@@ -67,9 +67,9 @@ class URLQueue:
         self._lease_s = lease_s
         check_number("ahead", ahead, low=0, high=10_000, whole=True)
         self._ahead = ahead
-        self._ready: deque[Lease] = deque()  # leased, and not popped
+        self._ready: deque[Lease] = deque()  # leased, not yet popped
         self._leased_at = 0.0
-        self._done: deque[Sealed] = deque()  # completed, and not sent
+        self._done: deque[Sealed] = deque()  # completed, not yet sent
         self._lost: list[Lease] = []
         self._lock = threading.Lock()
         self._stack = AsyncExitStack()
@@ -92,7 +92,7 @@ class URLQueue:
         self.close()
 
     def close(self) -> None:
-        """Disconnect. Leases that are still out come back when they run out. Twice does no harm."""
+        """Disconnect. Open leases return to the queue when they expire. May be called twice."""
         frontier, self._frontier = self._frontier, None
         if frontier is None or self._pid != os.getpid():  # a fork leaves all to its parent
             return
@@ -112,7 +112,7 @@ class URLQueue:
 
         `wait`: when the queue is full, wait for room instead of raising QueueFull. The rest are
         fields of `Request`: method, headers, body, meta, depth, ... and `dont_filter=True`, which
-        adds the URL although it is known.
+        adds the URL even if it is known.
         """
         if request and (strange := request.keys() - {*Request.__struct_fields__, "dont_filter"}):
             raise UsageError(f"a request has no {', '.join(sorted(strange))}: see skitter.Request.")
@@ -128,17 +128,17 @@ class URLQueue:
             while batch := list(islice(requests, 4 * ADD_BATCH)):
                 new += self._push(batch, wait=wait)
         except (QueueFull, ServerFull) as full:
-            full.added += new  # of the batches before
+            full.added += new  # from earlier batches
             raise
         return new
 
     def pop(self) -> Lease | None:
-        """The best URL that may be fetched now, leased to us; None if there is none now."""
+        """The best URL that may be fetched now, leased to us; None if there is none."""
         leases = self.pop_many(1)
         return leases[0] if leases else None
 
     def pop_many(self, limit: int) -> list[Lease]:
-        """Up to `limit` of them, in one step at the most."""
+        """Up to `limit` URLs, in at most one step."""
         check_number("limit", limit, low=1, high=1_000_000, whole=True)
         if not self._ready:
             self._take(limit)
@@ -147,14 +147,14 @@ class URLQueue:
         return list(islice(_popped(self._ready), limit))
 
     def flush(self) -> list[Lease]:
-        """Send the completions that wait for others (`ahead`). Returns the tasks that were not
-        ours any more: they were completed too late, and nothing was changed."""
+        """Send the completions that are waiting (`ahead`). Returns the tasks that were no longer
+        ours: they were completed too late, and nothing was changed."""
         self._run(self._send_done(self._opened))
         lost, self._lost = self._lost, []
         return lost
 
     def extend(self, task: Lease) -> None:
-        """Keep it for as long again. Raises LeaseLost if it is not ours any more."""
+        """Renew the lease. Raises LeaseLost if it is no longer ours."""
         _check_task(task)
         self._expect(task, self._run(self._opened.extend([task], ttl_s=self._lease_s)))
 
@@ -172,10 +172,10 @@ class URLQueue:
             self._run(self._send_done(self._opened))
 
     def fail(self, task: Lease, error: str | BaseException, *, retry: bool = True) -> bool:
-        """It did not work: True if it is tried again, False if it is dead now.
+        """Report a failure. True if it will be retried, False if it is dead now.
 
-        It is retried with backoff, at a lower priority, until max_retries; `retry=False` gives it
-        up at once. Raises LeaseLost.
+        It is retried with backoff, at a lower priority, until max_retries; `retry=False` gives up
+        at once. Raises LeaseLost.
         """
         _check_task(task)
         if not isinstance(error, str | BaseException):
@@ -186,17 +186,17 @@ class URLQueue:
         return ended is Ended.RETRIED
 
     def release(self, task: Lease, *, after_s: float = 0.0) -> None:
-        """Give it back, for others to try. Raises LeaseLost."""
+        """Return it to the queue for others. Raises LeaseLost."""
         _check_task(task)
         self._expect(task, self._run(self._opened.release([task], after_s=after_s)))
 
     def stats(self) -> Stats:
-        """One moment: pending, delayed, leased, done, dead, seen, ..."""
+        """The current counts: pending, delayed, leased, done, dead, seen, ..."""
         self._run(self._send_done(self._opened))
         return self._run(self._opened.stats())
 
     def results(self, *, remove: bool = False) -> Iterator[Result]:
-        """What `complete` stored. `remove`: let go of each page of them once it was consumed."""
+        """What `complete` stored. `remove`: delete each page of results once it was consumed."""
         self._run(self._send_done(self._opened))
         pages = read_items(self._opened)
         while page := self._run(anext(pages, None)):
@@ -211,7 +211,7 @@ class URLQueue:
         return self._frontier
 
     def _take(self, limit: int) -> None:
-        """Lease some, and send first what is done: its hosts may be asked again then."""
+        """Lease some, after sending what is done, which may free its hosts."""
 
         async def turn(frontier: Frontier) -> list[Lease]:
             await self._send_done(frontier)
@@ -221,7 +221,7 @@ class URLQueue:
         self._ready.extend(self._run(turn(self._opened)))
 
     def _keep_ready(self) -> None:
-        """They have waited for long: keep those that are still ours."""
+        """They have waited for long: renew those that are still ours."""
         kept, self._leased_at = list(_popped(self._ready)), time.monotonic()
         ended = self._run(self._opened.extend(kept, ttl_s=self._lease_s))
         self._ready.extend(one for one, said in zip(kept, ended, strict=True) if said != Ended.LOST)
@@ -231,7 +231,7 @@ class URLQueue:
         try:
             ended = await frontier.complete_sealed(done)
         except BaseException:
-            self._done.extendleft(reversed(done))  # for the next time
+            self._done.extendleft(reversed(done))  # for the next attempt
             raise
         self._lost += [
             one.lease for one, said in zip(done, ended, strict=True) if said is Ended.LOST
@@ -257,22 +257,22 @@ class URLQueue:
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         try:
-            check_process(self._pid or os.getpid())  # not the lock: a thread may have held it
+            check_process(self._pid or os.getpid())  # first: after a fork the lock may be stuck
             if has_loop():
                 raise UsageError(
                     "URLQueue is synchronous and cannot run inside an event loop: "
                     "use `async with skitter.open_frontier(...)` there."
                 )
             with self._lock:
-                if not self._pid:  # another thread has closed it meanwhile
+                if not self._pid:  # another thread closed it meanwhile
                     raise _not_open()
                 return run_straight(work)
         finally:
-            work.close()  # does nothing to work that has run
+            work.close()  # no effect on work that has run
 
 
 def _popped(waiting: deque[T]) -> Iterator[T]:
-    """Until there are none, whichever thread takes the last one."""
+    """Drain the deque, even if another thread takes the last one."""
     with suppress(IndexError):
         while True:
             yield waiting.popleft()
@@ -288,7 +288,7 @@ def _check_task(task: Lease) -> None:
 
 
 def _several(urls: Iterable[str | Request]) -> Iterable[str | Request]:
-    """A string is a sequence too, but not of URLs."""
+    """A string is iterable too, but not as URLs."""
     if isinstance(urls, str | bytes) or not isinstance(urls, Iterable):
         raise BadOption("urls", urls, "a list of URLs, or another iterable of them")
     return urls

@@ -1,7 +1,7 @@
-"""What of a URL, a DSN, a header or a request may be shown, logged or written to a file.
+"""Which parts of a URL, DSN, header or request may be shown, logged or written to a file.
 
 Parts are masked after parsing, in linear time. Where the parts are ambiguous, as with a "/" in a
-password, everything behind the scheme is masked.
+password, everything after the scheme is masked.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ _HOSTS: Final = re.compile(r"(?:\[[^\]]*+\]|[^\s:\[\],]*+)(?::\d*+)?(?:,[^\s:,]*
 _IN_TEXT: Final = re.compile(r"""[A-Za-z][A-Za-z0-9+.-]{0,30}+://[^\s"'<>`]++""")
 _END_OF_AUTHORITY: Final = re.compile(r"[/\\?#]")
 _QUERY: Final = re.compile("[?#]")
-_PATH: Final = re.compile(r"(?:unix|sqlite|file):///")  # a path may have an @ anywhere
+_PATH: Final = re.compile(r"(?:unix|sqlite|file):///")  # a path may contain @ anywhere
 
 _SECRET_ENDINGS: Final = (
     "password", "passwd", "passphrase", "secret", "apikey", "token", "secretkey", "privatekey",
     "credential", "credentials", "signature",
 )  # fmt: skip
-#: A token that says which page comes next opens no door, and says where a crawl is.
+#: A token for the next page grants no access, and shows where a crawl is.
 _PLACES: Final = ("pagetoken", "nexttoken", "continuationtoken")
 _SECRET_NAMES: Final = frozenset({"pwd", "pass", "auth", "authorization", "cookie", "cookies"})
 _SECRET_HEADER: Final = re.compile(r"auth|cookie|token|secret|passw|key|session|credential|sign")
 
 
 def redact(url: str) -> str:
-    """The URL, DSN or path without passwords: in front of the host, and in the query."""
+    """The URL, DSN or path without passwords, before the host or in the query."""
     begins = _BEGINNING.match(url)
     assert begins is not None  # every part of it may be empty
     scheme, rest = (begins[1] or "").lower(), url[begins.end() :]
     if not scheme and "://" in rest:
-        return redact_text(url)  # within quotes, perhaps
+        return redact_text(url)  # perhaps quoted
     if "@" in rest and not _PATH.match(url):
         is_web = scheme in ("http", "https")
         shown = _hide_web_user(rest) if is_web else _hide_user(scheme, rest)
@@ -49,24 +49,25 @@ def redact(url: str) -> str:
 
 
 def parse_problem(error: ValueError, url: str) -> str:
-    """Why a URL did not parse: the parser may take half of a password for a port, and quote it."""
+    """Why a URL did not parse: the parser may mistake half of a password for a port and quote
+    it."""
     if redact(url).endswith(f"/{MASK}"):
         return "in a password, write / as %2F, ? as %3F, # as %23 and @ as %40"
     return redact_text(str(error))
 
 
 def redact_text(text: str) -> str:
-    """A sentence, with the URLs in it redacted."""
+    """A text, with the URLs in it redacted."""
     return _IN_TEXT.sub(lambda found: redact(found[0]), text) if "://" in text else text
 
 
 def hide_queries(text: str) -> str:
-    """A sentence about a log-in: a form may send a password in a query, under any name."""
+    """A text about a login: a form may send a password in a query, under any name."""
     return _IN_TEXT.sub(lambda found: re.sub(r"\?.*", f"?{MASK}", redact(found[0])), text)
 
 
 def redact_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers, with the values of those that may carry a secret masked."""
+    """The headers, with values that may be secret masked."""
     return {
         name: MASK if _SECRET_HEADER.search(name.lower()) else redact_text(value)
         for name, value in headers.items()
@@ -87,7 +88,7 @@ def redact_tree(value: Any, name: str = "") -> Any:
 
 
 def redact_request(request: Mapping[str, Any]) -> dict[str, Any]:
-    """A request as plain data, without what nobody should read."""
+    """A request as plain data, without its secrets."""
     hide: dict[str, Callable[[Any], Any]] = {
         "url": redact,
         "parent": redact,
@@ -106,7 +107,7 @@ def _hide_header(name: str, value: Any) -> Any:
 
 
 def _hide_web_user(rest: str) -> str | None:
-    """As browsers parse it. None: a port that is not a number is half of a password."""
+    """Parsed as browsers do. None: a port that is not a number is half of a password."""
     end = _END_OF_AUTHORITY.search(rest)
     size = end.start() if end else len(rest)
     _, at, host = rest[:size].rpartition("@")
@@ -116,9 +117,9 @@ def _hide_web_user(rest: str) -> str | None:
 
 
 def _hide_user(scheme: str, rest: str) -> str | None:
-    """None: an @ where none belongs, so that nobody knows where the password ends."""
+    """None: an @ where none belongs, so there is no telling where the password ends."""
     if not scheme and ":" not in rest.rpartition("@")[0]:
-        return rest  # the name of a file
+        return rest  # a file name
     head, mark, query = rest.partition("?")
     authority, slash, path = head.partition("/")
     hosts = authority.rpartition("@")[2]
@@ -128,7 +129,7 @@ def _hide_user(scheme: str, rest: str) -> str | None:
 
 
 def _hide_parameters(rest: str) -> str:
-    """Of the query, and of the fragment, where log-ins by OAuth leave their tokens."""
+    """In the query, and in the fragment, where OAuth logins leave their tokens."""
     begins = _QUERY.search(rest)
     if not begins or "=" not in rest:
         return rest

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 
 
-#: Why links are not followed, for people.
+#: Why links are not followed, as shown to users.
 KINDS = {
     "scope": "out of scope",
     "robots": "by robots.txt",
@@ -30,19 +30,19 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Went:
-    """How a crawl went: its numbers before and after."""
+    """How a crawl went: its counts before and after."""
 
     before: Stats
     after: Stats
     seconds: float
     _: KW_ONLY
-    over: bool  # it came to its end: nobody stopped it, or there was nothing left to do
+    over: bool  # it ended on its own, or there was nothing left to do
     interrupted: bool = False  # by Ctrl-C
     max_pages: int | None = None
-    lost: int = 0  # items that are gone with their file
-    why_dead: str = ""  # of a crawl that fetched nothing: what became of its first URL
+    lost: int = 0  # items that were in a deleted file
+    why_dead: str = ""  # if the crawl fetched nothing: what became of its first URL
     dead_reasons: dict[str, int] = field(default_factory=dict)
-    bad: list[str] = field(default_factory=list)  # what got bad of what was scraped
+    bad: list[str] = field(default_factory=list)  # how the scraped items got worse
     on_bad: str = "warn"
 
     @property
@@ -51,7 +51,7 @@ class Went:
 
     @property
     def visits(self) -> Counter[str]:
-        """In a job that visits pages again: what those of this run found."""
+        """In a job with revisits: what the visits of this run found."""
         before, after = self.before, self.after
         return Counter(
             new=after.new - before.new,
@@ -63,10 +63,10 @@ class Went:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of the output at the end of a crawl."""
+    """The output at the end of a crawl."""
 
     out: str  # where the items are
-    rows: int | None = None  # in the file; None: it was not written now
+    rows: int | None = None  # in the file; None: not written now
     exit_code: int = 0
 
 
@@ -76,23 +76,23 @@ class Report:
 
     job: str
     finished: bool
-    end: str  # why it ended, for people
+    end: str  # why it ended, as shown to users
     pages: int
     pages_now: int  # in this run
     seconds: float
     pages_per_second: float
-    revisits: dict[str, int]  # in this run, by what they found: changed, unchanged, gone
+    revisits: dict[str, int]  # in this run, by result: changed, unchanged, gone
     dead: int
-    dead_reasons: dict[str, int]  # how many of each kind, the most frequent first
+    dead_reasons: dict[str, int]  # by kind, most frequent first
     blocked: int
-    capped: int  # pages that had more items or links than the limit
-    kept_out: dict[str, int]  # links that were not followed, by kind: robots, scope, ...
-    refused: int  # how often a link was beyond max_depth, or found while the job was draining
+    capped: int  # pages with more items or links than the limit
+    kept_out: dict[str, int]  # links not followed, by kind: robots, scope, ...
+    refused: int  # times a link was beyond max_depth, or found while the job was draining
     items: int  # stored
-    rows: int | None  # of a file that is written at the end; None: it is not such a file
+    rows: int | None  # of a file written at the end; None: another kind of output
     rejected: int  # items that could not be stored
-    bad: list[str]  # what got bad of what was scraped
-    undeclared: int  # values of fields that the item type does not have
+    bad: list[str]  # how the scraped items got worse
+    undeclared: int  # values of fields that the item type lacks
     pending: int
     items_waiting: int
     out: str
@@ -102,7 +102,7 @@ class Report:
 def report_of(went: Went, written: Written, *, max_dead: int | None = None) -> Report:
     stats = went.after
     visits = went.visits
-    # A page that is visited again was done before, and is not one more.
+    # A revisited page was already done, and does not count again.
     pages = max(stats.done - went.before.done, visits.total() - visits["gone"])
     return Report(
         job=stats.job,
@@ -145,13 +145,13 @@ def _exit_code(went: Went, max_dead: int | None) -> int:
 
 
 def _stored_nothing(went: Went) -> bool:
-    """Of the items that there were."""
+    """Whether all of its items were rejected."""
     stats = went.after
     return bool(stats.rejected) and not stats.stored + stats.items
 
 
 def _is_mostly_dead(went: Went, max_dead: int | None) -> bool:
-    """More dead than allowed; by default, more than half of all URLs that ended."""
+    """More dead than allowed; by default, more than half of all finished URLs."""
     return went.after.dead > (went.after.done if max_dead is None else max_dead)
 
 

@@ -1,10 +1,10 @@
-"""The shape of a URL: what is left of it when everything that counts, dates or names is taken away.
+"""The shape of a URL: what is left without its numbers, dates and names.
 
     https://shop.example/books/a-long-title_17?page=3  ->  shop.example/books/slug?page
     https://shop.example/calendar/2026/11/5            ->  shop.example/calendar/#
 
-A program that makes pages without end makes them in few shapes. docs/howto/traps.md tells what
-budgets they have. Pure, and cheap enough to ask for every page (not for every link).
+A program that generates endless pages does so in few shapes. docs/howto/traps.md describes their
+budgets. Pure, and cheap enough to compute for every page (not for every link).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from functools import lru_cache
 from typing import Final
 from zlib import crc32
 
-#: Words at the front of a path say which part of a site it is; further on they name things.
+#: Words at the start of a path tell which part of a site it is; later ones name things.
 TELLING: Final = 2
 LONGEST_WORD: Final = 20
 MOST_SEGMENTS: Final = 8
 LONGEST_PATH: Final = 64
 MOST_KEYS: Final = 6
-#: The shape of all paths of a host in which segments come again and again: /a/b/a/b/a/b.
+#: The shape of all paths of a host with repeating segments: /a/b/a/b/a/b.
 REPEATED: Final = "(repeated)"
 TIMES: Final = 3
 LONGEST_PERIOD: Final = 4
@@ -29,9 +29,9 @@ _ID: Final = re.compile(r"[0-9a-f]{8,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{1
 _DIGITS: Final = re.compile(r"\d+(?:[-_.:,]*\d+)*")
 
 
-@lru_cache(maxsize=512)  # a page is asked about when it is leased, and when it is done
+@lru_cache(maxsize=512)  # needed when a page is leased, and again when it is done
 def shape_of(url: str) -> str:
-    """`host/path?keys`, for a URL as the frontier spells it."""
+    """`host/path?keys`, for a URL normalised by the frontier."""
     _, _, rest = url.partition("://")
     address, _, query = rest.partition("#")[0].partition("?")
     host, *path = address.split("/")
@@ -47,12 +47,12 @@ def shape_of(url: str) -> str:
 
 
 def number_of(shape: str) -> int:
-    """32 bits, as the frontier counts it by."""
+    """32 bits, by which the frontier counts it."""
     return crc32(shape.encode("utf-8", "replace"))
 
 
 def is_repetitive(path: list[str]) -> bool:
-    """Whether a few segments come three times in a row: a relative link that leads ever deeper."""
+    """Whether a few segments occur three times in a row: a relative link that leads ever deeper."""
     if len(path) < TIMES or len(set(path)) == len(path):
         return False
     return any(

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 async def tell_story(
     frontier: Frontier, url: str, *, method: str = "GET", body: bytes = b""
 ) -> Explanation:
-    """By its URL, by its fingerprint, or by the fingerprint that an engine gave it."""
+    """By its URL, its fingerprint, or the fingerprint that an engine gave it."""
     if is_fingerprint(url):
         return await why_fingerprint(frontier, url)
     found = await why(frontier, url, method=method, body=body, robots=_read_robots)
-    # Importing Scrapy takes a second, which those whom the same process answers do not wait for.
+    # Importing Scrapy takes a second, which must not delay others served by this process.
     is_open = found.state in ("unknown", "refused")
     others = await aside(_identities, url) if is_open else []
     for identity in others:
@@ -33,7 +33,7 @@ async def tell_story(
 
 
 def _was_refused(found: Explanation, other: Explanation) -> bool:
-    """Scrapy ends a request that a middleware ignores as it ends others, without an answer."""
+    """Scrapy ends a request that a middleware ignored like any other, without a response."""
     return found.state == "refused" and other.state == "done" and other.done is None
 
 
@@ -42,7 +42,7 @@ def _read_robots(stored: bytes, url: str, name: str | None) -> str:
 
 
 def _identities(url: str) -> list[str]:
-    """Scrapy's fingerprint of it, if Scrapy is installed: Scrapy computes its own."""
+    """Scrapy's own fingerprint of it, if Scrapy is installed."""
     if find_spec("scrapy") is None:
         return []
     from skitter.scrapy.fingerprinter import identities

@@ -1,8 +1,8 @@
-"""Spans of OpenTelemetry, for processes that use it; for others, nothing.
+"""OpenTelemetry spans, for processes that use it; nothing for others.
 
-Whoever sets OpenTelemetry up (`opentelemetry-instrument skitter run ...`, or the spider's own file)
-has imported it by then: it is looked for among the modules that are loaded, and never imported.
-Libraries import it as well, so a provider must have been set, too.
+Anyone who sets OpenTelemetry up (`opentelemetry-instrument skitter run ...`, or a spider's file)
+has imported it by then: look for it among the loaded modules, and never import it. Libraries import
+it too, so a provider must have been set as well.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from skitter.model import Request
 
 _NOTHING: Final = nullcontext()
-#: What stands in for a provider until there is one.
+#: The placeholder until a provider is set.
 _NOT_SET_UP: Final = "ProxyTracerProvider"
 
 
 class Spans:
-    """Of one worker or loader. Names of attributes are those of OpenTelemetry's conventions."""
+    """For one worker or loader. Attribute names follow OpenTelemetry's conventions."""
 
     __slots__ = ("_tracer",)
 

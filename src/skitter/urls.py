@@ -1,9 +1,9 @@
-"""What a URL is to a crawl: what to fetch, what counts as the same page, whom to be polite to.
+"""What a URL means to a crawl: what to fetch, what counts as the same page, whom to be polite to.
 
 `identify` turns a URL into a `Target`; `fingerprint` turns its canonical form into the number under
-which the frontier remembers it. Both see every link of every page, so `ada_url` is asked for one
-string only (2 us; an attribute of its `URL` object costs 1.5 us more, each) and the parts are cut
-out of that. They are easy to cut: a WHATWG-normalised http(s) URL is ASCII and always reads
+which the frontier remembers it. Both see every link of every page, so `ada_url` is called for one
+string only (2 us; each attribute of its `URL` object costs 1.5 us more) and the parts are sliced
+from that. Slicing is easy: a WHATWG-normalised http(s) URL is ASCII and always reads
 `scheme://[user@]host[:port]/path[?query][#fragment]`.
 """
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 MAX_URL_BYTES: Final = 8192
 
-# Parameters that name a click, a mailing or a visitor and leave the page alone. Brave's criterion
-# (github.com/brave/brave-browser/wiki/Query-String-Filter), Firefox's list
+# Parameters that identify a click, a mailing or a visitor and do not affect the page. By Brave's
+# criterion (github.com/brave/brave-browser/wiki/Query-String-Filter), Firefox's list
 # (firefox-source-docs.mozilla.org, anti-tracking/query-stripping) and campaign tags. A name that
-# does choose the content on some site would lose pages there, so words that sites use themselves
-# (ref, source, cid, si) stay out. As in Brave, case matters.
+# selects content on some site would lose pages there, so words that sites use themselves (ref,
+# source, cid, si) are left out. As in Brave, case matters.
 TRACKING_PREFIXES: Final = ("utm_", "mtm_")  # Google Analytics, Matomo
 TRACKING: Final = frozenset(
     {
@@ -43,11 +43,11 @@ TRACKING: Final = frozenset(
         *("mc_cid", "mc_eid", "mkt_tok", "_kx", "__s", "_bhlid"),  # Mailchimp, Marketo, mailings
         *("oly_anon_id", "oly_enc_id", "vero_id", "vero_conv", "wickedid", "rb_clickid"),
         *("pk_campaign", "pk_kwd", "pk_keyword", "piwik_campaign", "piwik_kwd"),  # old Matomo
-        *("PHPSESSID", "phpsessid", "JSESSIONID", "jsessionid"),  # sessions of PHP, Java, ...
+        *("PHPSESSID", "phpsessid", "JSESSIONID", "jsessionid"),  # session ids of PHP, Java, ...
         *("CFID", "CFTOKEN", "cfid", "cftoken", "osCsid", "XTCsid", "zenid"),  # ColdFusion, shops
     }
 )
-# Names of sessions that sites use for other things, too: the value tells.
+# Session parameters whose names sites also use for other things: the value decides.
 SESSIONS: Final = frozenset({"sid", "SID", "sessid", "sessionid", "sessionId", "session_id"})
 _SESSION: Final = re.compile(r"(?=[0-9A-Za-z_-]*\d)(?=[0-9_-]*[A-Za-z])[0-9A-Za-z_-]{16,}")
 _SESSION_IN_PATH: Final = re.compile(r";(?:jsessionid|phpsessid|sid)=[^/?;]*", re.IGNORECASE)
@@ -55,18 +55,18 @@ _SESSION_IN_PATH: Final = re.compile(r";(?:jsessionid|phpsessid|sid)=[^/?;]*", r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canonical:
-    """The rules of what counts as the same page. A crawl keeps the ones it was begun with."""
+    """The rules for what counts as the same page. A crawl keeps those it started with."""
 
     sort_query: bool = True
-    drop_tracking: bool = True  # and ids of sessions
-    keep_fragment: bool = False  # for sites whose script shows another page per #fragment
+    drop_tracking: bool = True  # and session ids
+    keep_fragment: bool = False  # for sites whose scripts show another page per #fragment
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A URL, understood."""
+    """A URL, parsed."""
 
-    url: str  # what is fetched: as found, in WHATWG spelling, fragment dropped unless kept
-    canonical: str  # what is remembered: equal for URLs of the same page
+    url: str  # what to fetch: as found, WHATWG-normalised, without fragment unless kept
+    canonical: str  # what to remember: equal for URLs of the same page
     host: str  # whom to be polite to: host, and port if it is not the scheme's default
 
 
@@ -74,7 +74,7 @@ DEFAULT_RULES: Final = Canonical()
 
 
 def identify(url: str, rules: Canonical = DEFAULT_RULES) -> Target:
-    """Say what to fetch, what to remember and whom to be polite to, or raise BadURL."""
+    """Determine what to fetch, what to remember and whom to be polite to, or raise BadURL."""
     if host := _host_of_plain(url):
         return Target(url, _canonical(url, rules), host)
     _refuse_unfit_text(url)
@@ -82,7 +82,7 @@ def identify(url: str, rules: Canonical = DEFAULT_RULES) -> Target:
         href = normalize_url(url)
     except ValueError:
         raise _bad(url, _why_unparsable(url)) from None
-    # A '#' or '?' that is not the delimiter never survives normalisation in front of it.
+    # Normalisation escapes any '#' or '?' before the delimiter.
     page, _, fragment = href.partition("#")
     start = 8 if href[4] == "s" else 7
     host = page[start : page.index("/", start)]
@@ -91,7 +91,7 @@ def identify(url: str, rules: Canonical = DEFAULT_RULES) -> Target:
     canonical = _canonical(page, rules)
     if rules.keep_fragment and fragment:
         page, canonical = href, f"{canonical}#{_respell(fragment)}"
-    if len(page) > MAX_URL_BYTES or len(canonical) > MAX_URL_BYTES:  # escaping makes 3 of 1
+    if len(page) > MAX_URL_BYTES or len(canonical) > MAX_URL_BYTES:  # escaping makes 3 bytes of 1
         raise _bad(url, _too_long(max(len(page), len(canonical)), when="when percent-encoded"))
     return Target(page, canonical, host)
 
@@ -99,8 +99,8 @@ def identify(url: str, rules: Canonical = DEFAULT_RULES) -> Target:
 def fingerprint(canonical: str, *, method: str = "GET", body: bytes = b"", unique: str = "") -> str:
     """Number a request: 63 bits, in decimal, which Redis keeps as an integer in an intset.
 
-    A plain GET is its canonical URL alone. Any other request is hashed under a personalisation,
-    with the length of each part in front, so that no two can meet by concatenation.
+    A plain GET is its canonical URL alone. Any other request is hashed with a personalisation and
+    the length of each part in front, so that no two can collide by concatenation.
     """
     method = method.upper()
     if method == "GET" and not body and not unique:
@@ -115,17 +115,17 @@ def fingerprint(canonical: str, *, method: str = "GET", body: bytes = b"", uniqu
 
 
 def fingerprint_of(identity: str, *, unique: str = "") -> str:
-    """The fingerprint of an identity that an engine gives. Never that of a URL."""
+    """The fingerprint of an engine's own identity for a request. Never equals that of a URL."""
     return fingerprint(f"identity:{identity}", unique=unique)
 
 
 def shard_of(host: str, shards: int) -> int:
-    """Choose the shard of a host. Never changes for a given number of shards: keys depend on it."""
+    """Choose a host's shard. Must never change for a given number of shards: keys depend on it."""
     return crc32(host.encode()) % shards if shards > 1 else 0
 
 
 def join(base: str, link: str) -> str | None:
-    """Resolve a link as a browser would; None if it leads nowhere that HTTP can fetch."""
+    """Resolve a link as a browser would; None if HTTP cannot fetch the result."""
     if link[:1] == "/" and _PLAIN_PATH.fullmatch(link) and (origin := origin_of(base)):
         return origin + link
     if len(link) > MAX_URL_BYTES:  # a data: URL of a megabyte is not worth parsing
@@ -138,12 +138,12 @@ def join(base: str, link: str) -> str | None:
 
 
 def join_all(base: str, links: Iterable[str]) -> list[str]:
-    """Resolve the links of a page, without fragments: each target once, in order.
+    """Resolve a page's links, without fragments: each target once, in order.
 
-    The pages of a site share most of their links, so what was resolved lately is remembered,
-    under as much of the base as it depends on.
+    The pages of a site share most of their links, so recent results are cached, under the part of
+    the base that they depend on.
     """
-    above = _lately.at(origin_of(base) or base)  # without a slash: not the place of a folder
+    above = _lately.at(origin_of(base) or base)  # no trailing slash: distinct from any folder
     below: _Place | None = None
     found: dict[str | None, None] = {}
     for link in links:
@@ -151,21 +151,21 @@ def join_all(base: str, links: Iterable[str]) -> list[str]:
         if url is None:
             if link.startswith(_ROOTED):
                 url = above.resolve(link)
-            elif (link[:1].isalnum() or link[:1] == ".") and ":" not in link:  # a path from here
+            elif (link[:1].isalnum() or link[:1] == ".") and ":" not in link:  # a relative path
                 below = below or _lately.at(join(base, ".") or base)
                 url = below.get(link) or below.resolve(link)
-            else:  # empty, ?query and #fragment depend on all of the base; or it is not a link
+            else:  # empty, ?query and #fragment depend on the whole base; or it is not a link
                 url = _drop_fragment(join(base, link))
         found[url] = None
     return [url for url in found if url]
 
 
 _ROOTED: Final = ("/", "http://", "https://")
-_WORTH_KEEPING: Final = 500  # characters: so the memory is bounded in bytes, too
+_WORTH_KEEPING: Final = 500  # characters: bounds the cache in bytes, too
 
 
 class _Place(dict[str, str]):
-    """Links as they are written at one place, and where they lead."""
+    """Links as written relative to one base, and where they lead."""
 
     def __init__(self, base: str) -> None:
         super().__init__()
@@ -180,7 +180,7 @@ class _Place(dict[str, str]):
 
 
 class _Lately:
-    """All places. Forgets everything when it is full."""
+    """All bases. Forgets everything when full."""
 
     def __init__(self, size: int) -> None:
         self._size, self._room = size, size
@@ -206,21 +206,21 @@ def _drop_fragment(url: str | None) -> str | None:
     return url.partition("#")[0] if url else None
 
 
-# Most links are paths in characters that no parser would touch: for those, joining is adding.
+# Most links are paths of characters that no parser would change: joining them is concatenation.
 _PLAIN_PATH: Final = re.compile(
     r"(?=.{1,2000}\Z)(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*/?(?:\?[A-Za-z0-9._~=&-]*)?"
 )
 
 
 def origin_of(base: str) -> str | None:
-    """`https://host:port` of a page, as a parser spells it, without the scheme's own port; None if
-    it has no host."""
+    """`https://host:port` of a page, normalised, without the scheme's default port; None if it has
+    no host."""
     end = base.find("/", 8) + 1
-    return _spell_origin(base[:end] if end else base)  # by what all pages of a site share
+    return _spell_origin(base[:end] if end else base)  # cached per site, not per page
 
 
 def _host_of_plain(url: str) -> str | None:
-    """The host of a URL that a parser would leave as it is; None if that takes a parser to say."""
+    """The host of a URL that a parser would not change; None if only a parser can tell."""
     end = url.find("/", 8) if isinstance(url, str) else -1
     if end < 0 or not _PLAIN_PATH.fullmatch(url, end):
         return None
@@ -257,12 +257,12 @@ def _canonical(page: str, rules: Canonical) -> str:
 
 
 def _tidy_query(query: str, rules: Canonical) -> str:
-    """Drop and sort the raw pieces: to decode and encode again would change what some sites see."""
-    pieces = [piece for piece in query.split("&") if piece]  # a form reads a=1&&b=2 as a=1&b=2
+    """Drop and sort the raw pieces: decoding and re-encoding would change what some sites see."""
+    pieces = [piece for piece in query.split("&") if piece]  # a form parses a=1&&b=2 as a=1&b=2
     if rules.drop_tracking:
         pieces = [piece for piece in pieces if not _is_tracking(piece)]
     if rules.sort_query and len(pieces) > 1:
-        pieces.sort(key=_name)  # stable, and by name alone: a=2&a=1 may be an ordered list
+        pieces.sort(key=_name)  # stable, and by name only: a=2&a=1 may be an ordered list
     return "&".join(pieces)
 
 
@@ -282,21 +282,21 @@ _UNRESERVED: Final = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"  # RFC 3986 2.3
 )
 # Every way to write an escape -> the one we keep. A '%' that begins no escape stands for itself
-# (WHATWG "percent-decode"), which is %25; left alone, '%%34%31' would become '%41' and then 'A'.
+# (WHATWG "percent-decode"), that is %25; left alone, '%%34%31' would become '%41' and then 'A'.
 _SPELLINGS: Final = {"%": "%25"} | {
     f"%{high}{low}": chr(code) if code in _UNRESERVED else f"%{code:02X}"
     for high in _HEX
     for low in _HEX
     for code in (int(high + low, 16),)
 }
-# Only what will change: a path in Chinese has 30 escapes, most of them spelled well already.
+# Matches only what will change: a path in Chinese has 30 escapes, most already normal.
 _MISSPELT: Final = re.compile(
     "%(?![0189A-F][0-9A-F]|2[0-9ABCF]|3[A-F]|[46]0|5[B-E]|7[BCDF])(?:[0-9A-Fa-f]{2})?"
 )
 
 
 def _respell(text: str) -> str:
-    """Upper-case the escapes, decode those that need not be escapes (RFC 3986 6.2.2)."""
+    """Upper-case escapes, and decode unneeded ones (RFC 3986 6.2.2)."""
     return _MISSPELT.sub(lambda escape: _SPELLINGS[escape[0]], text) if "%" in text else text
 
 
@@ -309,10 +309,10 @@ _NO_HOST: Final = re.compile(r"https?:[/\\]*+(?:[^/\\?#]*@)?(?::\d*)?(?:[/\\?#]|
 
 
 def _refuse_unfit_text(url: str) -> None:
-    """Refuse what the parser would repair in silence, crash on, or explain badly."""
+    """Refuse what the parser would silently repair, crash on, or explain badly."""
     if not isinstance(url, str):
         raise _bad(repr(url), f"it is of type {type(url).__name__}: pass a str.")
-    if not url.isprintable():  # one fast pass; what it finds is rarely ours to refuse
+    if not url.isprintable():  # one fast pass; what it flags is rarely refused
         _refuse_characters(url)
     if not url.startswith(("https://", "http://")):
         _refuse_beginning(url)
@@ -327,7 +327,7 @@ def _refuse_characters(url: str) -> None:
         where = f"U+{ord(control[0]):04X} at position {control.start()}"
         raise _bad(url, f"it has a control character ({where}): remove it.")
     if _SURROGATE.search(url):
-        # Shown escaped, or whoever logs the error would fail on it again.
+        # Escaped, or logging the error would fail on it again.
         shown = url.encode(errors="backslashreplace").decode()
         raise _bad(shown, "it has a lone surrogate, which UTF-8 cannot write: decode it properly.")
 
@@ -356,5 +356,5 @@ def _too_long(size: int, when: str = "") -> str:
 
 
 def _bad(url: str, reason: str) -> BadURL:
-    """Make the error, without the password that the URL may carry: errors end up in logs."""
+    """The error, without the URL's password: errors end up in logs."""
     return BadURL(redact(url), reason)

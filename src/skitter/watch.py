@@ -1,5 +1,5 @@
-"""What is shown of a job. `top`, `status`, the display of a running crawl and the HTTP server look
-through a `Watcher`, so that all of them tell the same."""
+"""What is shown of a job. `top`, `status`, the display of a running crawl and the HTTP server use a
+`Watcher`, so that they all show the same."""
 
 from __future__ import annotations
 
@@ -24,37 +24,38 @@ from skitter.model import State, Stats
 if TYPE_CHECKING:
     from skitter.frontier.connection import Server
 
-#: A rate is that of the last seconds: a polite crawl does a page now and then.
+#: Rates are averages: a polite crawl fetches a page only now and then.
 WINDOW_S, LONGEST_WINDOW_S = 10.0, 60.0
-#: Before that, an estimate would be a guess.
+#: An earlier estimate would be a guess.
 WARM_UP_S = 5.0
-#: Walking the hosts takes a while when there are many.
+#: Scanning the hosts is slow when there are many.
 CLOSELY_EVERY_S = 3.0
 LOG_SINCE_S = 3600.0
 
 
 class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "status": "state"}):
-    """One job at one moment of the server's clock. In JSON, `state` is what people are shown."""
+    """One job at one moment of the server's clock. In JSON, `state` is the status shown to
+    users."""
 
     state: State
     status: str
     at: float
-    remaining: int  # requests still to be fetched, as far as max_pages lets them
-    notes: Sequence[str] = ()  # what stands in the way
+    remaining: int  # requests still to be fetched, as far as max_pages allows
+    notes: Sequence[str] = ()  # warnings
     pages_per_s: float = 0.0
     items_per_s: float = 0.0
-    eta_s: float | None = None  # for what is queued; links that are found come on top
-    bound: Bound | None = None  # the host that will be the last, if its delay matters
-    #: How long the request has waited that has been waiting longest, of those that are next in the
-    #: line of their host; of the first 5,000 hosts of a shard.
+    eta_s: float | None = None  # for what is queued; newly found links add to it
+    bound: Bound | None = None  # the host that will finish last, if its delay matters
+    #: The longest wait among the requests that are next at their host, of the first 5,000 hosts of
+    #: each shard.
     oldest_pending_s: float | None = None
     processes: dict[str, int] = msgspec.field(
         default_factory=dict
-    )  # how many of each kind are at work
-    silent_workers: int = 0  # not heard of for a while, and did not say goodbye
+    )  # how many of each kind are running
+    silent_workers: int = 0  # stopped reporting without saying goodbye
     wanted_workers: int | None = None  # per machine; 0: automatic, None: not set
     workers: Sequence[Heartbeat] = ()
-    elapsed_s: float | None = None  # since the first of those at work began
+    elapsed_s: float | None = None  # since the first of the running ones started
     bytes: int | None = None
     proxy_money: float | None = None
     browser_s: float | None = None
@@ -75,12 +76,12 @@ async def _configured_quality(frontier: Frontier) -> list[str]:
 
 @dataclass(slots=True)
 class Watcher:
-    """Looks at jobs, again and again. It remembers what rates need, and what is slow to find."""
+    """Observes jobs repeatedly. Remembers what rates need, and what is slow to find."""
 
     server: Server
-    log_lines: int = 0  # how many come with each look
+    log_lines: int = 0  # how many to include in each overview
     find_bad: FindBad = _configured_quality
-    #: False: the slow questions wait, as those at work begin to be heard of.
+    #: False: delay the slow queries, because workers have only just started to report.
     closely_at_once: bool = True
     _known: dict[str, _Known] = field(default_factory=dict)
 
@@ -149,17 +150,17 @@ class _Count(NamedTuple):
 
 @dataclass(slots=True)
 class Rates:
-    """Pages and items a second, over a window that ends now."""
+    """Pages and items per second, over a window that ends now."""
 
     _counts: deque[_Count] = field(default_factory=deque)
 
     def update(self, stats: Stats, now: float, workers: Sequence[Heartbeat]) -> tuple[float, float]:
-        """Without an earlier count there are the pages of the workers since they began, and as many
-        items to a page as there were in all."""
+        """Without an earlier count, use the workers' pages since they started, and the overall
+        number of items per page."""
         last = _Count(now, stats.done, stats.items + stats.stored + stats.rejected)
         counts = self._counts
         if counts and (last.pages < counts[-1].pages or counts[-1].at < now - LONGEST_WINDOW_S):
-            counts.clear()  # the job was created anew, or this watcher slept
+            counts.clear()  # the job was recreated, or this watcher slept
         counts.append(last)
         while len(counts) > 2 and counts[1].at <= now - WINDOW_S:
             counts.popleft()
@@ -176,7 +177,7 @@ class Rates:
 
 @dataclass(slots=True)
 class _Known:
-    """What a watcher remembers of a job."""
+    """What a watcher remembers about a job."""
 
     closely_at: float
     hosts: Survey = field(default_factory=Survey)
@@ -202,7 +203,7 @@ class _Known:
         }
 
     async def read_log(self, frontier: Frontier, now: float, most: int) -> None:
-        """Only what is new."""
+        """Read only what is new."""
         self._last = self._last or f"{int((now - LOG_SINCE_S) * 1000)}-0"
         while page := await read_log(frontier, self._last, LOG_PAGE):
             self.log = deque([*self.log, *page], maxlen=most)

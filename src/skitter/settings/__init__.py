@@ -1,11 +1,11 @@
 """Options: small frozen values, units in their names, declared and checked once.
 
 option   how an option is declared, and what is derived from that
-proxy    routes by which requests leave, and how one is chosen
+proxy    routes for requests, and how one is chosen
 job      the options of a job: politeness, retries, limits; its layout
 fetch    how pages are fetched
 browser  how pages are rendered
-quality  when what is scraped counts as bad
+quality  when scraped items count as bad
 safety   when a result counts as stored
 sessions cookies and sessions
 tables   workers, output, log, server

@@ -19,7 +19,7 @@ class BrowserOptions(Table):
     executable: Path | None = option(
         None, "The browser to start. none: the first Chromium or Chrome on the PATH."
     )
-    # Whoever connects to it does what they like with that browser.
+    # Anyone who can connect to it controls that browser.
     cdp_url: str | None = option(
         None,
         "Use a browser that runs elsewhere, by its DevTools address. It goes out from there: only "

@@ -1,4 +1,4 @@
-"""All settings of a crawl, and the part of them that a worker gets."""
+"""All settings of a crawl, and the part that a worker gets."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Config:
     log: LogOptions = field(default_factory=LogOptions)
     server: Settings = field(default_factory=Settings)
     proxies: tuple[Route, ...] = ()  # [[proxy]]
-    origins: dict[str, str] = field(default_factory=dict)  # by key, for people
-    #: The keys that flags gave: they win over what an operator set on the job.
+    origins: dict[str, str] = field(default_factory=dict)  # by key, to show to users
+    #: Keys given as flags: they override what an operator set on the job.
     explicit: frozenset[str] = frozenset()
 
     @property
@@ -57,18 +57,18 @@ class Config:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
-    """What a worker has to know. It travels as JSON: to processes in their environment, to
-    Celery's workers beside the job."""
+    """What a worker needs to know. Passed as JSON: to processes in their environment, to Celery's
+    workers along with the job."""
 
     job: str = ""
     spider: str = ""  # file.py, file.py:name or package.module:name
     arguments: dict[str, Any] = field(default_factory=dict, repr=False)  # of the spider
-    keep_alive: bool = False  # stay when the crawl has finished or is removed
+    keep_alive: bool = False  # keep running when the crawl has finished or is removed
     fetch: FetchOptions = field(default_factory=FetchOptions)
     sessions: SessionPool = field(default_factory=SessionPool)
     workers: Workers = field(default_factory=Workers)
     browser: BrowserOptions = field(default_factory=BrowserOptions)
-    #: Not for Celery's workers, who have their own: hosts and secrets are not read from a server.
+    #: Not for Celery's workers, which have their own: hosts and secrets are not read from a server.
     proxies: tuple[Route, ...] = ()
     routes: RouteOptions = field(default_factory=RouteOptions)
     log: LogOptions = field(default_factory=LogOptions)
@@ -82,12 +82,12 @@ class WorkerConfig:
 
 
 def to_type(kind: type, value: Any) -> Any:
-    """What JSON has no word for: paths."""
+    """Converts types that JSON lacks: paths."""
     return kind(value)
 
 
 def overlaid(own: T, asked: T) -> T:
-    """The table of our own, with what is asked where that is not the default."""
+    """Our own table, overridden by the values asked for that are not the default."""
     options = options_of(type(own))
     asked_for = [one.name for one in options if getattr(asked, one.name) != one.default]
     return replace(own, **{name: getattr(asked, name) for name in asked_for})

@@ -1,4 +1,4 @@
-"""How pages are asked for: time, size, and who we say we are."""
+"""How pages are requested: time, size, and who we say we are."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _HTML_FIRST: Final = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;
 @cache
 def honest_user_agent(contact: str = PROJECT_URL) -> str:
     """Name the product and where to complain: a URL, or `mailto:you@example.com`."""
-    release = ".".join(version("skitter").split(".")[:2])  # pyproject.toml is the one place
+    release = ".".join(version("skitter").split(".")[:2])  # defined in pyproject.toml only
     return f"Skitter/{release} (+{contact})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOptions(Table):
-    """How pages are fetched. A limit that is reached is a FetchError."""
+    """How pages are fetched. Reaching a limit raises FetchError."""
 
     client: Literal["wreq", "aiohttp"] = option(
         "wreq", "The HTTP client; aiohttp is an extra, and has no HTTP/2."
@@ -72,7 +72,7 @@ class FetchOptions(Table):
     blocked_rest_s: float = option(
         60.0, "Seconds to leave a host alone after it showed a block page.", low=0, high=86_400
     )
-    # A broad crawl meets more hosts than it may open files.
+    # A broad crawl visits more hosts than a process may open files.
     max_idle_connections: int = option(
         256, "Connections to keep open per process.", low=1, high=2**16
     )
@@ -116,7 +116,7 @@ class FetchOptions(Table):
 
 
 def check_ca_file(options: FetchOptions) -> None:
-    """On the machine that fetches; raises BadOption."""
+    """Checked on the machine that fetches. Raises BadOption."""
     if options.ca_file is not None and not options.ca_file.is_file():
         raise BadOption("ca_file", str(options.ca_file), "a PEM file that exists")
 

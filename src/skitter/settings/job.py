@@ -1,7 +1,7 @@
 """The options of a job.
 
 `JobOptions` may change while it runs: every worker obeys the new value at its next lease. `Layout`
-decides what a fingerprint is and where it lives, so it is fixed when the job is created.
+decides what a fingerprint is and where it is stored, so it is fixed when the job is created.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from skitter.settings.widening import HOSTS, Widening, widening
 from skitter.urls import Canonical, shard_of
 
 MAX_PRIORITY = 1000
-#: The server takes half a second for so many items of one page.
+#: The server needs half a second for this many items from one page.
 MOST_PER_PAGE = 100_000
 
 _JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -111,13 +111,13 @@ class Retries(Table):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(Table):
-    """Where the crawl ends, and how much may wait.
+    """When the crawl ends, and how much may wait.
 
-    `max_pages` is exact, over all workers and shards; lowered, or set late, it takes nothing away
-    from pages that are done or under way. In a job of several shards each has an even part of
-    `max_pending` and `max_items`, so that one may be full while others have room. Items and links
-    of a page beyond `max_items_per_page` and `max_links_per_page` are left out and counted: these
-    two always hold, as a page is completed in one step, during which the server does nothing else.
+    `max_pages` is exact across all workers and shards; setting or lowering it later does not affect
+    pages that are done or in flight. In a job with several shards, each gets an even share of
+    `max_pending` and `max_items`, so one may be full while others have room. A page's items and
+    links beyond `max_items_per_page` and `max_links_per_page` are dropped and counted: these two
+    always apply, because a page is completed in one step that blocks the server.
     """
 
     max_pages: int | None = _limit("Maximum pages in total.", flag="--max-pages")
@@ -175,7 +175,7 @@ class Limits(Table):
         widening(self.also_hosts, self.also_include)
 
     def excludes(self, url: str) -> str | None:
-        """Why a URL is to be given up, if it is."""
+        """Why a URL is to be dropped, if it is."""
         pattern = first_match(self.exclude, url) if self.exclude else None
         return f"it matches {pattern!r} of the option exclude" if pattern else None
 
@@ -187,14 +187,14 @@ class Limits(Table):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bloom:
-    """Opt-in, lossy dedup: about one new URL in 1/error_rate is taken for seen, and skipped. That
-    holds up to the capacity, which each shard has; `status`, `doctor` and `audit` tell when it is
-    passed."""
+    """Opt-in, lossy dedup: about one new URL in 1/error_rate is mistaken for a known one and
+    skipped. That holds up to the capacity, which applies to each shard; `status`, `doctor` and
+    `audit` warn when it is exceeded."""
 
     capacity: int
     error_rate: float = 1e-4
 
-    BLOCK_BITS = 2**19  # 64 KiB a key: no single huge allocation, no key that blocks the server
+    BLOCK_BITS = 2**19  # 64 KiB per key: no single huge allocation, no key that blocks the server
 
     def __post_init__(self) -> None:
         check_number("capacity", self.capacity, low=1, high=10**11, whole=True)
@@ -211,7 +211,7 @@ class Bloom:
         return max(1, math.ceil(bits / self.BLOCK_BITS))
 
     def errors_at(self, urls: int) -> float:
-        """The share of new URLs that it skips once it has met so many."""
+        """The share of new URLs that it skips once it has seen this many."""
         filled = -math.expm1(-self.hashes * urls / (self.blocks * self.BLOCK_BITS))
         return float(filled**self.hashes)
 
@@ -223,9 +223,9 @@ class Layout:
     shards: int = 1
     bloom: Bloom | None = None
     canonical: Canonical = field(default_factory=Canonical)
-    order: Literal["fifo", "lifo"] = "fifo"  # within a host and a priority: first or last come
-    by_domain: bool = False  # the hosts of a registrable domain are one: `politeness.per`
-    #: Such hosts live in one shard, with the cookies they share. Jobs of older releases: False.
+    order: Literal["fifo", "lifo"] = "fifo"  # within a host and priority
+    by_domain: bool = False  # hosts of one registrable domain count as one: `politeness.per`
+    #: Those hosts share a shard, and their cookies. False for jobs of older releases.
     domains_together: bool = False
 
     def __post_init__(self) -> None:
@@ -250,7 +250,7 @@ class JobOptions:
     safety: Safety = field(default_factory=Safety)
 
 
-#: Every option that may change while a job runs: those that the server keeps.
+#: Every option that may change while a job runs: the ones stored on the server.
 JOB_OPTIONS: tuple[Option, ...] = (
     *options_of(Politeness, "politeness"),
     *options_of(Retries, "retries"),
@@ -261,13 +261,13 @@ JOB_OPTIONS: tuple[Option, ...] = (
 
 
 def check_job_name(name: str) -> str:
-    """The name as it came, or BadJobName: it becomes part of every key, inside a hash tag."""
+    """Return the name, or raise BadJobName: it becomes part of every key, inside a hash tag."""
     if not isinstance(name, str) or not _JOB_NAME.fullmatch(name):
         raise BadJobName(str(name))
     return name
 
 
 def check_priority(priority: int) -> int:
-    """Priorities share a 53-bit score with the order of arrival, so their range is bounded."""
+    """Priorities share a 53-bit score with the order of arrival, so their range is limited."""
     check_number("priority", priority, low=-MAX_PRIORITY, high=MAX_PRIORITY, whole=True)
     return priority

@@ -24,23 +24,23 @@ TRUTHS |= {"false": False, "no": False, "off": False, "0": False}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """What a declaration says beside the type and the default."""
+    """What a declaration says besides the type and the default."""
 
     help: str
     low: float | None = None
     high: float | None = None
-    flag: str = ""  # with other spellings; empty: made from the name, and not a flag of `run`
+    flag: str = ""  # may list aliases; empty: derived from the name, and not a flag of `run`
     in_run: bool = True  # a flag of `run`, `worker` and `crawl`
-    variable: str = ""  # of the environment; empty: SKITTER_TABLE_NAME
+    variable: str = ""  # in the environment; empty: SKITTER_TABLE_NAME
     field: str = ""  # on the server; empty: the option's name, in milliseconds if it is in seconds
-    host: str = ""  # the name of the same option of a single host; empty: hosts have none
-    in_lua: bool = True  # scripts read it; otherwise only workers do
-    takes: str = ""  # what it takes, if the type does not say it
+    host: str = ""  # the per-host option of the same meaning; empty: there is none
+    in_lua: bool = True  # read by scripts; otherwise only by workers
+    takes: str = ""  # what it accepts, if the type does not tell
     secret: bool = False
 
 
 def option(default: Any, help: str, **facts: Any) -> Any:
-    """A field of a table. `default` may be a function that makes it."""
+    """A field of a table. `default` may be a factory function."""
     made = {"default_factory": default} if callable(default) else {"default": default}
     known = Declared(help=help, **facts)
     return field(**made, metadata={"option": known}, repr=not known.secret)
@@ -59,7 +59,7 @@ class Option:
 
     @property
     def key(self) -> str:
-        """In TOML, and for -s: fetch.user_agent."""
+        """Its name in TOML and for -s: fetch.user_agent."""
         return f"{self.table}.{self.name}"
 
     @property
@@ -68,23 +68,23 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """Also of `set`, where each option of a job has one: --max-pages, --delay."""
+        """Also used by `set`, where every job option has a flag: --max-pages, --delay."""
         given = self.declared.flag.split(" ")[0]
         return given or "--" + self.name.removesuffix("_s").removesuffix("_mb").replace("_", "-")
 
     @property
     def in_ms(self) -> bool:
-        """Seconds are milliseconds on the server."""
+        """Options in seconds are stored in milliseconds on the server."""
         return self.name.endswith("_s")
 
     @property
     def field(self) -> str:
-        """On the server."""
+        """Its name on the server."""
         return self.declared.field or (f"{self.name[:-2]}_ms" if self.in_ms else self.name)
 
     @property
     def expected(self) -> str:
-        """What it takes, for messages and for the reference."""
+        """What it accepts, for messages and the reference."""
         return self._expected + (f", or {NO_LIMIT}" if self.optional else "")
 
     @property
@@ -100,7 +100,7 @@ class Option:
         return KINDS[get_origin(self.type) or self.type]
 
     def check(self, value: object) -> None:
-        """Raise BadOption for a value of another type, or out of range."""
+        """Raise BadOption for a value of the wrong type or out of range."""
         if not (self.optional and value is None) and not self.takes(value):
             raise self.refuse(value)
 
@@ -122,7 +122,7 @@ class Option:
         return isinstance(value, kind) and value != ""
 
     def parse(self, text: str, name: str = "") -> Any:
-        """The value that a flag or a variable spells. Raises BadOption, which calls it `name`."""
+        """Parse the text of a flag or variable. Raises BadOption, which calls it `name`."""
         if self._is_none(text):
             return None
         try:
@@ -133,7 +133,7 @@ class Option:
         return value
 
     def accept(self, value: Any, name: str) -> Any:
-        """The value that a file spells. Raises BadOption, which calls it `name`."""
+        """Convert a value from a file. Raises BadOption, which calls it `name`."""
         if self._is_none(value):
             return None
         if self.type is Path and isinstance(value, str):
@@ -153,7 +153,7 @@ class Option:
 
 
 class Table:
-    """A group of options, each checked when it is made."""
+    """A group of options, each checked on creation."""
 
     __slots__ = ()
 
@@ -163,7 +163,7 @@ class Table:
 
 
 def options_of(table: type, name: str = "") -> tuple[Option, ...]:
-    """The options that a table declares; other fields are none."""
+    """The options that a table declares; other fields are ignored."""
     return _read(table, name)
 
 
@@ -204,16 +204,16 @@ def _parts(value: Any) -> list[object]:
 
 
 def _path(text: str) -> Path | str:
-    """Path would take an empty one for the working directory."""
+    """Path would turn an empty string into the working directory."""
     return Path(text) if text else text
 
 
-#: A name, or a host with its port: what follows that has a space in front of it.
+#: A name, or a host with its port; after a port, the value begins with a space.
 _PAIR = re.compile(r"\s*((?:[^:]+|\[[^\]]+\]):\d+(?=:\s)|[^:]*?)\s*:(.*)")
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """As headers are written: `Name: value`, one a line."""
+    """Parse the form of headers: `Name: value`, one per line."""
     found = [_PAIR.fullmatch(line) for line in text.splitlines() if line.strip()]
     if not all(found):
         raise ValueError(text)
@@ -233,7 +233,7 @@ _PARSERS: dict[Any, Any] = {
 
 
 def check_number(name: str, value: float, *, low: float, high: float, whole: bool = False) -> None:
-    """Raise BadOption for anything but a number in its range; `whole`: without a fraction."""
+    """Raise BadOption unless it is a number in the range; `whole`: without a fraction."""
     if not is_number(value, low=low, high=high, whole=whole):
         raise BadOption(name, value, expected_number(low, high, whole=whole))
 

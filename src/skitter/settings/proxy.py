@@ -1,4 +1,4 @@
-"""Routes: the ways by which requests leave. `[[proxy]]` in skitter.toml, one table each.
+"""Routes: how requests leave. `[[proxy]]` in skitter.toml, one table each.
 
     [[proxy]]
     name = "bright"
@@ -8,10 +8,10 @@
     price_per_gb = 8.4
     budget = 20.0
 
-A template is the user name of a gateway, or the query of an API. `{user}`, `{secret}`, `{url}`,
-`{country}` (`{COUNTRY}`: in capitals), `{session}`, `{number}` (the session as a number) and
-`{headers}` (`true` if the request has any) are filled in; a part in brackets is left out if what it
-wants is not known.
+A template is the user name of a gateway, or the query string of an API. `{user}`, `{secret}`,
+`{url}`, `{country}` (`{COUNTRY}`: in capitals), `{session}`, `{number}` (the session as a number)
+and `{headers}` (`true` if the request has any) are filled in; a part in brackets is left out if its
+value is unknown.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from skitter.settings.option import Table, option, options_of
 
 Kind = Literal["direct", "gateway", "api"]
 
-#: As the providers document them. Prices differ by plan: they are the operator's to fill in.
+#: As documented by the providers. Prices depend on the plan: operators fill them in.
 PRESETS: Final[dict[str, dict[str, Any]]] = {
     "thordata": {
         "url": "http://t.pr.thordata.net:9999",
@@ -49,7 +49,7 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
         "[&country_code={country}][&session_number={number}]"
         "[&keep_headers={headers}]",
         "billed": "good",
-        "timeout_s": 90.0,  # it tries for 70 s
+        "timeout_s": 90.0,  # it retries for 70 s
     },
     "scrapeops": {
         "kind": "api",
@@ -58,7 +58,7 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
         "[&country={country}][&session_number={number}]"
         "[&keep_headers={headers}]",
         "billed": "good",
-        "timeout_s": 150.0,  # it tries for 2 minutes
+        "timeout_s": 150.0,  # it retries for 2 minutes
     },
 }
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
@@ -72,8 +72,8 @@ def _limit(help: str, high: float) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route(Table):
-    """A route. Requests leave directly, through a gateway, which is a proxy, or by an API that
-    fetches the page for us."""
+    """A route. Requests leave directly, through a gateway (a proxy), or by an API that fetches the
+    page for us."""
 
     name: str = option("", "What it is called: lower case letters, digits, '-' and '_'.")
     kind: Kind = option("gateway", "How requests leave.")
@@ -130,7 +130,7 @@ class Route(Table):
 
     @property
     def is_limited(self) -> bool:
-        """Whether the fleet has to be asked before a request leaves."""
+        """Whether a request needs the fleet's permission to leave."""
         limits = (self.max_in_flight, self.max_per_s)
         return self.has_budget or any(one is not None for one in limits)
 
@@ -140,17 +140,17 @@ class Route(Table):
         return any(one is not None for one in budgets)
 
     def is_for(self, region: str | None) -> bool:
-        """Whether a worker of that region uses it."""
+        """Whether a worker in that region uses it."""
         return not region or not self.regions or region in self.regions
 
     def leaves_from(self, country: str) -> bool:
-        """Empty: no matter which."""
+        """Empty: any country."""
         if not country or country in self.countries:
             return True
         return self.takes_country and not self.countries
 
     def read_secret(self) -> str:
-        """From the environment or the file. Raises UsageError, which does not show it."""
+        """Read it from the environment or a file. Raises UsageError, which does not show it."""
         where, _, name = self.secret.partition(":")
         try:
             found = os.environ.get(name) if where == "env" else _read(name)
@@ -191,13 +191,13 @@ class RouteOptions(Table):
 
 
 def make_route(values: dict[str, Any]) -> Route:
-    """From the fields of a table. The preset comes first. Raises BadOption."""
+    """Make a route from the fields of a table, on top of its preset. Raises BadOption."""
     given = {name: value for name, value in values.items() if value != ""}
     return Route(**{**PRESETS.get(str(given.get("preset", "")), {}), **given})
 
 
 def check_country(code: str) -> str:
-    """ISO 3166-1, two letters, as `de`."""
+    """An ISO 3166-1 code of two letters, such as `de`."""
     if not _COUNTRY.fullmatch(code):
         raise BadOption("country", code, "two lower case letters, such as de")
     return code

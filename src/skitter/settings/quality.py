@@ -1,4 +1,4 @@
-"""What counts as bad quality of what is scraped, and what is done about it."""
+"""What counts as bad item quality, and what to do about it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from skitter.settings.option import Table, option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualityOptions(Table):
-    """When what is scraped counts as bad, and what `run` does then. A handler's last pages are
-    compared with the best of those before."""
+    """When scraped items count as bad, and what `run` does then. A handler's latest pages are
+    compared with the best stretch before them."""
 
     min_pages: int = option(
         100, "Pages that are compared with as many before; below that, nothing is judged.",

@@ -10,7 +10,7 @@ from skitter.settings.option import Table, option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Safety(Table):
-    """How safe URLs and results are before a worker hears that they are stored."""
+    """How safe URLs and results must be before workers consider them stored."""
 
     durability: Literal["primary", "replicated"] = option(
         "primary",

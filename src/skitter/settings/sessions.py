@@ -9,7 +9,7 @@ from skitter.settings.option import Table, option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPool(Table):
-    """The sessions that a crawl has at each site (registrable domain), and when one is retired."""
+    """The sessions that a crawl keeps per site (registrable domain), and when one is retired."""
 
     cookies: bool = option(True, "Keep cookies, as browsers do.", flag="--cookies/--no-cookies")
     size: int = option(1, "Sessions per site and class.", low=1, high=100)

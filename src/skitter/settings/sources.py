@@ -38,7 +38,7 @@ def resolve(
 ) -> Config:
     """flag > environment > file (the job's tables first) > spider > default. Raises UsageError.
 
-    `given`: what flags say, by key. `spider`: the tables that the spider brings, by name.
+    `given`: values of flags, by key. `spider`: the spider's own tables, by name.
     """
     explicit = {key: (value, _flag(OPTIONS[key])) for key, value in (given or {}).items()}
     file = find_file()
@@ -85,7 +85,7 @@ def find_server(redis_url: str | None = None, directory: Path | str | None = Non
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """`fetch.user_agent=...`, as -s takes it. Raises UsageError."""
+    """Parse `fetch.user_agent=...`, as given with -s. Raises UsageError."""
     key, equals, value = text.partition("=")
     if not equals:
         raise BadOption("-s", text, "key=value, such as fetch.total_timeout_s=20")
@@ -95,7 +95,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 
 def check_given(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a program sets, by key: as a file spells them. Raises UsageError."""
+    """Check settings that a program passes, by key, spelled as in a file. Raises UsageError."""
     for key in given:
         if key not in OPTIONS:
             raise UsageError(f"there is no setting {key!r}{_guess(key, OPTIONS)}")
@@ -106,7 +106,7 @@ def check_given(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _environment() -> Found:
-    """Raises UsageError also for a variable that is nearly one of ours."""
+    """Also raises UsageError for a variable that looks like a misspelt one of ours."""
     variables = {one.variable: one for one in OPTIONS.values()}
     for name in os.environ:
         if name not in variables and name.startswith(_PREFIXES):
@@ -120,12 +120,12 @@ def _environment() -> Found:
     }
 
 
-#: Not SKITTER_OUTPUT_: Celery's workers name their outputs like that.
+#: Not SKITTER_OUTPUT_: Celery's workers use that prefix for their outputs.
 _PREFIXES = tuple(f"SKITTER_{name.upper()}_" for name in TABLES if name != "output")
 
 
 def _of(tables: Mapping[str, Table]) -> Found:
-    """What a spider says that is not the default anyway."""
+    """What a spider sets to something other than the default."""
     values = {
         one.key: getattr(table, one.name)
         for name, table in tables.items()
@@ -149,11 +149,11 @@ class File:
 
     @property
     def shown(self) -> str:
-        """As seen from the working directory."""
+        """The path relative to the working directory."""
         return os.path.relpath(self.path)
 
     def layers(self, job: str) -> tuple[Found, Found]:
-        """The tables of the job, and the general ones; those of other jobs are checked, too."""
+        """The job's tables, and the general ones; those of other jobs are checked too."""
         jobs = self.tables.get("job", {})
         if not isinstance(jobs, dict):
             raise self._refuse("job", "must hold tables, such as [job.books.fetch].")
@@ -182,7 +182,7 @@ class File:
                 yield known[key], (self._value(known[key], value, before), self._origin(before))
 
     def proxies(self, job: str) -> tuple[Route, ...]:
-        """[[proxy]]: those of the job, if it has any, in place of the general ones."""
+        """[[proxy]]: the job's own, if it has any, instead of the general ones."""
         own = self.tables.get("job", {}).get(job, {})
         rows = own.get(PROXY, self.tables.get(PROXY, []))
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -217,18 +217,18 @@ class File:
         return UsageError(f"{self._place(key.rpartition('.')[2])}: {key} {why}")
 
     def _place(self, name: str) -> str:
-        """With the line, where no other line could be meant: tomllib tells none."""
+        """The file, with the line if it is unambiguous: tomllib reports none."""
         pattern = re.compile(rf'\s*(?:\[.*\b)?"?{re.escape(name)}"?\s*[=\].]')
         lines = [i for i, line in enumerate(self.text.splitlines(), 1) if pattern.match(line)]
         return f"{self.shown}, line {lines[0]}" if len(lines) == 1 else self.shown
 
 
 def find_file() -> File | None:
-    """The nearest one, from the working directory upwards. Above it, only a file of ours or of
-    root: whoever can write to /tmp must not choose the proxies of those who work there."""
+    """The nearest one, from the working directory upwards. In parent folders, only a file owned by
+    us or root: anyone who can write to /tmp must not choose other people's proxies."""
     try:
         here = Path.cwd()
-    except FileNotFoundError:  # it was removed
+    except FileNotFoundError:  # it was deleted
         return None
     for folder in (here, *here.parents):
         for name in (FILE, PROJECT):
@@ -248,10 +248,10 @@ def _check_owner(path: Path) -> None:
 
 
 def _load(path: Path) -> File | None:
-    """None: a pyproject.toml without a word about us."""
+    """None: a pyproject.toml that does not mention us."""
     try:
         text = path.read_text(encoding="utf-8")
-        if path.name == PROJECT and "skitter" not in text:  # parsing a long one takes a while
+        if path.name == PROJECT and "skitter" not in text:  # parsing a long one is slow
             return None
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

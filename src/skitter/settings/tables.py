@@ -1,4 +1,4 @@
-"""All tables; here, those that are not about a job or a page: workers, output, log, server."""
+"""All tables; defined here are workers, output, log and server."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from skitter.settings.safety import Safety
 from skitter.settings.sessions import SessionPool
 from skitter.settings.visits import Visits
 
-#: Scripts have flags from there on; a Valkey below 7.2 never existed.
+#: The first versions with script flags; there is no Valkey below 7.2.
 OLDEST_SERVERS = {"redis": (7, 0), "valkey": (7, 2)}
 PROCESSES = "a number from 1 to 1000, cores or auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers(Table):
-    """How many processes work here, and how each of them works."""
+    """How many processes run here, and how each of them works."""
 
     processes: str = option(
         "cores",
@@ -42,7 +42,7 @@ class Workers(Table):
     only: Literal["http", "browser"] | None = option(
         None, "Fetch only pages for plain HTTP, or only those for a browser.", flag="--only"
     )
-    # Far above what an ordinary crawl needs: about 150, and 64 pages of the largest size.
+    # Far above an ordinary crawl's needs: about 150, plus 64 pages of the largest size.
     max_memory_mb: int | None = option(
         1000, "Replace a worker that uses more than this many MB.", low=50, high=2**24,
         flag="--max-memory",
@@ -58,7 +58,7 @@ class Workers(Table):
         30.0, "End a process that one page has held up for this many seconds.",
         low=1, high=3600, variable="SKITTER_STUCK_S",
     )  # fmt: skip
-    # A page that came incomplete once may be whole the next time.
+    # A page that arrived incomplete once may be whole the next time.
     handler_tries: int = option(2, "Attempts for a page whose handler fails.", low=1, high=100)
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class LogOptions(Table):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(Table):
-    """Where the state lives: a server by its URL, or the embedded one in a directory."""
+    """Where the state is kept: a server given by URL, or the embedded one in a directory."""
 
     redis_url: str | None = option(
         None,
@@ -107,7 +107,7 @@ class Settings(Table):
     )
 
 
-#: Every table by its name: in TOML, in variables and for -s.
+#: Every table by name: in TOML, in variables and for -s.
 TABLES: dict[str, type[Table]] = {
     "fetch": FetchOptions,
     "politeness": Politeness,

@@ -1,4 +1,4 @@
-"""Whether pages are visited again."""
+"""Whether pages are revisited."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _interval(default: float, help: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visits(Table):
-    """Whether pages are visited again, and when: one that changes, more often."""
+    """Whether and when pages are revisited: the more often they change, the sooner."""
 
     revisit: bool = option(
         False,
@@ -40,7 +40,8 @@ class Visits(Table):
             raise BadOption("revisit_min_s", self.revisit_min_s, "at most revisit_max_s")
 
     def interval_s(self, last_s: float | None, *, changed: bool) -> float:
-        """Until the next visit; `last_s`: the one before. As StormCrawler's AdaptiveScheduler."""
+        """Time to the next visit; `last_s`: the interval before. As StormCrawler's
+        AdaptiveScheduler."""
         if last_s is None:
             wanted = self.revisit_after_s
         elif changed:

@@ -1,4 +1,4 @@
-"""Where a crawl that runs may go beyond the scope of its spider: hosts and patterns."""
+"""How far a running crawl may go beyond its spider's scope: hosts and patterns."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ HOSTS: Final = "hosts such as docs.example.com or *.example.com, with spaces bet
 
 @dataclass(frozen=True, slots=True)
 class Widening:
-    """What an operator adds to a scope. It says nothing of addresses: which of them may be dialled
-    is decided by each worker's own configuration."""
+    """What an operator adds to a scope. It does not cover addresses: each worker's own
+    configuration decides which may be connected to."""
 
     sites: frozenset[str] = frozenset()
-    domains: frozenset[str] = frozenset()  # with all that is below them
+    domains: frozenset[str] = frozenset()  # with all their subdomains
     patterns: str = ""
 
     def has_site(self, site: str) -> bool:
@@ -29,13 +29,13 @@ class Widening:
         return bool(self.domains) and any(above in self.domains for above in sites_above(site))
 
     def has_pattern(self, url: str) -> bool:
-        """Whether it makes up for what the spider's own patterns say of a URL."""
+        """Whether it admits a URL that the spider's own patterns exclude."""
         return bool(self.patterns) and first_match(self.patterns, url) is not None
 
 
 @lru_cache(maxsize=64)
 def widening(hosts: str | None, patterns: str | None) -> Widening | None:
-    """None: there is nothing to add. Raises BadOption."""
+    """None: nothing to add. Raises BadOption."""
     if not hosts and not patterns:
         return None
     compile_patterns(patterns or "", option="also_include")
@@ -48,7 +48,7 @@ def widening(hosts: str | None, patterns: str | None) -> Widening | None:
 
 
 def _site(name: str) -> str:
-    # A single `*` would let a crawl loose on the whole web, by one character.
+    # A single `*` would set a crawl loose on the whole web.
     try:
         if "*" in name:
             raise BadURL(name, "it has a star within it.")
@@ -58,14 +58,14 @@ def _site(name: str) -> str:
 
 
 def site_named(name: str) -> str:
-    """The site of a host as people write it. Raises BadURL."""
+    """The site of a host name typed by a user. Raises BadURL."""
     if not isinstance(name, str) or set(name) & set("/\\?#@"):
         raise BadURL(str(name), "it is more than a host name.")
     return site_of(identify(f"http://{name}/").host.removesuffix(":443"))
 
 
 def site_of(host: str) -> str:
-    """A host with and without `www.` is the same."""
+    """A host with and without `www.` is the same site."""
     return host.removeprefix("www.")
 
 

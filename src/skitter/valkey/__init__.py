@@ -7,9 +7,9 @@ The life of a server:
 2. The last holder to leave shuts it down cleanly. A killed holder leaves too: its hold is a lock,
    which the kernel releases. The server then waits for the next holder.
 3. `start(directory)` (`skitter up`) starts it and marks it kept: it runs without holders, and
-      restarts with the same options if it dies, until `stop(directory)` (`skitter down`).
-   4. A server that dies under its holders is restarted when one of them calls `revive(directory)`;
-      one that was stopped stays down until somebody starts it.
+   restarts with the same options if it dies, until `stop(directory)` (`skitter down`).
+4. A server that dies under its holders is restarted when one of them calls `revive(directory)`;
+   one that was stopped stays down until somebody starts it.
 5. Clients connect to a unix socket that only its user can open: `Redis.from_url(server.url,
    password=server.password)`. There is no TCP port unless `ServerOptions` asks for one.
 6. Writes go to an append-only file, at most a second later. After a crash the next holder starts

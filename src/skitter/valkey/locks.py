@@ -1,8 +1,8 @@
 """Three lock files that the kernel keeps honest.
 
-        start.lock   held exclusively by a process that is starting or stopping the server
-        users.lock   shared by all users of the server
-        server.lock  held by the server process itself, through an inherited descriptor
+    start.lock   held exclusively by a process that is starting or stopping the server
+    users.lock   shared by all users of the server
+    server.lock  held by the server process itself, through an inherited descriptor
 
 A lock disappears with its process, however that ended. A leftover pid file or socket proves
 nothing; a held server.lock proves that a server lives in this directory, even if its socket was

@@ -49,7 +49,7 @@ class ServerProcess:
 
 
 class KilledAtStart(ServerFailed):
-    """Killing all processes of one crawl may hit the server that the next one is starting."""
+    """Killed while starting, perhaps along with all processes of an earlier crawl."""
 
 
 class Answer(Enum):
