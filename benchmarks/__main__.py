@@ -51,7 +51,7 @@ def bench(
 
 
 def main() -> None:
-    """The command; an error of ours is one sentence on stderr and its exit code."""
+    """Run the command; print our own errors as one sentence on stderr, with their exit code."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(bench)
     try:

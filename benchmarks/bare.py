@@ -1,7 +1,7 @@
-"""A bare loop as a process: the same client, parser and join; a set and a queue, no frontier.
+"""A bare loop as a process: same client, parser and join; a set and a queue instead of a frontier.
 
-python -m benchmarks.bare '{"seed": ...}'. It forgets everything when it ends, knows no
-politeness, no robots.txt, no scope, no retry: what is left is the price of fetching and parsing.
+python -m benchmarks.bare '{"seed": ...}'. It keeps nothing when it ends and has no politeness,
+robots.txt, scope or retries: what is left is the cost of fetching and parsing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Clients of the HTTP server as a process: python -m benchmarks.clients '{"kind": ...}'
 
-Producers send requests at a steady rate, evenly spread, each on a connection that stays open. What
-a request took counts from the moment it was due, so that a server that is late is not spared the
-requests that had to wait for it. Dashboards listen, and count what they are told.
+Producers send requests at a steady rate, evenly spread, each on a persistent connection. A
+request's time counts from when it was due, so that a late server is charged for the requests that
+had to wait. Dashboards listen, and count the messages they receive.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.processes import say
 
 
 class ClientsTask(msgspec.Struct, frozen=True, kw_only=True):
-    """So many clients, for so long."""
+    """This many clients, for this long."""
 
     kind: Literal["push", "listen"]
     port: int
@@ -27,7 +27,7 @@ class ClientsTask(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     clients: int
     seconds: float
-    per_s: float = 10.0  # requests of each
+    per_s: float = 10.0  # requests per client
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def send(task: ClientsTask) -> Answered:
-    """All clients, from one beginning."""
+    """All clients, started together."""
     begin_at = time.perf_counter() + 0.5
     ran = await asyncio.gather(*(_produce(task, one, begin_at) for one in range(task.clients)))
     good = sorted(took for each in ran for took, status in each if status == 202)
@@ -81,7 +81,7 @@ async def _status(reader: asyncio.StreamReader) -> int:
 
 
 async def listen(task: ClientsTask) -> Answered:
-    """Dashboards that are open, and read all they are sent."""
+    """Open dashboards that read everything they are sent."""
     heard = await asyncio.gather(*(_hear(task) for _ in range(task.clients)))
     return Answered(answers=sum(heard), failed=sum(not one for one in heard))
 

@@ -1,4 +1,4 @@
-"""A cluster of nodes on this machine, for as long as a measurement takes."""
+"""A cluster of nodes on this machine, for the duration of a measurement."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SLOTS = 16384
-BUS = 10_000  # a node's second port is so much above its first
+BUS = 10_000  # a node's second port is this much above its first
 
 
 @asynccontextmanager
 async def open_cluster(
     directory: Path, *, nodes: int, keys: Sequence[str]
 ) -> AsyncIterator[list[Redis]]:
-    """Clients of nodes that write no file. Each has the same number of these keys' slots: their
-    hashes alone deal 12 of them to three nodes as 6, 4 and 2."""
+    """Clients of nodes that write no files. Each node gets the same number of these keys' slots: by
+    hash alone, three nodes would get 6, 4 and 2 of 12."""
     async with AsyncExitStack() as stack:
         opened: list[Redis] = []
         for number in range(nodes):
@@ -58,7 +58,7 @@ def _words(port: int, place: Path) -> list[str]:
 
 def _free_port() -> int:
     while True:
-        port = random.randrange(12_000, 21_000)  # below those that clients are given
+        port = random.randrange(12_000, 21_000)  # below the ephemeral ports
         with suppress(OSError):
             for one in (port, port + BUS):
                 socket.create_server(("127.0.0.1", one)).close()

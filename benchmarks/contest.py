@@ -1,4 +1,4 @@
-"""Contenders take turns, round by round; rows compare the best of what they did."""
+"""Contenders take turns, round by round; rows compare their best results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Figure:
 
     unit: str
     best: Callable[[Sequence[float]], float] = max
-    #: The ratio is theirs to ours: how many times less we need.
+    #: Whether the ratio is theirs to ours: how many times less we need.
     inverse: bool = False
     name: str = ""
 
@@ -42,18 +42,18 @@ class Goal:
 
 
 def times(least: float | None) -> Goal | None:
-    """So many times the other one; None: shown for honesty, without a goal."""
+    """A multiple of the other's result; None: shown for honesty, without a goal."""
     return None if least is None else Goal(f"{least:g} times", least=least)
 
 
 @dataclass(slots=True)
 class Contender:
-    """One of those that take turns, and what it did so far."""
+    """One of those that take turns, and its results so far."""
 
     name: str
     run: Callable[[], Awaitable[Sample]]
-    rounds: int = 1_000  # a slow one may have fewer than the others
-    fresh: bool = True  # each turn begins with an empty server
+    rounds: int = 1_000  # a slow one may run fewer
+    fresh: bool = True  # start each turn with an empty server
     series: defaultdict[Figure, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def best(self, figure: Figure) -> float:
@@ -63,7 +63,7 @@ class Contender:
 async def take_turns(
     ground: Ground, contenders: Sequence[Contender], *, part: str, rounds: int
 ) -> None:
-    """Round by round, so that noise and warmth are shared. The server is empty afterwards."""
+    """Alternate round by round, so that noise and warm-up are shared. Leaves the server empty."""
     for number in range(1, rounds + 1):
         for one in contenders:
             last = min(rounds, one.rounds)
@@ -80,7 +80,7 @@ async def take_turns(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A figure of ours beside theirs, or alone."""
+    """Our figure beside theirs, or alone."""
 
     what: str
     figure: Figure
@@ -120,7 +120,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Part(ABC):
-    """One measurement of a suite. Its fields say how much of everything."""
+    """One measurement of a suite. Its fields set the sizes."""
 
     name: ClassVar[str]
     peers: tuple[Peer, ...] = ()

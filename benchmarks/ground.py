@@ -1,4 +1,4 @@
-"""The ground that contenders meet on: a server of their own, pages to crawl, URLs to queue."""
+"""What contenders share: a private server, pages to crawl, URLs to queue."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Tell = Callable[[str], None]
 
 LEASE = 500
 TASKS = 2  # so that the client encodes while the server works, as in a worker
-#: Nothing to wait for: this is about speed, not about politeness.
+#: No delays: this measures speed, not politeness.
 RUDE = JobOptions(politeness=Politeness(delay_s=0, max_in_flight=100_000))
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """A private server, its socket for peers, a place for files, and a site if one is needed."""
+    """A private server, its socket for peers, a directory for files, and a site if needed."""
 
     server: Server
     socket: Path
@@ -43,7 +43,7 @@ class Ground:
     site: Site | None = None
 
     def publish(self, pages: int) -> str:
-        """The address of the first of so many pages."""
+        """The URL of the first of this many pages."""
         assert self.site is not None
         return self.site.origin + self.site.publish(pages)
 
@@ -51,21 +51,21 @@ class Ground:
         await self.server.command("FLUSHALL", "SYNC")
 
     async def script_time(self) -> int:
-        """Microseconds spent in scripts by their sha since the server started."""
+        """Microseconds spent in EVALSHA since the server started."""
         stats = (await self.server.command("INFO", "commandstats")).get("cmdstat_evalsha", {})
         return int(stats.get("usec", 0))
 
     async def data_bytes(self) -> int:
-        """What the data takes, without the buffers of whoever is connected."""
+        """The size of the data, without client buffers."""
         await self.quiet()
         info = await self.server.command("INFO", "memory")
-        # Not mem_clients_normal of INFO: a timer brings it up to date, some time later.
+        # Not mem_clients_normal from INFO: it is updated by a timer, with a delay.
         clients = await self.server.command("CLIENT LIST")
         buffers = sum(int(client["tot-mem"]) for client in clients)
         return int(info["used_memory"]) - int(info["mem_aof_buffer"]) - buffers
 
     async def quiet(self) -> None:
-        """Wait for the server to have no background work: a rewrite takes a core and memory."""
+        """Wait until the server has no background work: a rewrite takes a core and memory."""
         while True:
             info = await self.server.command("INFO", "persistence")
             if not (info["aof_rewrite_in_progress"] or info["aof_rewrite_scheduled"]):
@@ -80,9 +80,9 @@ class Ground:
 
 @asynccontextmanager
 async def prepare_ground(tell: Tell, *, with_site: bool = False) -> AsyncIterator[Ground]:
-    """Start the server, and nginx, in a directory of their own; all is gone at the end."""
+    """Start the server, and nginx, in their own directory; all is removed at the end."""
     async with AsyncExitStack() as stack:
-        # Short, because the path of a unix socket has to be.
+        # Short, because the path of a unix socket must be.
         made = tempfile.TemporaryDirectory(prefix="skitter-bench-", ignore_cleanup_errors=True)
         directory = Path(stack.enter_context(made))
         embedded = stack.enter_context(hold(directory / "server"))
@@ -94,7 +94,7 @@ async def prepare_ground(tell: Tell, *, with_site: bool = False) -> AsyncIterato
 
 
 def make_urls(how_many: int, *, hosts: int) -> list[str]:
-    """URLs of about 60 characters, one host after the other, as links of many sites arrive."""
+    """URLs of about 60 characters, alternating between hosts, like links from many sites."""
     return [
         f"https://www.shop-{n % hosts:07}.example/catalogue/item-{n:09}.html?v=1"
         for n in range(how_many)
@@ -102,7 +102,7 @@ def make_urls(how_many: int, *, hosts: int) -> list[str]:
 
 
 async def fill(frontier: Frontier, urls: Iterable[str], tell: Tell | None = None) -> int:
-    """Add URLs in batches, whatever their number. Returns how many."""
+    """Add any number of URLs in batches. Returns how many."""
     added = 0
     batch: list[Request] = []
     for url in urls:
@@ -121,7 +121,7 @@ async def finish_all(frontier: Frontier) -> None:
 
 
 async def add_and_finish(frontier: Frontier, urls: list[str]) -> float:
-    """As a worker does it: links by the hundreds, leases by the hundred. Returns the seconds."""
+    """Like a worker: links by the hundreds, leases by the hundred. Returns the seconds."""
     started = time.perf_counter()
     async with asyncio.TaskGroup() as adders:
         for first in range(TASKS):

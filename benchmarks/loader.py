@@ -1,7 +1,7 @@
 """A loader as a process: python -m benchmarks.loader '{"redis_url": ...}'
 
-The real thing: `Loader` on the stream of a job. It ends when so many items are stored, and says
-what that took.
+The real thing: `Loader` on a job's stream. It ends when this many items are stored, and prints what
+that took.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from skitter.sinks import Destination
 
 
 class LoaderTask(msgspec.Struct, frozen=True, kw_only=True):
-    """All items of a job, into one place."""
+    """All items of a job, to one destination."""
 
     redis_url: str
     job: str
@@ -35,7 +35,7 @@ class LoaderTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoaderFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What it took, from the first look at the stream."""
+    """What it took, from the first read of the stream."""
 
     items: int
     seconds: float

@@ -1,4 +1,4 @@
-"""What the sites of the benchmark are made of: pages of one size with many links. Pure."""
+"""What the benchmark's sites are made of: pages of one size with many links. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 PAGE_BYTES: Final = 12_800
 LINKS: Final = 40
-CHILDREN: Final = 4  # new pages that a page of the endless site leads to
+CHILDREN: Final = 4  # new pages that each page of the endless site links to
 _WORDS: Final = ("lorem", "ipsum", "dolor", "sit", "amet", "consectetur", "adipiscing", "elit")
 _END: Final = "</body></html>\n"
 
@@ -27,7 +27,7 @@ _FILLER: Final = _paragraphs()
 def write_page(
     number: int, links: Iterable[int], *, folder: str = "p", size_bytes: int = PAGE_BYTES
 ) -> bytes:
-    """An HTML page of that size with a title of its own."""
+    """An HTML page of that size with its own title."""
     listed = "".join([f'<li><a href="/{folder}/{n}.html">page {n}</a></li>\n' for n in links])
     page = (
         f'<!doctype html><html><head><meta charset="utf-8"><title>Page {number}</title></head>\n'
@@ -39,20 +39,20 @@ def write_page(
 
 
 def random_links(number: int, pages: int) -> list[int]:
-    """To anywhere on the site; the first two see to it that every page is found."""
+    """Links to anywhere on the site; the first two ensure that every page is found."""
     chance = Random(number)
     anywhere = [chance.randrange(pages) for _ in range(LINKS - 2)]
     return [(number + 1) % pages, (7 * number + 1) % pages, *anywhere]
 
 
 def links_found_twice(number: int) -> list[int]:
-    """Ten, of which five are new; every page but the first few is linked from two others."""
+    """Ten, five of them new; every page but the first few is linked from two others."""
     first = 5 * number + 1
     return list(range(first, first + 10))
 
 
 def tree_links(number: int, pages: int) -> list[int]:
-    """A few to new pages, the others back to earlier ones: a queue that never grows out of hand."""
+    """A few to new pages, the others back to earlier ones: the queue stays small."""
     first = CHILDREN * number + 1
     new = [child for child in range(first, first + CHILDREN) if child < pages]
     back = [(number * 2_654_435_761 + n * 40_503) % (number + 1) for n in range(LINKS - len(new))]

@@ -1,4 +1,4 @@
-"""Peers: what people would use instead, each installed once into an environment of its own."""
+"""Peers: what people would use instead, each installed once into its own environment."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from skitter.errors import InfrastructureError
 if TYPE_CHECKING:
     from benchmarks.processes import Figures
 
-#: As pip resolved them in November 2026. hiredis is a gift: scrapy-redis does not ask for it, and
-#: is slower without.
+#: As resolved by pip in November 2026. hiredis is a gift: scrapy-redis does not require it, and is
+#: slower without.
 SCRAPY_REDIS: Final = ("scrapy-redis==0.9.1", "Scrapy==2.19.0", "redis==8.1.0", "hiredis==3.5.0")
 CRAWLEE: Final = ("crawlee[parsel]==1.11.0", "parsel==1.12.1", "impit==0.15.1", "lxml==6.1.3")
 CELERY: Final = (
@@ -30,7 +30,7 @@ CELERY: Final = (
     "hiredis==3.5.0",
     "httpx==0.28.1",
     "selectolax==1.0.2",
-    "packaging==26.3",  # kombu imports it and does not ask for it
+    "packaging==26.3",  # kombu imports it without requiring it
 )
 FASTAPI_PINS: Final = (
     "fastapi==0.162.4",
@@ -49,14 +49,14 @@ LIMIT_S: Final = 900.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """A script of rivals/, the environment it runs in, and what it is asked to do."""
+    """A script in rivals/, the environment it runs in, and its task."""
 
     title: str
     script: str
-    home: str = ""  # of the environment; "": it runs in ours
+    home: str = ""  # of the environment; "": ours
     requirements: tuple[str, ...] = ()
     task: tuple[tuple[str, object], ...] = ()
-    least_ratio: float | None = None  # how many times as fast as it we mean to be
+    least_ratio: float | None = None  # how many times as fast as it we want to be
 
     @property
     def versions(self) -> str:
@@ -67,18 +67,18 @@ class Peer:
         return _python_of(self.home) if self.home else Path(sys.executable)
 
     def install(self) -> None:
-        """Unless it is there. Raises InfrastructureError, saying what failed."""
+        """Install it unless present. Raises InfrastructureError, saying what failed."""
         if self.home:
             environment(self.home, self.requirements)
 
     async def run(self, *, limit_s: float = LIMIT_S, **task: object) -> Figures:
-        """Give the script a task as JSON, get its figures back."""
+        """Pass the script a task as JSON, return its figures."""
         told = msgspec.json.encode({**dict(self.task), **task}).decode()
         words = [str(self.python), str(RIVALS / self.script), told]
         return await run_to_end(words, name=self.title, limit_s=limit_s)
 
     async def crawl(self, seed: str, *, pages: int, socket: Path) -> Figures:
-        """All pages of a site, from its first."""
+        """All pages of a site, from the first."""
         figures = await self.run(seed=seed, pages=pages, socket=str(socket))
         if figures["pages"] < pages:  # Scrapy and scrapy-redis fetch their seed twice
             raise AssertionError(f"{self.title}: {figures['pages']:,} of {pages:,} pages")
@@ -94,7 +94,7 @@ def peers_directory() -> Path:
 
 
 def environment(name: str, requirements: tuple[str, ...]) -> Path:
-    """The Python of an environment that has exactly these requirements; made once, also if several
+    """The Python of an environment with exactly these requirements; created once, even if several
     processes ask for it at the same time."""
     python = _python_of(name)
     home = python.parents[1]

@@ -1,4 +1,4 @@
-"""A PostgreSQL of its own, from the system's package, as it comes: every commit is on the disk."""
+"""A private PostgreSQL from the system's package, with defaults: every commit is on disk."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def open_postgres() -> AsyncIterator[str]:
-    """Its URL, without a database; it is gone at the end. Raises InfrastructureError."""
-    # Not below the directory of the benchmark, which only we may enter, and root may not run it.
+    """Its URL, without a database; removed at the end. Raises InfrastructureError."""
+    # Not in the benchmark's directory, which only we may enter: root may not run PostgreSQL.
     data = Path(tempfile.mkdtemp(prefix="skitter-pg-"))
     if os.geteuid() == 0:
         shutil.chown(data, "postgres", "postgres")
@@ -43,7 +43,7 @@ async def _run(name: str, *words: str) -> None:
     if not program:
         raise InfrastructureError(f"{name} is not installed: {advice(name)}.")
     who = [runuser, "-u", "postgres", "--"] if os.geteuid() == 0 and runuser else []
-    # Not a pipe: the server inherits it, and it would never end.
+    # Not a pipe: the server inherits it, so it would never reach its end.
     with tempfile.TemporaryFile() as said:
         process = await asyncio.create_subprocess_exec(
             *who, program, *words, cwd="/", stdout=said, stderr=said

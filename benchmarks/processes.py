@@ -1,4 +1,4 @@
-"""Processes: each gets a task as JSON, says its figures as JSON, and is ended."""
+"""Processes: each gets a task as JSON, prints its figures as JSON, and is stopped."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from skitter.settings import FetchOptions
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-ROOT: Final = Path(__file__).parents[1]  # where `python -m benchmarks` finds itself
+ROOT: Final = Path(__file__).parents[1]  # where `python -m benchmarks` works
 Figures = dict[str, Any]
 
 
 def module_words(module: str, task: msgspec.Struct) -> list[str]:
-    """The command line of a module of ours, with its task."""
+    """The command line of one of our modules, with its task."""
     return [sys.executable, "-m", f"benchmarks.{module}", msgspec.json.encode(task).decode()]
 
 
@@ -35,7 +35,7 @@ async def started(
     stderr: int | None = None,
     env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A process that ends with the block, whatever happens."""
+    """A process that is stopped at the end of the block, whatever happens."""
     process = await asyncio.create_subprocess_exec(
         *words,
         cwd=ROOT,
@@ -51,7 +51,7 @@ async def started(
 
 
 async def run_to_end(words: Sequence[str], *, name: str, limit_s: float) -> Figures:
-    """What a process has found out when it exits by itself."""
+    """The figures that a process prints before it exits."""
     async with started(words, stderr=asyncio.subprocess.PIPE) as process:
         try:
             async with asyncio.timeout(limit_s):
@@ -61,7 +61,7 @@ async def run_to_end(words: Sequence[str], *, name: str, limit_s: float) -> Figu
     if process.returncode:
         why = last_line(err) or f"exit code {process.returncode}"
         raise InfrastructureError(f"{name} failed: {why}")
-    # One line of it: py-spy has its say on the same output.
+    # One line only: py-spy prints to the same output.
     [line] = [line for line in out.splitlines() if line.startswith(b"{")]
     figures: Figures = msgspec.json.decode(line)
     return figures
@@ -74,7 +74,7 @@ def last_line(output: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CpuTime:
-    """Of this process, and of its main thread alone."""
+    """The CPU time of this process, and of its main thread alone."""
 
     all_s: float
     main_s: float
@@ -85,17 +85,17 @@ class CpuTime:
 
 
 def fetch_options(ca_file: str) -> FetchOptions:
-    """The defaults, for a site whose certificate nobody else knows."""
+    """The defaults, plus a certificate that nobody else knows."""
     return FetchOptions(ca_file=Path(ca_file)) if ca_file else FetchOptions()
 
 
 def say(figures: msgspec.Struct) -> None:
-    """The last word of a process of ours."""
+    """Print the figures, as the last output of the process."""
     sys.stdout.buffer.write(msgspec.json.encode(figures) + b"\n")
 
 
 async def end(process: asyncio.subprocess.Process, *, grace_s: float = 10.0) -> None:
-    """SIGTERM, and SIGKILL after the grace."""
+    """SIGTERM, and SIGKILL after the grace period."""
     if process.returncode is not None:
         return
     with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""A report as a table for stdout, progress as lines on stderr. All that is rich is here."""
+"""A report as a table for stdout, progress as lines on stderr. All use of rich is here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def report_table(report: Report, *, what: str) -> Group:
-    """Everything a reader needs to trust the numbers or not."""
+    """Everything a reader needs to judge the numbers."""
     table = Table(title=f"benchmarks {what}" + (" --quick" if report.quick else ""))
     for heading in ("measured", "goal", "here", "beside it", "ratio", "ok?"):
         table.add_column(heading, justify="right" if heading in ("here", "ratio") else "left")
@@ -52,7 +52,7 @@ def _number(value: float) -> str:
 
 @contextmanager
 def progress_on_stderr() -> Iterator[Callable[[str], None]]:
-    """Tells where a run is: in place on a terminal, otherwise a line per step."""
+    """Show progress: in place on a terminal, otherwise a line per step."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda text: console.print(text, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What a benchmark found: values that render and encode alike."""
+"""What a benchmark found: values that can be rendered or encoded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One row: what was measured, beside what, and whether that is good enough."""
+    """One row: what was measured, compared with what, and whether that is good enough."""
 
     name: str  # the measurement it belongs to
     what: str
@@ -31,7 +31,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     cpu: str
     cores: int
-    load: float  # of the last minute, at the start: others at work make noise
+    load: float  # over the last minute, at the start: other processes make noise
     python: str
     server: str
     event_loop: str

@@ -1,7 +1,7 @@
 """One Scrapy process: the same spider on three schedulers.
 
-Scrapy itself is the limit: what a shared, leased frontier costs on top of its own queue in memory
-is what counts, and how often the server is asked.
+Scrapy itself is the limit: what counts is the cost of a shared, leased frontier on top of its own
+in-memory queue, and the number of round trips.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OURS, PLAIN = (
 
 @dataclass(frozen=True, kw_only=True)
 class Node(Part):
-    """Beside plain Scrapy, and beside scrapy-redis unless it is left out."""
+    """Compared with plain Scrapy, and with scrapy-redis unless it is left out."""
 
     name: ClassVar[str] = "scrapy"
     pages: int = 5000
@@ -58,7 +58,7 @@ class Node(Part):
             beside=scrapy,
             goal=Goal("90% of plain Scrapy", least=0.9),
         )
-        # On a busy machine this says more than pages a second.
+        # On a busy machine this says more than pages per second.
         cpu = Row(
             what="CPU time of the process, start and all, least",
             figure=CPU,

@@ -51,12 +51,12 @@ class Site:
 
     origin: str
     tls_origin: str
-    ca_file: Path  # for those who ask by TLS
+    ca_file: Path  # for TLS clients
     www: Path
-    server: str  # its name and version
+    server: str  # name and version
 
     def publish(self, pages: int, *, size_bytes: int = PAGE_BYTES) -> str:
-        """The path of the first of so many pages; they are written once."""
+        """The path of the first of this many pages, which are written once."""
         folder = self.www / (f"p{pages}" if size_bytes == PAGE_BYTES else f"p{pages}x{size_bytes}")
         if not folder.is_dir():
             folder.mkdir()
@@ -69,13 +69,13 @@ class Site:
 
 @asynccontextmanager
 async def open_site(directory: Path) -> AsyncIterator[Site]:
-    """nginx with one worker process on a free port of loopback; gone at the end."""
+    """nginx with one worker process on a free loopback port; removed at the end."""
     program = find_nginx()
     www = directory / "www"
     www.mkdir(parents=True)
     port, tls_port = free_port(), free_port()
     await _certify(directory)
-    # A master that is root would serve as nobody, who may not look into our directory.
+    # A master run by root would serve as nobody, who may not enter our directory.
     user = "user root root;" if os.geteuid() == 0 else ""
     (directory / "nginx.conf").write_text(_CONFIG.format(port=port, tls_port=tls_port, user=user))
     words = [program, "-p", str(directory), "-c", "nginx.conf", "-e", "error.log"]
@@ -94,7 +94,7 @@ async def open_site(directory: Path) -> AsyncIterator[Site]:
 
 
 def find_nginx() -> str:
-    """The program. Raises InfrastructureError."""
+    """Its path. Raises InfrastructureError."""
     if found := find_program("nginx"):
         return found
     raise InfrastructureError(
@@ -103,7 +103,7 @@ def find_nginx() -> str:
 
 
 async def _certify(directory: Path) -> None:
-    """A certificate that is its own authority, and its key."""
+    """Make a self-signed certificate and its key."""
     words = [
         find_openssl(),
         *("req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
@@ -118,7 +118,7 @@ async def _certify(directory: Path) -> None:
 
 
 def find_openssl() -> str:
-    """The program. Raises InfrastructureError."""
+    """Its path. Raises InfrastructureError."""
     if found := find_program("openssl"):
         return found
     raise InfrastructureError(

@@ -1,4 +1,4 @@
-"""A suite: its parts one after the other, and the report."""
+"""A suite: its parts in order, and the report."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """Parts at their full size, and at a twentieth of the work."""
+    """Parts at full size, and at a twentieth of the work."""
 
     full: tuple[Part, ...]
     quick: tuple[Part, ...]
     with_site: bool = False
-    check: Callable[[], object] = lambda: None  # raises when something is not installed
+    check: Callable[[], object] = lambda: None  # raises if something is not installed
 
     def choose(self, *, quick: bool, only: Collection[str], with_peers: bool) -> list[Part]:
         parts = self.quick if quick else self.full
@@ -47,7 +47,7 @@ def run_suite(
     with_peers: bool = True,
     tell: Tell = lambda text: None,
 ) -> Report:
-    """Measure, beside peers unless they are left out. `only`: names of parts, else all."""
+    """Measure, with peers unless left out. `only`: names of parts, else all."""
     parts = suite.choose(quick=quick, only=only, with_peers=with_peers)
     suite.check()
     for peer in {peer.home: peer for part in parts for peer in part.peers}.values():
@@ -67,7 +67,7 @@ async def _run(suite: Suite, parts: Sequence[Part], *, quick: bool, tell: Tell) 
 
 
 async def measure(ground: Ground, parts: Sequence[Part]) -> list[Finding]:
-    """One part after the other; each is told as soon as it is known."""
+    """One part after the other; each finding is reported as soon as it is known."""
     findings: list[Finding] = []
     for part in parts:
         found = [row.finding(part.name) for row in await part.measure(ground)]

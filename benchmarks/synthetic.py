@@ -1,7 +1,7 @@
-"""A site without files as a process: python -m benchmarks.synthetic '{"pages": ...}'
+"""A generated site as a process: python -m benchmarks.synthetic '{"pages": ...}'
 
-Any /p/N.html below `pages` is generated when it is asked for, and held back for a while if told so:
-a web server that is far away, or one that has very many pages. Prints its origin when it is open.
+Any /p/N.html below `pages` is generated on request, and delayed if so configured: simulates a
+distant web server, or one with very many pages. Prints its origin once it listens.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ SMALL_BYTES = 1_000
 
 
 class SyntheticTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A site without files."""
+    """A generated site."""
 
     pages: int
     latency_s: float = 0.0
     nice: int = 0
-    twice: bool = False  # small pages whose links are each found twice, and not back to old ones
+    twice: bool = False  # small pages without links back, each linked twice
 
 
 class Connection(asyncio.Protocol):
@@ -53,7 +53,7 @@ class Connection(asyncio.Protocol):
 
 
 def make_answer(head: bytes, pages: int, *, twice: bool = False) -> bytes:
-    """The bytes of an answer to a GET; 404 for all but the pages."""
+    """The bytes of a response to a GET; 404 for anything but the pages."""
     name = head.split(b" ", 2)[1].removeprefix(b"/p/").removesuffix(b".html")
     if name.isdigit() and (number := int(name)) < pages:
         status = b"200 OK"
@@ -69,7 +69,7 @@ def make_answer(head: bytes, pages: int, *, twice: bool = False) -> bytes:
 
 
 async def serve(task: SyntheticTask) -> None:
-    """Until SIGTERM."""
+    """Serve until SIGTERM."""
     os.nice(task.nice)
     loop = asyncio.get_running_loop()
     over = asyncio.Event()

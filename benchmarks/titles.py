@@ -1,4 +1,4 @@
-"""The spider of the measurements, for workers that load it by the name of its module."""
+"""The spider of the measurements, for workers that load it by module name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One worker as a process: python -m benchmarks.worker '{"redis_url": ...}'
 
-The real thing: `open_worker` on a job that exists, robots.txt obeyed, items to the stream. It ends
-when the crawl is over or on SIGTERM, and says what it did.
+The real thing: `open_worker` on an existing job, obeying robots.txt, with items going to the
+stream. It ends when the crawl is over or on SIGTERM, and prints what it did.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOOK_S = 0.01
 
 
 class WorkerTask(msgspec.Struct, frozen=True, kw_only=True):
-    """One worker on a job that exists."""
+    """One worker on an existing job."""
 
     redis_url: str
     job: str
@@ -46,11 +46,11 @@ class WorkerTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Worked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker did, and what that took."""
+    """What a worker did, and what it cost."""
 
     pages: int
     errors: int
-    seconds: float  # from the first request to the last page handed in
+    seconds: float  # from the first request to the last completed page
     cpu_s: float
     main_thread_cpu_s: float  # the rest is wreq's threads
     rss_mb: float
@@ -71,7 +71,7 @@ def titles(page: Page) -> Iterator[Any]:
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Notes when the last page was handed in: a worker stays a little to see that it was last."""
+    """Notes when the last page was completed: a worker stays a little to see that it was last."""
 
     tally: Tally
     started: float

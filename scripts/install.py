@@ -1,6 +1,6 @@
-"""Set up .venv: `install.py core` with what Skitter itself needs, `install.py dev` with all of it.
+"""Set up .venv: `install.py core` with what Skitter itself needs, `install.py dev` with everything.
 
-Run by the Makefile with the Python of the machine; only the standard library.
+Run by the Makefile with the system's Python; standard library only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 TARGETS = {"core": ".[server]", "dev": ".[dev]"}
-NAME = re.compile(r"[A-Za-z0-9._-]+")  # of a package, before its version
+NAME = re.compile(r"[A-Za-z0-9._-]+")  # of a package, without its version
 
 
 def main(part: str) -> int:
@@ -28,13 +28,13 @@ def main(part: str) -> int:
         venv.create(VENV, with_pip=True, symlinks=True)
     names = direct_dependencies(part)
     say(f"Installing {', '.join(names)} and what they need ...")
-    # Debian's pip 23.0 searches for many minutes where a newer one says at once what conflicts.
+    # Debian's pip 23.0 searches for minutes where a newer one reports the conflict at once.
     newer = install("pip>=23.2") if part == "dev" else 0
     if status := newer or install("-c", "constraints.txt", "-e", TARGETS[part]):
         return status
     if part == "dev":
-        # Compiled all at once, on all cores. And not when a test imports it: a warning of the
-        # compiler, about somebody else's code, would be an error there.
+        # Compile now, on all cores, and not when a test imports it: a compiler warning about
+        # third-party code would be an error there.
         compiler = [PYTHON, "-W", "ignore", "-m", "compileall", "-q", "-j", "0", VENV / "lib"]
         subprocess.run(compiler, stdout=subprocess.DEVNULL, check=False)
     say(f"Installed in {time.monotonic() - began:.0f} s.")
@@ -52,7 +52,7 @@ def direct_dependencies(part: str) -> list[str]:
 
 
 def install(*what: str) -> int:
-    """pip, in one call: a line that tells where it is, and all that it said if it fails."""
+    """Run pip once: shows a progress line, and pip's whole output if it fails."""
     words = ["install", "--disable-pip-version-check", "--no-compile", "--progress-bar", "off"]
     pip = subprocess.Popen(
         [PYTHON, "-m", "pip", *words, *what],
@@ -89,7 +89,7 @@ def say(line: str) -> None:
 
 
 def show(line: str) -> None:
-    """One line that changes, where a person looks; nothing in a log."""
+    """One line, updated in place on a terminal; nothing in a log."""
     if sys.stdout.isatty():
         sys.stdout.write(f"\r\x1b[K{line}")
         sys.stdout.flush()

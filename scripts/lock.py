@@ -1,8 +1,8 @@
-"""Write the lock files: versions of constraints.txt with the hashes of their files.
+"""Write the lock files: the versions in constraints.txt with the hashes of their files.
 
-`requirements.lock` has what an image needs, `requirements-dev.lock` all that we test with. Run by
-`make constraints` in a fresh environment that has it all installed: whichever index its pip is set
-up for tells the hashes. pip has no command that shows them, hence its internals.
+`requirements.lock` has what an image needs, `requirements-dev.lock` everything we test with. Run by
+`make constraints` in a fresh environment with everything installed: the hashes come from the index
+that its pip is configured for. No pip command shows them, hence the use of its internals.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("aiohttp", "postgres", "server")  # of the image
+EXTRAS = ("aiohttp", "postgres", "server")  # in the image
 HEAD = """\
 # {what}, with the SHA-256 of the files for Linux and macOS.
 # Made by `make constraints`. Use: pip install --require-hashes --no-deps -r {name}
 """
-# The image has the newest patch of its Python; for 3.11.2, say, redis needs another package.
+# The image has the newest patch release of its Python; 3.11.2, say, needs another package for
+# redis.
 NEWEST = {"python_full_version": f"{sys.version_info.major}.{sys.version_info.minor}.99"}
-# Wheels that Skitter can be installed with: CPython 3.11 and newer on Linux and macOS.
+# Wheels that Skitter supports: CPython 3.11 and newer on Linux and macOS.
 PYTHONS = re.compile(r"-(?:(?:py2\.)?py3|py3\d+|cp3\d+)-(?:none|abi3)-|-cp31[1-9]-cp31[1-9]-")
 PLATFORMS = re.compile(
     r"-any\.whl|(?:manylinux|musllinux|macosx)[0-9a-z_.]*_(?:x86_64|aarch64|arm64|universal2)\.whl"
@@ -32,13 +33,13 @@ PLATFORMS = re.compile(
 
 
 def pins() -> dict[str, str]:
-    """The versions of constraints.txt."""
+    """The versions in constraints.txt."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     return dict(line.split("==") for line in lines if "==" in line)
 
 
 def is_wanted(file: str, name: str, version: str) -> bool:
-    """Whether a file of the index is of that version, and for somebody whom we support."""
+    """Whether a file in the index is of that version, and for a platform we support."""
     stem = re.sub(r"[-_.]+", "[-_.]+", re.escape(name).replace("\\", ""))
     if re.fullmatch(rf"(?i){stem}-{re.escape(version)}\.(?:tar\.gz|zip)", file):
         return True
@@ -48,7 +49,7 @@ def is_wanted(file: str, name: str, version: str) -> bool:
 
 @contextmanager
 def opened_index() -> Iterator[Any]:
-    """pip's own view of the index that this machine is set up for."""
+    """pip's own view of the index that this machine is configured for."""
     from pip._internal.commands import create_command
 
     command: Any = create_command("download")
@@ -68,7 +69,7 @@ def links_of(finder: Any, name: str) -> Iterator[Any]:
 
 
 def entry(finder: Any, name: str, version: str) -> str:
-    """One package, as pip reads it."""
+    """One package, in the format pip reads."""
     found = [link for link in links_of(finder, name) if is_wanted(link.filename, name, version)]
     hashes = sorted({link.hash for link in found if link.hash_name == "sha256"})
     if not hashes:
@@ -77,7 +78,7 @@ def entry(finder: Any, name: str, version: str) -> str:
 
 
 def needed(name: str, extras: tuple[str, ...] = ()) -> set[str]:
-    """A package that is installed here, and all that it needs, in the spelling of the index."""
+    """An installed package and everything it needs, spelled as in the index."""
     from pip._vendor.packaging.requirements import Requirement
 
     found = {canonical(name)}

@@ -1,4 +1,4 @@
-"""Write the reference pages that are made from the code. A test fails when they drift."""
+"""Write the reference pages that are generated from the code. A test fails when they drift."""
 
 from __future__ import annotations
 

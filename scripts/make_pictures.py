@@ -1,6 +1,6 @@
-"""Take the pictures of the dashboard that the docs show, of a crawl of the demo's bookshop.
+"""Take the screenshots of the dashboard for the docs, during a crawl of the demo's bookshop.
 
-It takes some minutes. Look at each before you commit it.
+It takes a few minutes. Look at each picture before you commit it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from skitter.fetch.chromium import find_browser
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 BOOKS, DELAY_S, WORKERS = 4000, 0.05, 3
-#: The chart has some minutes by then, and the queue is not empty yet.
+#: By then the chart covers some minutes, and the queue is not empty yet.
 LATE = re.compile("3,...")
 PATIENCE_MS = 10 * 60_000
 WIDE, NARROW = (1280, 860), (390, 780)
@@ -47,7 +47,7 @@ PICTURES = (
 
 @contextmanager
 def shop(home: Path) -> Iterator[str]:
-    """Where the bookshop is."""
+    """The bookshop's URL."""
     ready = home / "ready"
     words = ["skitter.demo.site", "--port", "0", "--books", str(BOOKS), "--ready-file", str(ready)]
     with subprocess.Popen([sys.executable, "-m", *words], stdout=subprocess.DEVNULL) as process:

@@ -1,7 +1,7 @@
-"""Build the sdist and the wheel, install the wheel where nothing else is, and see it at work.
+"""Build the sdist and the wheel, install the wheel into an empty environment, and try it.
 
-`make package`. The wheel is made from the sdist, which is thereby known to be complete. After the
-installation nothing is fetched any more: the demo crawls a site of its own.
+`make package`. Building the wheel from the sdist proves that the sdist is complete. After the
+installation nothing is downloaded: the demo crawls its own site.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import venv
 from pathlib import Path
 from typing import Any
 
-#: Python 3.11.2 has no filter yet; the archive is our own.
+#: Python 3.11.2 has no filters yet; the archive is our own.
 SAFELY: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
@@ -26,7 +26,7 @@ PIP = ("-m", "pip", "--disable-pip-version-check", "-q")
 
 
 def build(out: Path) -> tuple[Path, Path]:
-    """The sdist and the wheel, in a directory that is made if needed."""
+    """The sdist and the wheel, in a directory that is created if necessary."""
     out.mkdir(parents=True, exist_ok=True)
     sdist = out / _build("build_sdist", out, source=ROOT)
     with tempfile.TemporaryDirectory() as base, tarfile.open(sdist) as packed:
@@ -43,7 +43,7 @@ def _build(what: str, out: Path, *, source: Path) -> str:
 
 
 def install(wheel: Path, home: Path) -> Path:
-    """Into an environment of its own; the `skitter` there."""
+    """Install into a new environment; returns its `skitter`."""
     venv.create(home, with_pip=True, symlinks=True)
     python = home / "bin" / "python"
     constraints = ROOT / "constraints.txt"
@@ -53,14 +53,14 @@ def install(wheel: Path, home: Path) -> Path:
 
 
 def check_hashes(python: Path, home: Path) -> None:
-    """The files that the index has for an image are those of requirements.lock."""
+    """Check that the index has the files listed in requirements.lock."""
     lock = ROOT / "requirements.lock"
     words = ["download", "--require-hashes", "--no-deps", "-r", str(lock)]
     subprocess.run([python, *PIP, *words, "-d", home], check=True)
 
 
 def show(skitter: Path, *words: str, home: Path) -> None:
-    """Away from the repository, with nothing of this process's environment."""
+    """Run it outside the repository, with a clean environment."""
     place = {"HOME": str(home), "PATH": os.defpath, "TERM": "dumb"}
     subprocess.run([skitter, *words], cwd=home, env=place, check=True)
 
@@ -70,7 +70,7 @@ def main() -> None:
     for file in (sdist, wheel):
         sys.stdout.write(f"{file.relative_to(ROOT)}: {file.stat().st_size:,} bytes\n")
     sys.stdout.flush()
-    # Not under a longer path: the socket of the demo's server is in it.
+    # A short path: it contains the socket of the demo's server.
     with tempfile.TemporaryDirectory(prefix="sk-", dir="/tmp") as base:
         skitter = install(wheel, Path(base, "venv"))
         check_hashes(skitter.with_name("python"), Path(base, "files"))

@@ -1,7 +1,7 @@
 """Every program that benchmarks and tests start, besides Python and the embedded server.
 
-It is found through this table and nowhere else, and scripts/system-packages installs what the
-table names. Only the standard library: that script runs this file before anything is installed.
+Programs are looked up in this table only, and scripts/system-packages installs what it names.
+Standard library only: that script runs this file before anything is installed.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ BENCH: Final = frozenset({"test", "chaos", "bench"})
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Where Debian has it, and which of `make test`, `make chaos` and `make bench` start it."""
+    """Its Debian package, and which of `make test`, `make chaos` and `make bench` start it."""
 
     package: str
     used_by: frozenset[str] = TEST
-    file: str = ""  # a pattern from /, of what is not on the PATH; the last that matches is taken
+    file: str = ""  # a pattern from /, for what is not on the PATH; the last match wins
 
 
 PROGRAMS: Final = {
     "bash": Program("bash"),
     "chromium": Program("chromium"),
     "curl": Program("curl"),
-    # Not a program: the documents of html5lib-tests, and what each is to a browser.
+    # Not a program: the html5lib-tests documents, and how a browser parses each.
     "html5lib-tests": Program(
         "golang-golang-x-net-dev",
         file="usr/share/gocode/src/golang.org/x/net/html/testdata/webkit/tests1.dat",
     ),
     "initdb": Program("postgresql", BENCH, file="usr/lib/postgresql/*/bin/initdb"),
-    # A library that shifts the clock of the process that preloads it.
+    # A library that shifts the clock of a process that preloads it.
     "libfaketime": Program("libfaketime", file="usr/lib/*/faketime/libfaketime.so.1"),
     "mount": Program("mount"),
     "nginx": Program("nginx-light", BENCH),
@@ -46,7 +46,7 @@ PROGRAMS: Final = {
     "podman": Program("podman", CHAOS),
     "promtool": Program("prometheus"),
     "rabbitmq-server": Program("rabbitmq-server", CHAOS, "usr/lib/rabbitmq/bin/rabbitmq-server"),
-    "redis-server": Program("redis-server"),  # 7.0 on Debian 12, the oldest that we support
+    "redis-server": Program("redis-server"),  # 7.0 on Debian 12, the oldest we support
     "runuser": Program("util-linux", BENCH),
     "setpriv": Program("util-linux"),
     "sleep": Program("coreutils"),
@@ -56,7 +56,7 @@ PROGRAMS: Final = {
 
 
 def find_program(name: str) -> str | None:
-    """Its path, or None where it is not installed. KeyError: it is not in the table."""
+    """Its path, or None if it is not installed. KeyError: it is not in the table."""
     program = PROGRAMS[name]
     if program.file:
         found = sorted(Path("/").glob(program.file))
@@ -67,12 +67,12 @@ def find_program(name: str) -> str | None:
 
 
 def advice(name: str) -> str:
-    """What to do about one that is missing."""
+    """How to install a missing program."""
     return f"install it (on Debian and Ubuntu: apt-get install {PROGRAMS[name].package})"
 
 
 def missing_packages(target: str) -> list[str]:
-    """Packages of programs that a target of the Makefile starts, and that are not here."""
+    """Packages of programs that a Makefile target starts and that are not installed."""
     return sorted(
         {
             program.package

@@ -1,4 +1,4 @@
-"""celery: the frontier on Celery workers, beside one task per URL on as many of them."""
+"""celery: the frontier on Celery workers, compared with one task per URL on as many of them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ START_S, LIMIT_S = 120.0, 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class Celery(Part):
-    """With as many processes as those beside it."""
+    """With as many processes as its rivals."""
 
     name: ClassVar[str] = "celery"
     pages: int = 5000
@@ -69,7 +69,7 @@ class Celery(Part):
 
 
 async def pages_per_second(ground: Ground, seed: str, pages: int) -> float:
-    """A whole site by pumps, from the first message to the last page handed in."""
+    """Crawl a whole site by pumps, timed from the first message to the last completed page."""
     frontier = await begin(ground, seed)
     async with _celery_worker(ground):
         began = time.perf_counter()
@@ -90,7 +90,7 @@ async def _until_done(frontier: Frontier, pages: int) -> None:
 
 @asynccontextmanager
 async def _celery_worker(ground: Ground) -> AsyncIterator[None]:
-    """Celery's own command, as its users type it."""
+    """Celery's own command, as users type it."""
     from skitter.celery.scheduling import count_slots
 
     words = ["-m", "celery", "-A", "skitter.celery", "worker", "-c", str(PROCESSES)]

@@ -1,4 +1,4 @@
-"""A job on the ground's server, one worker process that does all of it, a site without files."""
+"""A job on the ground's server, one worker process that crawls it all, a generated site."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def ca_of(ground: Ground, seed: str) -> str:
 async def crawl_all(
     ground: Ground, seed: str, *, pages: int, limit_s: float, before: list[str] | None = None
 ) -> Worked:
-    """A whole site by one worker process, with words `before` its command line if any."""
+    """Crawl a whole site with one worker process; `before` is prepended to its command line."""
     frontier = await begin(ground, seed)
     words = [*(before or []), *worker_words(ground, seed, concurrency=CONCURRENT)]
     figures = await run_to_end(words, name="the worker", limit_s=limit_s)
@@ -62,7 +62,7 @@ async def crawl_all(
 
 
 async def check_all(frontier: Frontier, pages: int) -> None:
-    """A crawl that missed a page or a title is not a result."""
+    """Reject a crawl that missed a page or a title."""
     stats = await frontier.stats()
     if (stats.done, stats.items, stats.dead) != (pages, pages, 0):
         raise AssertionError(
@@ -74,7 +74,7 @@ async def check_all(frontier: Frontier, pages: int) -> None:
 async def synthetic_site(
     pages: int, *, latency_s: float = 0.0, nice: int = 0, twice: bool = False
 ) -> AsyncIterator[str]:
-    """The address of the first page of a generated site; its server ends with the block."""
+    """The URL of the first page of a generated site; its server ends with the block."""
     task = SyntheticTask(pages=pages, latency_s=latency_s, nice=nice, twice=twice)
     async with started(module_words("synthetic", task)) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""load: items a second that a loader stores, one item a page, from a stream that is full."""
+"""load: items per second that a loader stores, one item per page, from a full stream."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 RATE, CPU = Figure("items/s"), Figure("us/item", min)
 LIMIT_S = 300.0
-FASTEST = 3_000.0  # what no worker process brings so far
+FASTEST = 3_000.0  # more than any worker process has produced so far
 
 
 @dataclass(frozen=True, kw_only=True)
 class Load(Part):
-    """A loader that is faster than a crawl is not what the crawl waits for."""
+    """A loader faster than a crawl does not hold the crawl up."""
 
     name: ClassVar[str] = "load"
     items: int = 30_000
@@ -64,7 +64,7 @@ class Load(Part):
 
 @dataclass(slots=True)
 class _Turns:
-    """Each into a place of its own: rows that are there already would be replaced."""
+    """Each turn into a new place: existing rows would be replaced."""
 
     ground: Ground
     to: str
@@ -93,7 +93,7 @@ class _Turns:
 
 
 async def bring_items(ground: Ground, job: str, items: int) -> None:
-    """A crawl that is over, with one item of each page in the stream."""
+    """A finished crawl, with one item per page in the stream."""
     frontier = await create_job(ground.server, job, options=RUDE)
     await fill(frontier, make_urls(items, hosts=100))
     while leases := (await frontier.lease(LEASE)).leases:

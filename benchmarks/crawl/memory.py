@@ -1,4 +1,4 @@
-"""memory: how large a worker is after very many pages."""
+"""memory: the size of a worker after very many pages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIMIT_S = 900.0
 
 @dataclass(frozen=True, kw_only=True)
 class Memory(Part):
-    """Of a generated site, with links to old and new pages."""
+    """On a generated site, with links to old and new pages."""
 
     name: ClassVar[str] = "memory"
     pages: int = 100_000

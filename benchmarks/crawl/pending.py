@@ -1,4 +1,4 @@
-"""pending: how large a worker is while very many URLs wait, each of which it has found twice."""
+"""pending: the size of a worker while very many URLs wait, each of which it has found twice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOOK_S = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Pending(Part):
-    """Each page has ten links, of which five are new; so a million wait after 250,000 pages."""
+    """Each page has ten links, five of them new; so a million wait after 250,000 pages."""
 
     name: ClassVar[str] = "pending"
     urls: int = 1_000_000
@@ -52,7 +52,7 @@ class Pending(Part):
 
 
 async def crawl_until(ground: Ground, seed: str, pending: int) -> Worked:
-    """What a worker says when it is stopped, as soon as so many URLs wait."""
+    """Stop a worker once this many URLs wait, and return its figures."""
     frontier = await begin(ground, seed)
     async with started(worker_words(ground, seed, concurrency=CONCURRENT)) as process:
         deadline = time.monotonic() + LIMIT_S

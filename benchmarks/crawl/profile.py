@@ -1,4 +1,4 @@
-"""profile: where the time of a page goes, layer by layer, as py-spy samples it."""
+"""profile: where the time per page goes, layer by layer, as sampled by py-spy."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ ROBOTS: Final = "robots.txt"
 HANDLER: Final = "spider: run the handler, check items"
 FRONTIER: Final = "frontier: encode, send, decode"
 WORKER: Final = "worker: slots, batches, verdicts"
-#: (function, or "" for any; the end of a file or a folder in its path; layer). The first that
-#: matches decides, from the innermost frame outwards: frames that match nothing, such as those of
-#: urls.py and of the standard library, belong to whoever called them.
+#: (function, or "" for any; the end of a file or a folder in its path; layer). The first match
+#: decides, from the innermost frame outwards: frames that match nothing, such as those of urls.py
+#: and the standard library, belong to their caller.
 LAYERS: Final = (
     ("", "skitter/page/links.py", LINKS),
     ("_find_links", "skitter/page/", LINKS),
@@ -61,13 +61,13 @@ THREADS: Final = "fetch: wreq's own threads"
 
 
 def find_py_spy() -> Path:
-    """py-spy, installed if it is not yet. Raises InfrastructureError."""
+    """py-spy, installed if necessary. Raises InfrastructureError."""
     return environment("py-spy", PY_SPY).with_name("py-spy")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile(Part):
-    """The CPU time of the main thread, split as the samples are; and that of wreq's threads."""
+    """The main thread's CPU time, split in proportion to the samples; and wreq's threads'."""
 
     name: ClassVar[str] = "profile"
     pages: int = 5000
@@ -76,7 +76,7 @@ class Profile(Part):
         worker = Contender(f"{self.pages:,} pages", partial(self._crawl, ground))
         try:
             await take_turns(ground, [worker], part=self.name, rounds=1)
-        except InfrastructureError as error:  # no package index, or no permission to look
+        except InfrastructureError as error:  # no package index, or no permission to trace
             ground.tell(f"no profile: {error}")
             return []
         return make_rows(worker)
@@ -96,7 +96,7 @@ class Profile(Part):
 
 
 def count_layers(stacks: Iterable[str]) -> Counter[str]:
-    """Samples by layer, of lines such as `outer (file:1);inner (file:2) 17`."""
+    """Samples by layer, from lines such as `outer (file:1);inner (file:2) 17`."""
     counted: Counter[str] = Counter()
     for line in stacks:
         frames, _, number = line.rpartition(" ")
@@ -106,7 +106,7 @@ def count_layers(stacks: Iterable[str]) -> Counter[str]:
 
 
 def layer_of(frames: list[str]) -> str:
-    """Of a stack, the outermost frame first."""
+    """The layer of a stack, outermost frame first."""
     for frame in reversed(frames):
         name, _, place = frame.partition(" (")
         for function, path, layer in LAYERS:
@@ -116,7 +116,7 @@ def layer_of(frames: list[str]) -> str:
 
 
 def split_time(samples: Counter[str], worked: Worked) -> Sample:
-    """Microseconds of a page, layer by layer."""
+    """Microseconds per page, by layer."""
     total = sum(samples.values()) or 1
     main_us = worked.main_thread_cpu_s / worked.pages * 1e6
     shares = {layer: main_us * number / total for layer, number in samples.items()}
@@ -125,7 +125,7 @@ def split_time(samples: Counter[str], worked: Worked) -> Sample:
 
 
 def make_rows(worker: Contender) -> list[Row]:
-    """The largest first."""
+    """Largest first."""
     whole = sum(map(worker.best, worker.series))
     return [
         Row(

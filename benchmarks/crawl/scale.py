@@ -1,4 +1,4 @@
-"""scale: how many times the pages of one worker do four of them fetch from servers far away."""
+"""scale: how many times the pages of one worker four workers fetch from distant servers."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 WORKERS = (1, 4)
 CONCURRENT = 32
 LATENCY_S = 0.2
-PAGES = 1_000_000  # more than can be fetched: it is the clock that ends it
+PAGES = 1_000_000  # more than can be fetched: time ends it
 START_S = 60.0
-#: After all have said that they are there, and there is work for all.
+#: After all have reported, and there is work for all.
 WARM_UP_S = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale(Part):
-    """Each on a job of its own; the clock ends it."""
+    """Each number of workers on its own job; time ends it."""
 
     name: ClassVar[str] = "scale"
     seconds: float = 8.0
@@ -58,7 +58,7 @@ class Scale(Part):
 
 
 async def pages_per_second(ground: Ground, seed: str, workers: int, seconds: float) -> float:
-    """What so many workers do together, once all of them are at work."""
+    """The combined rate of this many workers, once all of them are working."""
     frontier = await begin(ground, seed)
     words = worker_words(ground, seed, concurrency=CONCURRENT)
     async with AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""speed: pages a second of one worker process, beside a bare loop and beside peers."""
+"""speed: pages per second of one worker process, compared with a bare loop and with peers."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ LIMIT_S = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class Speed(Part):
-    """Peers have a smaller site and crawl all of it too: so each contender meets one new page a
-    page, and 39 links that it knows."""
+    """Peers have a smaller site and crawl all of it too: so each contender finds one new page per
+    page, and 39 known links."""
 
     name: ClassVar[str] = "speed"
     pages: int = 5000
@@ -106,7 +106,7 @@ def _sample(did: Worked | BareFigures) -> Sample:
 def make_rivals(
     ground: Ground, peers: tuple[Peer, ...], *, pages: int, rounds: int
 ) -> list[Contender]:
-    """Peers as contenders on a site of so many pages."""
+    """Peers as contenders on a site of this many pages."""
     seed = ground.publish(pages)
 
     async def crawl(peer: Peer) -> Sample:

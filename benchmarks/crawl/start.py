@@ -1,4 +1,4 @@
-"""start: how long a command takes to begin, beside a Python that does nothing."""
+"""start: how long a command takes to start, compared with a Python that does nothing."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from benchmarks.ground import Ground
 
 CPU = Figure("ms", min)
-#: What is beside them all.
+#: The baseline for all.
 BARE = ("-c", "pass")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Start(Part):
-    """CPU time, which other programs disturb least. The bytecode is there, as in an installation;
-    redis-py alone, for comparison, is what everything that speaks to a server has to import."""
+    """CPU time, which other programs disturb least. Bytecode is compiled, as in an installation;
+    redis-py alone, for comparison, is what every client of a server must import."""
 
     name: ClassVar[str] = "start"
     rounds: int = 10
@@ -46,7 +46,7 @@ class Start(Part):
             for name, (words, _) in asked.items()
         }
         for one in (bare, *ours.values()):
-            await one.run()  # which writes the bytecode
+            await one.run()  # writes the bytecode
         await take_turns(ground, [bare, *ours.values()], part=self.name, rounds=self.rounds)
         return [
             Row(
@@ -66,7 +66,7 @@ async def begun(words: tuple[str, ...]) -> Sample:
 
 
 def cpu_time_s(words: tuple[str, ...]) -> float:
-    """Of one process, and none of others."""
+    """The CPU time of this process only."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     process = subprocess.Popen(
         [sys.executable, *words],

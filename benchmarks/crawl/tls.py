@@ -1,4 +1,4 @@
-"""tls: large pages by TLS, beside a bare loop, and how many of them a core fetches and parses."""
+"""tls: large pages over TLS, compared with a bare loop, and how many a core fetches and parses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZE_BYTES = 200_000
 
 @dataclass(frozen=True, kw_only=True)
 class Tls(Part):
-    """One certificate, which is its own authority; connections are kept open."""
+    """One self-signed certificate; connections are kept open."""
 
     name: ClassVar[str] = "tls"
     pages: int = 500

@@ -1,4 +1,4 @@
-"""The frontier alone: add, lease and complete without a page being fetched."""
+"""The frontier alone: add, lease and complete without fetching a page."""
 
 from benchmarks.frontier.lease import Lease
 from benchmarks.frontier.memory import Memory
@@ -11,7 +11,7 @@ FRONTIER = Suite(
     quick=(
         Speed(urls=10_000, few_urls=1_000, hosts=50),
         Memory(urls=50_000, hosts=50),
-        # A turn needs a thousand hosts, so the last is a twentieth.
+        # A turn needs a thousand hosts, so only the last is a twentieth.
         Lease(hosts=(1_000, 10_000, 50_000), turns=5),
         Nodes(urls=5_000, hosts=100, rounds=1),
     ),

@@ -1,10 +1,10 @@
 """lease: the time of lease(50) must not grow with the number of hosts.
 
-Every number of hosts has a job of its own, filled first; then the jobs take turns. A turn leases 50
-URLs of 50 hosts, 20 times; then all are completed, each with a new link to its host, and the clock
-(the frontier takes one) goes on by a second and a bit: the hosts that were asked wait for their
-delay and are woken in the next turn. So each call does the same work whatever the number of hosts:
-50 hosts woken, 50 hosts asked.
+Each number of hosts has its own job, filled first; then the jobs take turns. A turn leases 50 URLs
+of 50 hosts, 20 times; then all are completed, each with a new link to its host, and the clock,
+which is passed to the frontier, advances by a little over a second: the hosts just asked wait for
+their delay and are woken in the next turn. So each call does the same work whatever the number of
+hosts: 50 hosts woken, 50 hosts asked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TURN_MS = 1_100  # a little more than the default delay between two requests to
 
 @dataclass(frozen=True, kw_only=True)
 class Lease(Part):
-    """The number of hosts, from few to many; each at least LEASE * CALLS_A_TURN."""
+    """The numbers of hosts, ascending; each at least LEASE * CALLS_A_TURN."""
 
     name: ClassVar[str] = "lease"
     hosts: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
@@ -44,7 +44,7 @@ class Lease(Part):
         await ground.clear()
         runners = [await _fill(ground, number) for number in self.hosts]
         jobs = [Contender(f"{one.hosts:,} hosts", one.turn, fresh=False) for one in runners]
-        for job in jobs:  # scripts, caches and the first hosts to wake
+        for job in jobs:  # warm up scripts, caches and the first hosts to wake
             await job.run()
         await take_turns(ground, jobs, part=self.name, rounds=self.turns)
         return [self._row(job, jobs[0], is_last=job is jobs[-1]) for job in jobs]
@@ -64,7 +64,7 @@ class Lease(Part):
 
 @dataclass(slots=True)
 class Clock:
-    """Server milliseconds that move when a turn ends."""
+    """Server milliseconds that advance when a turn ends."""
 
     now_ms: int = 1_800_000_000_000
 

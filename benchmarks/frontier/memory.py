@@ -1,4 +1,4 @@
-"""memory: bytes per pending URL, then per seen URL when all of them are done."""
+"""memory: bytes per pending URL, then per seen URL once all are done."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def _use(ground: Ground, urls: list[str]) -> Sample:
 
 
 async def _load_scripts(ground: Ground) -> None:
-    """The scripts themselves take memory, once per server: not a matter of URLs."""
+    """The scripts themselves take memory, once per server, whatever the number of URLs."""
     frontier = await create_job(ground.server, "scripts", options=RUDE)
     await frontier.add([Request(url="https://a.test/")])
     await finish_all(frontier)

@@ -1,7 +1,7 @@
-"""nodes: add + lease + complete on clusters of 1, 2 and 3 nodes, and what each node does for it.
+"""nodes: add + lease + complete on clusters of 1, 2 and 3 nodes, and the work of each node.
 
-The time of a URL is that of this machine, with all nodes and the client on its cores. What shows
-how far it goes beyond is the work of the busiest node: half of it on two nodes, a third on three.
+The time per URL is limited by this machine, with all nodes and the client on its cores. How it
+would scale beyond shows in the work of the busiest node: half on two nodes, a third on three.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CALLS = Figure("calls", min, name="calls to the busiest node per 1,000 URLs")
 
 @dataclass(frozen=True, kw_only=True)
 class Nodes(Part):
-    """The same job of 12 shards on each cluster."""
+    """The same job with 12 shards on each cluster."""
 
     name: ClassVar[str] = "nodes"
     urls: int = 100_000
@@ -55,7 +55,7 @@ class Nodes(Part):
         ]
 
     def _row(self, one: Contender, first: Contender, figure: Figure, nodes: int) -> Row:
-        most = 1.25 / nodes  # hosts are spread by their hash, so shards are not quite equal
+        most = 1.25 / nodes  # hosts are spread by hash, so shards differ a little
         goal = Goal(f"at most {most:.2f} of one node's", most=most)
         return Row(
             what=f"{self.urls:,} URLs, {SHARDS} shards, {one.name}: {figure.name}",
@@ -88,7 +88,7 @@ async def run(ground: Ground, urls: list[str], *, nodes: int) -> Sample:
 
 
 async def _work(node: Redis) -> tuple[float, int]:
-    """Microseconds of its main thread, and scripts that it ran."""
+    """Microseconds of its main thread, and the number of scripts it ran."""
     info = await node.info("everything")
     spent = info["used_cpu_user_main_thread"] + info["used_cpu_sys_main_thread"]
     return 1e6 * spent, int(info.get("cmdstat_evalsha", {}).get("calls", 0))

@@ -1,4 +1,4 @@
-"""speed: add + lease + complete, beside scrapy-redis's scheduler."""
+"""speed: add + lease + complete, compared with scrapy-redis's scheduler."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from benchmarks.ground import Ground
     from skitter.frontier.frontier import Frontier
 
-AHEAD = 50  # of the loop
+AHEAD = 50  # URLs that the loop leases ahead
 TIME = Figure("us/URL", min, inverse=True)
 GOALS = {
     "in batches": Goal("10 times faster", least=10.0),
@@ -67,7 +67,7 @@ async def in_batches(ground: Ground, urls: list[str]) -> Sample:
 
 
 async def one_by_one(ground: Ground, urls: list[str]) -> Sample:
-    """As a plain loop does it, with a queue that works ahead."""
+    """As a plain loop does it, with a queue that leases ahead."""
     frontier = await create_job(ground.server, "speed", options=RUDE)
     took = await asyncio.to_thread(_loop, frontier.job, f"unix://{ground.socket}", urls)
     return await _microseconds(frontier, took, len(urls))

@@ -1,4 +1,4 @@
-"""The HTTP server beside a running crawl, on the same machine."""
+"""The HTTP server alongside a running crawl, on the same machine."""
 
 from benchmarks.http.dashboards import Dashboards
 from benchmarks.http.push import Push

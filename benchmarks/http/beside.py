@@ -1,4 +1,4 @@
-"""A crawl that goes on, the server beside it, and what its process needs."""
+"""A running crawl, the server alongside it, and what its process uses."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ CONCURRENT = 64
 
 @asynccontextmanager
 async def crawling(ground: Ground) -> AsyncIterator[None]:
-    """One worker as fast as it can, at the priority that it has beside a dashboard. The site, which
-    would be on another machine, gives way, too."""
+    """One worker at full speed, with the priority it has beside a dashboard. The site, which would
+    be on another machine, gets a low priority too."""
     async with synthetic_site(PAGES, nice=NICE) as seed:
         frontier = await begin(ground, seed)
         words = worker_words(ground, seed, concurrency=CONCURRENT, nice=NICE)
@@ -49,7 +49,7 @@ async def _until_moving(frontier: Frontier) -> None:
 
 @asynccontextmanager
 async def serving(words: Sequence[str], ground: Ground) -> AsyncIterator[tuple[int, int]]:
-    """A server that says where it listens in its first line: its process and its port."""
+    """A server whose first line says where it listens: its process and its port."""
     environment = os.environ | {"XDG_STATE_HOME": str(ground.directory)}
     async with started(words, env=environment) as process:
         assert process.stdout is not None
@@ -72,6 +72,6 @@ async def run_clients(task: ClientsTask) -> Answered:
 
 
 def cpu_s(pid: int) -> float:
-    """What a process has used so far."""
+    """The CPU time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,4 @@
-"""dashboards: what many that are open cost the server."""
+"""dashboards: what many open dashboards cost the server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHARE = Figure("% of a core", min)
 
 @dataclass(frozen=True, kw_only=True)
 class Dashboards(Part):
-    """Each has a connection of its own, and hears of a crawl that goes on."""
+    """Each has its own connection, and follows a running crawl."""
 
     name: ClassVar[str] = "dashboards"
     clients: int = 100

@@ -30,7 +30,7 @@ CPU = Figure("us/request", min, inverse=True)
 
 @dataclass(frozen=True, kw_only=True)
 class Push(Part):
-    """50 producers, 10 requests a second each, evenly spread, one URL a request."""
+    """50 producers, 10 requests per second each, evenly spread, one URL per request."""
 
     name: ClassVar[str] = "push"
     seconds: float = 10.0
@@ -85,7 +85,7 @@ class Push(Part):
                 per_s=PER_S,
                 seconds=1.0,
             )
-            await run_clients(task)  # warm
+            await run_clients(task)  # warm up
             before = cpu_s(pid)
             answered = await run_clients(msgspec.structs.replace(task, seconds=self.seconds))
             used = cpu_s(pid) - before

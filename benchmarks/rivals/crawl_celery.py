@@ -1,8 +1,8 @@
-"""Run by benchmarks with the Python of Celery's own environment. Not a module of Skitter.
+"""Run by benchmarks in Celery's own environment. Not a module of Skitter.
 
 Takes one JSON argument {socket, seed, pages, processes, tuned}, prints one JSON object of figures:
 starts a Celery worker on this very file, sends it the first URL, waits until every page is stored.
-Imported by that worker, it is the module of its tasks.
+That worker imports it as its task module.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ app.conf.update(task_ignore_result=True, worker_hijack_root_logger=False)
 
 @app.task(name="plain")
 def plain(url):
-    """As most would write it: httpx.get, a SADD a link."""
+    """As most people would write it: httpx.get, a SADD per link."""
     tree = LexborHTMLParser(httpx.get(url).text)
     server = connect()
     for link in links_of(url, tree):
@@ -42,7 +42,7 @@ def plain(url):
 
 @app.task(name="tuned")
 def tuned(url):
-    """With a client per process, whose connection stays open, and one round trip for all links."""
+    """With one client per process, which keeps its connection, and one round trip for all links."""
     tree = LexborHTMLParser(http_client().get(url).text)
     links = links_of(url, tree)
     pipe = connect().pipeline(transaction=False)
@@ -80,7 +80,7 @@ def crawl(task):
 
 
 def die_with_parent():
-    """On Linux the worker and its pool end (SIGQUIT: a cold shutdown) also if we are killed."""
+    """On Linux the worker and its pool end (SIGQUIT: a cold shutdown) even if we are killed."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGQUIT)  # PR_SET_PDEATHSIG
 

@@ -1,4 +1,4 @@
-"""Run by benchmarks with the Python of Crawlee's own environment. Not a module of Skitter.
+"""Run by benchmarks in Crawlee's own environment. Not a module of Skitter.
 
 Takes one JSON argument {seed, pages, concurrency, parser}, prints one JSON object of figures.
 """
@@ -17,7 +17,7 @@ FIGURES = {"pages": 0, "last": 0.0}
 
 
 def make_crawler():
-    """The crawler and how it finds a title; storage in memory, concurrency fixed."""
+    """The crawler and its title function; storage in memory, fixed concurrency."""
     if TASK["parser"] == "parsel":
         from crawlee.crawlers import ParselCrawler as Crawler
 

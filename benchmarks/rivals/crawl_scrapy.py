@@ -1,5 +1,5 @@
-"""Run by benchmarks: the same spider on Scrapy's own scheduler, on Skitter's and on
-that of scrapy-redis, whose Python is of an environment of its own. Not a module of Skitter.
+"""Run by benchmarks: the same spider on the schedulers of Scrapy, Skitter and scrapy-redis, the
+last in its own environment. Not a module of Skitter.
 
 Takes one JSON argument {engine, socket, seed, concurrency}, prints one JSON object of figures.
 """
@@ -34,7 +34,7 @@ SETTINGS = {
     "REDIS_URL": "unix://" + TASK["socket"],
     "CONCURRENT_REQUESTS": TASK["concurrency"],
     "CONCURRENT_REQUESTS_PER_DOMAIN": TASK["concurrency"],
-    # Gifts to all three: nothing that they could do without.
+    # Helps all three: turns off what none of them needs here.
     "DOWNLOAD_DELAY": 0,
     "AUTOTHROTTLE_ENABLED": False,
     "ROBOTSTXT_OBEY": False,

@@ -1,8 +1,8 @@
-"""Run by benchmarks with the Python of FastAPI's own environment. Not a module of Skitter.
+"""Run by benchmarks in FastAPI's own environment. Not a module of Skitter.
 
-The same endpoint as one would write it: a model of pydantic, a bearer token, a set of what is known
-and a list of what is to be fetched, in one pipeline of redis-py. Takes one JSON argument {socket},
-says where it listens, and serves until it is ended.
+The same endpoint as most would write it: a pydantic model, a bearer token, a set of known URLs and
+a list of URLs to fetch, in one redis-py pipeline. Takes one JSON argument {socket}, prints where it
+listens, and serves until it is stopped.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ class Pushed(BaseModel):
 
 
 async def check(authorization: str) -> None:
-    """By the hash of the token, which is read once."""
+    """By the hash of the token; the known hashes are read once."""
     if not known:
         stored = (json.loads(one) for one in await client.hvals(TOKENS))
         known.update({one["hash"]: one for one in stored})

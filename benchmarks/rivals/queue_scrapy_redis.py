@@ -1,4 +1,4 @@
-"""Run by benchmarks with the Python of scrapy-redis's own environment. Not a module of Skitter.
+"""Run by benchmarks in scrapy-redis's own environment. Not a module of Skitter.
 
 Takes one JSON argument {verb, socket, urls: path}, prints one JSON object of figures.
 """
@@ -23,7 +23,7 @@ class Shop(Spider):
 
 
 def open_scheduler(server):
-    """As Scrapy does, without a crawler: its own Scheduler, PriorityQueue and RFPDupeFilter."""
+    """Like Scrapy does, without a crawler: its own Scheduler, PriorityQueue and RFPDupeFilter."""
     scheduler = Scheduler(server, dupefilter=RFPDupeFilter(server, "shop:dupefilter"))
     scheduler.open(Shop())
     return scheduler

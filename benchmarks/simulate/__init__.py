@@ -1,6 +1,6 @@
-"""A polite crawl of a web that does not exist: the real scripts on a virtual clock.
+"""A polite crawl of an imaginary web: the real scripts on a virtual clock.
 
-web      hosts with a Zipf of sizes, links, slow and dead hosts; pure
-crawl    leases, virtual fetches and completions, until so many pages are done
-outcome  what came of it: pages/s, what bounded it, memory, the server's time, fairness
+web      hosts with Zipf-distributed sizes, links, slow and dead hosts; pure
+crawl    leases, virtual fetches and completions, until enough pages are done
+outcome  the result: pages/s, what limited it, memory, the server's time, fairness
 """

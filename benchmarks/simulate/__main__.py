@@ -1,4 +1,4 @@
-"""python -m benchmarks.simulate: a polite crawl of a web that does not exist."""
+"""python -m benchmarks.simulate: a polite crawl of an imaginary web."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from skitter.settings import JobOptions, Layout, Limits, Politeness
 if TYPE_CHECKING:
     from benchmarks.ground import Ground, Tell
 
-#: URLs of one shape are what this web is made of.
+#: All URLs of this web have the same shape.
 OPTIONS = JobOptions(politeness=Politeness(), limits=Limits(shape_budget=None))
 
 
@@ -67,7 +67,7 @@ async def run(plan: Plan, *, shards: int, tell: Tell) -> Outcome:
 
 
 async def _unbound(ground: Ground) -> None:
-    """This is about memory and scripts: no file is written, and no limit is met."""
+    """This is about memory and scripts: write no files, and set no memory limit."""
     await ground.server.command("CONFIG SET", "appendonly", "no")
     await ground.server.command("CONFIG SET", "maxmemory", "0")
 
@@ -78,7 +78,7 @@ def cpu_us() -> float:
 
 
 async def server_cpu_us(ground: Ground) -> float:
-    """Of the thread that runs scripts: on a busy machine the clock on the wall tells too much."""
+    """CPU time of the thread that runs scripts: on a busy machine wall-clock time is too high."""
     info = await ground.server.command("INFO", "cpu")
     return 1e6 * sum(float(info[f"used_cpu_{kind}_main_thread"]) for kind in ("user", "sys"))
 

@@ -32,7 +32,7 @@ class Plan:
 
     web: Web
     pages: int
-    slots: int  # fetches that workers have under way together
+    slots: int  # concurrent fetches of all workers
     seeds: int
 
 
@@ -56,7 +56,7 @@ class Crawl:
     chance: random.Random = field(default_factory=lambda: random.Random(14))
     done: int = 0
     failed: int = 0
-    bounds: Counter[str] = field(default_factory=Counter)  # virtual ms by what was short
+    bounds: Counter[str] = field(default_factory=Counter)  # virtual ms by limiting factor
     in_flight: list[tuple[int, int, Lease, bool, int]] = field(default_factory=list)
     served: Counter[int] = field(default_factory=Counter)
     turns: defaultdict[int, Turns] = field(default_factory=lambda: defaultdict(Turns))
@@ -72,7 +72,7 @@ class Crawl:
         while self.done < self.plan.pages:
             await self._end_fetches()
             if not await self._begin_fetches() and not self.in_flight:
-                return  # the web has no more
+                return  # the web is exhausted
             self.clock.now_ms += STEP_MS
             if self.done >= self.plan.pages * len(self.marks) / 10:
                 self.marks.append((self.clock.now_ms, self.done))
@@ -83,7 +83,7 @@ class Crawl:
         return self.done * 2 >= self.plan.pages
 
     async def _begin_fetches(self) -> int:
-        """Fill the slots. Returns how many requests that were."""
+        """Fill the slots. Returns the number of requests."""
         begun, most = 0, LEASE_BATCH * len(self.frontier.shards)
         while free := self.plan.slots - len(self.in_flight):
             leases = (await self.frontier.lease(min(free, most), ttl_s=TTL_S)).leases

@@ -1,4 +1,4 @@
-"""What came of a simulated crawl."""
+"""The result of a simulated crawl."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from benchmarks.simulate.crawl import Crawl
     from skitter.model import Stats
 
-FAST_S = 0.4  # hosts that answer so quickly all have the same delay
+FAST_S = 0.4  # hosts that answer this quickly all have the same delay
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """Of the whole crawl, or of its second half where that is said."""
+    """For the whole crawl, or its second half where stated."""
 
     pages: int
     failed: int  # attempts
@@ -29,22 +29,22 @@ class Outcome(msgspec.Struct, kw_only=True):
     hosts_met: int
     virtual_s: float
     pages_per_s: float  # virtual, second half
-    bound_by_slots: float  # share of the time, the rest is bound by hosts
+    bound_by_slots: float  # share of the time; the rest is limited by hosts
     in_flight: int  # at the end
     bytes_total: int
     bytes_per_url: float  # of those seen, most of them pending
-    server_us_per_page: float  # its processor: lease, complete with the links, retries
-    server_pages_per_s: float  # what one core could carry
-    client_us_per_page: float  # this simulation's own, not a worker's
-    hosts_compared: int  # of the same speed, with work all through the second half
+    server_us_per_page: float  # CPU: lease, complete with the links, retries
+    server_pages_per_s: float  # what one core could handle
+    client_us_per_page: float  # of this simulation, not of a worker
+    hosts_compared: int  # of the same speed, with work throughout the second half
     fairness: float  # Jain's index of their pages: 1 is equal shares
-    turns_median_s: float  # the longest that such a host waited for its turn
+    turns_median_s: float  # the longest wait of such a host for its turn
     turns_longest_s: float
     real_s: float
 
 
 class Costs(msgspec.Struct, kw_only=True):
-    """What the machine did for it."""
+    """What it cost the machine."""
 
     bytes_total: int
     server_us: float
@@ -88,19 +88,19 @@ def jain(shares: Sequence[float]) -> float:
 
 
 def _rate(crawl: Crawl) -> float:
-    """Pages a second in the second half, when enough hosts are known."""
+    """Pages per second in the second half, when enough hosts are known."""
     (from_ms, before), (to_ms, after) = crawl.marks[len(crawl.marks) // 2], crawl.marks[-1]
     return 1000 * (after - before) / max(1, to_ms - from_ms)
 
 
 def _comparable(crawl: Crawl) -> list[int]:
-    """Fast hosts that were asked in the second half and have links left that were not."""
+    """Fast hosts that were asked in the second half and still have unvisited links."""
     web = crawl.plan.web
     return [
         host
         for host, served in crawl.served.items()
         if host in crawl.turns
-        and served > crawl.turns[host].pages + 1  # known before the half
+        and served > crawl.turns[host].pages + 1  # known before the second half
         and web.latency_s(host) <= FAST_S
         and min(web.size(host), served * PAGES_A_PAGE) > 2 * served
     ]

@@ -1,4 +1,4 @@
-"""A web of any size that takes no memory: all of it follows from numbers."""
+"""A web of any size that takes no memory: everything is computed from numbers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 30.0
 SLOW_S = 5.0
-#: Children of a page on its own host, and hosts that the first page of a host names.
+#: Links from a page to others of its host, and hosts that a host's first page links to.
 PAGES_A_PAGE, HOSTS_A_HOST = 6, 10
-#: Links to pages of any host, the large ones more often: most of them are known.
+#: Links to pages of any host, favouring large ones: most of them are known.
 ANYWHERE = 4
-_MIX = 2654435761  # Knuth's multiplier: spreads numbers that follow each other
+_MIX = 2654435761  # Knuth's multiplier: scatters consecutive numbers
 
 
 class Place(NamedTuple):
-    """A page of a host. Host 0 is the largest; page 0 is where a host begins."""
+    """A page of a host. Host 0 is the largest; page 0 is a host's first page."""
 
     host: int
     page: int
@@ -45,24 +45,24 @@ def place_of(url: str) -> Place:
 
 @dataclass(frozen=True)
 class Web:
-    """`urls` pages of `hosts` hosts: the r-th largest has a share of 1/r."""
+    """`urls` pages on `hosts` hosts: the r-th largest has a share of 1/r."""
 
     hosts: int
     urls: int
-    dead: float = 0.02  # this share of hosts never answers
-    slow: float = 0.08  # and this one takes about five seconds
-    failing: float = 0.02  # this share of answers is an error
+    dead: float = 0.02  # share of hosts that never answer
+    slow: float = 0.08  # share of hosts that take about five seconds
+    failing: float = 0.02  # share of answers that are errors
 
     @cached_property
     def _largest(self) -> float:
         return self.urls / (math.log(self.hosts) + 0.5772)
 
     def size(self, host: int) -> int:
-        """How many pages the host has."""
+        """The number of pages of the host."""
         return max(1, round(self._largest / (host + 1)))
 
     def latency_s(self, host: int) -> float:
-        """What the host takes on average; TIMEOUT_S: it is dead."""
+        """The host's average response time; TIMEOUT_S: it is dead."""
         kind = (host * _MIX % 2**32) / 2**32
         if kind < self.dead:
             return TIMEOUT_S

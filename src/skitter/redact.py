@@ -49,8 +49,7 @@ def redact(url: str) -> str:
 
 
 def parse_problem(error: ValueError, url: str) -> str:
-    """Why a URL did not parse: the parser may mistake half of a password for a port and quote
-    it."""
+    """Why a URL did not parse: the parser may quote half of a password that it took for a port."""
     if redact(url).endswith(f"/{MASK}"):
         return "in a password, write / as %2F, ? as %3F, # as %23 and @ as %40"
     return redact_text(str(error))

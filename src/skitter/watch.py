@@ -34,8 +34,7 @@ LOG_SINCE_S = 3600.0
 
 
 class Overview(Stats, frozen=True, kw_only=True, rename={"state": "wanted", "status": "state"}):
-    """One job at one moment of the server's clock. In JSON, `state` is the status shown to
-    users."""
+    """One job at one moment of the server's clock. In JSON, `state` is what users are shown."""
 
     state: State
     status: str

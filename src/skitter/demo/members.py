@@ -13,8 +13,7 @@ spider = Spider("members", start=[f"{URL}members/"], politeness=Politeness(delay
 
 @spider.login(f"{URL}members/login")
 def login(page: Page) -> Request:
-    """Once for all workers; again if the shop forgets us. Keep your own password out of the
-    code."""
+    """Once for all workers; again if the shop forgets us. Keep your password out of the code."""
     return page.form().fill(user="reader", password="by-candlelight").submit()
 
 

@@ -40,8 +40,7 @@ class Visits(Table):
             raise BadOption("revisit_min_s", self.revisit_min_s, "at most revisit_max_s")
 
     def interval_s(self, last_s: float | None, *, changed: bool) -> float:
-        """Time to the next visit; `last_s`: the interval before. As StormCrawler's
-        AdaptiveScheduler."""
+        """To the next visit; `last_s`: the last interval. As StormCrawler's AdaptiveScheduler."""
         if last_s is None:
             wanted = self.revisit_after_s
         elif changed:
