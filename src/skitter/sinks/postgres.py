@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _NUL = b"\\u0000"  # as encoded in JSON
 _SCHEMA_LOCK = 0x5C177E5  # the advisory lock to hold while changing our tables
-_LOCK_TIMEOUT = "30s"  # then the operator hears about an open transaction in the way
+_LOCK_TIMEOUT = "30s"  # then report the open transaction that blocks us
 
 # postgresql.org/docs/current/errcodes-appendix.html. The longest prefix decides.
 _FAILURE_KINDS = {

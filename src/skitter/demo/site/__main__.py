@@ -47,7 +47,7 @@ async def serve(options: argparse.Namespace) -> None:
 
 
 def announce(url: str, ready_file: Path | None) -> None:
-    """Say where it is. The file appears with its content, never empty."""
+    """Print the URL. The file appears with its content, never empty."""
     if ready_file is not None:
         draft = ready_file.with_name(f"{ready_file.name}.new")
         draft.write_text(f"{url}\n", encoding="utf-8")

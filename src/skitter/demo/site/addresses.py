@@ -1,4 +1,4 @@
-"""One page, many addresses: how the shop's links are spelled, and which of them mean the same."""
+"""One page, many addresses: how the shop's links are spelled, and which of them are equivalent."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ TRACKING_PREFIXES: Final = ("utm_", "gclid=", "fbclid=")
 
 
 def escape_path(path: str) -> str:
-    """A path as it stands in a URL."""
+    """A path as written in a URL."""
     return quote(path, safe="/-._~")
 
 
 def page_of(target: str) -> str:
-    """What a request target means here: path decoded, tracking dropped, query in order.
+    """Which page a request target means: path decoded, tracking dropped, query sorted.
 
     Equal for two targets if, and only if, the shop answers them with the same page.
     """
     if "?" not in target and "%" not in target and target.startswith("/"):
         return target  # nearly all of them
-    if not target.startswith("/"):  # RFC 9112 3.2.2: the form that proxies get
+    if not target.startswith("/"):  # RFC 9112 3.2.2: the absolute form, sent to proxies
         parts = urlsplit(target)
         target = f"{parts.path or '/'}?{parts.query}"
     path, _, query = target.partition("?")
@@ -37,7 +37,7 @@ def page_of(target: str) -> str:
 
 
 def spell(path: str, *, origin: str, page: str, turn: int) -> str:
-    """A link to a path as it stands on a page; each turn is spelled another way.
+    """A link to a path as written on a page; each turn spells it differently.
 
     >>> spell("/books/tides", origin="http://localhost:80", page="/authors/ada", turn=1)
     '../books/tides'
@@ -46,7 +46,7 @@ def spell(path: str, *, origin: str, page: str, turn: int) -> str:
 
 
 def first_turn(page: str) -> int:
-    """Where a page begins to count, so that no two pages spell a link the same way."""
+    """Where a page starts counting turns, so that no two pages spell a link the same way."""
     return crc32(page.encode())
 
 
@@ -55,7 +55,7 @@ def relative(path: str, page: str) -> str:
 
 
 def _escape_needlessly(path: str) -> str:
-    """The last letter as %xx, or what is one already in lower case: the same path (6.2.2)."""
+    """The last letter as %xx, or existing escapes in lower case: the same path (6.2.2)."""
     return path.lower() if "%" in path else f"{path[:-1]}%{ord(path[-1]):02x}"
 
 
@@ -65,7 +65,7 @@ _SPELLINGS: Final[tuple[Callable[[str, str, str], str], ...]] = (
     lambda path, origin, page: f"{origin}{path}",
     lambda path, origin, page: f"{path}?utm_source=shelf&utm_medium=web",
     lambda path, origin, page: f"{path}#reviews",
-    # Scheme and host do not mind their case (RFC 3986 6.2.2.1).
+    # Scheme and host are case-insensitive (RFC 3986 6.2.2.1).
     lambda path, origin, page: f"{origin.upper()}{path}",
     lambda path, origin, page: origin.removeprefix("http:") + path,
     lambda path, origin, page: f"{relative(path, page)}?gclid=Cj0KCQ#price",

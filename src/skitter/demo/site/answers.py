@@ -1,5 +1,5 @@
-"""What the shop answers: the page, and how the path behaves, become one answer. Pure but for its
-memory: a page is rendered once."""
+"""The shop's answers: the page combined with the behaviour of its path. Pure but for a cache: a
+page is rendered once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TYPES: Final = {
 
 
 class Answers:
-    """Decides every answer. `counts` is all that changes: how often each path was asked for."""
+    """Decides every answer. Only `counts` changes: how often each path was requested."""
 
     def __init__(self, catalogue: Catalogue, *, origin: str, latency_s: float = 0.0) -> None:
         self._pages = Pages(catalogue, origin)
@@ -55,7 +55,7 @@ class Answers:
         made = self._made.get(key)
         if made is None:
             made = self._make(page, behaviour, takes_gzip=takes_gzip)
-            if page in self._known:  # the rest has no end
+            if page in self._known:  # the others are endless
                 self._made[key] = made
         return made
 

@@ -1,7 +1,7 @@
 """Which pages misbehave, and how.
 
-Every path that does has a script: what it does the first time it is asked for, the second time,
-and so on; the last line holds ever after. `behave` reads it, and all others are `GOOD`.
+Every such path has a script: what it does on the first request, the second, and so on; the last
+line repeats. `behave` reads it, and all other paths are `GOOD`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Behaviour:
     retry_after_s: int | None = None
     location: str | None = None
     cut: bool = False  # half of the body, then the connection closes
-    gzip: bool = False  # if the client takes it
+    gzip: bool = False  # if the client accepts it
     encoding: str = "utf-8"  # of the body
     content_type: str = "text/html; charset=utf-8"  # what the header says, true or not
 
@@ -41,7 +41,7 @@ CUT: Final = Behaviour(cut=True)
 GONE: Final = Behaviour(status=410)
 MISSING: Final = Behaviour(status=404)
 PACKED: Final = Behaviour(gzip=True)
-# Only the document itself says what it is.
+# Only the document itself declares its encoding.
 UNLABELLED: Final = Behaviour(encoding="windows-1252", content_type="text/html")
 # The oldest lie of the web; browsers read iso-8859-1 as windows-1252 (Encoding Standard 4.2).
 MISLABELLED: Final = Behaviour(
@@ -54,7 +54,7 @@ LOOP: Final = "/revolving-door"
 MISSING_PATHS: Final = tuple(f"/books/out-of-print-{n}" for n in range(1, 9))
 GONE_PATHS: Final = ("/books/withdrawn-by-the-author", "/books/recalled-edition")
 
-# Books by their number: all below FEWEST_BOOKS, so that the smallest shop has everything.
+# Books by number: all below FEWEST_BOOKS, so that the smallest shop has everything.
 BUSY_ONCE, BUSY_TWICE, BROKEN_ONCE, CUT_ONCE = (4, 24), (40,), (10, 29), (16, 35)
 SLOW: Final = {n: (200 + (n * 173) % 601) / 1000 for n in range(3, 50, 5)}  # 0.2 to 0.8 s
 PACKED_EVERY, PACKED_FROM = 25, 9
@@ -63,7 +63,7 @@ MOVED_STATUSES: Final = (301, 302, 308)
 
 
 def behave(scripts: Mapping[str, Script], path: str, asked_before: int) -> Behaviour:
-    """What a path does when it was asked for that many times before."""
+    """What a path does after this many earlier requests."""
     script = scripts.get(path)
     return script[min(asked_before, len(script) - 1)] if script else GOOD
 
@@ -88,7 +88,7 @@ def write_scripts(catalogue: Catalogue) -> dict[str, Script]:
 
 
 def moved_books(catalogue: Catalogue) -> tuple[Book, ...]:
-    """The books that have an old address too."""
+    """The books that also have an old address."""
     return catalogue.books[MOVED_FROM::MOVED_EVERY]
 
 

@@ -1,4 +1,4 @@
-"""What the bookshop sells: made from a seed, the same on every machine and every Python."""
+"""What the bookshop sells: generated from a seed, the same on every machine and every Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 DEFAULT_BOOKS: Final = 700
-FEWEST_BOOKS, MOST_BOOKS = 50, 5000  # fewer would leave no room for all that can go wrong
+FEWEST_BOOKS, MOST_BOOKS = 50, 5000  # fewer would leave no room for everything that can go wrong
 SEED: Final = 1926
 
 SYMBOLS: Final = {"EUR": "€", "GBP": "£", "USD": "$"}
@@ -63,7 +63,7 @@ class Book:
 
     @property
     def path(self) -> str:
-        """As the server reads it, which is not escaped."""
+        """As the server reads it: unescaped."""
         return f"/books/{self.slug}"
 
     @property
@@ -81,7 +81,7 @@ class Catalogue:
 
     @cached_property
     def by_category(self) -> dict[Category, list[Book]]:
-        """The books of each category, by title: that is how its pages are sorted."""
+        """The books of each category, by title, as its pages list them."""
         shelves: dict[Category, list[Book]] = {category: [] for category in self.categories}
         for book in sorted(self.books, key=lambda book: book.slug):
             shelves[book.category].append(book)
@@ -99,7 +99,7 @@ class Catalogue:
 
 
 def make_catalogue(books: int = DEFAULT_BOOKS) -> Catalogue:
-    """As many books as asked for; 700 are on about 60 pages of 40 categories."""
+    """This many books; 700 fill about 60 pages of 40 categories."""
     if not FEWEST_BOOKS <= books <= MOST_BOOKS:
         raise BadOption("books", books, f"a number from {FEWEST_BOOKS} to {MOST_BOOKS:,}")
     names = words.CATEGORIES[: max(4, min(40, round(books * 40 / 700)))]
@@ -111,7 +111,7 @@ def make_catalogue(books: int = DEFAULT_BOOKS) -> Catalogue:
 
 
 class _Dice:
-    """Chance that never changes: of `random`, only `Random.random()` promises that."""
+    """Reproducible randomness: in `random`, only `Random.random()` guarantees that."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -127,7 +127,7 @@ def _make_authors(number: int) -> tuple[Author, ...]:
     first, last = words.FIRST_NAMES, words.LAST_NAMES
     names: dict[str, Author] = {}
     for n in range(number):
-        # Two strides that share no factor: no name comes twice before all were used.
+        # Two strides without a common factor: no name repeats before all were used.
         number_of_round = n // len(first)
         name = f"{first[n % len(first)]} {last[(n * 7 + number_of_round) % len(last)]}"
         if name in names:
@@ -144,7 +144,7 @@ def _make_book(
         number=number,
         title=title,
         slug=slugify(title),
-        # Everyone writes one; then some write many.
+        # Everyone writes one book; then some write many.
         author=authors[number] if number < len(authors) else dice.pick(authors),
         category=_choose_category(number, dice, categories),
         cents=499 + dice.below(4000),
@@ -159,7 +159,7 @@ def _make_book(
 
 
 def _choose_category(number: int, dice: _Dice, categories: Sequence[Category]) -> Category:
-    """One each, so that none is empty; then the first of the list are the largest."""
+    """One each, so that none is empty; then favour the first, which become the largest."""
     if number < len(categories):
         return categories[number]
     return categories[min(dice.below(len(categories)), dice.below(len(categories)))]
@@ -180,7 +180,7 @@ def _make_upc(number: int) -> str:
 
 
 def _titles(dice: _Dice) -> Iterator[str]:
-    """The awkward ones early, so that small shops have them too; no two with the same slug."""
+    """Awkward ones early, so that small shops have them too; no two with the same slug."""
     awkward = list(words.AWKWARD_TITLES)
     used = {slugify(title) for title in words.AWKWARD_TITLES}
     for number in count():
@@ -214,7 +214,7 @@ def _article(word: str) -> str:
 
 
 def slugify(title: str) -> str:
-    """Lower-case words joined by hyphens; accents go, letters of other scripts stay."""
+    """Lower-case words joined by hyphens; drops accents, keeps letters of other scripts."""
     plain = unicodedata.normalize("NFKD", title.replace("ø", "o").replace("Œ", "Oe"))
     plain = "".join(char for char in plain if not unicodedata.combining(char))
     plain = re.sub("['\u2019]", "", plain.lower())

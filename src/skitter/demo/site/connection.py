@@ -1,6 +1,6 @@
 """One client's connection: requests in, one at a time, answers out.
 
-A protocol and not streams: one callback a request costs a third of two awaits.
+A protocol, not streams: one callback per request costs a third of two awaits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _END: Final = b"\r\n\r\n"
 
 
 class Connection(asyncio.Protocol):
-    """Reads a request, answers it, reads the next. What comes meanwhile waits."""
+    """Reads a request, answers it, reads the next. Whatever arrives meanwhile waits."""
 
     def __init__(self, answers: Answers, log: AccessLog, everyone: set[Connection]) -> None:
         self._answers = answers
@@ -43,7 +43,7 @@ class Connection(asyncio.Protocol):
         self._answering: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._closing = False
-        self._is_last = False  # the client will ask nothing more
+        self._is_last = False  # the client will send no more
         self._port = 0
         self._transport: asyncio.Transport | None = None
         self.gone: asyncio.Future[None] = self._loop.create_future()
@@ -53,21 +53,21 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._port = (transport.get_extra_info("peername") or ("", 0))[1]  # it may be gone already
-        if self._closing:  # the shop closed while the guest was at the door
+        self._port = (transport.get_extra_info("peername") or ("", 0))[1]  # it may be gone
+        if self._closing:  # the shop closed while the client was connecting
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        if self._closing:  # the rest of a request that was refused
+        if self._closing:  # the rest of a refused request
             return
         self._received += data
         if self._answering is None:
             self._serve()
         if self._answering is not None and len(self._received) > MAX_HEAD_BYTES + MAX_BODY_BYTES:
-            self.hang_up()  # it talks without listening
+            self.hang_up()  # it sends without reading
 
     def eof_received(self) -> bool:
-        """Let a client that has said all still hear the answer."""
+        """Let a client that has closed its side still receive the answer."""
         self._is_last = True
         return self._answering is not None
 
@@ -87,7 +87,7 @@ class Connection(asyncio.Protocol):
     # --- requests ---------------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        """Answer what is complete, until an answer has to wait."""
+        """Answer complete requests until an answer has to wait."""
         while self._answering is None and not self._closing:
             try:
                 head = self._next_head()
@@ -100,7 +100,7 @@ class Connection(asyncio.Protocol):
         self._watch_the_clock()
 
     def _next_head(self) -> Head | None:
-        """The next request that is there as a whole."""
+        """The next complete request."""
         end = self._received.find(_END)
         if end > MAX_HEAD_BYTES or (end < 0 and len(self._received) > MAX_HEAD_BYTES):
             raise Refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
@@ -136,11 +136,11 @@ class Connection(asyncio.Protocol):
         self._transport.write(data)
         if answer.cut or self._is_last or not head.keep_alive:
             self._closing = True
-            self._transport.close()  # after what is written has gone
+            self._transport.close()  # after the written data is sent
 
     def _refuse(self, status: HTTPStatus) -> None:
-        """Answer, and listen on for a moment: to close on a client that still sends resets the
-        connection, and the answer is lost (RFC 9112 9.6)."""
+        """Answer, and keep reading for a moment: closing on a client that is still sending resets
+        the connection, and the answer is lost (RFC 9112 9.6)."""
         assert self._transport is not None
         text = f"{status.value} {status.phrase}\n".encode()
         answer = Answer(status=status, fields=(("Content-Type", "text/plain"),), body=text)
@@ -150,7 +150,7 @@ class Connection(asyncio.Protocol):
         self._deadline = self._loop.call_later(LINGER_S, self.hang_up)
 
     def _watch_the_clock(self) -> None:
-        """Half a request must not hold a connection for ever."""
+        """Half a request must not hold a connection forever."""
         is_waiting = bool(self._received) and self._answering is None
         if is_waiting and self._deadline is None and not self._closing:
             late = HTTPStatus.REQUEST_TIMEOUT

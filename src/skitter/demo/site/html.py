@@ -81,7 +81,7 @@ def card(book: Book, href: str) -> str:
 
 
 def lost_card(title: str, href: str) -> str:
-    """A book that is not for sale any more, or at another address."""
+    """A book that is no longer for sale, or moved."""
     return f"""<article class="book">
 <h3><a href="{escape(href)}">{escape(title)}</a></h3>
 <p>From the old shelves</p>
@@ -105,7 +105,7 @@ def shelf(cards: Iterable[str]) -> str:
 
 
 def shelf_of(books: Iterable[Book], *, origin: str, page: str) -> str:
-    """Books as they stand on a page, each address spelled another way."""
+    """Books on a page, each address spelled differently."""
     turn = first_turn(page)
     return shelf(
         card(book, spell(book.path, origin=origin, page=page, turn=turn + n))
@@ -148,7 +148,7 @@ def crumbs(trail: Sequence[tuple[str, str]], here: str) -> str:
 
 
 def pager(path: str, page: int, pages: int) -> str:
-    """Numbers and a way on. The two do not agree on the order of the query, which many sites do."""
+    """Page numbers and a next link. They order the query differently, as on many sites."""
     if pages == 1:
         return ""
     items = [

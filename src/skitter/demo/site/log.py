@@ -1,4 +1,4 @@
-"""The access log: who asked for what, when."""
+"""The access log: who requested what, and when."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """One request, at the moment it was read."""
+    """One request, when it was read."""
 
     at: float  # seconds since the epoch
-    monotonic: float  # the clock that nobody sets; the same for all processes of a machine
+    monotonic: float  # never adjusted; shared by all processes of a machine
     method: str
-    target: str  # path and query, as asked
+    target: str  # path and query, as requested
     host: str  # the Host header
     status: int
-    complete: bool  # False: the connection was closed in the middle, on purpose
+    complete: bool  # False: the connection was deliberately closed halfway
     user_agent: str
     client_port: int
 
     @property
     def page(self) -> str:
-        """What was meant: equal for all spellings of an address."""
+        """The page: equal for all spellings of an address."""
         return page_of(self.target)
 
 
 class AccessLog:
-    """Remembers every request; writes it to a file too, one JSON document a line."""
+    """Remembers every request; optionally writes them to a file, one JSON document per line."""
 
     def __init__(self, file: Path | None = None) -> None:
         self.entries: list[Entry] = []
@@ -39,9 +39,9 @@ class AccessLog:
         self._file: TextIO | None = None
 
     def open(self) -> None:
-        """Add to the file if it exists: a shop that opens again keeps its books."""
+        """Append to an existing file: a shop that reopens keeps its books."""
         if self._path is not None:
-            # Line by line: whoever reads the file sees a request before its answer.
+            # Line-buffered: readers of the file see a request before its answer is sent.
             self._file = self._path.open("a", buffering=1, encoding="utf-8")
 
     def close(self) -> None:

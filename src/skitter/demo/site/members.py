@@ -1,5 +1,5 @@
-"""What is not for everybody: editions for members, behind a log-in, and signed copies, whose prices
-only a browser shows."""
+"""Pages not for everybody: members' editions, behind a login, and signed copies, whose prices only
+a browser shows."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 USER, PASSWORD = "reader", "by-candlelight"
 MEMBERS, LOGIN, SIGNED = "/members/", "/members/login", "/signed/"
 EDITIONS: Final = 12
-#: A form is good for one visit: its token must come back in the form and in the cookie.
+#: A form is valid for one visit: its token must come back in the form and in the cookie.
 TOKEN: Final = "f3a9c1"
 
 
 class Members:
-    """Answers below /members/ and /signed/. The cookie is all it knows about a guest."""
+    """Answers below /members/ and /signed/. The cookie is all it knows about a visitor."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._books = catalogue.books[:EDITIONS]
 
     def answer(self, method: str, path: str, fields: Fields, body: bytes) -> Answer | None:
-        """None: there is no such page here."""
+        """None: not a page of ours."""
         if path.startswith(SIGNED) and method in ("GET", "HEAD"):
             return self._signed(path)
         if not path.startswith(MEMBERS):

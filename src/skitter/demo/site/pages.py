@@ -1,6 +1,6 @@
-"""What stands at each address of the shop: `Pages.body("/books/...")` is text, or None.
+"""The page at each address of the shop: `Pages.body("/books/...")` is text, or None.
 
-A page is named as `addresses.page_of` spells it. Nothing here knows of HTTP.
+A page is named as `addresses.page_of` spells it. Nothing here knows about HTTP.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Disallow: /calendar/
 Sitemap: {origin}/sitemap.xml
 """
 DISALLOWED: Final = ("/private/", "/cart/", "/calendar/")
-#: What a crawler finds of the areas that robots.txt closes, if it stays out of them.
+#: Links into the areas that robots.txt closes, as found by a crawler that stays out of them.
 DISALLOWED_LINKS: Final = ("/private/", "/cart/", "/calendar/2026/11/")
 
 _MONTH: Final = re.compile(r"/calendar/(\d{4})/(\d{1,2})/(\d{1,2})?")
@@ -48,10 +48,10 @@ class Pages:
         self._origin = origin
 
     def body(self, page: str, *, encoding: str = "utf-8") -> str | None:
-        """The text of a page, or None if there is none."""
+        """The text of a page, or None if it does not exist."""
         if render := self._fixed.get(page) or self._listings.get(page):
             return render()
-        path = page.partition("?")[0]  # parameters that the shop does not know change nothing
+        path = page.partition("?")[0]  # unknown parameters change nothing
         if render := self._fixed.get(path) or self._listings.get(path):
             return render() if "page=" not in page else None
         if book := self._books.get(path):
@@ -61,10 +61,10 @@ class Pages:
         return self._behind_the_counter(page)
 
     def addresses(self) -> list[str]:
-        """Every page that a crawler may find, except redirects and what is missing."""
+        """Every page that a crawler may find, except redirects and missing pages."""
         return [*self._fixed, *self._listings, *self._books, *self._authors]
 
-    # --- where everything stands ------------------------------------------------------------------
+    # --- addresses --------------------------------------------------------------------------------
 
     @cached_property
     def _fixed(self) -> dict[str, Callable[[], str]]:
@@ -146,7 +146,7 @@ chosen by people who read them first.</p>
         return html.frame(author.name, main)
 
     def _out_of_print(self, author: Author) -> str:
-        """Some authors list a book whose page is not there any more."""
+        """Some authors list a book whose page no longer exists."""
         number = self._catalogue.authors.index(author)
         if number >= len(behaviour.MISSING_PATHS):
             return ""
@@ -199,7 +199,7 @@ chosen by people who read them first.</p>
         return html.frame(book.title, main, encoding=encoding)
 
     def _related(self, book: Book) -> list[Book]:
-        """The next on the shelf, and round again."""
+        """The next on the shelf, wrapping around."""
         shelf = self._catalogue.by_category[book.category]
         place = shelf.index(book)
         return [*shelf[place + 1 :], *shelf[:place]][:RELATED]
@@ -239,7 +239,7 @@ chosen by people who read them first.</p>
         )
 
     def _behind_the_counter(self, page: str) -> str | None:
-        """What robots.txt asks crawlers to leave alone: it has no end."""
+        """What robots.txt asks crawlers to leave alone: it is endless."""
         path = page.partition("?")[0]
         if month := _MONTH.fullmatch(path):
             return _calendar(int(month[1]), int(month[2]), month[3])
@@ -252,7 +252,7 @@ chosen by people who read them first.</p>
 
 
 def sorry(status: int) -> str:
-    """What people see instead of a page."""
+    """The page that people see for an error."""
     text = {
         404: "There is no such page. It may have been sold.",
         410: "This book was withdrawn, and will not come back.",

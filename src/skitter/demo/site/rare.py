@@ -1,7 +1,7 @@
-"""Rare books: a shop next door, whose name only proxies know, and which bans one of them.
+"""Rare books: a shop next door whose name only proxies can resolve, and which bans one of them.
 
-The bookshop stands in for the proxies as well: a request in the form that proxies get is answered
-in the neighbour's name. The user that a request names tells the proxies apart.
+The bookshop acts as the proxies too: a request in absolute form is answered in the neighbour's
+name. The user name of the request tells the proxies apart.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Rare:
         self._books = catalogue.books[:BOOKS]
 
     def answer(self, head: Head) -> Answer | None:
-        """None: it is not for the neighbour."""
+        """None: not a request for the neighbour."""
         if not head.target.startswith(f"http://{HOST}/"):
             return None
         if _user_of(head.fields.proxy_authorization) != WELCOME:

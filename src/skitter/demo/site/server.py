@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT: Final = 8000
 
-# A name and not an address: only a name can be written in capitals.
+# A name, not an address: only a name can be written in capitals.
 _LOOPBACK: Final = {"localhost": ("127.0.0.1", "::1"), "127.0.0.1": ("127.0.0.1",)}
 
 
 class BookShop:
     """The site. `url` is known inside `async with`.
 
-    `books` sets the size of the shop, `latency_s` holds every answer back by so much.
+    `books` sets the size of the shop, `latency_s` delays every answer.
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class BookShop:
 
 
 def _listen(addresses: tuple[str, ...], port: int) -> list[socket.socket]:
-    """One port on all addresses that this machine has. Raises ServerFailed."""
+    """One port, on all of these addresses that the machine has. Raises ServerFailed."""
     for _ in range(20):
         try:
             return _listen_once(addresses, port)
         except OSError as error:
-            if port or error.errno != errno.EADDRINUSE:  # else: free on one, taken on the other
+            if port or error.errno != errno.EADDRINUSE:  # else: taken on one address only
                 raise ServerFailed(
                     f"the bookshop cannot open port {port} ({error.strerror}): choose another."
                 ) from error

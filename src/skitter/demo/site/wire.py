@@ -17,7 +17,7 @@ _FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*", 
 
 
 class Refusal(Exception):
-    """A request that is not answered with a page. The connection closes after it."""
+    """A request that gets no page. The connection closes after it."""
 
     def __init__(self, status: HTTPStatus) -> None:
         super().__init__(status.phrase)
@@ -25,7 +25,7 @@ class Refusal(Exception):
 
 
 class Fields(NamedTuple):
-    """What the header of a request says, of what the shop cares about."""
+    """The request headers that the shop cares about."""
 
     host: str
     user_agent: str
@@ -48,17 +48,17 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What goes back."""
+    """The response."""
 
     status: int
     fields: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     delay_s: float = 0.0
-    cut: bool = False  # half of the body, then the end
+    cut: bool = False  # send half of the body, then close
 
 
 def parse_head(data: bytes) -> Head:
-    """Read everything up to the empty line. Raises Refusal."""
+    """Parse everything up to the empty line. Raises Refusal."""
     first, _, rest = data.partition(b"\r\n")
     line = _REQUEST_LINE.fullmatch(first)
     if not line:
@@ -77,7 +77,7 @@ def parse_head(data: bytes) -> Head:
     )
 
 
-@lru_cache(maxsize=256)  # a client says the same of itself with every request
+@lru_cache(maxsize=256)  # a client repeats its headers with every request
 def _parse_fields(data: bytes) -> Fields:
     found = {}
     for line in data.split(b"\r\n") if data else ():

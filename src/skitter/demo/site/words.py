@@ -1,4 +1,4 @@
-"""The words of the bookshop: what titles, names and descriptions are made of."""
+"""The bookshop's vocabulary: what titles, names and descriptions are made of."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ CATEGORIES: Final = (
     *("Railways", "Architecture", "Photography", "Languages", "Local Interest"),
 )
 
-# Two that end up in windows-1252, which Latin-1 is not: its quotation marks are its own.
+# Two to be encoded as windows-1252, whose quotation marks Latin-1 lacks.
 OLD_TITLES: Final = ("The “Café Noir” Murders", "Señor Ibáñez\u2019s Umbrella")
 
-# Titles that a careless program spoils: markup, accents, another script, another encoding.
+# Titles that careless programs garble: markup, accents, another script, another encoding.
 AWKWARD_TITLES: Final = (
     "Salt & Ashes",
     "Less < More > Enough",
@@ -64,7 +64,7 @@ LAST_NAMES: Final = (
     *("Whitlock", "Ximénez", "Yamada", "Zeller"),
 )
 
-# Sentences of a description: {person} and {place} are filled in.
+# Sentences of a description, with {person} and {place} to fill in.
 OPENINGS: Final = (
     "A {person} returns to {place} after twenty years and finds the house lit.",
     "In {place}, on the shortest day of the year, a {person} receives a parcel meant for another.",
