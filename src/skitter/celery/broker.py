@@ -1,4 +1,4 @@
-"""Messages to Celery's broker, which may go away while they are sent."""
+"""Publishing to Celery's broker, which may go down meanwhile."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def publishing() -> Iterator[None]:
-    """Raises OperationalError if the broker is away. kombu trips over a channel whose connection
-    has just been lost: `'NoneType' object has no attribute 'client'`."""
+    """Raises OperationalError if the broker is down, also where kombu fails on a channel that just
+    lost its connection with `'NoneType' object has no attribute 'client'`."""
     try:
         yield
     except AttributeError as error:

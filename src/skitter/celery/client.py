@@ -52,7 +52,7 @@ def _signature(app: Any, reducer: Any) -> Any:
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about an id."""
+    """The status of a task or job."""
 
     id: str
     #: Celery's, or QUEUED, PURGED or UNKNOWN; of a job: running, paused, draining, cancelled,
@@ -62,7 +62,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     job: str | None = None
     pending: int = 0
-    delayed: int = 0  # retries that wait
+    delayed: int = 0  # waiting for a retry
     leased: int = 0
     done: int = 0
     dead: int = 0
@@ -74,7 +74,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def status(id: str, *, app: Any = None) -> Status:
-    """Of a task by its id, or of a crawl by its job's name."""
+    """The status of a task by its id, or of a crawl by its job's name."""
     app = app or default_app()
     runtime = runtime_of(app)
     try:

@@ -28,7 +28,7 @@ BROKER, RESULTS = "SKITTER_BROKER_URL", "SKITTER_RESULT_BACKEND"
 PREFIX = "skitter.celery."
 SECRET, MIN_SECRET_CHARS = "SKITTER_SECRET", 16
 SPIDERS, OUTPUT = "SKITTER_SPIDERS", "SKITTER_OUTPUT_"
-#: As kombu spells them, and as the Redis client does.
+#: kombu's names -> the Redis client's.
 CERT_CHECKS = {"CERT_REQUIRED": "required", "CERT_OPTIONAL": "optional", "CERT_NONE": "none"}
 
 
@@ -41,7 +41,7 @@ class Queues:
 
 
 def secret_in_environment() -> str | None:
-    """Raises BadOption for one that could be guessed."""
+    """Raises BadOption for one that is too short."""
     text = os.environ.get(SECRET)
     if text and len(text) < MIN_SECRET_CHARS:
         expected = f"at least {MIN_SECRET_CHARS} characters, e.g. from `openssl rand -hex 32`"
@@ -50,7 +50,7 @@ def secret_in_environment() -> str | None:
 
 
 def output_name(name: str) -> str:
-    """As the names of environment variables can spell it."""
+    """The name as an environment variable can spell it."""
     return name.lower().replace("-", "_")
 
 
@@ -66,17 +66,17 @@ def _spiders_in_environment() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CelerySettings:
-    """What our app is made from. The rest comes from the environment: SKITTER_REDIS_URL and
-    SKITTER_DIR as everywhere; SKITTER_BROKER_URL and SKITTER_RESULT_BACKEND if they are on another
-    server; SKITTER_ALLOW_HOSTS and SKITTER_SPIDERS, comma-separated; SKITTER_OUTPUT_NAME for each
-    output; SKITTER_SECRET, SKITTER_STUCK_S."""
+    """Settings of our app. Defaults come from the environment: SKITTER_REDIS_URL and SKITTER_DIR as
+    everywhere; SKITTER_BROKER_URL and SKITTER_RESULT_BACKEND if they are on another server;
+    SKITTER_ALLOW_HOSTS and SKITTER_SPIDERS, comma-separated; SKITTER_OUTPUT_NAME for each output;
+    SKITTER_SECRET, SKITTER_STUCK_S."""
 
     where: Settings = field(default_factory=find_server)
-    #: None: beside the frontier.
+    #: None: on the frontier's server.
     broker_url: str | None = field(default_factory=lambda: os.environ.get(BROKER), repr=False)
     result_backend: str | None = field(default_factory=lambda: os.environ.get(RESULTS), repr=False)
     queues: Queues = field(default_factory=Queues)
-    politeness: Politeness = field(default_factory=Politeness)  # of scrape and scrape_many
+    politeness: Politeness = field(default_factory=Politeness)  # for scrape and scrape_many
     #: Private addresses that may be fetched.
     allow_hosts: frozenset[str] = field(
         default_factory=lambda: frozenset(resolve().fetch.allow_hosts)
@@ -86,7 +86,7 @@ class CelerySettings:
     fetch: FetchOptions = field(default_factory=lambda: resolve().fetch)
     #: Callers and workers that share it may name any spider; None: see security.py.
     secret: str | None = field(default_factory=secret_in_environment, repr=False)
-    #: The spiders a worker runs for callers without it: files, modules, or patterns of those.
+    #: The spiders a worker runs for callers without the secret: files, modules, or patterns.
     spiders: tuple[str, ...] = field(default_factory=_spiders_in_environment)
     #: Name -> DSN of the outputs that items may go to.
     outputs: Mapping[str, str] = field(default_factory=_outputs_in_environment, repr=False)
@@ -99,7 +99,7 @@ class CelerySettings:
 
     @classmethod
     def from_environment(cls, where: Settings | None = None, **given: Any) -> Self:
-        """The same; `where` defaults to the server that the environment names."""
+        """As above; `where` defaults to the server that the environment names."""
         return cls(where=where or find_server(), **given)
 
     @property
@@ -120,11 +120,11 @@ def shipped(settings: CelerySettings) -> dict[str, Any]:
     return {
         "broker_url": settings.broker,
         "result_backend": settings.results,
-        # Nothing that runs code when it is decoded.
+        # No format that can run code when decoded.
         "accept_content": ["json"],
         "task_serializer": "json",
         "result_serializer": "json",
-        # Results are for callers that wait; what is to be kept goes to an output.
+        # Results are for waiting callers; items to keep go to an output.
         "result_expires": 3600,
         "result_extended": True,  # name and arguments, for status() and Flower
         "task_track_started": True,
@@ -134,15 +134,15 @@ def shipped(settings: CelerySettings) -> dict[str, Any]:
         # killed. All our tasks may run twice: the frontier knows what was submitted and leased.
         "task_acks_late": True,
         "task_reject_on_worker_lost": True,
-        # A pump whose broker went away keeps working: its URLs are leased from the frontier.
+        # A pump that loses its broker keeps working: its URLs are leased from the frontier.
         "worker_cancel_long_running_tasks_on_connection_loss": False,
         "broker_connection_retry_on_startup": True,
-        "broker_connection_max_retries": None,  # it may be away for longer than 100 tries
+        "broker_connection_max_retries": None,  # it may be down for longer than 100 tries
         # A second Ctrl-C, or SIGQUIT, still gives pages in flight a moment.
         "worker_soft_shutdown_timeout": 30.0,
         "worker_enable_soft_shutdown_on_idle": True,  # messages with a countdown go back
         "broker_transport_options": {
-            # Above the longest task, or Redis delivers it again while it runs.
+            # Above the longest task, or Redis redelivers it while it runs.
             "visibility_timeout": 2 * HARD_LIMIT_S,
             "global_keyprefix": PREFIX,
             "socket_keepalive": True,
@@ -164,7 +164,7 @@ def shipped(settings: CelerySettings) -> dict[str, Any]:
 
 
 def warn_of(conf: Any) -> None:
-    """Warn of settings that will cause trouble."""
+    """Warn about settings that will cause trouble."""
     broker, results = str(conf.broker_url or ""), str(conf.result_backend or "")
     if "redis" in broker and _database(broker) == _database(results):
         warnings.warn(
@@ -227,9 +227,9 @@ def _socket(path: str, password: str | None, database: int) -> str:
 
 
 def frontier_server(settings: CelerySettings, conf: Any) -> Settings:
-    """The frontier's: the one that is set, or the broker's if that is a Redis. The embedded server
-    is only for workers whose broker it is: others would each have a frontier of their own, and wait
-    for ever. Raises UsageError."""
+    """The frontier's server: as configured, or the broker's if that is a Redis. The embedded server
+    only serves workers that use it as their broker: others would each have their own frontier, and
+    wait forever. Raises UsageError."""
     where = settings.where
     broker = _broker(conf)
     if where.redis_url is not None or _is_embedded(broker, where):
@@ -258,7 +258,7 @@ def frontier_on(broker: str, options: dict[str, Any] | None) -> str | None:
     """A broker's server as we spell its address; None if it is not a Redis."""
     if broker.startswith("sentinel://"):
         return _on_sentinels(broker, options or {})
-    if ";" in broker:  # failover: which one would have the frontier?
+    if ";" in broker:  # failover: unclear which one has the frontier
         return None
     parts = urlsplit(broker)
     if parts.scheme in ("redis", "rediss") and (parts.path.strip("/") or "0").isdigit():

@@ -1,4 +1,4 @@
-"""Apps: ours, or the one that a team has; what happens when their workers start and stop."""
+"""Apps: ours, or your own; what happens when their workers start and stop."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def register(app: Any, settings: CelerySettings | None = None) -> Any:
 
 
 def default_app() -> Any:
-    """The app that was registered last; without one, our own from the environment."""
+    """The app registered last, or our own, configured from the environment."""
     if not _default:
         _default.append(make_app())
     return _default[0]
@@ -93,8 +93,8 @@ class WorkerSignals:
             one.connect(handler, weak=False)
 
     def on_init(self, sender: Any, **_: Any) -> None:
-        """Refuse what cannot work before anything runs; keep the embedded server running while the
-        worker does. A worker that takes only other queues may be anything."""
+        """Fail early on a setup that cannot work; keep the embedded server up while the worker
+        runs. Workers that consume only other queues are not checked."""
         if sender.app is not self._app:
             return
         self._runtime.in_worker = True
@@ -117,8 +117,8 @@ class WorkerSignals:
         return any(is_consumed(self._app, PUMP, one) for one in (queues.http, queues.browser))
 
     def on_ready(self, sender: Any, **_: Any) -> None:
-        """Watch now, and every few seconds. Not in a worker that takes other queues: its messages
-        would pile up, and it has no slots for pumps."""
+        """Watch now and every few seconds. Not in a worker that consumes only other queues: its
+        messages would pile up, and it has no slots for pumps."""
         queue = self._runtime.settings.queues.http
         if sender.app is self._app and is_consumed(self._app, WATCH, queue):
             watch = Watch(self._app, sender.hostname, sender.controller.concurrency)
@@ -152,7 +152,8 @@ class Watch:
         self._sent_at = -RESEND_S
 
     def send(self) -> None:
-        """Unless the last one is still queued. Another worker may have run it, so not for ever."""
+        """Skipped while the last one is queued; but only for a time, as another worker may have
+        run it."""
         if self._runtime.watch_pending and time.monotonic() - self._sent_at < RESEND_S:
             return
         self._sent_at = time.monotonic()
@@ -177,7 +178,7 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Before a server is started for it. Raises UsageError for a pool that cannot fetch."""
+    """Checked before a server is started. Raises UsageError for a pool that cannot fetch."""
     if found := re.search(r"(?:^|\0)(?:-P|--pool)[=\0]?([^\0]+)", "\0".join(words)):
         check_pool(found[1])
 

@@ -1,4 +1,4 @@
-"""One message: lease and fetch for a while, load the items, report how much it was."""
+"""One message: lease and fetch for a while, load the items, report the counts."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from skitter.celery.runtime import Only, Runtime, WarmWorker
     from skitter.worker.loop import Worker
 
-#: A pump that did not renew its permit for this long is dead, and replaced.
+#: A pump that has not renewed its permit for this long is dead, and replaced.
 PERMIT_S = 12.0
 RENEW_S = 3.0
 TICK_S = 0.2
-#: If no page of a process made progress for this long, something blocked it.
+#: If no page of a process makes progress for this long, something blocked it.
 BLOCKED_S = 5.0
-#: A pump works at least this long, also when others wait for its slot.
+#: A pump works at least this long, even when others wait for its slot.
 TURN_S = 5.0
 #: How long a pump of `scrape` waits for more work: the next caller finds it running.
 LINGER_S = 2.0
-#: How long loading may take at the end of a pump. What is left waits for the next one.
+#: How long loading may take at the end of a pump. The rest is left to the next one.
 LOAD_S = 10.0
-QUICK = LoadPace(batch=100, linger_s=0.01, idle_s=0.05)  # a caller waits
+QUICK = LoadPace(batch=100, linger_s=0.01, idle_s=0.05)  # a caller is waiting
 #: The job was purged, perhaps by a map_reduce that is done.
 PURGED = (JobMissing, JobClosed)
 
@@ -63,19 +63,19 @@ class PumpMessage:
 
     job: str
     permit: str
-    machine: str  # Celery's name of the worker
+    machine: str  # Celery's name for the worker
 
     def only_of(self, spec: JobSpec) -> Only:
-        """The pages that it fetches; None: all of the job."""
+        """The kind of pages it fetches; None: all of the job's."""
         if not spec.plain:
             return None
         return "browser" if lane_of(self.permit) == "browser" else "http"
 
 
 async def pump(runtime: Runtime, message: PumpMessage) -> PumpResult:
-    """Work on a job for PUMP_S if the permit is good, then see to the next pump.
+    """Work on a job for PUMP_S if the permit is valid, then schedule the next pump.
 
-    A pump that fails keeps its permit until it expires, so it is not tried again at once.
+    A pump that fails keeps its permit until it expires, so it is not retried immediately.
     """
     result = PumpResult(job=message.job, pages=0, errors=0, seconds=0.0)
     spec = await read_spec(await runtime.server(), message.job)
@@ -123,7 +123,7 @@ async def _run(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> None
         WorkerOptions.of(
             warm.spec.config,
             grace_s=GRACE_S,
-            max_memory_mb=None,  # Celery has a limit of its own
+            max_memory_mb=None,  # Celery has its own limit
             for_s=PUMP_S,
             keep_alive=lingers,
             stuck_s=runtime.settings.stuck_s,
@@ -163,7 +163,7 @@ async def _control(
 
 
 async def _report_blocking(warm: WarmWorker) -> None:
-    """Nothing of ours runs while a handler blocks; afterwards we can say so."""
+    """A blocking handler blocks this task too, so report it afterwards."""
     before = time.monotonic()
     await asyncio.sleep(TICK_S)
     blocked_s = time.monotonic() - before
@@ -186,7 +186,7 @@ async def _renew(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> bo
             await send_pumps(runtime, frontier, warm.spec, stats)
         return await renew_permit(frontier, message.permit, ttl_s=PERMIT_S)
     except SkitterError as error:
-        return error.retryable  # the server is away: the worker waits for it
+        return error.retryable  # the server is down: the worker waits for it
 
 
 async def _should_yield(warm: WarmWorker) -> bool:
@@ -210,7 +210,7 @@ async def _stop_when_idle(warm: WarmWorker, worker: Worker) -> None:
 
 
 async def _stop_without_work(worker: Worker) -> None:
-    """There may be pages for pumps of the other kind, which wait for this slot."""
+    """Pumps for the other kind of pages may be waiting for this slot."""
     busy_at = time.monotonic()
     while time.monotonic() - busy_at < TURN_S:
         await asyncio.sleep(TICK_S)
@@ -218,12 +218,12 @@ async def _stop_without_work(worker: Worker) -> None:
     worker.stop()
 
 
-# --- items: into an output, or to the callers that wait for them ----------------------------------
+# --- items: into an output, or to waiting callers -------------------------------------------------
 
 
 @asynccontextmanager
 async def loading(runtime: Runtime, warm: WarmWorker) -> AsyncIterator[None]:
-    """While this lasts, and then until nothing is left. Raises the first error as it is."""
+    """Load items inside the block, and then until none are left. Raises the first error itself."""
     if warm.spec.kind != "scrape" and not warm.spec.out:
         yield
         return
@@ -244,7 +244,7 @@ async def loading(runtime: Runtime, warm: WarmWorker) -> AsyncIterator[None]:
 
 
 async def _load(runtime: Runtime, warm: WarmWorker, stop: asyncio.Event) -> None:
-    """An output that is away is retried, now and later; the log says so."""
+    """An unreachable output is retried, now and by later pumps, and logged."""
     spec = warm.spec
     steps = cached_spider(spec.target).transforms if spec.out else []
     change = chain(steps) if steps else None

@@ -1,8 +1,8 @@
 """What runs once at the end of a job: the reducer of map_reduce, or a spider's on_finish hooks.
 
-Whoever notices that a job is done sends `skitter.finish`; a claim on the server lets one of them
-run. If its process is killed half-way, another runs it again; a reducer that has returned is never
-run again.
+Any process that notices that a job is done sends `skitter.finish`; a claim on the server lets one
+of them run. If its process is killed, another runs it again; a reducer that has returned never
+reruns.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ReducerFailed(Exception):
 
 
 class Reduced(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The result of a reducer, as the server keeps it."""
+    """The result of a reducer, as stored on the server."""
 
     value: Any = None
     error: str = ""
@@ -105,7 +105,7 @@ def _decode(value: bytes) -> Reduced:
 
 
 def _reduce(runtime: Runtime, spec: JobSpec, frontier: Frontier) -> Reduced:
-    """In the task's own thread, like any other task."""
+    """Runs in the task's own thread, like any other task."""
     signature = maybe_signature(spec.reducer, app=runtime.app)
     reducer = runtime.app.tasks[signature.task]
     try:
@@ -132,7 +132,7 @@ def _run_hooks(runtime: Runtime, spec: JobSpec, frontier: Frontier) -> Reduced:
 
 
 def _records(runtime: Runtime, frontier: Frontier) -> Iterator[dict[str, Any]]:
-    """Of each page, a few hundred at a time: the set may be larger than memory."""
+    """The records of all pages, read in batches: the set may be larger than memory."""
     pages = _pages(frontier)
 
     async def read() -> list[dict[str, Any]] | None:
@@ -151,7 +151,7 @@ async def _pages(frontier: Frontier) -> AsyncIterator[list[dict[str, Any]]]:
 
 @contextmanager
 def _renewing(runtime: Runtime, frontier: Frontier, claim: str) -> Iterator[None]:
-    """Keep the claim from the loop's thread, which the reducer cannot block."""
+    """Renew the claim from the loop's thread, which the reducer cannot block."""
     over = threading.Event()
 
     async def renew() -> None:

@@ -1,7 +1,7 @@
-"""The jobs that Celery works on, what its pumps must know about each, and their spiders.
+"""The jobs that Celery works on, what pumps need to know about each, and their spiders.
 
-A message names only a job and a permit; everything else is read here, on the frontier's server. So
-messages are small, and true however late they arrive.
+A message names only a job and a permit; everything else is read from the frontier's server. So
+messages are small, and stay valid however late they arrive.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from skitter.model import Stats
     from skitter.page import Page
 
-#: How soon the URLs of a killed process return to the queue. Slower pages are extended.
+#: How soon the URLs of a killed process return to the queue. Leases of slower pages are extended.
 LEASE_S = 60.0
-#: Of a spec on the server; the largest part is the message of a map_reduce.
+#: Limit for a spec on the server; its largest part is the message of a map_reduce.
 MAX_SPEC_BYTES = 2**20
 MAX_PUMPS, MAX_HOSTS = 1000, 1000
-#: Key of `Request.meta`: the Celery task that waits for the page.
+#: Key in `Request.meta`: the Celery task that waits for the page.
 TASK = "_celery"
-#: Only the page that was asked for, wherever it redirects to.
+#: Only the requested page, wherever it redirects to.
 SINGLE_PAGE = Limits(max_depth=0)
 ANY_SCOPE = Scope(hosts=[ANY_HOST])
 
@@ -46,21 +46,21 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     job: str
     #: crawl: follow links. pages: only these pages. scrape: each page's items go to the task that
-    #: asked for it. map: to a reducer, when all are there.
+    #: asked for it. map: to a reducer, when all are done.
     kind: Literal["crawl", "pages", "scrape", "map"] = "crawl"
     target: str = ""  # the spider's file or module; empty: the default one
     browser: bool = False  # some of its pages are rendered; all, if the spider says nothing
-    plain: bool = False  # and others are not: each kind has pumps of its own
+    plain: bool = False  # and others are not: each kind has its own pumps
     pumps: int | None = None  # None: as many as the work needs
-    config: WorkerConfig = msgspec.field(default_factory=WorkerConfig)  # of each pump
-    #: The output that pumps load items into, by name, or a file; empty: pumps load none. Never an
-    #: address: it would hold a password.
+    config: WorkerConfig = msgspec.field(default_factory=WorkerConfig)  # for each pump
+    #: The output that pumps load items into, by name, or a file; empty: they load none. Never an
+    #: address, which would contain a password.
     out: str = ""
     hooks: bool = False  # run the spider's on_finish hooks at the end
     reducer: dict[str, Any] | None = None  # a Celery signature
     context: dict[str, Any] | None = None  # of the task that waits for the reducer
-    #: Differs from that of an earlier crawl of the same name: what a process remembers of that one
-    #: (links, robots.txt) does not hold for this one.
+    #: Distinguishes crawls of the same name: what a process remembers from an earlier one (links,
+    #: robots.txt) does not apply to this one.
     run_id: str = msgspec.field(default_factory=lambda: secrets.token_hex(4))
     signature: str = ""  # see security.py
 
@@ -76,7 +76,7 @@ async def register_job(server: Server, spec: JobSpec) -> None:
 
 
 async def register_if_absent(server: Server, spec: JobSpec) -> JobSpec | None:
-    """What is registered afterwards. None: what was there before cannot be read."""
+    """The spec that is registered afterwards. None: an existing one cannot be read."""
     await pumped_jobs(server).put_new(spec.job, _encode(spec))
     return await read_spec(server, spec.job)
 
@@ -86,8 +86,8 @@ async def unregister_job(server: Server, job: str) -> None:
 
 
 async def unregister_if_over(frontier: Frontier, spec: JobSpec) -> None:
-    """URLs are submitted before their job is registered. So any that arrive meanwhile are either
-    seen here, or registered after this."""
+    """URLs are submitted before their job is registered, so any that arrive meanwhile are either
+    seen here or registered after this."""
     await unregister_job(frontier.server, spec.job)
     if not is_over(spec, await frontier.stats()):
         await register_job(frontier.server, spec)
@@ -121,7 +121,7 @@ def _encode(spec: JobSpec) -> bytes:
 
 
 def decode_spec(job: str, raw: bytes) -> JobSpec | None:
-    """Within bounds, and of this job: anyone may have written it."""
+    """Checks limits and the job's name: anyone may have written it."""
     if len(raw) > MAX_SPEC_BYTES:
         return None
     with suppress(msgspec.MsgspecError, UsageError, UnicodeDecodeError):
@@ -134,7 +134,7 @@ def decode_spec(job: str, raw: bytes) -> JobSpec | None:
 
 
 async def count_pumps(server: Server) -> dict[str, int]:
-    """How many pumps each job has, running or on their way."""
+    """How many pumps each job has, running or queued."""
     return await count_permits(server, await pumped_jobs(server).all())
 
 
@@ -157,13 +157,13 @@ def user_spider(target: str) -> Spider:
     return load_spider(target) if target else default_spider("pages", [], scope=ANY_SCOPE)
 
 
-#: To look at, not to run: its file is loaded once per process.
+#: For inspection, not for running: its file is loaded once per process.
 cached_spider = cache(user_spider)
 
 
 def _page_spider(inner: Spider, spec: JobSpec) -> Spider:
-    """It follows no links. Where a caller waits, the items of a page are one record for its task;
-    `inner` has validated them."""
+    """Follows no links. If a caller waits, the items of a page, validated by `inner`, become one
+    record for its task."""
     check_job_name(spec.job)
     spider = Spider(spec.job, limits=SINGLE_PAGE, scope=ANY_SCOPE, canonical=inner.canonical)
 

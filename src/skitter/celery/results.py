@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from skitter.model import DeadLetter, Result
 
 
-#: The state of a task whose pages wait in the frontier, or are being fetched.
+#: The state of a task whose pages are queued in the frontier or being fetched.
 QUEUED = "QUEUED"
 FAILURES_S = 0.2
 LOCK_S = 30.0
@@ -63,7 +63,7 @@ def task_meta(app: Any, id: str) -> tuple[str, Any]:
 
 
 def to_json(value: Any) -> Any:
-    """As it arrives at the other end: Celery's JSON has no tuples."""
+    """The value as the receiver gets it: Celery's JSON has no tuples."""
     return msgspec.json.decode(dumps(value))
 
 
@@ -78,7 +78,7 @@ class ResultSink:
 
     def __init__(self, runtime: Runtime, spec: JobSpec) -> None:
         self._runtime, self._job, self._plain = runtime, spec.job, not spec.target
-        self._stored: set[str] = set()  # of rows that come again because the backend went away
+        self._stored: set[str] = set()  # of rows that are retried because the backend went away
 
     async def write(self, rows: Sequence[Result]) -> None:
         for row in rows:
@@ -90,18 +90,18 @@ class ResultSink:
         self._stored.clear()
 
     async def forget(self, pages: Sequence[Result]) -> None:
-        pass  # the result of a task is what it was
+        pass  # a stored task result does not change
 
     async def close(self) -> None:
         pass
 
     def _value(self, items: Any) -> Any:
-        """The record of the page; with a spider, all its items."""
+        """The page's record; with a spider, all its items."""
         return items[0] if self._plain and isinstance(items, list) and items else items
 
 
 async def store_failures(runtime: Runtime, frontier: Frontier, stop: asyncio.Event) -> None:
-    """Fail the tasks whose pages are dead, and drop the dead letters: the task is the record."""
+    """Fail the tasks of dead pages and drop the dead letters: the tasks record the failure."""
     while not stop.is_set():
         try:
             # One pump at a time, or callbacks would run twice.
@@ -131,7 +131,7 @@ def _failure(task: dict[str, Any], letter: DeadLetter) -> Any:
     return ScrapeFailed(f"{letter.url}: {letter.reason}")
 
 
-# --- a task that waits in the frontier, where anyone may have written it -------------------------
+# --- a task waiting in the frontier, where anyone may have written it ----------------------------
 
 
 def is_task(found: Any) -> TypeGuard[dict[str, Any]]:
@@ -151,12 +151,12 @@ def sign_task(secret: Secret | None, job: str, task: dict[str, Any]) -> dict[str
 
 
 def has_callbacks(task: dict[str, Any]) -> bool:
-    """Whether its result makes other tasks run."""
+    """Whether its result triggers other tasks."""
     return any(task.get(name) for name in SENDING)
 
 
 def finish_task(runtime: Runtime, job: str, task: dict[str, Any], outcome: Any) -> None:
-    """Store the outcome. A task that is not signed sends nothing."""
+    """Store the outcome. An unsigned task triggers nothing."""
     content = {name: value for name, value in task.items() if name != "signature"}
     secret = runtime.secret
     if not (secret and secret.has_signed(task.get("signature"), "task", job, content)):
@@ -170,8 +170,8 @@ def finish_task(runtime: Runtime, job: str, task: dict[str, Any], outcome: Any) 
 
 
 def store_outcome(app: Any, task: dict[str, Any], outcome: Any) -> None:
-    """A value, or an exception. A value that cannot be stored becomes a failure. Raises SinkAway if
-    backend or broker do not answer, and nothing else."""
+    """Store a value or an exception. A value that cannot be stored becomes a failure. Raises only
+    SinkAway, if the backend or the broker does not answer."""
     request = Context(task | {"delivery_info": {}})  # where Celery looks before an error callback
     try:
         if not isinstance(outcome, Exception):
@@ -188,7 +188,7 @@ def _away(app: Any) -> tuple[type[Exception], ...]:
 
 
 def _succeed(app: Any, request: Context, value: Any) -> Exception | None:
-    """As when a task returns: links, chain, result, chord. Returns why that failed."""
+    """What Celery does when a task returns: links, chain, result, chord. Returns any error."""
     try:
         with publishing():
             _send_callbacks(app, request, value)
@@ -212,8 +212,8 @@ def _send_callbacks(app: Any, request: Context, value: Any) -> None:
 
 
 def _fail(app: Any, request: Context, error: Exception) -> None:
-    """As when a task raises: result, chord, chain; then its error callbacks, some of which run here
-    and may raise anything."""
+    """What Celery does when a task raises: result, chord, chain; then error callbacks, some of
+    which run here and may raise anything."""
     try:
         app.backend.mark_as_failure(request.id, error, request=request, call_errbacks=False)
     except _away(app):

@@ -1,8 +1,8 @@
 """What one process keeps open: an event loop in a thread, the server, warm workers.
 
-Celery runs a task in the main thread of a process that it forked. Everything asynchronous lives in
-a second thread, opened by the first task that needs it, so nothing is shared with the parent. It
-stays open between tasks: a pump finds its connections warm.
+Celery runs a task in the main thread of a forked process. Everything asynchronous lives in a second
+thread, started by the first task that needs it, so nothing is shared with the parent. It stays open
+between tasks: a pump finds its connections warm.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class WarmWorker:
     first: Worker
     stack: AsyncExitStack
     permissions: Permissions
-    only: Only = None  # the pages that it fetches; None: all
+    only: Only = None  # the kind of pages it fetches; None: all
 
     @property
     def tally(self) -> Tally:
@@ -73,7 +73,7 @@ class WarmWorker:
 
 @dataclass
 class _Opened:
-    """What belongs to one process, with its loop."""
+    """What one process has open, with its loop."""
 
     pid: int = field(default_factory=os.getpid)
     loop: asyncio.AbstractEventLoop = field(default_factory=uvloop.new_event_loop)
@@ -143,32 +143,32 @@ class Runtime:
             raise
 
     def close(self) -> None:
-        """Close everything and end the thread. It may be used again afterwards."""
+        """Close everything and end the thread. The runtime can be reused afterwards."""
         opened = self._opened
         if opened is None or opened.pid != os.getpid():
             return
-        with suppress(TimeoutError):  # a server that does not answer must not keep us alive
+        with suppress(TimeoutError):  # an unresponsive server must not keep us alive
             opened.start(opened.close()).result(CLOSE_S)
         opened.loop.call_soon_threadsafe(opened.loop.stop)
         self._opened = None
         opened.thread.join(CLOSE_S)
 
     def _open(self) -> _Opened:
-        """Anew after a fork: what the parent opened is left to the parent."""
+        """Opens again after a fork: what the parent opened is the parent's."""
         with self._lock:
             if self._opened is None or self._opened.pid != os.getpid():
                 self._opened = _Opened()
             return self._opened
 
-    # --- stopping, and what processes of a worker tell each other ---------------------------------
+    # --- stopping, and flags shared by the processes of a worker ----------------------------------
 
     @property
     def stopping(self) -> bool:
-        """Pumps return their leases and end."""
+        """If true, pumps return their leases and end."""
         return self._process_stops or bool(self._flags[STOPPING])
 
     def stop_worker(self) -> None:
-        """All processes of the worker stop."""
+        """Stop all processes of the worker."""
         self._flags[STOPPING] = 1
 
     @contextmanager
@@ -176,8 +176,8 @@ class Runtime:
         """systemd and containers send SIGTERM to every process of a worker: let a pump return its
         leases, as at any other stop, instead of dying with them.
 
-        Around each pump, because Celery sets its own handlers after all its signals for a new
-        process.
+        Set around each pump, because Celery installs its own handlers in a new process after it has
+        sent all its signals.
         """
         if threading.current_thread() is not threading.main_thread():
             yield  # a pool of threads: the process has only Celery's handler
@@ -191,7 +191,7 @@ class Runtime:
             yield
         finally:
             signal.signal(signal.SIGTERM, before)
-        if self._process_stops and not self._flags[STOPPING]:  # else the parent ends us
+        if self._process_stops and not self._flags[STOPPING]:  # otherwise the parent ends us
             raise SystemExit(0)
 
     @property
@@ -214,10 +214,10 @@ class Runtime:
         return opened.server
 
     async def frontier(self, job: str) -> Frontier:
-        """Raises JobMissing. The same object at each call: each one is a client on the server."""
+        """Raises JobMissing. Reuses the same object: each one is a client on the server."""
         frontiers, found = self._open().frontiers, await open_job(await self.server(), job)
         known = frontiers.pop(job, found)
-        if known.layout != found.layout:  # purged, and created again
+        if known.layout != found.layout:  # purged and recreated
             known = found
         known.options = found.options
         frontiers[job] = known
@@ -227,7 +227,7 @@ class Runtime:
 
     @asynccontextmanager
     async def warm_worker(self, spec: JobSpec, *, only: Only = None) -> AsyncIterator[WarmWorker]:
-        """For one pump alone; it stays warm for the next one, unless this one fails."""
+        """Exclusive to one pump; it stays warm for the next, unless this one fails."""
         warm = await self._take(spec, only)
         try:
             yield warm
@@ -244,7 +244,7 @@ class Runtime:
             idle.remove(warm)
             if warm.spec == spec:
                 return warm
-            await warm.stack.aclose()  # of an earlier crawl of that name
+            await warm.stack.aclose()  # from an earlier crawl of the same name
         return await self._open_worker(spec, only)
 
     async def _put_back(self, warm: WarmWorker) -> None:
@@ -257,9 +257,9 @@ class Runtime:
                 await old.stack.aclose()
 
     async def _open_worker(self, spec: JobSpec, only: Only = None) -> WarmWorker:
-        permissions = self.permissions_of(spec)  # before anything of it is loaded
+        permissions = self.permissions_of(spec)  # before loading anything
         frontier = await open_job(await self.server(), spec.job)
-        # Browsers and proxies are for this machine to say, and not for a job that anybody wrote.
+        # This machine decides on browsers and proxies, not a job that anyone may have written.
         own, stack = resolve(job=spec.job), AsyncExitStack()
         config = replace(
             spec.config,

@@ -1,8 +1,8 @@
-"""As many pumps as each job needs, and what is due at its end.
+"""Keeps as many pumps as each job needs, and triggers what is due at its end.
 
-Anyone who notices something calls `schedule`: a task that submits URLs, a pump, the watch of every
-Celery worker, `skitter run --engine celery`. None of them is in charge: permits on the server keep
-all of them together from sending more pumps than wanted.
+`schedule` has many callers: tasks that submit URLs, pumps, the watch of every Celery worker,
+`skitter run --engine celery`. None of them is in charge: permits on the server keep them from
+sending more pumps than wanted in total.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 WATCH_S = 3.0  # how often each worker looks at all jobs
 #: How long a pump's message may wait in Celery's queue before it counts as lost.
 SENT_S = 30.0
-#: Of one worker, and of all: more than anyone has.
+#: Limit per worker and in total: more than anyone has.
 MAX_SLOTS = 100_000
 #: The slots of a worker that has not reported for this long do not count.
 SLOTS_TTL_S = 5 * WATCH_S
-#: A pump that has not reported for this long is dead, or blocked. Half of the usual lease.
+#: A pump that has not reported for this long is dead or blocked. Half the usual lease.
 SILENT_S = 30.0
 NO_WORKER_S = 8.0
 NO_WORKER = (
@@ -68,7 +68,7 @@ UNSIGNED = (
 
 
 async def schedule(runtime: Runtime, spec: JobSpec) -> None:
-    """Send the pumps that are missing, or do what is due at the end of the job."""
+    """Send missing pumps, or do what is due at the end of the job."""
     try:
         frontier = await runtime.frontier(spec.job)
     except JobMissing:  # purged
@@ -84,7 +84,7 @@ async def schedule(runtime: Runtime, spec: JobSpec) -> None:
 
 
 async def reschedule(runtime: Runtime, job: str) -> None:
-    """The same, with the spec as it is now: it may have changed, or be gone."""
+    """The same with the current spec, which may have changed or be gone."""
     if spec := await read_spec(await runtime.server(), job):
         with suppress(JobClosed):  # half purged
             await schedule(runtime, spec)
@@ -98,7 +98,7 @@ async def schedule_all(runtime: Runtime) -> None:
 
 
 async def send_pumps(runtime: Runtime, frontier: Frontier, spec: JobSpec, stats: Stats) -> None:
-    """Those that are missing; surplus ones lose their permits."""
+    """Send missing pumps; surplus ones lose their permits."""
     await reclaim_leases(frontier)
     capacity = await read_capacity(frontier.server, spec.job)
     wish = await wanted_workers(frontier)
@@ -109,7 +109,7 @@ async def send_pumps(runtime: Runtime, frontier: Frontier, spec: JobSpec, stats:
 
 
 def by_lane(spec: JobSpec, wanted: int) -> dict[Lane, int]:
-    """A job with pages of both kinds has pumps of both, whatever their number. Pure."""
+    """A job with both kinds of pages has at least one pump of each. Pure."""
     if not spec.plain:
         return {"": wanted}
     browsers = max(1, wanted // 2)
@@ -117,8 +117,8 @@ def by_lane(spec: JobSpec, wanted: int) -> dict[Lane, int]:
 
 
 async def reclaim_leases(frontier: Frontier) -> None:
-    """Return what dead pumps held to the queue before their leases expire. Not while the process
-    runs: a handler blocks it, and has until its lease expires."""
+    """Return the leases of dead pumps to the queue before they expire. Not while the process still
+    runs: then a handler blocks it, and has until its lease expires."""
     pumps = [one for one in await heartbeats(frontier) if one.kind == "celery"]
     dead = await gone(frontier, pumps, silent_s=SILENT_S, elsewhere=True)
     for one, taken in await reclaim(frontier, dead):
@@ -128,7 +128,7 @@ async def reclaim_leases(frontier: Frontier) -> None:
 
 
 async def send(runtime: Runtime, frontier: Frontier, spec: JobSpec, task: str, *words: str) -> None:
-    """A message about a job. If the broker is away it is not sent: the next look sends it."""
+    """Send a message about a job. If the broker is down, the next `schedule` sends it."""
     queues = runtime.settings.queues
     renders = lane_of(words[0] if words else "") == "browser" if spec.plain else spec.browser
     queue = queues.browser if renders else queues.http
@@ -146,7 +146,7 @@ async def send(runtime: Runtime, frontier: Frontier, spec: JobSpec, task: str, *
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """What all Celery workers can run at a time, as one job sees it."""
+    """What all Celery workers can run at a time, from one job's point of view."""
 
     slots: int
     others: int = 0  # pumps of other jobs
@@ -154,19 +154,19 @@ class Capacity:
 
     @property
     def free(self) -> int:
-        """For pumps of this job: what the others leave, or a fair share if they have more than
-        theirs, which they then return. One slot is for other tasks."""
+        """Slots for this job's pumps: what the others leave, or a fair share if they have taken
+        more than theirs, which they then give back. One slot is kept for other tasks."""
         return max(self.slots - 1 - self.others, (self.slots - 1) // self.jobs)
 
     @property
     def is_oversubscribed(self) -> bool:
-        """Jobs take turns, and other tasks wait as well."""
+        """If true, jobs take turns, and other tasks wait as well."""
         return self.jobs > 1 and self.others + 1 > max(1, self.slots - 1)
 
 
 def wanted_pumps(spec: JobSpec, stats: Stats, *, wish: int | None, capacity: Capacity) -> int:
-    """What the operator set (`skitter scale`), or the caller; otherwise as many as the work needs
-    and fit. Pure."""
+    """What the operator (`skitter scale`) or the caller set; otherwise as many as the work needs,
+    within the free slots. Pure."""
     if stats.state is State.PAUSED:
         return 1  # it waits for the job to be resumed
     asked = spec.pumps if wish is None else wish
@@ -195,7 +195,7 @@ async def confirm_slots(server: Server, machine: str) -> None:
 
 
 async def count_slots(server: Server) -> int:
-    """How many tasks all workers run at a time, as far as they reported lately."""
+    """How many tasks all workers that reported recently run at a time."""
     now, total = int((await server.command("TIME"))[0]), 0
     for machine, reported in (await pump_slots(server).all()).items():
         slots, at = _parse_slots(reported)
@@ -207,7 +207,7 @@ async def count_slots(server: Server) -> int:
 
 
 def _parse_slots(reported: bytes) -> tuple[int, int]:
-    """Slots, and when that was. Anyone may have written it."""
+    """Slots and the time of the report. Anyone may have written it."""
     words = reported.split()
     if len(words) != 2 or not all(word.isdigit() and len(word) < 16 for word in words):
         return 0, 0
@@ -227,8 +227,8 @@ class CeleryPool:
     _log_read_to: str = "-"
 
     async def scale(self, _: int | None, stats: Stats) -> None:
-        """Pumps unregister a job that was finished for a moment, so register it again. How many are
-        wanted is not ours to say: other machines send pumps of the job too."""
+        """Pumps unregister a job that looked finished for a moment, so register it again. The
+        number of pumps is not ours to decide: other machines send pumps for the job too."""
         server = self.frontier.server
         if is_over(self.spec, stats):
             return
@@ -242,7 +242,7 @@ class CeleryPool:
                 self.tell(NO_WORKER)
 
     async def _show_errors(self) -> None:
-        """Why a pump could not start: its worker has another secret, or no such file."""
+        """Show why a pump could not start, e.g. its worker has another secret, or no such file."""
         first = self._log_read_to == "-"
         for event in await read_log(self.frontier, self._log_read_to):
             self._log_read_to = event.id
@@ -253,11 +253,11 @@ class CeleryPool:
         return sum(one.kind == "celery" for one in await live_workers(self.frontier))
 
     async def stop(self) -> None:
-        """Within seconds, pumps notice that their permits are void, and return their leases."""
+        """Void the permits: within seconds, pumps notice and return their leases."""
         await unregister_job(self.frontier.server, self.spec.job)
         await void_permits(self.frontier)
         for _ in range(round(STOP_S / TICK_S)):
             if not await self.running():
                 break
             await asyncio.sleep(TICK_S)
-        await void_permits(self.frontier)  # of a pump that was about to be sent
+        await void_permits(self.frontier)  # again, for a pump that was just being sent

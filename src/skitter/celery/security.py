@@ -65,7 +65,7 @@ class Secret:
 
 
 def find_secret(given: str | None, where: Settings) -> Secret | None:
-    """The given one, or the embedded server's; None for a server elsewhere."""
+    """The given one, or the embedded server's; None for any other server."""
     if given:
         return Secret(given.encode())
     if where.redis_url is not None:
@@ -84,15 +84,15 @@ def _read_or_make(path: Path) -> bytes:
     try:
         with os.fdopen(file, "w") as writing:
             writing.write(secrets.token_hex(32))
-        with suppress(FileExistsError):  # another process was quicker
-            os.link(draft, path)  # all of it or nothing
+        with suppress(FileExistsError):  # another process was faster
+            os.link(draft, path)  # atomic
     finally:
         draft.unlink()
     return _read(path)
 
 
 def _read(path: Path) -> bytes:
-    """Raises DirectoryUnusable for a file that others made, or could have read."""
+    """Raises DirectoryUnusable for a file that others created or could have read."""
     text = read_private(path).strip()
     if len(text) < MIN_SECRET_CHARS:
         raise DirectoryUnusable(f"{path} is too short: remove it, and a new secret is created.")
@@ -123,7 +123,7 @@ class Permissions:
 
 
 def permissions_of(spec: JobSpec, settings: CelerySettings, *, signed: bool) -> Permissions:
-    """Raises NotAllowed, with what to set."""
+    """Raises NotAllowed, saying what to set."""
     out = check_permitted(spec.target, spec.out, settings, signed=signed)
     for what, given in (("reducer", spec.reducer), ("arguments", spec.config.arguments)):
         if given and not signed:
@@ -132,7 +132,7 @@ def permissions_of(spec: JobSpec, settings: CelerySettings, *, signed: bool) -> 
 
 
 def _fetch(asked: FetchOptions, settings: CelerySettings, *, signed: bool) -> FetchOptions:
-    """How this worker fetches; a signed job may ask for something else."""
+    """How this worker fetches; a signed job may override it."""
     own, hosts = settings.fetch, {*settings.allow_hosts, *settings.fetch.allow_hosts}
     if signed:
         fetch = overlaid(own, asked)
@@ -186,8 +186,7 @@ def _dsn(out: str, outputs: Mapping[str, str], *, signed: bool) -> str:
 
 
 def check_out(out: str) -> None:
-    """Raises UsageError for an address: its password would travel through the broker for all to
-    read."""
+    """Raises UsageError for an address: its password would be readable in the broker."""
     if "://" in out:
         raise UsageError(
             f"out= is the name of an output, not an address: set {OUTPUT}WAREHOUSE to "

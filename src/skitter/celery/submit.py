@@ -1,10 +1,10 @@
-"""What callers may ask for, and how it goes into the frontier. A task only submits and ends: no
-slot of a worker waits for a slow host.
+"""What callers may ask for, and how it gets into the frontier. A task only submits and ends: no
+worker slot waits for a slow host.
 
 Options are checked twice: at the caller, where a mistake raises before anything is sent, and in the
 worker, which trusts no message.
 
-Submitting twice is safe: the page of a task is known by the task's id, all others by their URL.
+Submitting twice is safe: the page of a task is identified by the task's id, others by their URL.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ CONTEXT = (
     "id", "task", "args", "kwargs", "chord", "group", "group_index", "callbacks", "errbacks",
     "chain", "root_id", "parent_id", "reply_to", "correlation_id", "ignore_result",
 )  # fmt: skip
-#: By name, beyond what its type says. None is never checked.
+#: Checks by option name, beyond its type. None is not checked.
 CHECKS: dict[str, Callable[[Any], object]] = {
     "spider": cached_spider,
     "priority": check_priority,
@@ -82,10 +82,10 @@ CHECKS: dict[str, Callable[[Any], object]] = {
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of all our tasks."""
+    """Options of all our tasks."""
 
     spider: str = ""  # a file, file.py:name or package.module:name; empty: the default record
-    browser: bool = False  # pages that need a browser have a queue of their own
+    browser: bool = False  # pages that need a browser have their own queue
 
     @classmethod
     def read(cls, given: dict[str, Any]) -> Self:
@@ -104,19 +104,19 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class ScrapeOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of one page."""
+    """Options of scrape."""
 
     priority: int = 0  # among all pages of the job; higher is sooner
     headers: dict[str, str] = {}
-    #: What a page that failed for good becomes: an exception, or a record with `error`. Empty: a
-    #: record in a chord, where one exception would discard all other results.
+    #: What a page becomes after its last retry failed: an exception, or a record with `error`.
+    #: Empty: a record in a chord, where one exception would discard all other results.
     errors: Literal["", "raise", "record"] = ""
 
 
 class PageOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of many pages."""
+    """Options shared by scrape_many and map_reduce."""
 
-    delay_s: float | None = None  # None: as the spider says, or the app
+    delay_s: float | None = None  # None: the spider's, or the app's
     max_in_flight: int | None = None
     lease_s: float = LEASE_S
 
@@ -129,7 +129,7 @@ class PageOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ManyOptions(PageOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of scrape_many."""
+    """Options of scrape_many."""
 
     job: str = "pages"
     out: str = ""  # an output's name, or a file; empty: items wait for `skitter load`
@@ -137,13 +137,13 @@ class ManyOptions(PageOptions, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class MapOptions(PageOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of map_reduce."""
+    """Options of map_reduce."""
 
     pumps: int | None = None  # None: as many as the work needs
 
 
 class CrawlOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of a whole crawl."""
+    """Options of crawl."""
 
     job: str | None = None  # None: the spider's name
     out: str = ""
@@ -153,7 +153,7 @@ class CrawlOptions(Options, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def check_urls(urls: Any) -> None:
-    """Raises BadURL for the first that is not one."""
+    """Raises BadURL for the first invalid URL."""
     if not isinstance(urls, list | tuple):
         raise BadOption("urls", urls, "a list of URLs")
     for url in urls:
@@ -163,7 +163,7 @@ def check_urls(urls: Any) -> None:
 
 
 def check_times(options: dict[str, Any]) -> None:
-    """Celery's own options: its errors would be about `timedelta` or `isoformat`."""
+    """Checks Celery's own options: its errors would mention only `timedelta` or `isoformat`."""
     countdown, eta = options.get("countdown"), options.get("eta")
     if not isinstance(countdown, int | float | None):
         raise BadOption("countdown", countdown, "a number of seconds")
@@ -183,7 +183,7 @@ class Submitted(TypedDict):
 
 
 def task_context(request: Any) -> dict[str, Any]:
-    """A Celery request as plain values, to be kept in the frontier until its result is there."""
+    """A Celery request as plain values, to keep in the frontier until its result is ready."""
     fields = to_json({name: getattr(request, name, None) for name in CONTEXT})
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -191,7 +191,7 @@ def task_context(request: Any) -> dict[str, Any]:
 def waiting_task(
     runtime: Runtime, job: str, options: ScrapeOptions, context: dict[str, Any]
 ) -> dict[str, Any]:
-    """A task as it is kept with its page. Raises NotAllowed if its callbacks cannot be trusted."""
+    """A task as stored with its page. Raises NotAllowed if its callbacks cannot be trusted."""
     record = options.errors == "record" or (not options.errors and "chord" in context)
     return sign_task(runtime.secret, job, context | {"record_errors": record})
 
@@ -210,7 +210,7 @@ def _spec(options: Options, **more: Any) -> JobSpec:
 
 
 def scrape_spec(options: ScrapeOptions) -> JobSpec:
-    """One job for all pages of a spider, so that callers share its politeness."""
+    """One job for all pages of a spider, so that politeness holds across callers."""
     name = f"scrape-{cached_spider(options.spider).name}" if options.spider else "scrape"
     job = f"{name}-browser" if options.browser else name
     return _spec(options, job=job, kind="scrape", run_id=SHARED)
@@ -219,7 +219,7 @@ def scrape_spec(options: ScrapeOptions) -> JobSpec:
 async def submit_page(
     runtime: Runtime, frontier: Frontier, spec: JobSpec, request: Request
 ) -> None:
-    """The first caller's spec holds for all, unless it was not signed with our secret."""
+    """The first caller's spec applies to all, unless it was not signed with our secret."""
     await feed(frontier, [frontier.offer(request)], wait=False)
     held = await register_if_absent(frontier.server, spec)
     if held is None or (runtime.secret and not is_signed(held, runtime.secret)):
@@ -240,7 +240,7 @@ def map_reduce_spec(
 
 
 async def submit_pages(runtime: Runtime, urls: list[str], options: ManyOptions) -> Submitted:
-    """URLs that the job knows are left alone."""
+    """URLs that the job already knows are skipped."""
     if not urls:
         return Submitted(job=options.job, new=0, known=0)
     spec = _spec(options, job=options.job, kind="pages", out=options.out, run_id=SHARED)
@@ -263,8 +263,8 @@ async def submit_requests(
 async def open_page_job(
     runtime: Runtime, spec: JobSpec, options: PageOptions | None = None
 ) -> Frontier:
-    """A job that follows no links. A new one is as polite as the call says, or the spider, or the
-    app; later changes by an operator stay."""
+    """A job that follows no links. A new one takes its politeness from the call, the spider or the
+    app; later changes by an operator persist."""
     try:
         return await runtime.frontier(spec.job)
     except JobMissing:
@@ -282,7 +282,7 @@ async def open_page_job(
 
 
 def _bounded(options: JobOptions) -> JobOptions:
-    """A crawl whose items are not loaded waits for a loader instead of filling the server."""
+    """If its items are not loaded, the job waits for a loader instead of filling the server."""
     limits = replace(options.limits, max_items=options.limits.max_items or MAX_ITEMS)
     return replace(options, limits=limits)
 
@@ -291,7 +291,7 @@ def _bounded(options: JobOptions) -> JobOptions:
 
 
 async def submit_crawl(runtime: Runtime, options: CrawlOptions) -> Submitted:
-    """From the spider's seeds; a crawl that was submitted before resumes."""
+    """Start from the spider's seeds; a crawl submitted before resumes."""
     spider = load_spider(options.spider)
     job = options.job or spider.name
     config = resolve(job=job, spider=spider.tables)

@@ -1,4 +1,4 @@
-"""All tasks, each with the Celery options it needs, whatever the app's own defaults are."""
+"""All tasks, each with the Celery options it needs, regardless of the app's defaults."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ SIGNATURE = "skitter_signature"  # a header of the message
 
 
 class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
-    """A task whose arguments are checked before it is sent: a mistake raises at the caller, and
-    nothing reaches the queue."""
+    """A task whose arguments are checked before it is sent: a mistake raises in the caller, and
+    nothing is queued."""
 
     abstract = True
     options_type: type[Options]
@@ -76,7 +76,7 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
             ) from error
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """A worker runs it; called like a function, only scrape_many does anything: it is sent."""
+        """Runs it in a worker. Called like a function, scrape_many is sent; the others raise."""
         if self.request.id or not self.request.called_directly:
             return super().__call__(*args, **kwargs)
         if self.sent_when_called:
@@ -99,12 +99,12 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
         if "reducer" in given and not given["urls"]:
             raise UsageError("map_reduce without URLs: there is nothing to reduce.")
         spider = {"spider": given["spider"]} if "spider" in given else {}
-        # A worker that sends the next task of a chain loads only what it may.
+        # A worker that sends the next task of a chain loads only what it is permitted to.
         in_worker = runtime_of(self.app).in_worker
         self._read(spider | given.get("options", {}), signed=not in_worker)
 
     def _read(self, given: dict[str, Any], *, signed: bool) -> Any:
-        """The options. Raises NotAllowed before anything of them is loaded."""
+        """The options. Raises NotAllowed before loading anything they name."""
         wanted, settings = self.options_type.read(given), runtime_of(self.app).settings
         if not signed or runtime_of(self.app).in_worker:
             check_permitted(wanted.spider, getattr(wanted, "out", ""), settings, signed=signed)
@@ -113,11 +113,11 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
         wanted.check()
         return wanted
 
-    # --- who sent it: a worker does what its configuration allows, or what a caller has signed ---
+    # --- signatures: a worker does what its configuration allows, or what a caller has signed ----
 
     def _signature(self, task_id: str, args: Any, kwargs: dict[str, Any]) -> str:
-        """Only callers sign. A worker sends callbacks and the next task of a chain, which came with
-        a message that anyone may have written."""
+        """Only callers sign. A worker sends callbacks and the next task of a chain, which came in a
+        message that anyone may have written."""
         runtime = runtime_of(self.app)
         asks = self.name == "skitter.crawl" or kwargs.get("spider") or kwargs.get("out")
         if runtime.in_worker or not asks or runtime.secret is None:
@@ -136,12 +136,12 @@ class CheckedTask(Task):  # type: ignore[misc]  # Celery has no types
 
 
 def _as_list(value: Any) -> Any:
-    """URLs may come as a generator or a set."""
+    """URLs may be a generator or a set."""
     return list(value) if isinstance(value, Iterator | Set) else value
 
 
 def _masked(options: dict[str, Any]) -> dict[str, Any]:
-    """Without the values of headers that may be cookies or tokens."""
+    """Masks the values of headers that may be cookies or tokens."""
     headers = options.get("headers")
     return options | {"headers": redact_headers(headers)} if isinstance(headers, dict) else options
 
@@ -171,30 +171,30 @@ def scrape(self: Any, url: str, **options: Any) -> None:
         unique=task["id"],
     )
     runtime.run(submit.submit_page(runtime, frontier, spec, request))
-    raise Ignore  # results.py ends it when the page is there
+    raise Ignore  # results.py completes it when the page is done
 
 
 def _mark_queued(task: Any, frontier: Frontier, facts: dict[str, Any]) -> None:
-    """Before its page is submitted: a result must not be overwritten, not even by a message that
-    is delivered again."""
+    """Called before its page is submitted: a result must not be overwritten, not even by a
+    redelivered message."""
     runtime, id = runtime_of(task.app), task.request.id
     state, known = task_meta(task.app, id)
     if state in READY_STATES:
-        raise Ignore  # delivered again
+        raise Ignore  # redelivered
     facts |= {"job": frontier.job, "born": runtime.run(read_birth(frontier))}
     if (state, known) != (QUEUED, facts):
         task.update_state(state=QUEUED, meta=facts)
 
 
 def scrape_many(self: Any, urls: list[str], **options: Any) -> submit.Submitted:
-    """Fire and forget: each page once, its items into `out`, or into the job's item stream."""
+    """Fire and forget: fetches each page once; items go to `out` or the job's item stream."""
     wanted: ManyOptions = self.permitted(options)
     runtime = runtime_of(self.app)
     return runtime.run(submit.submit_pages(runtime, urls, wanted))
 
 
 def crawl(self: Any, spider: str, **options: Any) -> submit.Submitted:
-    """A whole crawl of a spider, from its seeds. See `status(job)` for its progress."""
+    """Run a whole crawl of a spider from its seeds. See `status(job)` for its progress."""
     wanted: CrawlOptions = self.permitted({"spider": spider, **options})
     runtime = runtime_of(self.app)
     return runtime.run(submit.submit_crawl(runtime, wanted))
@@ -204,7 +204,7 @@ def map_reduce(self: Any, urls: list[str], reducer: dict[str, Any], **options: A
     """Start a map_reduce; the reducer's result becomes its own."""
     wanted: MapOptions = self.permitted(options)
     runtime, context = runtime_of(self.app), submit.task_context(self.request)
-    context.pop("args")  # all those URLs
+    context.pop("args")  # the URLs
     spec = runtime.sign(submit.map_reduce_spec(context, reducer, wanted))
     runtime.permissions_of(spec)  # without a secret no worker would run its reducer
     frontier = runtime.run(submit.open_page_job(runtime, spec, wanted))
@@ -242,7 +242,7 @@ def run_pump(self: Any, job: str, permit: str) -> pump.PumpResult:
 
 
 def watch(self: Any, machine: str, slots: int) -> None:
-    """A worker's message to itself, every few seconds: does each job have its pumps?"""
+    """A worker's message to itself, every few seconds: send pumps that jobs are missing."""
     runtime = runtime_of(self.app)
     runtime.watch_pending = False
 
@@ -253,15 +253,15 @@ def watch(self: Any, machine: str, slots: int) -> None:
     runtime.run(look())
 
 
-#: What all our tasks need: each may run twice, so it is delivered again if its process is killed.
+#: For all our tasks: each may run twice, so it is redelivered if its process is killed.
 COMMON = {
     "bind": True,
-    "shared": False,  # not with other apps of the process
+    "shared": False,  # with other apps in the process
     "acks_late": True,
     "reject_on_worker_lost": True,
     "serializer": "json",
 }
-LATER = {"track_started": False}  # QUEUED until its page is there
+LATER = {"track_started": False}  # QUEUED until its page is done
 QUIET = {"ignore_result": True, "send_events": False, "track_started": False}
 LIMITED = {"ignore_result": True, "soft_time_limit": SOFT_LIMIT_S, "time_limit": HARD_LIMIT_S}
 
