@@ -1,4 +1,4 @@
-"""What users write against: spiders, their handlers and their bounds."""
+"""The user API: spiders, their handlers and their limits."""
 
 from skitter.spider.default import default_spider
 from skitter.spider.items import Rejected

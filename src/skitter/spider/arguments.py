@@ -1,8 +1,8 @@
-"""Arguments of a spider: the parameters of the function that makes it.
+"""Arguments of a spider: the parameters of the function that creates it.
 
     def spider(category: str = "all", pages: int = 3) -> Spider: ...
 
-`skitter run books.py -a pages=5` calls it with what is given, as the types say.
+`skitter run books.py -a pages=5` calls it with the given values, converted to the declared types.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def makes_spiders(found: object) -> bool:
-    """Whether it is a function that says that it returns a spider."""
+    """Whether it is a function annotated to return a spider."""
     returns = getattr(found, "__annotations__", {}).get("return")
     return inspect.isfunction(found) and returns in (Spider, "Spider", "skitter.Spider")
 
@@ -32,8 +32,8 @@ def makes_spiders(found: object) -> bool:
 def typed_arguments(
     function: Callable[..., Spider], given: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
-    """What the function is called with. Raises SpiderError for an unknown name, a missing one, or
-    a value of another type."""
+    """The arguments to call the function with. Raises SpiderError for an unknown or missing name,
+    or a value of the wrong type."""
     parameters = inspect.signature(function).parameters
     for name in given:
         if name not in parameters:
@@ -43,7 +43,7 @@ def typed_arguments(
     for name, parameter in parameters.items():
         if parameter.default is parameter.empty and name not in given:
             raise SpiderError(f"the spider in {where} needs an argument: add -a {name}=VALUE.")
-    hints = get_type_hints(function, localns={"Spider": Spider})  # may be for type checkers alone
+    hints = get_type_hints(function, localns={"Spider": Spider})  # maybe imported for typing only
     return {name: _convert(name, value, hints.get(name, str)) for name, value in given.items()}
 
 
@@ -57,7 +57,7 @@ def _convert(name: str, value: Any, hint: Any) -> Any:
 
 
 def _spelled(text: str, hint: Any) -> Any:
-    """As settings are spelled: yes and no, none, lists with commas."""
+    """Parses text like a setting: yes and no, none, comma-separated lists."""
     kinds = _kinds(hint)
     if NoneType in kinds and text.lower() == NO_LIMIT:
         return None

@@ -1,6 +1,6 @@
-"""Items: what a handler yields becomes a plain dict, and fits its declared type or is rejected.
+"""Items: what a handler yields becomes a plain dict, and matches its declared type or is rejected.
 
-Values stay what msgpack can carry: text, numbers, booleans, bytes, datetimes, lists and dicts;
+Types that msgpack supports are kept: text, numbers, booleans, bytes, datetimes, lists and dicts;
 decimals, dates, UUIDs and enums become text.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Item = dict[str, Any]
 
-#: How much of a rejected item is kept for people to see.
+#: How much of a rejected item is kept for display.
 REJECTED_BYTES: Final = 16 * 1024
 REJECTED_FIELDS: Final = 100
 REJECTED_FIELD_CHARS: Final = 500
@@ -62,7 +62,7 @@ def is_item(value: object) -> bool:
 
 
 def to_plain(value: Any) -> Item:
-    """The item as a dict of plain values. Raises NotAnItem, naming the field that is not data."""
+    """The item as a dict of plain values. Raises NotAnItem, naming the offending field."""
     if hasattr(type(value), "model_dump"):
         value = value.model_dump()
     try:
@@ -75,7 +75,7 @@ def to_plain(value: Any) -> Item:
 
 
 def fit(item: Item, declared: Any) -> Item | Rejected:
-    """The item if it fits the type; what is wrong with it otherwise."""
+    """The item converted to its type, or why it does not match."""
     if declared is None:
         return item
     fit_it = _fit_pydantic if hasattr(declared, "model_validate") else _fit_msgspec
@@ -83,14 +83,14 @@ def fit(item: Item, declared: Any) -> Item | Rejected:
 
 
 def undeclared(item: Item, declared: Any) -> list[str]:
-    """The fields of an item that its type does not have: `fit` leaves them out."""
+    """The fields of an item that its type does not have: `fit` drops them."""
     names = _names_of(declared)
     return [] if names is None else [name for name in item if name not in names]
 
 
 @cache
 def _names_of(declared: Any) -> frozenset[str] | None:
-    """The fields that a type takes; None: any."""
+    """The fields that a type accepts; None: any."""
     if hasattr(declared, "model_validate"):
         return _names_of_model(declared)
     try:
@@ -107,19 +107,19 @@ def _names_of(declared: Any) -> frozenset[str] | None:
 
 
 def _names_of_model(model: Any) -> frozenset[str] | None:
-    """Of pydantic, without importing it."""
+    """For pydantic models, without importing pydantic."""
     if model.model_config.get("extra") == "allow":
         return None
     names: set[str] = set()
     for name, field in model.model_fields.items():
         names |= {name, *(one for one in (field.alias, field.validation_alias) if one)}
         if field.validation_alias is not None and not isinstance(field.validation_alias, str):
-            return None  # AliasPath and AliasChoices look anywhere
+            return None  # AliasPath and AliasChoices may refer to any field
     return frozenset(names)
 
 
 def check_item_type(declared: Any) -> None:
-    """Raise BadOption for a type that items cannot be checked against."""
+    """Raises BadOption for a type that items cannot be checked against."""
     if hasattr(declared, "model_validate"):
         return
     try:
@@ -153,7 +153,7 @@ def _fit_pydantic(item: Item, declared: Any) -> Item | Rejected:
 
 
 def storable(item: Item) -> tuple[Item | Rejected, int]:
-    """The item and its size, if the frontier can carry it and the loader read it."""
+    """The item and its size, or Rejected if the frontier or the loader could not handle it."""
     try:
         size_bytes = len(_encode(item))
     except NOT_PLAIN as error:  # half of an emoji, a number over 64 bits
@@ -168,8 +168,8 @@ def storable(item: Item) -> tuple[Item | Rejected, int]:
 
 
 def keepable(one: Rejected) -> Rejected:
-    """What can be kept of an item that was rejected: long values are cut, and what nothing can
-    encode is spelled in ASCII."""
+    """A rejected item in a form that can be stored: long values are truncated, and values that
+    cannot be encoded become ASCII."""
     if _is_short(one.item):
         item = one.item
     else:
@@ -210,15 +210,15 @@ def _is_not_plain(value: Any) -> bool:
 
 
 def _is_deep(value: Any) -> bool:
-    """Lists in lists, so many that a reader with less of Python's stack left could not decode
-    them: a page of JSON that is nested 900 deep would end the loader."""
+    """Whether it is nested so deeply that a reader with less of Python's stack left could not
+    decode it: JSON nested 900 deep would crash the loader."""
     level = [value] if type(value) in _NESTING else []
     for _ in range(DEEPEST):
         level = [
             one
             for outer in level
             for one in (outer.values() if isinstance(outer, dict) else outer)
-            if type(one) in _NESTING  # `to_plain` made them, so there are no subclasses
+            if type(one) in _NESTING  # no subclasses: they come from `to_plain`
         ]
         if not level:
             return False

@@ -1,6 +1,6 @@
-"""Load a spider from `file.py`, `file.py:name`, `package.module` or `package.module:name`.
+"""Loads a spider from `file.py`, `file.py:name`, `package.module` or `package.module:name`.
 
-An error in the user's file is reported with the user's line, without our frames.
+An error in the user's file is reported with its line there, without our frames.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def load_spider(target: str | Path, arguments: Mapping[str, Any] | None = None) -> Spider:
-    """The spider that the target names, made with the arguments. Raises SpiderError."""
+    """The spider that the target names, created with the arguments. Raises SpiderError."""
     return find_spider(*import_target(target), arguments)
 
 
 def import_target(target: str | Path) -> tuple[ModuleType, str, str | None]:
-    """The module that the target names, what it is called, and the name in it."""
+    """The target's module, the file or module name as given, and the name inside it, if any."""
     where, name = split_target(str(target))
     module = _import_file(Path(where)) if names_a_file(where) else _import_module(where)
     return module, where, name
@@ -88,15 +88,15 @@ def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise SpiderError(f"{path} is not a file: name the Python file of a spider.")
     path = path.resolve()
-    # Not its own name: a spider called json.py must not become the json of everybody.
+    # Not its own name: a spider called json.py must not shadow json for everyone.
     name = f"_skitter_spider_{path.stem}"
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise SpiderError(f"{path} is not Python: name a file with the suffix .py.")
     module = module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and msgspec look there for their annotations
+    sys.modules[name] = module  # dataclasses and msgspec resolve annotations there
     try:
-        with _looking_in(path.parent):  # as `python file.py` does, for files beside it
+        with _looking_in(path.parent):  # like `python file.py`, for modules next to it
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
@@ -121,8 +121,8 @@ def _import_module(where: str) -> ModuleType:
 
 @contextmanager
 def _looking_in(directory: Path) -> Iterator[None]:
-    """Before anything else while the spider loads, after everything else from then on: handlers may
-    import from there, and a file called redis.py does not become the redis of everybody."""
+    """Put it first on sys.path while the spider loads, and last afterwards: handlers may import
+    from there, and a file called redis.py does not shadow redis for everyone."""
     place = str(directory)
     if place in sys.path:
         yield
@@ -144,7 +144,7 @@ def _broken(error: BaseException, file: str) -> SpiderError:
 
 
 def _choose(module: ModuleType, where: str, name: str | None) -> Spider | Callable[..., Spider]:
-    """A spider, or the function that makes it."""
+    """A spider, or the function that creates it."""
     found = {key: value for key, value in vars(module).items() if _is_one(value, module)}
     if name is not None:
         return _named(found, where, name)

@@ -1,4 +1,4 @@
-"""How a spider logs in: what it declares, and the steps that its function takes."""
+"""How a spider logs in: the declaration, and the steps of its function."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Login:
         return registrable_domain(identify(self.url).host)
 
     async def run(self, page: Page, send: Send) -> Page:
-        """All its steps, from the log-in page to the last answer.
+        """Run all steps, from the log-in page to the last answer.
 
         The function returns a request, or yields several and gets the page of each:
         `answer = yield page.form().fill(...).submit()`.

@@ -1,5 +1,5 @@
-"""How much one page may bring. What is over it is left out and counted: a page must not fill the
-queue, the server's memory or the time of everybody else."""
+"""How much one page may yield. The excess is dropped and counted: no page may fill the queue or the
+server's memory, or hold up the others."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
     from skitter.settings import Limits
 
-#: Of all items of a page, and of all its links. A page is completed in one step, in which the
-#: server does nothing else and holds all of it twice.
+#: Limit for all items of a page, and for all its links. A page is completed in one step, which
+#: blocks the server and holds everything in memory twice.
 MAX_PAGE_BYTES: Final = 16 * 2**20
-#: A handler is stopped when it has yielded so many times what a page may bring: links that are
-#: known or out of scope are no reason to leave out what comes after them, up to here.
+#: A handler is stopped once it has yielded this many times a page's limits. Known and out-of-scope
+#: links do not count against the limits, but they do count here.
 PATIENCE: Final = 10
 
 
 @dataclass(slots=True)
 class _Room:
-    """For one kind of thing."""
+    """What is left of the limits for items, or for links."""
 
     most: int
     left: int
@@ -55,19 +55,19 @@ class _Room:
 
 
 class Quota:
-    """What one page may still bring."""
+    """What one page may still yield."""
 
     def __init__(self, limits: Limits) -> None:
         items, links = limits.max_items_per_page, limits.max_links_per_page
         self._items, self._links = _Room(items, items), _Room(links, links)
         self.outputs_left = PATIENCE * (items + links)  # of its handler
-        self.takes_link = self._links.take  # no call more than it takes: pages have many
-        self.counts_item = self._items.count  # one more; how heavy it is, its hooks decide
+        self.takes_link = self._links.take  # bound once, to save a call: pages have many links
+        self.counts_item = self._items.count  # its size is known only after its hooks
         self.takes_item = self._items.weigh
 
     @property
     def exceeded(self) -> str:
-        """What was left out, and why; empty: nothing was."""
+        """What was dropped and why; empty if nothing was."""
         rooms = self._items, self._links
         if self.outputs_left > 0 and not any(room.left < 0 or room.too_heavy for room in rooms):
             return ""

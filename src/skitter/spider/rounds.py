@@ -1,4 +1,4 @@
-"""Rounds: the seeds of a scheduled job go in again when their moment has come."""
+"""Rounds: the seeds of a scheduled job are added again when a round is due."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 class Round(NamedTuple):
-    """One that has begun."""
+    """A round that has started."""
 
     due_ms: int
     seeds: int  # that were new to the frontier
-    missed: int  # rounds that nobody began
-    is_ours: bool  # another process did not begin it at the same time
+    missed: int  # rounds that no process started
+    is_ours: bool  # False: another process started it at the same time
 
 
 async def begin_due_round(frontier: Frontier, spider: Spider) -> Round | None:
-    """Begin the round that is due, if one is. It may be begun by many processes, and again after a
-    crash: what sets its seeds apart is the round, so that each goes in once."""
+    """Start a round if one is due. Several processes may start it, or one again after a crash: its
+    seeds are unique per round, so each is added once."""
     schedule = await read_schedule(frontier)
     now_ms = round(1000 * await frontier.server_time())
     if schedule is None or schedule.next_ms > now_ms:
@@ -55,7 +55,7 @@ async def _add_seeds(frontier: Frontier, spider: Spider, *, mark: str) -> int:
 
 
 def tell_round(begun: Round) -> tuple[str, str]:
-    """Level and text for the log. Two who begin it at the same time share its start URLs."""
+    """Level and text for the log. Processes that start it at the same time share its seeds."""
     if not begun.is_ours:
         return "debug", f"another process began a round of the schedule: {begun.seeds} were ours"
     text = f"a round of the schedule began: {some(begun.seeds, 'start URL')}"

@@ -1,4 +1,4 @@
-"""Run a handler on a page: what it yields, sorted into items, requests and what was refused."""
+"""Runs a handler on a page and sorts what it yields into items, requests and refusals."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from skitter.settings.widening import Widening
     from skitter.spider.spider import Spider
 
-#: What nobody awaits, and nearly all handlers return: to ask in general takes longer.
+#: The usual return types, none awaitable: faster to check than inspect.isawaitable.
 _READY = (GeneratorType, list, tuple, dict, type(None))
-_STREAMS = (GeneratorType, list, tuple, Iterator)  # the general one last: it takes the longest
+_STREAMS = (GeneratorType, list, tuple, Iterator)  # the abstract class last: it is the slowest
 _encode = msgspec.msgpack.Encoder().encode
 _decode_request = msgspec.msgpack.Decoder(Request).decode
 
@@ -52,7 +52,7 @@ class Drop(Exception):
 
 
 class HandlerError(SkitterError):
-    """A handler or a hook failed, or yielded what is neither an item nor a request."""
+    """A handler or a hook failed, or yielded something that is neither an item nor a request."""
 
     def __init__(
         self, handler: str, page: Page, reason: str, place: SourceLine | None = None
@@ -63,32 +63,32 @@ class HandlerError(SkitterError):
 
     @property
     def is_final(self) -> bool:
-        """The same page would give the same answer, and take as long."""
+        """Whether a retry would fail the same way, and take as long."""
         return isinstance(self.__cause__, TooComplex)
 
 
 @dataclass(slots=True)
 class HandlerOutput:
-    """What a handler made of one page."""
+    """What a handler yielded for one page."""
 
     items: list[Item] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)  # items
     refused: list[tuple[str, Refused]] = field(default_factory=list)  # URLs
-    exceeded: str = ""  # what was left out, as it was more than a page may bring
-    undeclared: Counter[str] = field(default_factory=Counter)  # fields that were left out of items
-    known: int = 0  # requests that were passed over, as they went in lately
+    exceeded: str = ""  # what was dropped because it was over a page's limits
+    undeclared: Counter[str] = field(default_factory=Counter)  # fields dropped from items
+    known: int = 0  # requests skipped because they were added recently
 
 
 async def run_handler(
     spider: Spider, page: Page, *, known: Container[str] = (), limits: Limits | None = None
 ) -> HandlerOutput:
     """Run the handler that the page's request names. Raises HandlerError, or SpiderError if there
-    is no such handler. Plain handlers run in-line: one that blocks holds up the worker.
+    is no such handler. Plain handlers run inline: one that blocks holds up the worker.
 
-    `known`: URLs that went in lately. A GET of one of them is left out before anything else is
-    asked about it, for nearly all links of a page are such. `limits`: the spider's, unless the
-    job has others by now.
+    `known`: URLs that were added recently. A plain GET of one of them is skipped before any other
+    check, as this covers nearly all links of a page. `limits`: the job's current ones; default: the
+    spider's.
     """
     PAGE_URL.set(page.url)
     name, handler = spider.handler_of(page.request)
@@ -98,7 +98,7 @@ async def run_handler(
         await page.prepare()
         await run.sort(handler, known)
         await run.settle_items()
-    except (Exception, SystemExit) as error:  # a handler that calls exit() ends its page, not us
+    except (Exception, SystemExit) as error:  # exit() in a handler must not end the worker
         if isinstance(error, HandlerError):
             raise
         raise HandlerError(name, page, describe(error), _place(error, handler)) from error
@@ -119,7 +119,7 @@ class _Run:
         self.output = HandlerOutput()
 
     async def sort(self, handler: Handler, known: Container[str]) -> None:
-        """All that a handler yields or returns, one by one: it may go on for ever."""
+        """Take what a handler yields or returns one by one: it may be endless."""
         result = handler(self._page)
         if not isinstance(result, _READY):
             if inspect.isawaitable(result):
@@ -132,7 +132,7 @@ class _Run:
         try:
             self._take_all(self._outputs, known)
         finally:
-            if inspect.isgenerator(self._outputs):  # left half way, it frees what it holds
+            if inspect.isgenerator(self._outputs):  # if stopped early, it frees its resources
                 self._outputs.close()
 
     async def _sort_async(self, outputs: AsyncIterator[Any], known: Container[str]) -> None:
@@ -147,8 +147,8 @@ class _Run:
                 await outputs.aclose()
 
     def _take_all(self, outputs: Iterable[Any], known: Container[str]) -> None:
-        """Until that is enough. Nearly all that pages bring are links that are known, so they are
-        counted and passed over here, without a call for each."""
+        """Take outputs up to the quota. Nearly all are known links: count and skip them here,
+        without a call for each."""
         before = left = self.quota.outputs_left
         taken = 0
         for output in islice(outputs, left):
@@ -193,8 +193,8 @@ class _Run:
             self.output.requests.append(spider.in_lane(request) if spider.renders else request)
 
     def _storable(self, request: Request) -> tuple[Request, int]:
-        """What the frontier will read back, and its size. A bad one is refused here, by the name of
-        its handler, and not later without one."""
+        """The request as the frontier will read it back, and its size. A bad one is refused here,
+        where the error can name its handler."""
         try:
             check_priority(request.priority)
             record = check_record(_encode(request), request)
@@ -253,7 +253,7 @@ class _Run:
             raise self._error(f"it yielded {error}") from error
 
     def _error(self, reason: str) -> HandlerError:
-        """With the line that a plain generator has reached: there it yielded the bad value."""
+        """With the current line of a plain generator, which yielded the bad value."""
         return HandlerError(self._name, self._page, reason, line_of(self._outputs))
 
 

@@ -1,6 +1,6 @@
-"""Scope: where a crawl may go. `Scope` is what a user says, `Fence` decides link by link.
+"""Scope: where a crawl may go. `Scope` is what the user sets, `Fence` decides link by link.
 
-What a pattern is, patterns.py says.
+For the syntax of patterns see patterns.py.
 
     Scope(include=["/books/*"], exclude=["*?sort=*", r"re:/page/\\d{4,}"])
 """
@@ -30,7 +30,7 @@ class Refused(msgspec.Struct, frozen=True):
     """It may not."""
 
     reason: str
-    kind: str = "scope"  # by which refusals are counted
+    kind: str = "scope"  # refusals are counted by kind
 
 
 Verdict = Allowed | Refused
@@ -40,11 +40,11 @@ ANY_HOST: Final = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Where links may lead. Seeds are exempt: somebody asked for them.
+    """Where links may lead. Seeds are exempt: someone asked for them.
 
     `hosts`: None for the hosts of the seeds, and for links that stay on the host of their page;
-    `["*"]` for all. A host with and without `www.` is the same; a port other than the scheme's
-    own is part of the name (`localhost:8000`).
+    `["*"]` for all. Hosts with and without `www.` are the same; a port other than the scheme's
+    default is part of the name (`localhost:8000`).
     """
 
     hosts: Sequence[str] | None = None
@@ -67,10 +67,10 @@ class Scope:
 
 
 class Fence:
-    """A scope around its seeds. How deep a link is, only the frontier knows for certain: it may
-    have met it by a shorter way. A crawl of the seeds alone needs none of that."""
+    """A scope with its seeds. It does not check depth, as only the frontier knows whether there is
+    a shorter path to a link; except for `seeds_only`, which refuses all links."""
 
-    REMEMBERED = 10_000  # origins; links of a crawl go to few hosts again and again
+    REMEMBERED = 10_000  # origins; most links of a crawl go to few hosts
 
     def __init__(self, scope: Scope, seeds: Iterable[str], *, seeds_only: bool = False) -> None:
         self._scope = scope
@@ -91,8 +91,8 @@ class Fence:
         parent: str | None = None,
         also: Widening | None = None,
     ) -> Verdict:
-        """Whether a link may be followed, or why not. `parent` is the page it is on; `also` is what
-        an operator has added to the scope."""
+        """Whether a link may be followed, or why not. `parent` is the page it is on; `also` is an
+        operator's addition to the scope."""
         if self._seeds_only and depth > 0:
             return Refused("max_depth is 0: no link is followed", "depth")
         host = self._host(url)
@@ -106,10 +106,10 @@ class Fence:
         return self._compare(url)
 
     def _host(self, url: str) -> str | Refused:
-        """The host of a URL that the frontier will take; its objection, if it will not.
+        """The host of a URL, or why the frontier would refuse it.
 
-        Called for every link. What a parser has normalised is recognised by its shape, and the
-        parser is asked once for each origin; anything else is asked for as a whole.
+        Called for every link. A URL that looks normalised is parsed only once per origin; any
+        other is parsed in full.
         """
         plain = _NORMALISED.match(url) if isinstance(url, str) else None
         if plain is None or len(url) > _SURELY_SHORT:
@@ -130,7 +130,7 @@ class Fence:
         return self._scope.hosts is None and parent is not None and self._is_at_home(site, parent)
 
     def _is_at_home(self, site: str, parent: str) -> bool:
-        """Whether a link stays where it is: seeds may come from a generator or a feed."""
+        """Whether a link stays on its page's site: seeds may come from a generator or a feed."""
         host = self._host(parent)
         if isinstance(host, Refused):
             return False
@@ -151,9 +151,9 @@ class Fence:
         return ALLOWED
 
 
-# As ada writes it: lower-case host, a path, printable ASCII.
+# As ada serializes URLs: lower-case host, a path, printable ASCII.
 _NORMALISED: Final = re.compile(r"(https?://[a-z0-9.-]+(?::[0-9]+)?)/[!-~]*\Z")
-_SURELY_SHORT: Final = MAX_URL_BYTES // 3  # also when every character is escaped
+_SURELY_SHORT: Final = MAX_URL_BYTES // 3  # even if every character is escaped
 
 
 def _identified(url: str) -> str | Refused:

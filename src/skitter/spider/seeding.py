@@ -1,4 +1,4 @@
-"""Where a crawl begins: the spider's seeds go into the frontier."""
+"""Adds a spider's seeds to the frontier."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SEED_BATCH = 1000
 
 
 async def offer_seeds(frontier: Frontier, spider: Spider) -> set[str]:
-    """Offer the seeds; on a resumed crawl they are known. Returns the private hosts among them:
-    workers did not see what a generator yields, and a seed allows its own host."""
+    """Offer the seeds; a resumed crawl already knows them. Returns the private hosts among them: a
+    seed allows its own host, and workers do not see what a generator yields."""
     batch = []
     private: set[str] = set()
     try:

@@ -1,5 +1,5 @@
-"""Sitemaps as requests of the crawl, with a handler of our own: any worker reads them, and they are
-polite, retried and resumed like pages.
+"""Sitemaps as requests of the crawl, with our own handler: any worker reads them, and they are
+fetched politely, retried and resumed like pages.
 
     robots.txt ── Sitemap: ──> index ──> sitemap ──> pages
          └───── none named ──> /sitemap.xml ── nothing there ──> feeds that the start URL names
@@ -34,38 +34,38 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: The handler's name. No function can be called so.
+#: The handler's name, which no function can have.
 SITEMAP: Final = "skitter.sitemap"
-#: Links that one sitemap may bring, whatever `max_links_per_page` is: the protocol's limit.
+#: Links per sitemap, regardless of `max_links_per_page`: the protocol's limit.
 MOST_LINKS: Final = MOST_URLS + MOST_SITEMAPS
-#: An index names sitemaps, which may be indexes: so many in a row.
+#: How deeply indexes may be nested.
 DEEPEST: Final = 3
-#: robots.txt and the first sitemaps come before the pages.
+#: Priority of robots.txt and the first sitemaps, above pages.
 FIRST: Final = 500
-#: How a page names its feeds, and how many of them are read.
+#: How a page names its feeds, and how many of them to read.
 FEEDS: Final = (
     'link[rel~="alternate"][type="application/rss+xml"],'
     'link[rel~="alternate"][type="application/atom+xml"]'
 )
 MOST_FEEDS: Final = 20
-#: While so many entries are taken, other pages wait.
+#: Entries to yield before giving other pages a turn.
 AT_ONCE: Final = 500
 
 _KEY: Final = "_sitemap"  # of `Request.meta`
 
 
 class Errand(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a request of ours is about; it travels in `Request.meta`."""
+    """The purpose of a sitemap request; stored in `Request.meta`."""
 
-    site: str  # whose pages they are: a registrable domain
+    site: str  # the registrable domain whose pages it lists
     level: int = 1  # 0: robots.txt
-    is_guess: bool = False  # we try whether there is one
-    home: str = ""  # if it lists nothing, the page to look at for feeds
-    is_home: bool = False  # that page
+    is_guess: bool = False  # it may not exist
+    home: str = ""  # the page to search for feeds if this lists nothing
+    is_home: bool = False  # this is that page
 
 
 def errand_of(request: Request) -> Errand:
-    """A request that somebody else made with our handler is about its own site."""
+    """For a request with our handler that we did not create, its own site."""
     try:
         return msgspec.convert(request.meta.get(_KEY), Errand)
     except msgspec.ValidationError:
@@ -73,7 +73,7 @@ def errand_of(request: Request) -> Errand:
 
 
 def may_be_missing(request: Request) -> bool:
-    """Whether 404 is an answer like another to it."""
+    """Whether a 404 is an acceptable answer."""
     return request.handler == SITEMAP and errand_of(request).is_guess
 
 
@@ -83,8 +83,8 @@ def sitemap_request(url: str) -> Request:
 
 
 def discovery_request(url: str, *, with_feeds: bool = False) -> Request:
-    """A request for the robots.txt of a URL's host, to find its sitemaps, or else the feeds that
-    the URL's page names. Raises BadURL."""
+    """A request for the robots.txt of a URL's host, to find its sitemaps or, failing that, the
+    feeds that the URL's page names. Raises BadURL."""
     home = url if with_feeds else ""
     return _request(robots_url(url), Errand(_site_of(url), level=0, is_guess=True, home=home))
 
@@ -106,7 +106,7 @@ def check_sitemap(sitemap: object) -> tuple[str, ...]:
 
 
 async def list_pages(page: Page) -> AsyncIterator[Request]:
-    """The handler. The pages count as start URLs, so they are as deep as the sitemap: 0."""
+    """The handler. Its pages count as start URLs, so they have the depth of the sitemap: 0."""
     errand = errand_of(page.request)
     if errand.level == 0:
         rules = RobotsRules.from_response(page.status, page.body, at=0)
@@ -130,7 +130,7 @@ async def list_pages(page: Page) -> AsyncIterator[Request]:
 
 
 async def _feeds_of(page: Page, errand: Errand) -> list[Request]:
-    """Of the same site."""
+    """Requests for the page's feeds on the same site."""
     await page.prepare()
     nodes = page.css(FEEDS)[:MOST_FEEDS] if page.is_html and page.status < 400 else []
     named = [join(page.base, node.attributes.get("href") or "") for node in nodes]
@@ -139,7 +139,7 @@ async def _feeds_of(page: Page, errand: Errand) -> list[Request]:
 
 
 def _named_by_robots(page: Page, errand: Errand, links: tuple[str, ...]) -> Iterator[Request]:
-    """Wherever they are: robots.txt proves that the site wants them read."""
+    """On any host: being named in robots.txt proves that the site wants them read."""
     named = [url for link in links[:MOST_SITEMAPS] if (url := join(page.url, link))]
     for url in dict.fromkeys(named):
         yield _request(url, Errand(errand.site), parent=page.url)
@@ -149,7 +149,7 @@ def _named_by_robots(page: Page, errand: Errand, links: tuple[str, ...]) -> Iter
 
 
 async def _listed(page: Page, errand: Errand) -> AsyncIterator[Request]:
-    if page.status >= 400:  # a guess that was wrong
+    if page.status >= 400:  # a wrong guess
         return
     try:
         found = await _in_thread(page, lambda: read_sitemap(page.body, url=page.url))
@@ -171,7 +171,7 @@ async def _listed(page: Page, errand: Errand) -> AsyncIterator[Request]:
 
 
 async def _in_thread(page: Page, read: Callable[[], T]) -> T:
-    """If it is large: 50,000 URLs, or a robots.txt of 500 KiB, take most of a second."""
+    """Only if it is large: 50,000 URLs, or a robots.txt of 500 KiB, take most of a second."""
     return read() if len(page.body) <= PIECE_BYTES else await asyncio.to_thread(read)
 
 

@@ -1,4 +1,4 @@
-"""Blame: which line of the user's an exception comes from. Our own frames help nobody."""
+"""Finds the line of user code that an exception comes from, skipping our own frames."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class SourceLine(msgspec.Struct, frozen=True):
 
 
 def source_line(error: BaseException, file: str = "") -> SourceLine | None:
-    """The last line of the user's that led to the error; if all of it is installed, the last line
-    of `file`, or else the last that is not ours."""
+    """The last line of user code in the traceback; if all code is installed, the last line of
+    `file`, or else the last that is not ours."""
     if isinstance(error, SyntaxError) and error.filename:
         return SourceLine(error.filename, error.lineno or 1, (error.text or "").strip())
     frames = traceback.extract_tb(error.__traceback__)
@@ -59,7 +59,7 @@ def line_of(generator: object) -> SourceLine | None:
 
 
 def describe(error: BaseException) -> str:
-    """`ValueError: text`, in one line."""
+    """`ValueError: text`, on one line."""
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     first = text.strip().splitlines()[0] if text.strip() else ""
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
@@ -72,7 +72,7 @@ def trace(error: BaseException) -> str:
 
 
 def _is_installed(filename: str) -> bool:
-    # "<frozen os>": modules of the library that come within the interpreter.
+    # "<frozen os>": modules of the standard library that are built into the interpreter.
     return filename.startswith((*_INSTALLED, "<frozen ")) or "-packages/" in filename
 
 

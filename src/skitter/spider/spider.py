@@ -1,4 +1,4 @@
-"""Spider: where to begin, what to do with a page, where to stop.
+"""Spider: where to start, what to do with a page, where to stop.
 
     spider = Spider("books", start=["https://books.example/"])
 
@@ -55,17 +55,17 @@ if TYPE_CHECKING:
     from skitter.settings.widening import Widening
 
 Seeds = Iterable[str | Request] | AsyncIterable[str | Request]
-#: Hosts whose sitemaps were asked for, as far as we remember.
+#: How many hosts to remember whose sitemaps were already requested.
 MOST_ORIGINS = 100_000
 Start = str | Seeds | Callable[[], Seeds]
 Rendering = bool | Literal["auto"] | Render
 F = TypeVar("F", bound=Callable[..., Any])
-#: What runs a crawl stands above spiders: they know it by name, and load it when it is used.
+#: The runner is in a higher layer: spiders know it by name and import it on use.
 RUNNER = "skitter.crawl.script"
 
 
 class Runner(Protocol):
-    """Crawls with a spider."""
+    """Runs a crawl with a spider."""
 
     async def __call__(
         self, spider: Spider, *, job: str | None, fresh: bool, settings: Mapping[str, Any]
@@ -74,7 +74,7 @@ class Runner(Protocol):
 
 @dataclass(slots=True)
 class Hooks:
-    """Functions that run beside the handlers; plain or async."""
+    """Functions called besides the handlers; plain or async."""
 
     start: list[Callable[..., Any]] = field(default_factory=list)
     finish: list[Callable[..., Any]] = field(default_factory=list)
@@ -99,21 +99,21 @@ class Spider:
     quality: QualityOptions = field(default_factory=QualityOptions)
     canonical: Canonical = field(default_factory=Canonical)
     fetch: FetchOptions = field(default_factory=FetchOptions)
-    #: Start from sitemaps or feeds, too: True for those of the start URLs' hosts, or their URLs.
+    #: Also start from sitemaps or feeds: True for those of the start URLs' hosts, or their URLs.
     sitemap: bool | str | Sequence[str] = False
-    #: Keep cookies, as browsers do; short for SessionPool(cookies=False).
+    #: Keep cookies, as browsers do; False is short for SessionPool(cookies=False).
     cookies: bool = True
     sessions: SessionPool = field(default_factory=SessionPool)
-    #: Content types that handlers get, as text/html or text/*; none: whatever comes.
+    #: Content types that handlers get, such as text/html or text/*; empty: all.
     accept: tuple[str, ...] = ()
     #: Items are checked against it: a msgspec struct, dataclass, TypedDict or pydantic model.
     item: Any = None
-    #: Handlers yield an item for whatever page they get, so that an item does not show that a page
-    #: was worth fetching: docs/howto/traps.md.
+    #: Handlers yield an item for every page, so an item does not show that a page was worth
+    #: fetching: docs/howto/traps.md.
     item_per_page: bool = False
     handlers: dict[str, Handler] = field(default_factory=dict, init=False, repr=False)
     default: str | None = field(default=None, init=False, repr=False)
-    #: How the pages of a handler are rendered; those of others are not.
+    #: Handler -> how its pages are rendered; those of other handlers are not.
     renders: dict[str, Render] = field(default_factory=dict, init=False, repr=False)
     hooks: Hooks = field(default_factory=Hooks, init=False, repr=False)
     logins: dict[str, Login] = field(default_factory=dict, init=False, repr=False)  # by site
@@ -145,8 +145,8 @@ class Spider:
     def page(
         self, function: F | None = None, *, default: bool = False, render: Rendering = False
     ) -> F | Callable[[F], F]:
-        """Register a handler under the name of its function. `render`: a browser makes its pages,
-        as a Render says, or where plain HTML is not enough ("auto")."""
+        """Register a handler under the name of its function. `render`: use a browser for its pages;
+        True, a Render with options, or "auto" to use it only where plain HTML is not enough."""
         how = Render.of(render)
         if function is None:
             return lambda decorated: self._register(decorated, default=default, how=how)
@@ -183,7 +183,7 @@ class Spider:
         return name, self.handlers[name]
 
     def render_of(self, request: Request) -> Render | None:
-        """How a browser makes this page; None: it is fetched."""
+        """How a browser renders this page; None: it is fetched without one."""
         return self.renders.get(request.handler or self.default or "")
 
     @property
@@ -192,7 +192,7 @@ class Spider:
         return any(how.auto for how in self.renders.values())
 
     def in_lane(self, request: Request) -> Request:
-        """The request in the browser's lane, if it is for that."""
+        """The request, in the browser's lane if it needs one."""
         how = self.render_of(request)
         if request.lane or how is None or how.auto:
             return request
@@ -220,19 +220,19 @@ class Spider:
         return _added(function, self.hooks.item, "on_item", "item", "page")
 
     def transform(self, function: F) -> F:
-        """Call `function(item)` in the loader, on the way of each item to the database.
+        """Call `function(item)` in the loader, before each item is stored.
 
-        It returns the item to store, None to leave it out, or a list of several; one that raises
-        rejects the item with the reason. Unlike `on_item`, it takes no time of the workers.
+        It returns the item to store, None to drop it, or a list of several; if it raises, the item
+        is rejected with the reason. Unlike `on_item`, it does not run in the workers.
         """
         return _added(function, self.transforms, "transform", "item")
 
     # --- sessions ---------------------------------------------------------------------------------
 
     def login(self, url: str) -> Callable[[F], F]:
-        """Call `function(page)` with the log-in page, once per session, before anything of that
-        site is fetched. It returns `page.form().fill(...).submit()`, or yields such requests and
-        gets the answer to each. What it sends is not stored on the server."""
+        """Call `function(page)` with the log-in page, once per session, before any other page of
+        that site is fetched. It returns `page.form().fill(...).submit()`, or yields such requests
+        and gets the answer to each. What it sends is not stored on the server."""
         site = registrable_domain(identify(url).host)
         if site in self.logins:
             raise SpiderError(f"spider {self.name!r} logs in to {site} twice: keep one")
@@ -246,8 +246,8 @@ class Spider:
 
     def is_logged_out(self, function: F) -> F:
         """Call `function(page)` for each page of a site with a log-in, whatever its status: if it
-        is true, the session is logged in again and the page fetched again. A redirect to the
-        log-in page always means that; without this function, a 401 does, too."""
+        returns true, the session logs in again and the page is fetched again. A redirect to the
+        log-in page always counts as logged out; without this function, so does a 401."""
         return _added(function, self.hooks.logged_out, "is_logged_out", "page")
 
     # --- running ----------------------------------------------------------------------------------
@@ -261,11 +261,11 @@ class Spider:
         fresh: bool = False,
         settings: Mapping[str, Any] | None = None,
     ) -> Report:
-        """Crawl in this process, as `skitter run` does: what is stored in `out` (JOB.db), on the
-        server `redis` or the embedded one. Run it again to resume.
+        """Crawl in this process, as `skitter run` does: items go to `out` (default JOB.db), the
+        queue is on the server `redis` or the embedded one. Run it again to resume.
 
         `settings`: any setting by its key, such as {"limits.max_pages": 100}; they win over the
-        environment and skitter.toml. Ctrl-C stops it in order, and it returns.
+        environment and skitter.toml. Ctrl-C stops it cleanly, and it returns.
         """
         said = {"output.to": out, "server.redis_url": redis}
         given = {key: value for key, value in said.items() if value is not None}
@@ -273,18 +273,18 @@ class Spider:
         return await run(self, job=job, fresh=fresh, settings={**(settings or {}), **given})
 
     def run_sync(self, out: str | None = None, **options: Any) -> Report:
-        """The same for a script without an event loop; takes what `run` takes."""
+        """The same for a script without an event loop, with the same arguments as `run`."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             return asyncio.run(self.run(out, **options))
         raise SpiderError("an event loop is running: use `await spider.run()` instead.")
 
-    # --- what the engine asks ---------------------------------------------------------------------
+    # --- for the engine ---------------------------------------------------------------------------
 
     @property
     def tables(self) -> dict[str, Table]:
-        """The settings that the spider brings; flags, environment and file win over them."""
+        """The spider's own settings; flags, environment and file win over them."""
         return {
             "fetch": self.fetch,
             "politeness": self.politeness,
@@ -297,7 +297,7 @@ class Spider:
 
     @property
     def known_seeds(self) -> list[Request]:
-        """The seeds that can be known without running anything of the user's."""
+        """The seeds that are known without running user code."""
         sitemaps = [sitemap_request(url) for url in check_sitemap(self.sitemap)]
         if not isinstance(self.start, list | tuple | set | frozenset):
             return sitemaps
@@ -305,24 +305,24 @@ class Spider:
 
     @cached_property
     def fence(self) -> Fence:
-        """The scope around the seeds. Do not change the spider after the first look at it."""
+        """The scope with its seeds, cached: do not change the spider after the first access."""
         seeds = [seed.url for seed in self.known_seeds]
         return self.scope.fence(seeds, seeds_only=self.limits.max_depth == 0)
 
     def allows(self, request: Request, *, parent: str, also: Widening | None = None) -> Verdict:
-        """Whether a link of `parent` may be followed. A sitemap is read wherever it is."""
+        """Whether a link on `parent` may be followed. A sitemap is read wherever it is."""
         if request.handler == SITEMAP:
             return ALLOWED
         return self.fence.allows(request.url, depth=request.depth, parent=parent, also=also)
 
     async def seeds(self) -> AsyncIterator[Request]:
-        """Where the crawl begins, as it is generated, and its sitemaps. Raises BadURL."""
+        """The start requests, as they are generated, and the sitemaps. Raises BadURL."""
         origins: set[str | None] = set()
         async for seed in self._starts():
             yield seed
             if self.sitemap is True and (origin := origin_of(seed.url)) not in origins:
                 if len(origins) >= MOST_ORIGINS:
-                    origins.clear()  # the frontier knows those that come again
+                    origins.clear()  # the frontier filters repeated ones
                 origins.add(origin)
                 yield discovery_request(seed.url, with_feeds=True)
         for url in check_sitemap(self.sitemap):
@@ -348,7 +348,7 @@ class Spider:
 
 
 async def run_hooks(hooks: Iterable[Callable[..., Any]], *arguments: object) -> None:
-    """Call each in the order of its registration; wait for the async ones."""
+    """Call each in order of registration; await the async ones."""
     for hook in hooks:
         result = hook(*arguments)
         if inspect.isawaitable(result):
@@ -368,7 +368,7 @@ def _check_types(accept: Any) -> tuple[str, ...]:
 
 
 def _added(function: F, hooks: list[Callable[..., Any]], kind: str, *arguments: str) -> F:
-    """Checked now, and not when the first page fails or the crawl is over."""
+    """Register it after checking its signature, rather than fail at its first call."""
     name = getattr(function, "__name__", repr(function))
     if not callable(function):
         raise SpiderError(f"{name} cannot be an {kind} hook: decorate a function")

@@ -1,7 +1,7 @@
-"""Between the stream of items and the database: what the loader does to each item.
+"""Transforms: what the loader does to each item before storing it.
 
-A transform takes an item, a dict, and returns the item to store, None to leave it out, or a list of
-several. Several run one after the other. Plain ones run in a thread, and may block.
+A transform takes an item, a dict, and returns the item to store, None to drop it, or a list of
+several. Transforms run one after the other. Plain ones run in a thread and may block.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Transform = Callable[[Any], Any]
 
 
 class TransformFailed(SkitterError):
-    """A transform of the user's raised, or returned what is no item."""
+    """A user's transform raised, or returned something that is not an item."""
 
 
 def load_transform(target: str | Path, arguments: Mapping[str, Any] | None = None) -> Transform:
@@ -48,13 +48,13 @@ def load_transform(target: str | Path, arguments: Mapping[str, Any] | None = Non
 
 
 def chain(transforms: Sequence[Transform]) -> Transform:
-    """All of them as one; a coroutine function if one of them is."""
+    """Combine them into one, which is async if any of them is."""
     return partial(_run_async if any(map(_is_async, transforms)) else _run, transforms)
 
 
 @dataclass(slots=True)
 class _Flow:
-    """What became of one item so far."""
+    """What one item has become so far."""
 
     items: list[Any]
     is_list: bool = False
@@ -64,7 +64,7 @@ class _Flow:
         self.items = [made for result in results for made in _each(step, result)]
 
     def end(self) -> Any:
-        """An item that stays one keeps its id; of a list, each gets its own."""
+        """A single item keeps its id; items of a list each get their own."""
         return self.items if self.is_list else next(iter(self.items), None)
 
 
@@ -98,7 +98,7 @@ def _is_async(step: Transform) -> bool:
 def _blaming(step: Transform) -> Iterator[None]:
     try:
         yield
-    except (Exception, SystemExit) as error:  # one that calls exit() loses its item, not us
+    except (Exception, SystemExit) as error:  # exit() in a transform must not end the loader
         raise TransformFailed(f"transform {_name(step)} failed: {trace(error)}") from error
 
 
