@@ -1,10 +1,10 @@
-"""What a handler sees of one answer.
+"""A response as a handler sees it.
 
 page      Page: its text, elements and links
 links     the links of a document
-form      Form: fill it in, and submit it
-controls  the fields of a form, and what they hold
-errors    what goes wrong
+form      Form: fill it in and submit it
+controls  the fields of a form and their values
+errors    what can go wrong
 """
 
 from skitter.page.controls import File

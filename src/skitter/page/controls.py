@@ -1,4 +1,4 @@
-"""The fields of a form, and what they hold before anybody fills them in (HTML 4.10)."""
+"""The fields of a form and their default values (HTML 4.10)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FORMS_IN_TABLES: Final = ("table", "tbody", "thead", "tfoot", "tr")
 _CHOICES: Final = frozenset({"checkbox", "radio"})
 _SUBMITS: Final = frozenset({"submit", "image"})
 _BUTTONS: Final = _SUBMITS | {"button", "reset"}
-#: HTML 4.10.5.1: their values have no line breaks.
+#: HTML 4.10.5.1: line breaks are stripped from their values.
 _ONE_LINE: Final = frozenset({"text", "search", "tel", "url", "email", "password"})
 _LINE_BREAKS: Final = str.maketrans("", "", "\r\n")
 
@@ -34,7 +34,7 @@ Value = str | File
 
 
 class Control:
-    """One field, or one button."""
+    """One field or button."""
 
     __slots__ = ("is_disabled", "kind", "name", "node", "values")
 
@@ -63,7 +63,7 @@ class Control:
 
     @property
     def options(self) -> list[tuple[str, str]]:
-        """Of a select, those that can be chosen: value and label."""
+        """The enabled options of a select: value and label."""
         return [(_option_value(one), _label(one)) for one in self._enabled_options()]
 
     def _enabled_options(self) -> list[LexborNode]:
@@ -81,7 +81,8 @@ class Control:
         return [self.value.translate(_LINE_BREAKS) if self.kind in _ONE_LINE else self.value]
 
     def _selected(self) -> list[str]:
-        """HTML 4.10.7: of a list that shows one, the last that is selected, or else the first."""
+        """HTML 4.10.7: in a single-choice list, the last selected one; in a drop-down, by default
+        the first."""
         every = self.node.css("option")
         chosen = [one for one in every if "selected" in one.attributes]
         if "multiple" not in self.node.attributes:
@@ -91,7 +92,7 @@ class Control:
 
 
 def controls_of(tree: LexborHTMLParser, form: LexborNode) -> list[Control]:
-    """Those that the form owns, in the order of the document."""
+    """The controls that the form owns, in document order."""
     inside = {node.mem_id for node in _inside(form)}
     disabled, outside = _disabled(tree), _ids(tree.css(_within("datalist")))
     name = form.attributes.get("id")
@@ -106,8 +107,8 @@ def controls_of(tree: LexborHTMLParser, form: LexborNode) -> list[Control]:
 
 
 def _inside(form: LexborNode) -> Iterable[LexborNode]:
-    """Its descendants. The parser leaves a form that begins in a table empty, and gives it what
-    follows up to its end tag (HTML 13.2.6.4.9): not seen from here, we take up to the next form."""
+    """Its descendants. The parser leaves a form that starts inside a table empty; it owns what
+    follows up to its end tag (HTML 13.2.6.4.9), which is lost, so we stop at the next form."""
     parent = form.parent
     if form.first_child is not None or parent is None or parent.tag not in _FORMS_IN_TABLES:
         return form.css(_ALL)
@@ -120,11 +121,11 @@ def _inside(form: LexborNode) -> Iterable[LexborNode]:
 
 
 def _disabled(tree: LexborHTMLParser) -> set[int]:
-    """By a fieldset, but for what is in its first legend (HTML 4.10.15). In one walk, as fieldsets
-    may be in each other hundreds of times."""
+    """Nodes disabled by a fieldset, except in its first legend (HTML 4.10.15). One walk, as
+    fieldsets may be nested hundreds deep."""
     closed = _ids(tree.css("fieldset[disabled]"))
     found: set[int] = set()
-    spared: set[int] = set()  # the fieldsets whose legend was there
+    spared: set[int] = set()  # fieldsets whose first legend was seen
     for node in tree.root.traverse() if closed and tree.root else ():  # parents come first
         if node.parent is None:
             continue
@@ -148,7 +149,7 @@ def _ids(nodes: Iterable[LexborNode]) -> set[int]:
 
 
 def attribute(node: LexborNode, name: str, default: str = "") -> str:
-    """An empty one is None to selectolax."""
+    """selectolax returns None for an empty attribute."""
     return (node.attributes[name] or "") if name in node.attributes else default
 
 

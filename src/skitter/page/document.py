@@ -1,8 +1,7 @@
-"""Document: one answer as a document: bytes, text, elements, and what it asks of robots.
+"""Document: a response as bytes, text and elements, and what it asks of robots.
 
-Nothing is done before it is asked for: the body is decoded at the first look at `text`, parsed at
-the first look at `tree`. A document comes from a stranger, so nothing in it raises anything but the
-errors of errors.py.
+Everything is lazy: the body is decoded on first access to `text`, parsed on first access to `tree`.
+Documents are untrusted: whatever they contain, only the errors of errors.py are raised.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 
 
 class Document:
-    """What came back from a server."""
+    """A response as a document."""
 
     __slots__ = (
         "_base",
@@ -57,8 +56,8 @@ class Document:
         self._tree: LexborHTMLParser | None = None
         self._base: str | None = None
         self._metas: tuple[tuple[str, str], ...] | None = None
-        self.robot = "skitter"  # the name by which pages call us
-        self.robots_usage = ""  # what robots.txt says about its use
+        self.robot = "skitter"  # our name in robots directives
+        self.robots_usage = ""  # what robots.txt says about using it
 
     @property
     def status(self) -> int:
@@ -66,22 +65,22 @@ class Document:
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """Names in lower case, in the order they came; a name may come twice."""
+        """Names are lower case, in the order received; a name may occur twice."""
         return self.response.headers
 
     def header(self, name: str, default: str | None = None) -> str | None:
-        """The first header of that name, in any case."""
+        """The first header of that name, case-insensitive."""
         return self.response.header(name, default)
 
     @property
     def content_type(self) -> str:
-        """The media type alone, in lower case: `text/html`. Empty if the server named none."""
+        """Only the media type, in lower case: `text/html`. Empty if the server sent none."""
         return (self.header("content-type") or "").partition(";")[0].strip().lower()
 
     @property
     def is_html(self) -> bool:
-        """Whether a browser would show it as HTML; a page of unknown type is HTML if it has a tag
-        at its beginning."""
+        """Whether a browser would show it as HTML; without a content type, whether it begins with a
+        tag."""
         kind = self.content_type
         return kind in _HTML_TYPES if kind else self.text[:1000].lstrip().startswith("<")
 
@@ -115,7 +114,7 @@ class Document:
         except (ValueError, RecursionError):
             pass
         try:
-            # Slower and more lenient: NaN, half of an emoji, a line break inside a string.
+            # Slower and more lenient: accepts NaN, lone surrogates, line breaks inside strings.
             return json.loads(self.text, strict=False)
         except (ValueError, RecursionError) as error:
             raise NotJSON(self, f"the body is not JSON: {error}") from None
@@ -124,7 +123,7 @@ class Document:
 
     @property
     def tree(self) -> LexborHTMLParser:
-        """The parsed document. Shared by all that look at this page: do not change it.
+        """The parsed document. It is shared: do not change it.
 
         Raises TooComplex.
         """
@@ -134,18 +133,18 @@ class Document:
         return self._tree
 
     async def prepare(self) -> None:
-        """Find out whether it can be parsed, while other pages go on: `tree` would block."""
+        """Find out whether it can be parsed without blocking other pages, as `tree` would."""
         if self._is_parsable is not None:
             return
         tags = self.body.count(b"<")
         if is_small(self.body, tags):
-            self._is_parsable = True  # its text is no longer, and has no more tags
+            self._is_parsable = True  # the text is no longer than the body, with no more tags
         elif self.is_html and not self._is_plain_at_once(tags):
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(trial.thread(), self._can_be_parsed)
 
     def _is_plain_at_once(self, tags: int) -> bool:
-        """A thread for each page would cost more than most of the answers."""
+        """Avoids a thread, which would cost more than the check itself for most pages."""
         if is_quickly_read(self.body, tags) and is_plain(self.text, tags):
             self._is_parsable = True
         return self._is_parsable is True
@@ -160,7 +159,7 @@ class Document:
             raise TooComplex(self, "its HTML takes the parser too much time or memory")
 
     def css(self, selector: str) -> list[LexborNode]:
-        """All elements that match, in the order of the document."""
+        """All elements that match, in document order."""
         try:
             return self.tree.css(selector)
         except (SelectolaxError, ValueError, TypeError) as error:
@@ -183,7 +182,7 @@ class Document:
         return default
 
     def xpath(self, expression: str) -> Any:
-        """What lxml finds: elements, strings or a number. Parses the page a second time.
+        """What lxml finds: elements, strings or a number. Parses the page again.
 
         Raises TooComplex.
         """
@@ -209,36 +208,36 @@ class Document:
 
     @property
     def base(self) -> str:
-        """What links are relative to: the page's URL, or its `<base href>`."""
+        """The base URL of links: the page's URL, or its `<base href>`."""
         if self._base is None:
             self._base = self._find_base()
         return self._base
 
     def _find_base(self) -> str:
-        tree = self._tree  # some that make links are not parsed at all
+        tree = self._tree  # None if links are made without parsing
         if not (tree.tags("base") if tree else _BASE.search(self.text)):
             return self.url  # most pages have none
         element = self.tree.css_first("base[href]")
         href = element.attributes.get("href") if element else None
         return (join(self.url, href) if href else None) or self.url
 
-    # --- what it asks for -------------------------------------------------------------------------
+    # --- what it asks of robots -------------------------------------------------------------------
 
     @property
     def directives(self) -> frozenset[str]:
-        """What X-Robots-Tag and <meta name=robots> say to everybody and to us: noindex, ..."""
+        """Directives of X-Robots-Tag and <meta name=robots> for all robots or for us."""
         return signals.directives(self.headers, self._find_metas(), robot=self.robot)
 
     @property
     def usage(self) -> dict[str, bool]:
         """Uses that the page, its headers or robots.txt allow (True) or reserve (False), such as
-        `train-ai`, `search` or `tdm`. Uses that are not mentioned are absent."""
+        `train-ai`, `search` or `tdm`. Uses not mentioned are absent."""
         metas = self._find_metas()
         return signals.usage(self.headers, metas, self.directives, by_robots=self.robots_usage)
 
     @property
     def canonical(self) -> str | None:
-        """The page that this one says it is a copy of, or itself."""
+        """The URL that the page declares as canonical, perhaps its own."""
         if not self._is_readable():
             return None
         element = self.tree.css_first('link[rel~="canonical"][href]')
@@ -246,7 +245,7 @@ class Document:
         return join(self.base, href) if href else None
 
     def nofollow_links(self) -> set[str]:
-        """Links that are marked rel=nofollow, and nowhere on the page without it."""
+        """Links that are marked rel=nofollow everywhere on the page."""
         return set(join_all(self.base, nofollow_hrefs(self.tree))) if self._is_readable() else set()
 
     def _find_metas(self) -> tuple[tuple[str, str], ...]:

@@ -1,8 +1,8 @@
-"""What goes wrong on a page.
+"""Errors on a page.
 
 PageError (SkitterError)
 ├── NoMatch          css_first found nothing, and no default was given
-├── NoLink           a node without href, or nothing that could be a link
+├── NoLink           a node without href, or a value that cannot be a link
 ├── BadForm          a form without that field, option or button
 ├── TooComplex       HTML that takes the parser too much time or memory
 └── NotJSON          the body is not JSON
@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from skitter.errors import SkitterError, UsageError, shorten
 
-#: Of Scrapy's selectors.
+#: What to use instead of Scrapy's pseudo-elements.
 _INSTEAD: Final = {
     "text": "leave ::text out, and take .text() of the element: page.css_first('h1').text()",
     "attr": "leave ::attr(name) out, and take .attributes['name'] of the element",
@@ -25,7 +25,7 @@ _INSTEAD: Final = {
 
 
 class Answer(Protocol):
-    """The page, as far as an error names it."""
+    """What an error shows of the page."""
 
     url: str
 
@@ -34,7 +34,7 @@ class Answer(Protocol):
 
 
 class PageError(SkitterError):
-    """The page is not what the handler took it for."""
+    """The page is not what the handler expected."""
 
     def __init__(self, page: Answer, reason: str) -> None:
         super().__init__(f"{reason} ({shorten(page.url)}, status {page.status})")

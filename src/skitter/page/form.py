@@ -2,7 +2,7 @@
 
     page.form("#login").fill(user="x", password="y").submit(account)
 
-What scripts of the page would do, a form does not do: `add` sends fields that only they create.
+Scripts of the page do not run: use `add` for fields that only they would create.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PLAIN: Final = "text/plain"
 
 
 class Document(Answer, Protocol):
-    """The page of a form, as far as that needs it."""
+    """What a form needs of its page."""
 
     @property
     def base(self) -> str: ...
@@ -50,7 +50,7 @@ class Document(Answer, Protocol):
 
 
 class Form:
-    """One form of a page. `fill` changes it; `submit` makes the request."""
+    """One form of a page. `fill` changes it; `submit` creates the request."""
 
     def __init__(self, page: Document, node: LexborNode) -> None:
         if node.tag != "form":
@@ -62,25 +62,25 @@ class Form:
 
     @property
     def fields(self) -> dict[str, Value]:
-        """What it would send now, without a button; of several values of a name, the last."""
+        """What it would send now, without a button; for repeated names, the last value."""
         return dict(self._entries(None))
 
     def fill(self, values: Mapping[str, Given] | None = None, /, **more: Given) -> Self:
         """Set fields by name. A checkbox takes True, False or its value; radios and selects take a
-        value, or an option's text; several of a name take a list; a file field takes bytes or a
-        `File`. A field that is disabled is sent once it is filled. Raises BadForm."""
+        value or an option's text; fields with the same name take a list; a file field takes bytes
+        or a `File`. Filling a disabled field enables it. Raises BadForm."""
         for name, value in {**(values or {}), **more}.items():
             self._fill(name, value)
         return self
 
     def add(self, name: str, value: str | File) -> Self:
-        """One more field, which the page's scripts would have created."""
+        """Add a field that the page's scripts would have created."""
         self._added.append((name, value))
         return self
 
     def submit(self, handler: Any = None, *, button: str | None = None, **options: Any) -> Request:
-        """The request that the browser would send. `button`: a selector of the button to press;
-        None: the first one, as the Enter key does. `options`: as `page.follow` takes them."""
+        """The request that a browser would send. `button`: a selector for the button to press;
+        None: the first one, like the Enter key. `options`: those of `page.follow`."""
         pressed = self._press(button)
         entries = [*self._entries(pressed), *self._added]
         action, method, kind = (
@@ -99,7 +99,7 @@ class Form:
 
     @property
     def encoding(self) -> str:
-        """Of what is sent: `accept-charset`, or the page's own; UTF-16 is sent as UTF-8."""
+        """The encoding to send: `accept-charset`, or the page's own; UTF-8 in place of UTF-16."""
         name = sent_as(attribute(self.node, "accept-charset")) or self.page.encoding
         return "utf-8" if name in ("utf-16le", "utf-16be", "replacement") else name
 
@@ -156,7 +156,7 @@ class Form:
         return chosen
 
     def _no_option(self, control: Control, known: list[str]) -> BadForm:
-        """It does not quote what was given: the page decides which field asks for a password."""
+        """Does not quote the given value: the page decides which field asks for a password."""
         options = shorten(", ".join(map(repr, known)))
         return BadForm(self.page, f"{shorten(control.name)!r} has no such option: use {options}")
 
@@ -172,7 +172,7 @@ class Form:
         raise BadForm(self.page, f"{shorten(selector)!r} is not a submit button of the form")
 
     def _said(self, word: str, pressed: Control | None) -> str:
-        """By the button (formaction), or else by the form."""
+        """The button's attribute (formaction), or else the form's."""
         if pressed and f"form{word}" in pressed.node.attributes:
             return attribute(pressed.node, f"form{word}")
         return attribute(self.node, word)
@@ -194,7 +194,7 @@ class Form:
         return entries
 
     def _origin_headers(self, url: str) -> dict[str, str]:
-        """By which servers tell a form of theirs from a forged one: Django wants one over https."""
+        """For CSRF checks of servers: Django wants one of these headers over https."""
         own = origin_of(self.page.url)
         if own is None or (own.startswith("https:") and not url.startswith("https:")):
             return {"origin": "null"}
@@ -203,7 +203,7 @@ class Form:
 
 
 def _leave_one_radio(controls: list[Control]) -> None:
-    """HTML 4.10.5.1.16: of a group, the last that is checked."""
+    """HTML 4.10.5.1.16: in a group, only the last checked one counts."""
     last = {one.name: one for one in controls if one.kind == "radio" and one.values}
     for one in controls:
         if one.kind == "radio" and one.values and last[one.name] is not one:
@@ -227,7 +227,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def _encode(entries: list[Entry], encoding: str, kind: str) -> tuple[str, bytes]:
-    """The content type, and the body."""
+    """The content type and the body."""
     if kind == _MULTIPART:
         return _multipart(entries, encoding)
     if kind == _PLAIN:
@@ -247,13 +247,13 @@ def _urlencoded(entries: list[Entry], encoding: str) -> str:
 
 
 def _said(value: Value) -> str:
-    """A file is its name where only text is sent."""
+    """Where only text is sent, a file becomes its name."""
     return value.name if isinstance(value, File) else value
 
 
 def _multipart(entries: list[Entry], encoding: str) -> tuple[str, bytes]:
-    """RFC 7578, with names escaped as HTML 4.10.21.8 says. The boundary is derived and not drawn:
-    a handler that runs again makes the same request."""
+    """RFC 7578, with names escaped as HTML 4.10.21.8 says. The boundary is derived, not random: a
+    handler that runs again makes the same request."""
     parts = [_part(name, value, encoding) for name, value in entries]
     mark = hashlib.sha256(b"\n".join(parts)).hexdigest()[:32]
     boundary = f"----SkitterForm{mark}"

@@ -1,4 +1,4 @@
-"""The links of a document, as they are written in it."""
+"""The links of a document, as written in it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 _LINKS: Final = "a[href],area[href]"
 _LINKS_AND_FRAMES: Final = f"{_LINKS},frame[src],iframe[src],noframes"
-#: Each is parsed by itself.
+#: Limited because each is parsed separately.
 MOST_NOFRAMES: Final = 10
 
 
 def find_hrefs(tree: LexborHTMLParser, *, skip_nofollow: bool, frames: bool) -> Iterable[str]:
-    """Each once, in order: the menu of a page is often there twice, and is joined once."""
+    """Each once, in order: pages often repeat their menu, and resolving a URL takes time."""
     nodes = tree.css(_LINKS_AND_FRAMES) if frames else _links(tree)
     if skip_nofollow:
         nodes = [node for node in nodes if not _is_nofollow(node)]
@@ -29,13 +29,13 @@ def href_of(node: object) -> str | None:
     if not isinstance(node, LexborNode):
         return None
     attributes = node.attributes
-    # An empty attribute is None to selectolax, and a link to the page itself to a browser.
+    # selectolax returns None for an empty attribute; to a browser it is a link to the page itself.
     return attributes["href"] or "" if "href" in attributes else attributes.get("src")
 
 
 def _links(tree: LexborHTMLParser) -> list[LexborNode]:
-    """What `_LINKS` selects, and perhaps anchors without href. By name they are found in a fifth
-    of the time, but one name after the other; few pages have both."""
+    """What `_LINKS` selects, and perhaps anchors without href. Finding tags by name takes a fifth
+    of the time, but would lose the order of pages with both tags, which are few."""
     return tree.css(_LINKS) if tree.tags("area") else tree.tags("a")
 
 
@@ -51,14 +51,14 @@ def _hrefs_and_frames(nodes: Iterable[LexborNode]) -> list[str]:
         attributes = node.attributes
         if "href" in attributes or "src" in attributes:
             hrefs.append(attributes["href" if "href" in attributes else "src"] or "")
-        elif noframes < MOST_NOFRAMES:  # text to the parser, markup to who has no frames
+        elif noframes < MOST_NOFRAMES:  # the parser treats its markup as text
             noframes += 1
             hrefs += _hrefs_in(node.text())
     return hrefs
 
 
 def _hrefs_in(markup: str) -> list[str]:
-    if not is_plain(markup):  # it was text when the page was tried
+    if not is_plain(markup):  # the check of the page saw only text here
         return []
     return _hrefs(_links(LexborHTMLParser(markup)))
 
@@ -68,7 +68,7 @@ def _is_nofollow(node: LexborNode) -> bool:
 
 
 def nofollow_hrefs(tree: LexborHTMLParser) -> list[str]:
-    """Links that are marked everywhere they are on the page; those of frames cannot be."""
+    """Links that are marked wherever they occur on the page; frames cannot be marked."""
     nodes = tree.css(_LINKS)
     followed = {href_of(node) for node in nodes if not _is_nofollow(node)}
     marked = (href_of(node) or "" for node in nodes if _is_nofollow(node))

@@ -1,6 +1,6 @@
-"""Page: what a handler sees of one answer, and how it asks for more.
+"""Page: a response as a handler sees it, with methods to request more.
 
-A link that leads nowhere becomes a request that the scope refuses and counts.
+An invalid link becomes a request that the scope refuses and counts.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _LOG: Final = logging.getLogger("skitter.page")
 
 
 class Page(Document):
-    """One answer, with the request that asked for it."""
+    """A response and its request."""
 
     __slots__ = ("_copies", "_links", "request", "session")
 
     def __init__(self, request: Request, response: Response, session: Any = None) -> None:
         super().__init__(response)
         self.request = request
-        #: In a log-in: what is set in `page.session.headers` is sent from then on.
+        #: During a log-in: headers set in `page.session.headers` are sent from then on.
         self.session = session
-        self._links: dict[bool, list[str]] = {}  # with frames, and without
+        self._links: dict[bool, list[str]] = {}  # with and without frames
         self._copies = 0
 
     @classmethod
@@ -49,7 +49,7 @@ class Page(Document):
         headers: dict[str, str] | None = None,
         handler: str | Handler | None = None,
     ) -> Self:
-        """A page from a literal, for tests of a spider: no server, no network."""
+        """A page from a literal, for testing spiders without a server or network."""
         body = content.encode() if isinstance(content, str) else content
         fields = {"content-type": "text/html; charset=utf-8"} if isinstance(content, str) else {}
         fields |= {name.lower(): value for name, value in (headers or {}).items()}
@@ -59,11 +59,11 @@ class Page(Document):
     def __repr__(self) -> str:
         return f"<Page {self.status} {shorten(self.url)}>"
 
-    # --- how it was asked for ---------------------------------------------------------------------
+    # --- its request ------------------------------------------------------------------------------
 
     @property
     def meta(self) -> dict[str, Any]:
-        """What the request carried along."""
+        """The request's `meta`."""
         return self.request.meta
 
     @property
@@ -72,19 +72,19 @@ class Page(Document):
 
     @property
     def previous(self) -> Visited | None:
-        """The visit before this one, of a crawl that visits pages again; None: it is the first. A
-        page that has not changed since is not handled."""
+        """The previous visit, in a crawl that revisits pages; None: this is the first. Handlers do
+        not get pages that have not changed since."""
         return self.request.visited
 
     @property
     def is_changed(self) -> bool:
-        """Whether it was visited before, and was different then."""
+        """Whether it has changed since an earlier visit."""
         return self.previous is not None
 
     @property
     def log(self) -> logging.Logger:
-        """For `skitter logs`, which shows the page's URL beside the message. Your own loggers do
-        the same."""
+        """For `skitter logs`, which shows the page's URL next to the message. Your own loggers work
+        the same way."""
         return _LOG
 
     # --- links ------------------------------------------------------------------------------------
@@ -92,9 +92,9 @@ class Page(Document):
     def links(
         self, *, skip_nofollow: bool = False, keep_fragment: bool = False, frames: bool = False
     ) -> list[str]:
-        """Where the page's links lead: absolute http(s) URLs, each once, in order.
+        """The targets of the page's links: absolute http(s) URLs, each once, in order.
 
-        `frames`: also the pages that it shows in frames, and the links for who has no frames.
+        `frames`: include the pages shown in frames, and the links in <noframes>.
         """
         if skip_nofollow or keep_fragment:
             return self._find_links(
@@ -115,7 +115,7 @@ class Page(Document):
         return join_all(self.base, hrefs)
 
     def absolute(self, link: Link) -> str:
-        """The link as a browser resolves it; as it stands, if it does not lead to http(s)."""
+        """The link as a browser resolves it; unchanged if the result is not an http(s) URL."""
         href = self._href(link)
         return join(self.base, encode_query(href, self.encoding)) or href
 
@@ -138,11 +138,11 @@ class Page(Document):
     ) -> Request:
         """A request for a URL or a node's href, one step deeper than this page.
 
-        No handler: the spider's default. `dont_filter` fetches it although the page is known.
-        `country`: two letters, for proxies that can leave from there.
-        A body that is text is sent as UTF-8; `json` is one, too. Neither changes the method.
-        `session`: the class of sessions to fetch it with, each with its own cookies and log-in;
-        None: that of this page.
+        Without a handler, the spider's default gets it. `dont_filter`: fetch it even if known.
+        `country`: two letters, for proxies with exits in several countries.
+        A text body is sent as UTF-8; `json` is also sent as the body. Neither changes the method.
+        `session`: the class of sessions to use, each with its own cookies and log-in; None: the
+        same as for this page.
         """
         return Request(
             url=self.absolute(link),
@@ -175,10 +175,10 @@ class Page(Document):
         meta: dict[str, Any] | None = None,
         frames: bool = False,
     ) -> list[Request]:
-        """A request for each link: of a CSS selector, of an iterable, or every link of the page,
-        `frames` included or not.
+        """A request for each link: from a CSS selector, an iterable, or all links of the page, with
+        or without `frames`.
 
-        Nodes without href are left out.
+        Nodes without href are skipped.
         """
         depth, name, meta = self.request.depth + 1, _handler_name(handler), meta or {}
         session = self.request.session
@@ -211,9 +211,9 @@ class Page(Document):
         raise NoLink(self, what)
 
     def _next_copy(self) -> str:
-        """What sets a request apart from others of the same page.
+        """What makes a request unique among those for the same URL.
 
-        Derived and not drawn: a handler that runs again, after its worker died, asks for the same.
+        Derived, not random: a handler that runs again after its worker died makes the same request.
         """
         self._copies += 1
         asked = self.request
@@ -222,7 +222,7 @@ class Page(Document):
 
 
 def _handler_name(handler: str | Handler | None) -> str | None:
-    """Handlers travel by name: the worker that gets the request may be on another machine."""
+    """Handlers are sent by name: the worker that gets the request may be on another machine."""
     if handler is None or isinstance(handler, str):
         return handler
     name = getattr(handler, "__name__", None)

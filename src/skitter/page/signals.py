@@ -1,8 +1,8 @@
-"""What a page asks of robots and of those who use it: meta robots, X-Robots-Tag, AIPREF's
+"""What a page asks of robots and users of its content: meta robots, X-Robots-Tag, AIPREF's
 Content-Usage, TDM reservation. Pure.
 
     signal                                   means
-    noindex, nofollow, none                  directives, for those who want to obey them
+    noindex, nofollow, none                  directives, which a crawl may obey
     noai                                     train-ai=n
     noimageai                                train-ai-images=n
     Content-Usage: train-ai=n, search=y      as it says
@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: Headers that say something; most pages have none.
+#: Headers with signals; most pages have none.
 HEADERS: Final = frozenset({"x-robots-tag", "content-usage", "tdm-reservation"})
-#: Where <meta> stands, if the head has an end, and if it has none.
+#: Where to look for <meta>: up to the end of the head, or without one in the first bytes.
 HEAD_BYTES: Final = 64 * 2**10
 BEGINNING_BYTES: Final = 4096
-#: Different uses that are taken from one page: AIPREF has a handful.
+#: How many uses to read from one page: AIPREF has a handful.
 MOST_USES: Final = 10
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}")
-#: Directives that have a value behind a colon, which is not the name of a robot before one.
+#: Directives with a value after a colon, which must not be taken for the name of a robot.
 _WITH_VALUE: Final = frozenset(
     {"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"}
 )
@@ -35,8 +35,8 @@ Fields = tuple[tuple[str, str], ...]
 
 
 def has_signals(headers: Fields, body: bytes) -> bool:
-    """Whether it is worth to look closer. Asked of every page, so it takes 5 us and looks for the
-    words as they are usually written."""
+    """Whether a closer look is worthwhile. Called for every page, so it takes 5 us and looks only
+    for the usual spelling."""
     for name, _ in headers:
         if name in HEADERS:
             return True
@@ -51,7 +51,7 @@ def has_signals(headers: Fields, body: bytes) -> bool:
 
 
 def directives(headers: Fields, metas: Fields, *, robot: str) -> frozenset[str]:
-    """Of X-Robots-Tag and <meta name=robots>, those for all and those for us. `none` is both."""
+    """Directives for all robots or for us. `none` means noindex and nofollow."""
     words: set[str] = set()
     for name, value in headers:
         if name == "x-robots-tag":
@@ -65,7 +65,7 @@ def directives(headers: Fields, metas: Fields, *, robot: str) -> frozenset[str]:
 def usage(
     headers: Fields, metas: Fields, said: Iterable[str], *, by_robots: str = ""
 ) -> dict[str, bool]:
-    """Use -> whether it is allowed; what nobody spoke of is not there. If two differ, no."""
+    """Use -> whether it is allowed, for the uses mentioned. On conflict, it is not."""
     found: dict[str, bool] = {}
     for use, allowed in _uses(headers, metas, said, by_robots):
         if use in found or len(found) < MOST_USES:
@@ -101,7 +101,7 @@ def _preferences(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _for_us(value: str, robot: str) -> Iterator[str]:
-    """`googlebot: noindex, nofollow` is for another one."""
+    """`googlebot: noindex, nofollow` is for another robot."""
     name, colon, rest = value.lower().partition(":")
     if not colon or "," in name or name.strip() in _WITH_VALUE:
         return _words(value)
