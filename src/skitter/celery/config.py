@@ -130,8 +130,8 @@ def shipped(settings: CelerySettings) -> dict[str, Any]:
         "task_track_started": True,
         # A busy worker must not hold messages that an idle one could run.
         "worker_prefetch_multiplier": 1,
-        # A message is acknowledged when its work is done, and delivered again if its process is
-        # killed. All our tasks may run twice: the frontier knows what was submitted and leased.
+        # A message is acknowledged when its work is done, and redelivered if its process is killed.
+        # All our tasks may run twice: the frontier knows what was submitted and leased.
         "task_acks_late": True,
         "task_reject_on_worker_lost": True,
         # A pump that loses its broker keeps working: its URLs are leased from the frontier.

@@ -44,8 +44,8 @@ def make_app(settings: CelerySettings | Settings | None = None, **overrides: Any
 
 
 def register(app: Any, settings: CelerySettings | None = None) -> Any:
-    """Add our tasks to your app. Its configuration stays as it is: the tasks bring what they need,
-    and use the app's default queue unless `settings.queues` names others."""
+    """Add our tasks to your app. Its configuration is not changed: the tasks carry their own
+    options, and use the app's default queue unless `settings.queues` names others."""
     if settings is None:
         queue = app.conf.task_default_queue
         settings = CelerySettings(queues=Queues(http=queue, browser=queue))

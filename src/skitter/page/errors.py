@@ -58,7 +58,7 @@ class NoLink(PageError):
 
 
 class BadForm(PageError):
-    """A form without the field, option or button that was asked for."""
+    """The form lacks the requested field, option or button."""
 
 
 class TooComplex(PageError):
@@ -80,4 +80,4 @@ class BadSelector(UsageError):
 
 
 class LibraryMissing(UsageError):
-    """An optional library that is not installed."""
+    """An optional library is not installed."""

@@ -54,7 +54,7 @@ GIVE_UP_S = CLOSE_S + 5  # after this, Scrapy stops waiting for this thread
 
 
 class Node:
-    """One process at work on a job. Public methods are for the engine's thread."""
+    """One process working on a job. Public methods are for the engine's thread."""
 
     frontier: Frontier
     departures: Departures

@@ -121,7 +121,7 @@ class RedisMixin:
             yield request
 
     def _check_scheme(self, url: str) -> None:
-        """Whoever may push addresses may not read the files of this machine."""
+        """Being allowed to push URLs must not allow reading this machine's files."""
         scheme = url.partition(":")[0].lower()
         if scheme not in self._schemes:
             raise UsageError(

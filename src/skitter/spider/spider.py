@@ -215,7 +215,7 @@ class Spider:
     def on_item(self, function: F) -> F:
         """Call `function(item, page)` for each item, a dict, before it is checked.
 
-        What it returns replaces the item; None leaves it; `raise Drop(reason)` rejects it.
+        What it returns replaces the item; None keeps it; `raise Drop(reason)` rejects it.
         """
         return _added(function, self.hooks.item, "on_item", "item", "page")
 
