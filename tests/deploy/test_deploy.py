@@ -183,3 +183,11 @@ def test_the_image_copies_what_there_is():
 
     assert all((ROOT / name).exists() for names in copied for name in names)
     assert "requirements.lock" in copied[0]
+
+
+def test_the_image_owns_the_directories_that_volumes_are_mounted_on():
+    services = [one for one in compose()["services"].values() if one["image"] == "skitter"]
+    mounts = [one for service in services for one in service["volumes"] if not one.endswith(":ro")]
+    made = re.findall(r"install -d -o skitter .* (/\S+)", (DEPLOY / "Containerfile").read_text())
+
+    assert [one.partition(":")[2] for one in mounts] == made == ["/state"]
