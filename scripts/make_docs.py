@@ -28,19 +28,19 @@ NOTE = "<!-- Made by `make docs` from {source}; edit that. -->\n\n"
 SCRAPY_SETTINGS = """\
 # What becomes of scrapy-redis's settings
 
-A setting is honoured, not needed, or refused with a sentence when the spider opens; none is
-ignored in silence. Skitter's own settings:
+A setting is honoured, not needed, or refused with a message when the spider opens; none is
+silently ignored. Skitter's own settings:
 
 | setting | default | meaning |
 |---|---|---|
 | `SKITTER_JOB` | the spider's name | the name of the job |
-| `SKITTER_LEASE_S` | 60 | after so many seconds the requests of a dead node come back |
+| `SKITTER_LEASE_S` | 60 | seconds until the requests of a dead node return to the queue |
 | `SKITTER_DIR` | | start an embedded server in this directory |
 | `SKITTER_FEED_SCHEMES` | http, https | what addresses from a feed may begin with |
 | `SKITTER_GUARD` | True | send no requests to private addresses |
 | `SKITTER_ALLOWED_HOSTS` | | exceptions to that: names, with or without a port |
-| `SKITTER_STUCK_S` | 600 | end a process whose engine hangs for so long; 0: never |
-| `SKITTER_BLOCKED_REST_S` | 60 | leave a host alone for so long after it showed a block page |
+| `SKITTER_STUCK_S` | 600 | seconds after which a process whose engine hangs is ended; 0: never |
+| `SKITTER_BLOCKED_REST_S` | 60 | seconds to leave a host alone after it showed a block page |
 
 scrapy-redis's settings:
 
@@ -56,11 +56,12 @@ def keys_page() -> str:
     return (
         NOTE.format(source="src/skitter/frontier/keys.py")
         + "# The key space\n\n"
-        + f"`{JOBS}` is a hash of all jobs: name -> JSON of the layout. `{PUMPED}` is one of the "
-        f"jobs in Celery's care, `{PUMP_SLOTS}` of its workers, `{TOKENS}` of the tokens of "
-        f"the HTTP API; `{ACTIONS}` is the log of who did what, and `{LOGOUTS}` are sessions of "
-        "browsers that were ended. Every other key but `clock` belongs to one shard of one job and "
-        "begins with `skitter:{job:shard}:`; the braces put a shard into one cluster slot."
+        + f"These belong to no job: `{JOBS}`, a hash of all jobs (name -> JSON of the layout); "
+        f"`{PUMPED}` and `{PUMP_SLOTS}`, hashes of the jobs and workers of Celery; `{TOKENS}`, "
+        f"the tokens of the HTTP API; `{ACTIONS}`, the log of who did what; `{LOGOUTS}`, browser "
+        "sessions that were ended; and the keys below whose description says so. Every other key "
+        "belongs to one shard of one job and begins with `skitter:{job:shard}:`. The braces put a "
+        "shard into one cluster slot."
         "\n\n| key | type | holds |\n|---|---|---|\n" + rows + "\n"
     )
 
@@ -98,8 +99,8 @@ def errors_page() -> str:
     )
     return (
         NOTE.format(source="the classes of errors")
-        + "# Errors and exit codes\n\nThe command line ends with the error's exit code: 0 done, "
-        "1 the frontier or a check said no, 2 usage, 3 infrastructure, 130 interrupted.\n\n"
+        + "# Errors and exit codes\n\nExit codes of all commands: 0 success, 1 refused, or a check "
+        "failed, 2 wrong usage, 3 infrastructure, 130 interrupted.\n\n"
         "| error | is a | when | exit code | may work later |\n|---|---|---|---|---|\n"
         + rows
         + "\n"
@@ -108,7 +109,7 @@ def errors_page() -> str:
 
 def settings_page() -> str:
     intro = (
-        "Each setting has a key in `skitter.toml`, a variable of the environment and, where one is "
+        "Each setting has a key in `skitter.toml`, an environment variable and, where one is "
         "named, a flag; `-s key=value` sets any of them. [How to change settings]"
         "(../howto/settings.md). `politeness`, `retries` and `limits` belong to a job and may "
         "change while it runs (`skitter set`)."
@@ -178,9 +179,9 @@ def _default(one: object) -> str:
 def cli_page() -> str:
     parts = [
         NOTE.format(source="src/skitter/cli/"),
-        "# Commands\n\nThose that need a server take `--redis URL` (or `SKITTER_REDIS_URL`) and "
-        "`--dir` (or `SKITTER_DIR`); those that answer take `--json`. Data goes to stdout, the "
-        "rest to stderr.\n",
+        "# Commands\n\nCommands that need a server take `--redis URL` (or `SKITTER_REDIS_URL`) and "
+        "`--dir` (or `SKITTER_DIR`); commands that print data take `--json`. Data goes to stdout, "
+        "everything else to stderr.\n",
     ]
     for path, command in _commands(typer.main.get_command(group_of(PANELS)), "skitter"):
         parts.append(f"\n## {path}\n\n{(command.help or '').strip()}\n\n")
@@ -188,7 +189,7 @@ def cli_page() -> str:
             if one.name in ("redis", "directory", "as_json", "help"):
                 continue
             names = (
-                ", ".join(f"`{name}`" for name in one.opts)
+                ", ".join(f"`{name}`" for name in (*one.opts, *one.secondary_opts))
                 if one.opts[0][0] == "-"
                 else (f"`{one.metavar or (one.name or '').upper()}`")
             )

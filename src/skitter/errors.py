@@ -172,8 +172,8 @@ class LeaseLost(FrontierError):
 
     def __init__(self, url: str) -> None:
         super().__init__(
-            f"{shorten(redact(url))} is not ours any more: its lease ran out or was already "
-            "finished. Nothing was changed."
+            f"the lease of {shorten(redact(url))} is lost: it expired, or the page was finished "
+            "already. Nothing was changed."
         )
         self.url = url
 
@@ -204,7 +204,7 @@ class JobClosed(FrontierError):
 
 
 class JobRemoved(FrontierError):
-    """The job was removed while we worked on it."""
+    """The job was removed while it was running."""
 
     def __init__(self, job: str) -> None:
         super().__init__(
@@ -287,13 +287,13 @@ class InfrastructureError(SkitterError):
 
 
 class ServerUnreachable(InfrastructureError):
-    """Nothing answers there."""
+    """The server does not answer."""
 
     retryable = True
 
 
 class ServerRefused(InfrastructureError):
-    """It answers, but rejects the credentials."""
+    """The server answers, but rejects the credentials."""
 
 
 class ServerUnfit(InfrastructureError):
@@ -318,7 +318,7 @@ class ServerFull(InfrastructureError):
 
 
 class ServerStopped(InfrastructureError):
-    """The embedded server was stopped while we used it."""
+    """The embedded server was stopped while in use."""
 
     def __init__(self, directory: Path) -> None:
         if directory.exists():

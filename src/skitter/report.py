@@ -24,7 +24,7 @@ KINDS = {
     "canonical": "copies of another page",
     "usage": "with a reserved use",
     "length": "with too long a URL",
-    "middleware": "by a middleware of Scrapy",
+    "middleware": "by a Scrapy middleware",
 }
 
 
@@ -161,7 +161,7 @@ def end_of(went: Went) -> str:
         return f"cancelled; to continue, `skitter resume {stats.job}` and run it again"
     if went.quality_failed and stats.state is State.PAUSED:
         again = f"`skitter resume {stats.job}` and run it again"
-        return f"paused, as the quality of what is scraped got bad; to continue, {again}"
+        return f"paused, because the quality of the items dropped; to continue, {again}"
     if not went.over and stats.crawled:
         return f"stopped; every page is done, {waiting(stats.items)}: run it again to store them"
     if not went.over:
@@ -179,7 +179,7 @@ def _but(went: Went) -> str:
     if _is_mostly_dead(went, None):
         return ", but most URLs are dead"
     if went.quality_failed:
-        return ", but the quality of what was scraped got bad"
+        return ", but the quality of the items dropped"
     stats = went.after
     if stats.shelved:
         return f", except {stats.shelved:,} URLs beyond max_pages_per_host"

@@ -316,8 +316,8 @@ async def test_a_browser_that_runs_elsewhere_is_used_by_its_address(
     ("options", "said"),
     [
         ({"block": ("pictures",)}, "block must be of eventsource"),
-        ({"block": "image"}, "block must be a list of texts"),
-        ({"scripts": "x()"}, "scripts must be a list of texts"),
+        ({"block": "image"}, "block must be a list of strings"),
+        ({"scripts": "x()"}, "scripts must be a list of strings"),
         ({"wait_for": 3}, "wait_for must be a CSS selector"),
     ],
 )

@@ -61,4 +61,4 @@ def test_a_job_that_nobody_changed_says_so(skitter):
     answer = skitter("logs", "nobody", "--actions")
 
     assert (answer.exit_code, answer.out) == (0, "")
-    assert "no operator changed it" in answer.err
+    assert "nobody has changed it" in answer.err

@@ -69,6 +69,6 @@ def test_a_disk_that_is_full_is_told_in_a_sentence(server_url, job):
 
     assert done.returncode == 3
     assert done.stderr == (
-        "skitter: cannot write all of the answer: No space left on device. "
-        "Make room, and ask again.\n"
+        "skitter: cannot write all of the output: No space left on device. "
+        "Make room, and run it again.\n"
     )

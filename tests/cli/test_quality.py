@@ -84,4 +84,4 @@ def test_a_job_without_pages_has_no_quality(skitter, job):
 
     answer = skitter("quality", job)
 
-    assert (answer.exit_code, answer.out) == (0, f"{job}: no page was handled yet.\n")
+    assert (answer.exit_code, answer.out) == (0, f"{job}: no page has been handled yet.\n")

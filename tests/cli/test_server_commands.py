@@ -71,7 +71,7 @@ def test_up_and_down_and_doctor_in_between(embedded):
     down = embedded("down")
     again = embedded("down")
 
-    assert "it starts by itself when a command needs it" in before.out
+    assert "it starts when a command needs it" in before.out
     assert during["facts"]["pid"] == up["pid"]
     assert during["facts"]["append_fsync"] == "everysec"
     assert (during["running"], during["problems"]) == (True, [])

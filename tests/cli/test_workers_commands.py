@@ -385,8 +385,8 @@ def test_a_wish_is_written_and_what_was_wanted_is_told(skitter, on, job):
     third = skitter("scale", job, "2", "--json")
     on(read)
 
-    assert first.out == f"{job}: 4 per machine wanted; before, not set; 0 at work now.\n"
-    assert second.out == f"{job}: automatic wanted; before, 4 per machine; 0 at work now.\n"
+    assert first.out == f"{job}: 4 workers per machine (before: not set); 0 running now.\n"
+    assert second.out == f"{job}: automatic (before: 4 workers per machine); 0 running now.\n"
     assert third.json == {"job": job, "was": "auto", "wanted": 2, "at_work": 0, "machines": 0}
     assert wishes == [4, 0, 2]
 
@@ -396,7 +396,7 @@ def test_a_wish_leaves_the_limits_of_the_job_alone(skitter, job):
     before = skitter("set", job, "--json").json
     answer = skitter("scale", job, "7")
 
-    assert "1 at work now" in answer.out
+    assert "1 running now" in answer.out
     assert skitter("set", job, "--json").json == before
     assert skitter("set", job, "--delay", "3", "--json").exit_code == 0
     assert skitter("scale", job, "1", "--json").json["was"] == 7

@@ -58,7 +58,7 @@ def test_a_field_that_is_not_filled_any_more_fails_the_run(machine):
     shown = machine.call("quality", "shop")
 
     assert (ran.returncode, report["bad"], report["finished"]) == (1, [BAD], True)
-    assert report["end"] == "finished, but the quality of what was scraped got bad"
+    assert report["end"] == "finished, but the quality of the items dropped"
     head, *_, price, bad = [line.split() for line in shown.stdout.splitlines()]
     assert head == ["handler", "field", "type", "now", "before", "over", "time"]
     assert price[:-1] == ["page", "price", "number", "0%", "100%"]
@@ -79,5 +79,5 @@ def test_a_crawl_is_paused_before_all_of_it_is_bad(machine):
     now, remaining = asyncio.run(state())
     assert ran.returncode == 1
     assert f"bad      {BAD}: `skitter quality shop`" in ran.stdout
-    assert "shop: paused, as the quality of what is scraped got bad" in ran.stdout
+    assert "shop: paused, because the quality of the items dropped" in ran.stdout
     assert (now, remaining > 0) == (State.PAUSED, True)

@@ -52,8 +52,8 @@ def test_it_shows_what_users_counted_and_timed(server_url, skitter):  # noqa: F8
 def test_without_figures_it_says_so(skitter, job):  # noqa: F811
     skitter("create", job)
 
-    assert skitter("metrics", "--job", job).out == "Nothing was counted or timed.\n"
-    assert skitter("metrics", "never counted").out == "Nothing was counted or timed.\n"
+    assert skitter("metrics", "--job", job).out == "Nothing has been counted or timed yet.\n"
+    assert skitter("metrics", "never counted").out == "Nothing has been counted or timed yet.\n"
 
 
 def test_a_figure_that_a_crawl_does_not_have_is_a_mistake(skitter, job):  # noqa: F811
@@ -62,4 +62,4 @@ def test_a_figure_that_a_crawl_does_not_have_is_a_mistake(skitter, job):  # noqa
     answer = skitter("metrics", "surprise", "--job", job)
 
     assert answer.exit_code == 2
-    assert "no figure of a crawl is called 'surprise'" in answer.err
+    assert "no metric of a crawl is called 'surprise'" in answer.err

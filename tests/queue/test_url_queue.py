@@ -71,7 +71,7 @@ def test_a_second_end_of_the_same_lease_is_refused(queue):
     queue.complete(task)
 
     for end in (queue.complete, queue.extend, queue.release, lambda t: queue.fail(t, "x")):
-        with pytest.raises(LeaseLost, match="not ours any more"):
+        with pytest.raises(LeaseLost, match="is lost: it expired"):
             end(task)
 
 

@@ -294,7 +294,7 @@ async def test_pages_that_are_gone_or_bring_nothing_lose_their_rows(
     assert titles(path, frontier.job) == left
     rows = "are removed from the output" if prunes else "stay"
     assert said.because[-1] == (
-        f"the page is gone, which was here before: its rows {rows} (revisit_prune)"
+        f"the page is gone since the last visit: its rows {rows} (revisit_prune)"
     )
     assert "rows" not in str(forbidden.because)
     stats = await frontier.stats()

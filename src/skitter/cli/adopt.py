@@ -24,7 +24,7 @@ TrustPickle = Annotated[
 
 
 def adopt(
-    whose: Annotated[str, typer.Argument(metavar="scrapy-redis", help="Whose queue it is.")],
+    whose: Annotated[str, typer.Argument(metavar="scrapy-redis", help="Whose queue to take.")],
     spider: Annotated[str, typer.Option(help="The spider's name: the keys begin with it.")],
     job: Annotated[
         str | None, typer.Option(help="The job's name. Default: the spider's.", show_default=False)

@@ -38,9 +38,7 @@ def audit_job(
     job: Job,
     politeness: Annotated[
         bool,
-        typer.Option(
-            "--politeness", help="How politely hosts were asked, by the last requests to each."
-        ),
+        typer.Option("--politeness", help="Check how politely hosts were asked recently."),
     ] = False,
     redis: Redis = None,
     directory: Directory = None,

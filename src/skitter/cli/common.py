@@ -92,7 +92,7 @@ async def _note(server: Server, deed: Deed) -> None:
     try:
         await note_action(server, this_user(), deed)
     except SkitterError as error:  # the command has done its work
-        tell(f"this is not in the action log: {error}")
+        tell(f"this could not be recorded in the action log: {error}")
 
 
 def on_job(

@@ -23,7 +23,7 @@ HIDDEN = "(hidden)"
 @with_flags(CRAWLING, settable=True)
 def config(
     target: Annotated[
-        str | None, typer.Argument(metavar="[SPIDER]", help="With what this spider says.")
+        str | None, typer.Argument(metavar="[SPIDER]", help="Include the settings of this spider.")
     ] = None,
     arguments: Arguments = None,
     job: JobName = None,

@@ -84,8 +84,8 @@ def run(
     """
     if engine is Engine.CELERY and (most := given.get("workers.max_memory_mb")):
         raise UsageError(
-            "--max-memory is for processes of ours: start Celery's workers with "
-            f"--max-memory-per-child={most * 1024} instead, which is the same in KiB."
+            "--max-memory does not apply to Celery workers: start them with "
+            f"--max-memory-per-child={most * 1024}, which is the same in KiB."
         )
     how = {"fresh": fresh, "keep_alive": keep_alive, "engine": engine, "max_dead": max_dead}
     plan = _plan(target, pairs_of(arguments), job, given, as_json=as_json, **how)
@@ -208,7 +208,7 @@ def _work(
 async def _join(plan: Plan) -> int:
     async with open_server(plan.where, progress=tell) as server:
         frontier = await _open(server, plan)
-        tell(f"At work on {frontier.job}: `skitter logs {frontier.job} -f` shows how.")
+        tell(f"Working on {frontier.job}; `skitter logs {frontier.job} -f` follows it.")
         if not (await frontier.stats()).seen:
             tell(f"It has no URLs yet: `skitter run {plan.target}` adds some. Waiting.")
         supervisor = supervisor_of(frontier, plan, "")

@@ -45,7 +45,7 @@ def demo(
         int, typer.Option(min=50, max=5000, help="Number of books in the shop.")
     ] = 700,
     browser: Annotated[
-        bool, typer.Option("--browser", help="Also crawl pages that only a browser shows.")
+        bool, typer.Option("--browser", help="Also crawl pages that need a browser.")
     ] = False,
     with_dashboard: Annotated[
         bool, typer.Option("--dashboard", help="Serve the dashboard too, until Ctrl-C.")

@@ -59,7 +59,7 @@ def fetch(
     ] = False,
     headers: Annotated[bool, typer.Option("--headers", help="Show all response headers.")] = False,
     render: Annotated[
-        bool, typer.Option("--render", help="In a browser; needs skitter[browser].")
+        bool, typer.Option("--render", help="Render it in a browser; needs skitter[browser].")
     ] = False,
     as_json: Json = False,
     *,
@@ -269,7 +269,7 @@ def shell(
 def _converse(names: dict[str, Any]) -> None:
     page: Page = names["page"]
     tell(clean(f"{page!r}, {len(page.body):,} bytes"))
-    tell(f"Here are {', '.join(names)}. Try page.css('a'), page.links(), page.text; Ctrl-D leaves.")
+    tell(f"You have {', '.join(names)}. Try page.css('a'), page.links(), page.text; Ctrl-D leaves.")
     if find_spec("IPython"):
         import_module("IPython").start_ipython(argv=["--no-banner"], user_ns=names)
     else:  # not in an `except`: Python would show its ImportError before every error of the user's

@@ -97,7 +97,7 @@ def _help(one: Option) -> str:
     text = one.declared.help + " none: no limit." * has_no_limit
     if isinstance(one.default, bool) or not isinstance(one.default, int | float | str):
         return text
-    default = f"{one.default:g}" if isinstance(one.default, float) else str(one.default)
+    default = f"{one.default:.15g}" if isinstance(one.default, float) else str(one.default)
     return text if len(default) > 10 else f"{text} Default: {default}."
 
 

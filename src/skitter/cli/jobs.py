@@ -201,7 +201,7 @@ def _status_rows(look: Overview) -> Iterator[tuple[str, object]]:
     kinds = (f"{number} {kind}" for kind, number in sorted(look.processes.items()))
     yield "at work", ", ".join(kinds) or "none"
     if look.silent_workers:
-        yield "silent", f"{look.silent_workers:,}: not heard of for {LATE_S:g} s or more"
+        yield "silent", f"{look.silent_workers:,}: not heard from for {LATE_S:g} s or more"
     if look.fed:
         yield "fed", f"{look.fed:,} messages waiting for a worker"
     yield "items", f"{look.items:,} waiting for a loader, {look.stored:,} stored"
@@ -236,14 +236,14 @@ def _rare_rows(stats: Stats) -> Iterator[tuple[str, object]]:
             "pages had more items or links than the limit: `skitter logs` names them",
         ),
         (stats.shelved, "shelved", "pending URLs on hosts that reached max_pages_per_host"),
-        (stats.unchanged, "unchanged", "visits found the page as it was: no handler ran"),
-        (stats.changed, "changed", "visits found another page than before"),
-        (stats.gone, "gone", "visits found no page any more (404, 410): they are dead letters"),
+        (stats.unchanged, "unchanged", "visits to unchanged pages: no handler ran"),
+        (stats.changed, "changed", "visits to changed pages"),
+        (stats.gone, "gone", "visits to pages that are gone (404, 410): now dead letters"),
         (stats.revisits, "revisits", f"pages will be visited again, {stats.due:,} of them now"),
         (
             stats.trapped,
             "trapped",
-            "URLs held: they look like a trap. `skitter why URL` tells which shape",
+            f"URLs held: they look like a trap. `skitter why {job} URL` names the shape",
         ),
         (stats.dropped, "dropped", "dead letters that were removed"),
         (stats.damaged, "damaged", f"records were unreadable: `skitter audit {job}`"),

@@ -141,7 +141,7 @@ def _explain(error: OSError) -> int:
     """One sentence about a disk or a path; the exit code. What is neither is a bug, and raised."""
     if error.errno in NO_ROOM:
         _drop_output()
-        _complain(f"cannot write all of the answer: {error.strerror}. Make room, and ask again.")
+        _complain(f"cannot write all of the output: {error.strerror}. Make room, and run it again.")
         return 3
     if error.errno == errno.ENOENT and error.filename is None and _is_nowhere():
         _complain("the current directory was removed: change to one that exists.")

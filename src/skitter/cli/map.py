@@ -23,7 +23,7 @@ MAPPING = (*FETCHING, OPTIONS["politeness.delay_s"])
 @with_flags(MAPPING, settable=True)
 def map_site(
     url: Annotated[str, typer.Argument(metavar="URL", help="Any page of the site.")],
-    limit: Annotated[int, typer.Option(min=1, help="Stop after so many URLs.")] = 100_000,
+    limit: Annotated[int, typer.Option(min=1, help="Stop after this many URLs.")] = 100_000,
     as_json: Json = False,
     *,
     given: Given,

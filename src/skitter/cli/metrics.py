@@ -44,13 +44,13 @@ def metrics(
     if job is None:
         counted, timed = on_server(where, lambda server: _read_own(server, name, days))
     elif name and name not in {*COUNTERS, *TIMINGS}:
-        raise UsageError(f"no figure of a crawl is called {name!r}: leave it out to see all.")
+        raise UsageError(f"no metric of a crawl is called {name!r}: leave it out to see all.")
     else:
         counted, timed = on_job(where, job, lambda frontier: _read_job(frontier, name, days))
     if as_json:
         emit_json({"counted": counted, "timed": timed})
     elif not (counted or timed):
-        say("Nothing was counted or timed.")
+        say("Nothing has been counted or timed yet.")
     else:
         _show(counted, timed)
 

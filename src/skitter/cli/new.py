@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from importlib.resources import files as package_files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +35,8 @@ def new(
         return
     say(f"Wrote {spider} and {test}.")
     say(f"Run it:   {run}")
-    say(f"Test it:  {check}")
+    needs = "" if find_spec("pytest") else "   (after: pip install pytest)"
+    say(f"Test it:  {check}{needs}")
 
 
 def render_new(name: str) -> dict[str, str]:

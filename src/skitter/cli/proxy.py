@@ -59,7 +59,7 @@ def stats(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Show what each proxy brought per domain, and what a thousand good pages cost."""
+    """Show what each proxy delivered per domain, and what a thousand good pages cost."""
     rows = on_server(settings(redis, directory), lambda server: route_table(server, domain))
     show_stats(rows, as_json=as_json)
 

@@ -36,7 +36,7 @@ def quality(
     if as_json:
         emit_json({"job": job, "bad": bad, "rows": [line.document() for line in lines]})
     elif not lines:
-        say(f"{job}: no page was handled yet.")
+        say(f"{job}: no page has been handled yet.")
     else:
         grid(COLUMNS, [_cells(line) for line in lines])
         for one in bad:

@@ -62,7 +62,7 @@ def seconds_of(text: str) -> float:
 def add(
     target: Annotated[
         str,
-        typer.Argument(metavar="JOB|SPIDER", help="A job, or the spider whose job it is: file.py."),
+        typer.Argument(metavar="JOB|SPIDER", help="A job, or its spider: file.py."),
     ],
     cron: Annotated[
         str, typer.Option(metavar="EXPRESSION", help="As in '0 3 * * *', in UTC.")
@@ -74,7 +74,7 @@ def add(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Give a job a schedule, in place of the one it has. The job of a spider is made if need be."""
+    """Set the schedule of a job, which is created if the argument is a spider."""
     spider = load_spider(target, pairs_of(arguments)) if names_a_spider(target) else None
     name = job or (spider.name if spider else target)
 
@@ -94,7 +94,7 @@ def add(
     if not as_json:
         shown = target if spider else "SPIDER"
         tell(
-            "A running process begins it: `skitter run --keep-alive` with its spider, or "
+            "Rounds need a running process: `skitter run --keep-alive` with its spider, or "
             f"`skitter schedule watch {shown}`."
         )
 
@@ -153,7 +153,7 @@ def watch(
     redis: Redis = None,
     directory: Directory = None,
 ) -> None:
-    """Begin the rounds of a job until stopped. Any number may watch: each round begins once."""
+    """Start the rounds of a job when they are due, until stopped; each starts once."""
     spider = load_spider(target, pairs_of(arguments))
     name = job or spider.name
 

@@ -55,7 +55,7 @@ def up(
         secret = ":PASSWORD@" if options.password else ""
         say(f"Workers elsewhere use --redis redis://{secret}{bind}:{port}")
         if not secret:
-            tell("Every user of this machine can use that port: SKITTER_PASSWORD prevents it.")
+            tell("Any user of this machine can use that port, unless you set SKITTER_PASSWORD.")
 
 
 def down(directory: Directory = None, as_json: Json = False) -> None:
@@ -110,7 +110,7 @@ def diagnose(where: Settings) -> Diagnosis:
 def browser_of(options: BrowserOptions) -> str:
     """Not a problem if there is none: most crawls need no browser."""
     if lacking := missing(options):
-        return f"none for render=True; {lacking}"
+        return f"none, which render=True needs; {lacking}"
     where = "a browser elsewhere" if options.cdp_url else options.executable or find_browser()
     return f"{options.provider} {version(options.provider)} on {where}"
 
@@ -179,7 +179,7 @@ def _show(found: Diagnosis) -> None:
     rows: list[tuple[str, object]] = [("server", found.server)]
     facts = found.facts
     if facts is None:
-        rows.append(("running", "no; it starts by itself when a command needs it"))
+        rows.append(("running", "no; it starts when a command needs it"))
     else:
         most = f"{facts.max_memory_bytes / 2**20:,.0f} MB" if facts.max_memory_bytes else "no limit"
         fsync = f"append-only file, fsync {facts.append_fsync or 'unknown'}"

@@ -70,7 +70,7 @@ def _spelled(changes: Mapping[str, object]) -> str:
 def create(
     job: Job,
     shards: Annotated[
-        int, typer.Option(help="Parts that can be on different nodes of a cluster.")
+        int, typer.Option(help="Number of parts, which can be on different nodes of a cluster.")
     ] = 1,
     bloom: Annotated[
         int | None,
@@ -231,10 +231,10 @@ def host(
     name: Annotated[str, typer.Argument(metavar="HOST", help="As in a URL: shop.example:8080.")],
     block: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Do not ask it for this long; 0 ends the pause."),
+        typer.Option(metavar="SECONDS", help="Leave it alone for this long; 0 ends the pause."),
     ] = None,
     reset: Annotated[
-        bool, typer.Option("--reset", help="Back to the job's values, without a pause.")
+        bool, typer.Option("--reset", help="Forget its own limits, its pause and its refusals.")
     ] = False,
     redis: Redis = None,
     directory: Directory = None,

@@ -22,7 +22,7 @@ def new(
         list[str],
         typer.Option(help="read, push, or operate, which includes both; may be repeated."),
     ],
-    name: Annotated[str, typer.Option(help="Who has it; shown in the list.")] = "unnamed",
+    name: Annotated[str, typer.Option(help="Who uses it; shown in the list.")] = "unnamed",
     redis: Redis = None,
     directory: Directory = None,
     as_json: Json = False,

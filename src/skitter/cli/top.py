@@ -100,7 +100,7 @@ async def _paint(look: Look, live: Live, title: str) -> None:
         looking = asyncio.create_task(look())
         try:
             while not (await asyncio.wait({looking}, timeout=SLOW_S))[0]:
-                paint("The server takes its time to answer.")
+                paint("The server is slow to answer.")
             looks = looking.result()
             paint()
         except SkitterError as error:

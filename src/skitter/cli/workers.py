@@ -96,7 +96,7 @@ def _show_actions(where: Settings, job: str, lines: int, *, as_json: bool) -> No
         else:
             out.print(action_line(one))
     if not found and not as_json:
-        tell(f"{job}: no operator changed it.")
+        tell(f"{job}: nobody has changed it.")
 
 
 def _show_events(events: list[Event], *, as_json: bool) -> None:
@@ -183,8 +183,8 @@ def scale(
         "at_work": at_work,
         "machines": machines,
     }
-    now = f"{at_work:,} at work now" + f" on {some(machines, 'machine')}" * bool(machines)
-    sentence = f"{job}: {_tell_wish(wish)} wanted; before, {_tell_wish(was)}; {now}."
+    now = f"{at_work:,} running now" + f" on {some(machines, 'machine')}" * bool(machines)
+    sentence = f"{job}: {_tell_wish(wish)} (before: {_tell_wish(was)}); {now}."
     answer(scaled, sentence, as_json=as_json)
 
 
@@ -201,4 +201,4 @@ def _parse_wish(text: str) -> int:
 def _tell_wish(wish: int | None) -> str:
     if wish is None:
         return "not set"
-    return "automatic" if wish == AUTO else f"{wish:,} per machine"
+    return "automatic" if wish == AUTO else f"{some(wish, 'worker')} per machine"

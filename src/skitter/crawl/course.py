@@ -161,7 +161,7 @@ async def _last_look(frontier: Frontier) -> Stats:
     except TimeoutError:
         raise ServerUnreachable(
             "stopped; the server does not answer, so what is left is not known: "
-            "run it again to go on."
+            "run it again to continue."
         ) from None
 
 

@@ -46,7 +46,7 @@ class Render:
             given = getattr(self, name)
             is_list = isinstance(given, list | tuple) and all(isinstance(i, str) for i in given)
             if not is_list:
-                raise BadOption(name, given, "a list of texts")
+                raise BadOption(name, given, "a list of strings")
             object.__setattr__(self, name, tuple(given))
         if unknown := [one for one in self.block if one not in KINDS]:
             raise BadOption("block", unknown[0], f"of {', '.join(KINDS)}")

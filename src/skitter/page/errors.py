@@ -54,7 +54,7 @@ class NoMatch(PageError):
 
 
 class NoLink(PageError):
-    """A node without href, or a value that cannot be a link."""
+    """An element without href, or a value that cannot be a link."""
 
 
 class BadForm(PageError):

@@ -34,7 +34,7 @@ class FetchOptions(Table):
     )
     user_agent: str = option(
         honest_user_agent,
-        "The User-Agent header, and the name by which robots.txt is read.",
+        "The User-Agent header; robots.txt rules are matched with its name.",
         flag="--user-agent",
     )
     headers: dict[str, str] = option(
@@ -53,10 +53,10 @@ class FetchOptions(Table):
         60.0, "Seconds for a whole request.", low=0.001, high=86_400, flag="--timeout"
     )
     connect_timeout_s: float = option(
-        10.0, "Seconds for name, TCP and TLS.", low=0.001, high=86_400
+        10.0, "Seconds to connect: DNS, TCP and TLS.", low=0.001, high=86_400
     )
     first_byte_timeout_s: float = option(
-        30.0, "Seconds until the headers arrive, and then the longest silence.",
+        30.0, "Seconds to wait for the headers, and then for more of the body.",
         low=0.001, high=86_400,
     )  # fmt: skip
     max_body_mb: float = option(
@@ -67,7 +67,7 @@ class FetchOptions(Table):
     )
     max_redirects: int = option(10, "Redirects to follow from one URL.", low=0, high=100)
     max_retry_after_s: float = option(
-        3600.0, "The longest Retry-After that is waited for, in seconds.", low=0, high=30 * 86_400
+        3600.0, "Longest Retry-After to wait for, in seconds.", low=0, high=30 * 86_400
     )
     blocked_rest_s: float = option(
         60.0, "Seconds to leave a host alone after it showed a block page.", low=0, high=86_400
@@ -76,16 +76,16 @@ class FetchOptions(Table):
     max_idle_connections: int = option(
         256, "Connections to keep open per process.", low=1, high=2**16
     )
-    http2: bool = option(True, "Use HTTP/2 where the server has it.")
+    http2: bool = option(True, "Use HTTP/2 where the server supports it.")
     verify_tls: bool = option(True, "Check certificates.")
-    ca_file: Path | None = option(None, "PEM file of the only authorities to trust.")
+    ca_file: Path | None = option(None, "PEM file: trust these authorities only.")
     obey_robots: bool = option(True, "Obey robots.txt.", flag="--obey-robots/--ignore-robots")
     obey_nofollow: bool = option(
-        False, "Do not follow links that are marked nofollow, nor any of a page that says nofollow."
+        False, "Do not follow links marked nofollow, nor any links of a page marked nofollow."
     )
-    obey_noindex: bool = option(False, "Store no items of pages that say noindex.")
+    obey_noindex: bool = option(False, "Store no items from pages marked noindex.")
     follow_canonical: bool = option(
-        False, "Take the page that rel=canonical names in place of its copies."
+        False, "Fetch the page that rel=canonical names instead of its copies."
     )
     skip_reserved: tuple[str, ...] = option(
         (), "Skip pages that reserve one of these uses, such as train-ai or tdm."

@@ -133,7 +133,7 @@ class Limits(Table):
         high=2**40,
     )
     max_items: int | None = _limit(
-        "Maximum items waiting for a loader; beyond it, no URL is handed out. In a crawl, 50,000."
+        "Maximum items waiting for a loader; beyond it, no URL is handed out. `run` sets 50,000."
     )
     exclude: str | None = option(
         None,

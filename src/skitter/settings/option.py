@@ -95,7 +95,7 @@ class Option:
         if self.type in (int, float) and low is not None and high is not None:
             return expected_number(low, high, whole=self.type is int)
         if get_origin(self.type) is Literal:
-            *first, last = get_args(self.type)
+            *first, last = filter(None, get_args(self.type))
             return f"{', '.join(first)} or {last}"
         return KINDS[get_origin(self.type) or self.type]
 
@@ -192,8 +192,8 @@ KINDS = {
     bool: "true or false",
     str: "text",
     Path: "a path",
-    tuple: "a list of texts",
-    dict: "a table of texts by name",
+    tuple: "a list of strings",
+    dict: "a table of strings",
     int: "a whole number",
     float: "a number",
 }
@@ -245,4 +245,4 @@ def is_number(value: object, *, low: float, high: float, whole: bool) -> bool:
 
 
 def expected_number(low: float, high: float, *, whole: bool) -> str:
-    return f"{'a whole number' if whole else 'a number'} from {low:,} to {high:,}"
+    return f"{'a whole number' if whole else 'a number'} from {low:,} to {high:,.15g}"

@@ -75,12 +75,12 @@ class Route(Table):
     """A route. Requests leave directly, through a gateway (a proxy), or by an API that fetches the
     page for us."""
 
-    name: str = option("", "What it is called: lower case letters, digits, '-' and '_'.")
+    name: str = option("", "Its name: lower case letters, digits, '-' and '_'.")
     kind: Kind = option("gateway", "How requests leave.")
     preset: Literal["", "thordata", "brightdata", "oxylabs", "scraperapi", "scrapeops"] = option(
-        "", "A provider, whose url, template and kind are known."
+        "", "A known provider: sets url, template and kind."
     )
-    url: str = option("", "Of the gateway or the API, without credentials.")
+    url: str = option("", "URL of the gateway or API, without credentials.")
     user: str = option("", "The account.")
     secret: str = option("", "Where the password or API key is: env:NAME or file:PATH.")
     template: str = option("", "The gateway's user name, or the API's query.")
@@ -90,16 +90,16 @@ class Route(Table):
     regions: tuple[str, ...] = option(
         (), "Workers of these regions use it (`--region`). Empty: all workers do."
     )
-    price_per_request: float = option(0.0, "Of a request, in your currency.", low=0, high=1e6)
-    price_per_gb: float = option(0.0, "Of a gigabyte.", low=0, high=1e6)
+    price_per_request: float = option(0.0, "Price of a request, in your currency.", low=0, high=1e6)
+    price_per_gb: float = option(0.0, "Price of a gigabyte.", low=0, high=1e6)
     billed: Literal["all", "good"] = option(
         "all", "Which requests cost: all, or those answered with 200 or 404."
     )
-    max_in_flight: int | None = _limit("Concurrent requests, of the whole fleet.", 10**6)
-    max_per_s: float | None = _limit("Requests per second, of the whole fleet.", 1e6)
-    budget: float | None = _limit("Money that may be spent, of the whole fleet.", 1e9)
-    budget_requests: int | None = _limit("Requests that may be sent, of the whole fleet.", 2**40)
-    budget_mb: float | None = _limit("Megabytes that may be received, of the whole fleet.", 2**40)
+    max_in_flight: int | None = _limit("Maximum concurrent requests of the whole fleet.", 10**6)
+    max_per_s: float | None = _limit("Maximum requests per second of the whole fleet.", 1e6)
+    budget: float | None = _limit("Money that the whole fleet may spend.", 1e9)
+    budget_requests: int | None = _limit("Requests that the whole fleet may send.", 2**40)
+    budget_mb: float | None = _limit("Megabytes that the whole fleet may receive.", 2**40)
     timeout_s: float | None = option(
         None, "Seconds for a whole request; none: as in [fetch].", low=0.001, high=86_400
     )
@@ -178,15 +178,15 @@ class RouteOptions(Table):
         0.7, "Take the cheapest route with this share of good pages.", low=0, high=1
     )
     page_value: float | None = option(
-        None, "What a good page is worth, in the currency of the prices; instead of success_rate.",
+        None, "What a good page is worth, in the currency of the prices; replaces success_rate.",
         low=0, high=1e6,
     )  # fmt: skip
     price_per_s: float = option(
-        0.0001, "What a second of waiting costs: of equal routes the fast one wins.",
+        0.0001, "What a second of waiting costs, so that the faster of two equal routes wins.",
         low=0, high=1e6,
     )  # fmt: skip
     test_url: str = option(
-        "https://ipinfo.io/json", "A service that answers with our address, for `proxy test`."
+        "https://ipinfo.io/json", "A service that replies with your address, for `proxy test`."
     )
 
 

@@ -14,7 +14,7 @@ class QualityOptions(Table):
     compared with the best stretch before them."""
 
     min_pages: int = option(
-        100, "Pages that are compared with as many before; below that, nothing is judged.",
+        100, "Pages to compare with as many before them; with fewer, nothing is judged.",
         low=10, high=1_000_000,
     )  # fmt: skip
     max_fill_drop: float | None = option(
@@ -24,10 +24,10 @@ class QualityOptions(Table):
         0.7, "How much the number of items per page may drop: 0.7 is to 30 %.", low=0.01, high=1
     )
     min_items_per_page: float | None = option(
-        None, "Fewer items per page than this are bad.", low=0, high=10_000
+        None, "Smallest acceptable number of items per page.", low=0, high=10_000
     )
     max_blocked: float | None = option(
-        0.2, "The largest share of block pages among the answers.", low=0.001, high=1
+        0.2, "Largest share of responses that may be block pages.", low=0.001, high=1
     )
     max_blocked_rise: float | None = option(
         0.1, "How much that share may rise: 0.1 is from 1 % to 11 %.", low=0.001, high=1

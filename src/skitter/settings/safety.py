@@ -14,8 +14,8 @@ class Safety(Table):
 
     durability: Literal["primary", "replicated"] = option(
         "primary",
-        "Who must have added URLs and results before they count: the server, or one of its "
-        "replicas as well.",
+        "When URLs and results count as stored: when the primary has them, or when a replica "
+        "has them too.",
         flag="--durability",
         in_run=False,
         in_lua=False,

@@ -13,14 +13,16 @@ class SessionPool(Table):
 
     cookies: bool = option(True, "Keep cookies, as browsers do.", flag="--cookies/--no-cookies")
     size: int = option(1, "Sessions per site and class.", low=1, high=100)
-    max_uses: int | None = option(None, "Retire a session after so many pages.", low=1, high=10**9)
+    max_uses: int | None = option(
+        None, "Retire a session after this many pages.", low=1, high=10**9
+    )
     max_errors: int = option(
         3,
-        "Retire a session after so many refusals: 401, 403, 429 and block pages. A page that "
-        "arrives takes half of one back.",
+        "Retire a session after this many refusals: 401, 403, 429 and block pages. A page that "
+        "arrives makes up for half a refusal.",
         low=1,
         high=1000,
     )
     max_age_s: float | None = option(
-        None, "Retire a session after so many seconds.", low=1, high=400 * 86_400
+        None, "Retire a session after this many seconds.", low=1, high=400 * 86_400
     )

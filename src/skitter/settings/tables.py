@@ -36,7 +36,7 @@ class Workers(Table):
         64, "Concurrent pages per process.", low=1, high=10_000, flag="--concurrency -c"
     )
     nice: int | None = option(
-        None, "Lower the priority of workers by this much. Default: 10 beside a dashboard, else 0.",
+        None, "Niceness of workers. Default: 10 next to a dashboard, otherwise 0.",
         low=0, high=19,
     )  # fmt: skip
     only: Literal["http", "browser"] | None = option(
@@ -86,10 +86,10 @@ class LogOptions(Table):
     """What is logged, and where."""
 
     level: Literal["debug", "info", "warning", "error"] = option(
-        "info", "The lowest level that is logged.", flag="--log-level"
+        "info", "Lowest level to log.", flag="--log-level"
     )
     file: Path | None = option(None, "Also write the log to this file.", flag="--log-file")
-    format: Literal["text", "json"] = option("text", "How the file is written.")
+    format: Literal["text", "json"] = option("text", "Format of the log file.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -297,15 +297,15 @@ def _gone(facts: RequestFacts, options: JobOptions) -> list[str]:
     if facts.dead_since is None or visited is None or not visited.found_nothing:
         return []
     rows = "are removed from the output" if options.visits.revisit_prune else "stay"
-    return [f"the page is gone, which was here before: its rows {rows} (revisit_prune)"]
+    return [f"the page is gone since the last visit: its rows {rows} (revisit_prune)"]
 
 
 def _trapped(facts: RequestFacts, job: str) -> list[str]:
     shape = shape_of(facts.request.url) if facts.request else "its shape"
     return [
-        f"it is held, as {shape} looks like a trap: too many pages of that shape "
+        f"it is held because {shape} looks like a trap: too many pages of that shape "
         "brought nothing, or led only to more of the same",
-        f"if it is none, raise the budget: `skitter set {job} --shape-budget 1000`, or none",
+        f"if it is not one, raise the budget: `skitter set {job} --shape-budget 1000`, or none",
     ]
 
 

@@ -191,7 +191,7 @@ const KINDS = {
     canonical: "copies of another page",
     usage: "with a reserved use",
     length: "with too long a URL",
-    middleware: "by a middleware of Scrapy",
+    middleware: "by a Scrapy middleware",
 };
 
 function notFollowed({ kept_out: kinds = {} }) {
