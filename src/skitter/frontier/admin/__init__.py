@@ -1,1 +1,1 @@
-"""What operators and supervisors do with a job: jobs, control, workers, items, dead letters."""
+"""Operations on a job for operators and supervisors: control, workers, items, dead letters."""

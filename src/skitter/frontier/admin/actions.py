@@ -1,6 +1,6 @@
-"""Who did what to a job: every change by an operator, from the command line or over HTTP.
+"""The audit log: every change an operator makes, from the command line or over HTTP.
 
-The log is one for the whole server, so that it also tells who purged a job.
+There is one log per server, so it still shows who purged a job.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LONGEST_DETAIL = 500
 
 
 class Deed(NamedTuple):
-    """What was done. Of all jobs: without a job."""
+    """What was done. An empty job means all jobs."""
 
     job: str
     what: str
@@ -44,7 +44,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def this_user() -> str:
-    """The user of this process: user@host."""
+    """The user running this process, as user@host."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container whose user has no name
@@ -53,7 +53,7 @@ def this_user() -> str:
 
 
 async def note_action(server: Server, who: str, deed: Deed) -> None:
-    """Add a line. One whose reply is lost may come twice."""
+    """Add a line. If the reply gets lost, the line may be added twice."""
     said = {"who": who, **deed._asdict()}
     fields = [part for name, text in said.items() for part in (name, _short(text))]
     await server.command("XADD", ACTIONS, "MAXLEN", "~", ACTIONS_KEPT, "*", *fields)
@@ -66,7 +66,7 @@ def _short(text: str) -> str:
 async def read_actions(
     server: Server, job: str = "", *, before: str = "", limit: int = 100
 ) -> list[Action]:
-    """The newest first, of one job or of all; `before` is the id of the last that one has."""
+    """Actions on one job or on all, newest first; `before` is the id of the last one you have."""
     found: list[Action] = []
     end = f"({before}" if before else "+"
     while len(found) < limit:

@@ -1,4 +1,4 @@
-"""What a job of Scrapy keeps: what it took over from scrapy-redis, and the number of its run."""
+"""State of a Scrapy job: what it took over from scrapy-redis, and its run number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 async def set_adopted(frontier: Frontier) -> None:
-    """Fingerprints of the job were made by scrapy-redis: its nodes go on making them so."""
+    """The job's fingerprints come from scrapy-redis: its nodes keep computing them the same way."""
     await write_control(frontier, {"adopted": 1})
 
 
@@ -23,9 +23,9 @@ async def is_adopted(frontier: Frontier) -> bool:
 
 
 async def adopt_seen(frontier: Frontier, fingerprints: Sequence[str]) -> int:
-    """Remember requests that were done elsewhere. Returns how many are new.
+    """Mark requests that were done elsewhere as seen. Returns how many were new.
 
-    All are kept by the first shard: a job of Scrapy has no other.
+    All go to the first shard: a Scrapy job has no other.
     """
     return (await frontier.home.adopt(fingerprints)).count(Code.NEW)
 
@@ -35,5 +35,5 @@ async def start_run(frontier: Frontier, number: int) -> None:
 
 
 async def read_run(frontier: Frontier) -> int:
-    """0: there was none yet."""
+    """0 before the first run."""
     return int(await frontier.home.command("HGET", "stats", "run") or 0)

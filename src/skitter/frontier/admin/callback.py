@@ -1,7 +1,7 @@
-"""The callback of a job: what runs once when it is finished, whoever notices and whoever is killed.
+"""A job's callback: it runs once when the job is finished, even if processes die.
 
-Finding the job finished and taking on the callback is one step on the server. Only the process
-that still holds it may store the result, so one result counts, for all who ask later.
+Checking that the job is finished and claiming the callback is one step on the server. Only the
+process that still holds the claim may store the result, so everyone sees the same one.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ if TYPE_CHECKING:
 
 
 class Turn(StrEnum):
-    """Whose it is to run the callback."""
+    """Who is to run the callback."""
 
     WAIT = "wait"  # the job is not finished
-    HELD = "held"  # another process runs it
+    HELD = "held"  # another process is running it
     YOURS = "yours"
     DONE = "done"
 
 
 class Claimed(NamedTuple):
-    """The answer to a claim; the value of a callback that has run."""
+    """The answer to a claim; `value` is the result of a callback that has run."""
 
     turn: Turn
     value: bytes
 
 
 async def claim_callback(frontier: Frontier, claim: str, *, ttl_s: float) -> Claimed:
-    """Take it on for so long; with the same claim again, keep it.
+    """Claim the callback for `ttl_s`, or extend an earlier claim of the same name.
 
-    Of a job with several shards only the first is looked at: ask `stats` before.
+    Only the first shard is checked: with several, look at `stats` first.
     """
     turn, value = await frontier.home.claim_callback(claim=claim, ttl_ms=ms(ttl_s))
     return Claimed(Turn(turn.decode()), value)
 
 
 async def finish_callback(frontier: Frontier, claim: str, value: bytes) -> bool:
-    """It has run. False: another process took it over, and this value does not count."""
+    """Store its result. False: another process took over, and this result is dropped."""
     return bool(await frontier.home.finish_callback(claim=claim, value=value))
 
 
 async def reset_callback(frontier: Frontier) -> None:
-    """The job goes on, and will finish again."""
+    """Let it run again, for a job that goes on and will finish again."""
     await frontier.home.command("DEL", "callback")

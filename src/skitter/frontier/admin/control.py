@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skitter.frontier.shard import Shard
 
 
-#: Before the name of a field: an operator set it, and it stays when the job is run again.
+#: Prefix of a field that marks it as set by an operator: it survives the next run of the job.
 SET_BY_OPERATOR = "set:"
 
 
@@ -41,7 +41,7 @@ async def set_state(frontier: Frontier, state: State) -> None:
 
 
 async def configure(frontier: Frontier, options: JobOptions, *, create: bool = False) -> None:
-    """Set the job's options; every worker obeys them from its next call on."""
+    """Set the job's options; workers follow them from their next call on."""
     values = to_fields(options) | seen_set(frontier.layout).fields
     if frontier.layout.order == "lifo":
         values |= {"lifo": 1}
@@ -58,7 +58,7 @@ async def configure(frontier: Frontier, options: JobOptions, *, create: bool = F
 async def change_options(
     frontier: Frontier, changes: Mapping[str, float | str | None]
 ) -> JobOptions:
-    """Set some options and leave the others alone, whoever else sets those. None: no limit."""
+    """Set only these options, so that concurrent changes to others survive. None: no limit."""
     options = replaced(await read_options(frontier.home, lenient=True), changes)
     if "per" in changes:
         check_per(frontier, options)
@@ -73,7 +73,7 @@ async def change_options(
 
 
 def check_per(frontier: Frontier, options: JobOptions) -> None:
-    """The queue of a URL is that of its host or of its domain, for good. Raises JobMismatch."""
+    """A job queues URLs by host or by domain and cannot switch. Raises JobMismatch."""
     by_domain, asked = frontier.layout.by_domain, options.politeness.per
     if by_domain != (asked == "domain"):
         stored = "domain" if by_domain else "host"
@@ -82,7 +82,7 @@ def check_per(frontier: Frontier, options: JobOptions) -> None:
 
 
 def replaced(options: JobOptions, changes: Mapping[str, float | str | None]) -> JobOptions:
-    """The options with some of them changed, checked. Raises BadOption for an unknown name."""
+    """The options with these changes, checked. Raises BadOption for an unknown name."""
     tables = {one.name: one.table for one in JOB_OPTIONS}
     for name, value in changes.items():
         if name not in tables:
@@ -93,7 +93,7 @@ def replaced(options: JobOptions, changes: Mapping[str, float | str | None]) -> 
 
 
 async def operator_options(frontier: Frontier) -> dict[str, float | None]:
-    """What an operator set with `change_options`, by name."""
+    """The options an operator set with `change_options`, by name."""
     control = await read_control(frontier.home)
     options = options_of(frontier.job, control, lenient=True)
     return {
@@ -104,18 +104,18 @@ async def operator_options(frontier: Frontier) -> dict[str, float | None]:
 
 
 async def release_options(frontier: Frontier, names: Iterable[str]) -> None:
-    """Whoever runs the job may set these again."""
+    """Let the next run of the job set these again."""
     fields = {one.name: one.field for one in JOB_OPTIONS}
     await write_control(frontier, {SET_BY_OPERATOR + fields[name]: "" for name in names})
 
 
 async def read_controls(frontier: Frontier) -> list[dict[str, str]]:
-    """The same of every shard."""
+    """The control hash of every shard."""
     return await side_by_side(read_control(shard) for shard in frontier.shards)
 
 
 async def read_birth(frontier: Frontier) -> str:
-    """Sets a job apart from one of the same name that was purged."""
+    """A number that tells a job from a purged one of the same name."""
     return (await frontier.home.command("HGET", "control", "born") or b"").decode()
 
 
@@ -127,7 +127,7 @@ async def write_control(
 
 
 async def settle_hosts(frontier: Frontier) -> None:
-    """Put every host where the new limits want it: a raised limit frees some."""
+    """Settle every host under the new limits: a raised limit frees some."""
 
     async def settle(shard: Shard) -> None:
         async for names in scan_names(shard, "hosts"):
@@ -136,7 +136,7 @@ async def settle_hosts(frontier: Frontier) -> None:
     await side_by_side(settle(shard) for shard in frontier.shards)
 
 
-#: What one host may have of its own, and goes back to: its values, a rest, a delay that was raised.
+#: What can be reset for one host: its own limits, a rest, a raised delay.
 RESET = (*filter(None, (one.declared.host for one in JOB_OPTIONS)), "blocked_for_s", "raised_s")
 HOST_OPTIONS = (*RESET, "crawl_delay_s")
 
@@ -153,13 +153,13 @@ def host_name(text: str) -> str:
 
 
 async def set_host(frontier: Frontier, host: str, **values: float | None) -> None:
-    """Give one host values of its own, or a rest; None: the job's value again. `host` as in a URL:
-    shop.example:8080."""
+    """Give one host its own values, or a rest; None restores the job's value. `host` is as in a
+    URL: shop.example:8080."""
     await set_slot(frontier, slot_of(host_name(host), frontier.layout), **values)
 
 
 async def set_slot(frontier: Frontier, slot: str, **values: float | None) -> None:
-    """The same for whatever requests name as their `slot`."""
+    """As `set_host`, for the name that requests give as their `slot`."""
     for name, value in values.items():
         if name not in HOST_OPTIONS:
             raise BadOption("host option", name, ", ".join(HOST_OPTIONS))

@@ -29,10 +29,10 @@ _DIFFERS: Final = re.compile(r"""\w+://\S+|'[^']*'|"[^"]*"|\d+\.\d+|\d{4,}""")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which dead letters are meant. Without conditions: all of them."""
+    """Selects dead letters. Without conditions: all of them."""
 
-    url: str | None = None  # with * and ? as in file names; without them, a part of the URL
-    reason: str | None = None  # a part of it, in any case; or its kind (`kind_of`)
+    url: str | None = None  # a glob with * and ?, or a substring
+    reason: str | None = None  # a substring, ignoring case; or a kind (`kind_of`)
 
     def matches(self, letter: DeadLetter) -> bool:
         return self._url_matches(letter.url) and self._reason_matches(letter.reason)
@@ -51,7 +51,7 @@ class Filter:
 
 
 def kind_of(reason: str) -> str:
-    """The reason without what differs from page to page: addresses, quotations, long numbers."""
+    """The reason without what varies from page to page: addresses, quoted text, long numbers."""
     return _DIFFERS.sub("…", redact_text(reason[:MAX_ERROR_CHARS]))[:LONGEST_KIND]
 
 
@@ -63,7 +63,7 @@ def masked(letter: DeadLetter) -> dict[str, Any]:
 
 
 class Place(NamedTuple):
-    """Of a dead letter among all: what comes behind it can be asked for."""
+    """The position of a dead letter, to continue listing after it."""
 
     shard: int = 0
     at_ms: int = -1
@@ -77,7 +77,7 @@ class Place(NamedTuple):
 async def dead_letters(
     frontier: Frontier, which: Filter | None = None, *, after: Place | None = None
 ) -> AsyncIterator[DeadLetter]:
-    """Oldest first, shard by shard, in small steps. Those that go meanwhile are left out."""
+    """Oldest first, shard by shard, in small steps. Letters removed meanwhile are skipped."""
     which, after = which or Filter(), after or Place()
     for shard in frontier.shards[after.shard :]:
         is_first = shard.keys.shard == after.shard
@@ -98,22 +98,22 @@ async def find_dead(frontier: Frontier, fingerprint: str) -> DeadLetter | None:
 
 
 async def revive(frontier: Frontier, letters: Sequence[DeadLetter]) -> int:
-    """Make dead letters pending again, with a clean record. Returns how many came back.
+    """Make dead letters pending again and clear their failures. Returns how many came back.
 
-    What was fed and is not a URL, or cannot be read, stays dead: it cannot be fetched.
+    Fed messages that are not URLs, and unreadable records, stay dead: they cannot be fetched.
     """
     return await _send(frontier, Shard.revive, [one for one in letters if one.can_be_fetched])
 
 
 async def drop(frontier: Frontier, letters: Sequence[DeadLetter], *, forget: bool = False) -> int:
-    """Remove dead letters. Forget: a later push or link may bring the URL back."""
+    """Remove dead letters. With `forget`, a later push or link may bring the URL back."""
     if forget and not seen_set(frontier.layout).can_forget:
         raise BadOption("forget", forget, "left out: a Bloom filter cannot forget")
     return await _send(frontier, Shard.drop, letters, forget=int(forget))
 
 
 async def lock_dead(frontier: Frontier, *, ttl_s: float) -> bool:
-    """For readers of which one at a time is enough. Only a hint to the others: it expires."""
+    """Lock for readers that need not run in parallel. Advisory, and it expires."""
     words = (frontier.client, "NX", "PX", ms(ttl_s))
     return bool(await frontier.home.command("SET", "reporter", *words))
 
@@ -134,7 +134,7 @@ async def _send(
         nonlocal changed
         fps = [letters[i].fingerprint for i in part]
         count = await verb(frontier.shards[shard], fps, **values)
-        changed += count  # after the await: shards work side by side
+        changed += count  # after the await: shards run concurrently
         return [None] * len(part)
 
     await scatter([letter.shard for letter in letters], send, batch=PAGE)
@@ -142,7 +142,7 @@ async def _send(
 
 
 async def _pages(shard: Shard, start: Place) -> AsyncIterator[list[DeadLetter]]:
-    """By time and not by position: what is revived between two pages must not shift the rest."""
+    """By time, not by position: letters revived between two pages must not shift the rest."""
     after: bytes | str = "-inf" if start.at_ms < 0 else _number(start.at_ms)
     at_after: set[bytes] = set()
     begins = start.at_ms, start.fingerprint.encode()
@@ -154,7 +154,7 @@ async def _pages(shard: Shard, start: Place) -> AsyncIterator[list[DeadLetter]]:
         fresh = [(fp, float(score)) for fp, score in with_scores(page) if fp not in at_after]
         if not fresh:
             return
-        # Of those with one time, the server lists the lower fingerprints first.
+        # Letters with equal times are sorted by fingerprint on the server.
         if behind := [one for one in fresh if (one[1], one[0]) > begins]:
             yield await _read(shard, behind)
         last = fresh[-1][1]
@@ -171,12 +171,12 @@ async def _read(shard: Shard, rows: list[tuple[bytes, float]]) -> list[DeadLette
     return [
         _letter(shard.keys.shard, fp.decode(), at / 1000, record, trouble or b"")
         for (fp, at), record, trouble in zip(rows, records, troubles, strict=True)
-        if record  # revived or dropped meanwhile
+        if record  # else revived or dropped meanwhile
     ]
 
 
 def _letter(shard: int, fingerprint: str, at: float, record: bytes, trouble: bytes) -> DeadLetter:
-    """A record that cannot be read is a letter without a URL: it can still be seen and dropped."""
+    """An unreadable record becomes a letter without a URL, so that it can be seen and dropped."""
     priority, _, request = open_body(record)
     known = open_trouble(trouble) or Trouble(error="unknown: its record cannot be read")
     return DeadLetter(

@@ -1,4 +1,4 @@
-"""When it will be over: a host is asked at its own pace, so the slowest one decides."""
+"""When a crawl will be done: each host has its own pace, so the slowest one decides."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from skitter.frontier.shard import Shard
     from skitter.settings import JobOptions
 
-#: Between two pages of a host that wants such a delay, the rate may well be nothing.
+#: A host with a delay this long explains a rate of zero between two of its pages.
 EXPLAINS_S = 2.0
-LOOK_AT = 5000  # hosts: more would take longer than anybody waits for an estimate
+LOOK_AT = 5000  # hosts: more would take too long for an estimate
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The host that will be the last."""
+    """The host that will finish last."""
 
     host: str
     queued: int
     delay_s: float
     seconds: float
-    why: str = "configured"  # its delay is what it is
+    why: str = "configured"  # the reason for its delay
 
     @property
     def is_slowed(self) -> bool:
@@ -35,11 +35,11 @@ class Bound:
 
 
 class Survey(NamedTuple):
-    """What the hosts of a job tell together."""
+    """Findings over all hosts of a job."""
 
     bound: Bound | None = None  # None: no delay matters
-    #: When the request arrived that has been waiting longest of those that are next in the line of
-    #: their host; None: nothing waits, or it is not known.
+    #: The earliest arrival among the requests at the head of their host's queue; None: nothing is
+    #: queued, or it is unknown.
     oldest_at: float | None = None
 
 
@@ -70,21 +70,21 @@ async def _survey_shard(frontier: Frontier, shard: Shard) -> Survey:
 
 
 async def _arrival_of(shard: Shard, ticket: float) -> float | None:
-    """Seconds since the epoch; a little early, as arrivals are marked now and then."""
+    """Seconds since the epoch; a little early, as arrival times are only sampled."""
     how = ("BYSCORE", "REV", "LIMIT", 0, 1)
     marks = await shard.command("ZRANGE", "marks", f"({ticket:.0f}", "-inf", *how)
     return int(marks[0]) / 1000 if marks and marks[0].isdigit() else None
 
 
 def bound_of(facts: HostFacts, options: JobOptions) -> Bound:
-    """How long one host needs for what is queued, if nothing but its delay holds it back."""
+    """How long one host needs for its queue, if only its delay limits it."""
     delay = facts.delay(options)
     return Bound(facts.name, facts.queued, delay.seconds, facts.queued * delay.seconds, delay.why)
 
 
 def eta_s(remaining: int, rate: float, bound: Bound | None) -> float | None:
-    """Seconds to go: what the rate says, or the slowest host if that takes longer. None: it stands
-    still, and not because a host wants a long delay."""
+    """Seconds to go: by the rate, or by the slowest host if that takes longer. None: the crawl has
+    stopped, and no long delay explains it."""
     if rate > 0:
         return max(remaining / rate, bound.seconds if bound else 0.0)
     return bound.seconds if bound and bound.delay_s >= EXPLAINS_S else None

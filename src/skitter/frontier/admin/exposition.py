@@ -1,4 +1,4 @@
-"""The figures of all jobs, as Prometheus reads them."""
+"""The metrics of all jobs in the Prometheus format."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from skitter.frontier.connection import Server
     from skitter.model import Stats
 
-#: Of each job; the others are one row. A series per host of the web would fill Prometheus.
+#: Per job; the rest share one row. A series for every host would overload Prometheus.
 TOP_HOSTS: Final = 20
 MOST_WORKERS: Final = 200
 
-#: Counters: name, what of the catalogue it is, what it means, how many make one.
+#: Counters: name, its name in the catalogue, help text, divisor.
 _COUNTERS: Final = (
     ("pages_total", "pages", "Pages that are done.", 1),
     ("items_total", "items", "Items that handlers found.", 1),
@@ -43,7 +43,7 @@ _COUNTERS: Final = (
     ("browser_seconds_total", "browser_ms", "Seconds that browsers worked.", 1000),
     ("proxy_cost_total", "proxy_money_micro", "What proxies cost, in your currency.", 1_000_000),
 )
-#: Histograms: name, timing, what it means, bounds.
+#: Histograms: name, timing, help text, bounds.
 _HISTOGRAMS: Final = (
     ("request_duration_seconds", "fetch", "A whole exchange.", FETCH_BOUNDS),
     ("first_byte_seconds", "first_byte", "Until the head of the answer came.", FETCH_BOUNDS),
@@ -67,17 +67,17 @@ class _Job(NamedTuple):
     stats: Stats
     totals: Totals
     beats: list[Heartbeat]
-    oldest_at: float | None  # when the request arrived that has waited longest
+    oldest_at: float | None  # arrival of the request that has waited longest
 
 
 async def exposition(server: Server) -> str:
-    """For `/metrics`."""
+    """The text of `/metrics`."""
     found = await for_each_job(server, partial(_read, server))
     return render(families(list(found.values())))
 
 
 def families(jobs: list[_Job]) -> list[Family]:
-    """Every metric, in order. The label is not `job`: Prometheus puts one of its own there."""
+    """Every metric, in order. The label is `crawl`: Prometheus sets a `job` label itself."""
     return [_build(), *_counters(jobs), *_histograms(jobs), *_tables(jobs), *_gauges(jobs)]
 
 
@@ -134,7 +134,7 @@ def _tables(jobs: list[_Job]) -> Iterator[Family]:
 
 
 def _top(rows: list[TableRow]) -> list[TableRow]:
-    """Those with the most requests first, as they come; the rest in one row."""
+    """The first TOP_HOSTS rows, which come sorted by requests; the rest summed into one."""
     named = [row for row in rows if row.name != OTHERS]
     top, rest = named[:TOP_HOSTS], named[TOP_HOSTS:]
     rest += [row for row in rows if row.name == OTHERS]

@@ -1,4 +1,4 @@
-"""The hosts of a job: how often they are asked, and why not more often."""
+"""The hosts of a job: their delays, and the reasons for them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class HostRow(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: int
     pages: int
     delay_s: float
-    because: str  # why the delay is what it is
-    opens_at: float  # before that it is not asked again
+    because: str  # the reason for the delay
+    opens_at: float  # no request goes to it before then
 
 
 def host_row(facts: HostFacts, options: JobOptions) -> HostRow:
@@ -44,7 +44,7 @@ def host_row(facts: HostFacts, options: JobOptions) -> HostRow:
 
 
 async def slowest_hosts(frontier: Frontier, most: int) -> list[HostFacts]:
-    """Those with the longest delay first, then those with most to do; of the first thousands."""
+    """By delay, then by queue length, longest first; looks at the first LOOK_AT hosts only."""
     options = await frontier.fresh_options()
     return await top_hosts(frontier, most, lambda one: (one.delay(options).seconds, one.queued))
 
@@ -52,7 +52,7 @@ async def slowest_hosts(frontier: Frontier, most: int) -> list[HostFacts]:
 async def top_hosts(
     frontier: Frontier, most: int, rank: Callable[[HostFacts], tuple[float, ...]]
 ) -> list[HostFacts]:
-    """Those with the highest rank, of the first thousands."""
+    """The hosts with the highest rank among the first LOOK_AT."""
     found = dict[str, HostFacts]()
     for shard in frontier.shards:
         async for names in scan_names(shard, "hosts"):

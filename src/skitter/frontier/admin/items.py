@@ -1,4 +1,4 @@
-"""Items: what completions brought, in a stream, until a reader says that it has them."""
+"""Items from completed pages, in a stream until a reader acknowledges them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PAGE = 500
 GROUP = "load"
 REJECTED_KEPT = 100_000
-#: After this long without a word a loader counts as dead, and its items are taken over.
+#: A loader silent for this long counts as dead, and its items are taken over.
 #: Loading is idempotent, so one that was only slow does no harm.
 TAKE_OVER_S = 5.0
 
@@ -40,7 +40,7 @@ async def read_items(frontier: Frontier) -> AsyncIterator[list[Result]]:
 
 
 async def item_page(frontier: Frontier, after: str, limit: int) -> list[Result]:
-    """Some of them: those behind the one with the id `after`."""
+    """Up to `limit` items after the one with the id `after`."""
     first, _, entry = after.partition("/")
     found: list[Result] = []
     for shard in frontier.shards[int(first or 0) :]:
@@ -57,7 +57,7 @@ async def item_page(frontier: Frontier, after: str, limit: int) -> list[Result]:
 
 
 async def remove_items(frontier: Frontier, results: Sequence[Result]) -> int:
-    """Let go of items that are stored elsewhere. Returns how many there were."""
+    """Remove items that are stored elsewhere. Returns how many there were."""
     removed = 0
     for shard, ids in _by_shard(frontier, results):
         removed += await shard.command("XDEL", "items", *ids)
@@ -67,9 +67,9 @@ async def remove_items(frontier: Frontier, results: Sequence[Result]) -> int:
 async def put_items(
     frontier: Frontier, lease: Lease, items: Sequence[Any], *, first: int = 0
 ) -> None:
-    """Items of a page that do not come with its completion, as lua/complete.lua writes them.
+    """Add items of a page outside its completion, in the format of lua/complete.lua.
 
-    `first`: the number of the first, behind those that do.
+    `first`: the index of the first one, after those in the completion.
     """
     shard = frontier.shard_for(lease.host)
     for index, item in enumerate(items, start=first):
@@ -83,7 +83,7 @@ class RejectedItem(msgspec.Struct, frozen=True, kw_only=True):
     """An item that was not stored, and why."""
 
     url: str
-    field: str  # what was wrong with it; empty: all of it
+    field: str  # the bad field; empty: the whole item
     reason: str
     item: Any
     at: float = 0.0
@@ -94,24 +94,24 @@ class RejectedItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def reject_items(frontier: Frontier, *rejected: RejectedItem) -> None:
-    """Keep items that cannot be stored, and count them by field; too many: the oldest go."""
+    """Keep items that cannot be stored, and count them by field; the oldest are dropped."""
     rows = [((one.field or "whole")[:200], encode(one)) for one in rejected]
     await frontier.home.reject_items(rows, keep=REJECTED_KEPT)
 
 
 async def count(frontier: Frontier, **counters: int) -> None:
-    """Add to what people want to see, and nothing depends on."""
+    """Add to counters that are only displayed."""
     rows = [(name, by) for name, by in counters.items() if by]
     if rows:
         await frontier.home.tally(rows)
 
 
 async def read_rejected(frontier: Frontier, count: int) -> list[RejectedItem]:
-    """The items that were rejected last, newest first."""
+    """The last rejected items, newest first."""
     entries = await frontier.home.command("XREVRANGE", "rejected", "+", "-", "COUNT", count)
     return [
         msgspec.structs.replace(
-            # Those that an older release stored are under `aside`.
+            # Older releases stored it as `aside`.
             msgspec.convert(decode(fields.get(b"item") or fields[b"aside"]), RejectedItem),
             at=int(entry.partition(b"-")[0]) / 1000,
         )
@@ -121,7 +121,7 @@ async def read_rejected(frontier: Frontier, count: int) -> list[RejectedItem]:
 
 @dataclass(slots=True)
 class ItemStream:
-    """Items for one loader of several: each gets its own share, and what a dead one left."""
+    """Items for one of several loaders: its own share, and what dead loaders left."""
 
     frontier: Frontier
     loader: str
@@ -137,14 +137,14 @@ class ItemStream:
         return []
 
     async def acknowledge(self, stored: Sequence[Result], others: Sequence[Result] = ()) -> None:
-        """They are stored; the others are not to be. Nobody gets them again."""
+        """Remove items that are stored, and others that never will be, from the stream."""
         with suppress(JobMissing):  # purged meanwhile, and the items with it
             for results, counts in ((stored, 1), (others, 0)):
                 for shard, ids in _by_shard(self.frontier, results):
                     await shard.unload(ids, name=GROUP, stored=counts)
 
     async def keep(self, results: Sequence[Result]) -> None:
-        """They are being worked on: others do not take them over."""
+        """Say that we still work on these, so that no other loader takes them over."""
         for shard, ids in _by_shard(self.frontier, results):
             key = shard.keys.key("items")
             words = ("XCLAIM", key, GROUP, self.loader, 0, *ids, "JUSTID")
@@ -156,7 +156,7 @@ class ItemStream:
         except InfrastructureError as error:
             if not _is(error, "NOGROUP"):
                 raise
-            self._begun.discard(shard.keys.shard)  # made again, unless the job itself is gone
+            self._begun.discard(shard.keys.shard)  # created again, unless the job is gone
             return []
 
     async def _share_of(self, shard: Shard, limit: int) -> list[Result]:
@@ -186,7 +186,7 @@ def _is(error: InfrastructureError, code: str) -> bool:
 
 
 def _entries(reply: Any) -> list[Any]:
-    """The client answers a dict or a list of (stream, entries), by protocol version."""
+    """The client returns a dict or a list of (stream, entries), by protocol version."""
     if not reply:
         return []
     streams = reply.values() if isinstance(reply, dict) else [entries for _, entries in reply]
@@ -209,7 +209,7 @@ def _result(shard: Shard, entry: bytes, fields: Any) -> Result:
 
 
 def _items(shard: Shard, page: list[Any]) -> list[Result]:
-    """Without notices, which are for loaders."""
+    """Results without notices, which are for loaders only."""
     results = [_result(shard, entry, fields) for entry, fields in page]
     return [one for one in results if not one.is_notice]
 

@@ -1,4 +1,4 @@
-"""The log of a job: what all its processes say."""
+"""A job's log, written by all its processes."""
 
 from __future__ import annotations
 
@@ -14,51 +14,51 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 EVENTS_KEPT = 10_000
-LOG_PAGE = 1000  # events that are read at once
-END_OF_TIME_S = 253_402_300_799.0  # the last second of the year 9999: an id may say any number
+LOG_PAGE = 1000  # events read at once
+END_OF_TIME_S = 253_402_300_799.0  # the last second of the year 9999: an id can hold any number
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the cluster's log."""
+    """One line of the log."""
 
     id: str
     at: float
     level: str
     worker: str
     text: str
-    url: str = ""  # the page that it is about
+    url: str = ""  # the page concerned
 
 
 async def log(frontier: Frontier, level: str, worker: str, text: str) -> None:
-    """Say something to everybody who runs `skitter logs`."""
+    """Write a line for `skitter logs`."""
     await log_lines(frontier, worker, [(level, text, "")])
 
 
 async def log_lines(frontier: Frontier, worker: str, lines: Iterable[tuple[str, str, str]]) -> None:
-    """The same, for several lines: level, text and URL of each."""
+    """Write several lines, each of level, text and URL."""
     each = [(level, worker, cut(text), cut(url)) for level, text, url in lines]
     await frontier.home.log(each, keep=EVENTS_KEPT)
 
 
 async def read_log(frontier: Frontier, after: str = "-", count: int = 1000) -> list[Event]:
-    """The log, oldest first; `after` is the id of the last event one has."""
+    """The log, oldest first; `after` is the id of the last event you have."""
     start = after if after == "-" else f"({after}"
     entries = await frontier.home.command("XRANGE", "events", start, "+", "COUNT", count)
     return [open_entry(Event, entry, fields) for entry, fields in entries]
 
 
 async def last_log(frontier: Frontier, count: int) -> list[Event]:
-    """Its end, oldest first."""
+    """The end of the log, oldest first."""
     entries = await frontier.home.command("XREVRANGE", "events", "+", "-", "COUNT", count)
     return [open_entry(Event, entry, fields) for entry, fields in reversed(entries)]
 
 
 def open_entry(kind: type[T], entry: bytes, fields: dict[bytes, bytes]) -> T:
-    """An entry of a stream: its id, when it was written, and the fields that the kind has."""
+    """Decode an entry of a stream: its id, its time, and the fields of `kind`."""
     at_s = min(int(entry.partition(b"-")[0]) / 1000, END_OF_TIME_S)
     names = [name for name in kind.__struct_fields__ if name not in ("id", "at")]
-    # Whoever can write to the server can write anything.
+    # Other clients of the server can write anything.
     texts = {name: fields.get(name.encode(), b"").decode("utf-8", "replace") for name in names}
     return kind(id=entry.decode(), at=at_s, **texts)

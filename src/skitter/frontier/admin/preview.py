@@ -1,4 +1,4 @@
-"""What other options would do to pending URLs, before they are set."""
+"""What changed options would do to pending URLs, before they are set."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     option: str
     was: float | int | str | bool | None
     becomes: float | int | str | bool | None
-    urls: int  # that are affected
+    urls: int  # affected
     says: str
-    exact: bool = True  # else: of the first thousands that were looked at
+    exact: bool = True  # else: counted in a sample
 
 
 class _Count(NamedTuple):
@@ -40,7 +40,7 @@ class _Count(NamedTuple):
 
 
 async def preview(frontier: Frontier, options: JobOptions) -> list[Effect]:
-    """The effects of options that limit a crawl; others do not affect pending URLs."""
+    """The effects of changed limits; other options do not affect pending URLs."""
     old, new = frontier.options.limits, options.limits
     found = []
     for name, (count, says) in EFFECTS.items():
@@ -93,7 +93,7 @@ async def _let_in_by_host(frontier: Frontier, hosts: str | None) -> _Count:
 
 
 async def _let_in_by_pattern(frontier: Frontier, patterns: str | None) -> _Count:
-    """Whatever host they are on: which of them are in scope, the spider knows."""
+    """Counts links on all hosts: only the spider knows which hosts are in scope."""
     return await _let_in(frontier, lambda one: first_match(patterns or "", one.url) is not None)
 
 
@@ -119,7 +119,7 @@ async def _over_pending(frontier: Frontier, most: int | None) -> _Count:
 async def _scan(
     frontier: Frontier, key: str, count: Callable[[Shard, list[str]], Awaitable[int]]
 ) -> _Count:
-    """The sum over the first thousands of names in a key."""
+    """The sum over the names in a key, up to about LOOK_AT of them."""
     urls = looked = 0
     for shard in frontier.shards:
         async for names in scan_names(shard, key):

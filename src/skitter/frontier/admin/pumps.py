@@ -1,8 +1,8 @@
-"""What the pumps of another engine, such as Celery, keep on the server.
+"""State that pumps of another engine, such as Celery, keep on the server.
 
-An engine may lose a message, deliver it twice or much later. So each message to a pump carries a
-permit, and the server knows which permits are good: a pump without a good one stops, and a permit
-that is not renewed is replaced.
+An engine may lose a message, or deliver it twice or much later. So each message to a pump carries
+a permit, and the server knows which permits are valid: a pump without a valid one stops, and a
+permit that is not renewed is replaced.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Records of an engine: name -> bytes. Anybody may have written them."""
+    """Records of an engine: name -> bytes. Not trusted: others can write to the server."""
 
     server: Server
     key: str
@@ -41,7 +41,7 @@ class Registry:
         await self.server.command("HSET", self.key, name, value)
 
     async def put_new(self, name: str, value: bytes) -> None:
-        """Unless there is one of that name."""
+        """Store it unless the name is taken."""
         await self.server.command("HSETNX", self.key, name, value)
 
     async def remove(self, name: str) -> None:
@@ -49,24 +49,24 @@ class Registry:
 
 
 def pumped_jobs(server: Server) -> Registry:
-    """The jobs that pumps work on: what they must know about each."""
+    """The jobs that pumps work on, and what they must know about each."""
     return Registry(server, PUMPED)
 
 
 def pump_slots(server: Server) -> Registry:
-    """The machines that run pumps: how many each can run at a time."""
+    """The machines that run pumps, and how many each can run at a time."""
     return Registry(server, PUMP_SLOTS)
 
 
 def lane_of(permit: str) -> Lane:
-    """Which pages its pump fetches, in a job whose lanes have pumps of their own."""
+    """Which pages the permit's pump fetches, in a job with separate pumps per lane."""
     return "browser" if permit.startswith("browser-") else ""
 
 
 async def issue_permits(
     frontier: Frontier, wanted: int, *, ttl_s: float, lane: Lane = ""
 ) -> list[str]:
-    """New permits, as many as are missing in that lane; those over `wanted` become void."""
+    """Issue the permits that are missing in that lane, and void those beyond `wanted`."""
     prefix = f"{lane}-" if lane else ""
     fresh = [prefix + secrets.token_hex(6) for _ in range(wanted)]
     issued = await frontier.home.issue_permits(fresh, wanted=wanted, ttl_ms=ms(ttl_s), lane=lane)
@@ -74,18 +74,18 @@ async def issue_permits(
 
 
 async def renew_permit(frontier: Frontier, permit: str, *, ttl_s: float) -> bool:
-    """Keep a permit for so long from now. False: it is void."""
+    """Extend a permit to `ttl_s` from now. False: it is void."""
     [good] = await frontier.home.renew_permits([permit], ttl_ms=ms(ttl_s))
     return bool(good)
 
 
 async def return_permit(frontier: Frontier, permit: str) -> None:
-    """Its pump has ended."""
+    """Give a permit back when its pump has ended."""
     await frontier.home.command("ZREM", "permits", permit)
 
 
 async def count_permits(server: Server, jobs: Iterable[str]) -> dict[str, int]:
-    """How many permits of each job are good."""
+    """How many valid permits each job has."""
     seconds, micros = await server.command("TIME")
     now_ms = int(seconds) * 1000 + int(micros) // 1000
     keys = {job: ShardKeys(job, 0).key("permits") for job in jobs}
@@ -93,5 +93,5 @@ async def count_permits(server: Server, jobs: Iterable[str]) -> dict[str, int]:
 
 
 async def void_permits(frontier: Frontier) -> None:
-    """All pumps of the job shall stop."""
+    """Make all pumps of the job stop."""
     await frontier.home.command("DEL", "permits")

@@ -1,4 +1,4 @@
-"""What handlers found, in windows that get wider the older they are."""
+"""What handlers found, in windows that widen with age."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ if TYPE_CHECKING:
 
     from skitter.frontier.frontier import Frontier
 
-#: What is kept of a job: so many handlers, and of each so many pairs of a field and a type. With
-#: WINDOWS of observe.lua and 5 bytes a number, that is at most 750 KB; a handler with 10 fields
-#: has 2 KB.
+#: Limits per job: handlers, and columns (a field and a type) per handler. With observe.lua's
+#: WINDOWS and 5 bytes per number, that is at most 750 KB; a handler with 10 fields takes 2 KB.
 MOST_HANDLERS = 20
 MOST_COLUMNS = 100
 LONGEST_NAME = 60
 
 
 class Observed(NamedTuple):
-    """What one worker saw of one handler lately."""
+    """What one worker recently saw of one handler."""
 
     handler: str
     pages: int
@@ -37,7 +36,7 @@ class Observed(NamedTuple):
 
 
 class _Stored(msgspec.Struct):
-    """As observe.lua writes it. A row: ms, pages, items, blocked, then a number per column."""
+    """What observe.lua writes. A row: ms, pages, items, blocked, then a number per column."""
 
     columns: list[str]
     rows: list[list[int]]
@@ -61,7 +60,7 @@ async def observe(frontier: Frontier, observed: Iterable[Observed]) -> None:
 
 
 async def read_quality(frontier: Frontier) -> list[History]:
-    """By handler, in the order of their names."""
+    """One history per handler, sorted by name."""
     raw = await frontier.home.command("HGETALL", "quality")
     histories = []
     for handler, packed in sorted(raw.items()):
@@ -75,12 +74,12 @@ async def read_quality(frontier: Frontier) -> list[History]:
 
 
 async def keep_thresholds(frontier: Frontier, options: QualityOptions) -> None:
-    """Whoever looks at the job judges by them: the spider may have set some."""
+    """Store the thresholds for all who judge the job: the spider may have set some."""
     await frontier.home.command("SET", "thresholds", encode(asdict(options)))
 
 
 async def thresholds(frontier: Frontier) -> QualityOptions:
-    """Those of the last run; without one, those that are configured here."""
+    """The thresholds of the last run; before the first, those configured here."""
     kept = await frontier.home.command("GET", "thresholds")
     try:
         return msgspec.convert(decode(kept), QualityOptions) if kept else _configured(frontier)
@@ -95,7 +94,7 @@ def _configured(frontier: Frontier) -> QualityOptions:
 async def find_bad(
     frontier: Frontier, options: QualityOptions | None = None, *, since: float = 0.0
 ) -> list[str]:
-    """What got bad, for people. Since: in pages after that moment, by the server's clock."""
+    """Describe what got worse. `since` skips earlier pages, by the server's clock."""
     options = options or await thresholds(frontier)
     return [str(one) for one in judge(await read_quality(frontier), options, since=since)]
 

@@ -1,4 +1,4 @@
-"""Links that were kept out of a crawl: how many of each kind, and the newest of them with why."""
+"""Links kept out of a crawl: counts by kind, and the reasons for the newest ones."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.urls import Canonical
 
-#: At most; at least the newest half of them. About 300 bytes each.
+#: At most this many are kept, and at least the newest half of it. About 300 bytes each.
 KEPT: Final = 10_000
-#: Per call: the server is busy for a millisecond.
+#: Per call: this keeps the server busy for a millisecond.
 BATCH: Final = 500
 
 
@@ -31,7 +31,7 @@ class Refusal(msgspec.Struct, frozen=True, array_like=True):
 
 
 async def record_refusals(frontier: Frontier, refusals: dict[str, Refusal]) -> None:
-    """Remember links that were kept out, by their URLs."""
+    """Record links that were kept out, by URL."""
     canonical = frontier.layout.canonical
     rows = [
         (_fingerprint(url, canonical), one.kind, encode(_shortened(one, url)))
@@ -42,7 +42,7 @@ async def record_refusals(frontier: Frontier, refusals: dict[str, Refusal]) -> N
 
 
 async def newest_refusals(frontier: Frontier) -> list[Refusal]:
-    """Those that are still known, in no order: KEPT at most."""
+    """The refusals that are still known, in no order: KEPT at most."""
     keys, found = frontier.home.keys, list[Refusal]()
     for part in ("new", "old"):
         for packed in await frontier.server.command("HVALS", keys.key("refused", part)):
@@ -52,7 +52,7 @@ async def newest_refusals(frontier: Frontier) -> list[Refusal]:
 
 
 async def find_refusal(frontier: Frontier, fp: str) -> Refusal | None:
-    """Why a link was kept out; None: it was not, or that was long ago."""
+    """Why a link was kept out; None: it was not, or too long ago."""
     keys, server = frontier.home.keys, frontier.server
     for part in ("new", "old"):
         if packed := await server.command("HGET", keys.key("refused", part), fp):
@@ -64,7 +64,7 @@ async def find_refusal(frontier: Frontier, fp: str) -> Refusal | None:
 
 
 def _fingerprint(url: str, canonical: Canonical) -> str:
-    """What `why` asks for; of what is not a URL, it only has to be its own."""
+    """The fingerprint that `why` looks up; for an invalid URL, any unique one will do."""
     try:
         return fingerprint(identify(url, canonical).canonical)
     except BadURL:

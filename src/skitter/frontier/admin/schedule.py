@@ -1,6 +1,6 @@
-"""Schedules: when the rounds of a job begin. Kept with the job; whoever is there begins the next.
+"""Schedules: when the rounds of a job begin. Any process of the job may begin the next one.
 
-docs/adr/0030-rounds-of-a-schedule.md tells why nobody has to be the leader.
+docs/adr/0030-rounds-of-a-schedule.md explains why this needs no leader.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 SHORTEST_S, LONGEST_S = 1.0, 366 * 86_400.0
-MOST_MISSED = 1000  # that are counted
+MOST_MISSED = 1000  # counting stops there
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     next_ms: int = 0
     fired_ms: int = 0  # 0: never
     rounds: int = 0
-    missed: int = 0  # while nobody was there
+    missed: int = 0  # while no process was running
 
     def moments_ms(self, after_ms: int) -> Iterator[int]:
         """When rounds begin after a moment. Raises BadOption."""
@@ -50,7 +50,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def new_schedule(*, cron: str = "", every_s: float = 0.0, now_ms: int) -> Schedule:
-    """Checked; its first round is still to come. Raises BadOption."""
+    """Check a schedule and plan its first round. Raises BadOption."""
     _check(cron, every_s)
     schedule = Schedule(cron=cron, every_s=every_s)
     first = next(schedule.moments_ms(now_ms), None)
@@ -91,8 +91,8 @@ async def remove_schedule(frontier: Frontier) -> bool:
 
 
 async def advance(frontier: Frontier, schedule: Schedule, *, now_ms: int) -> tuple[bool, int]:
-    """The round that was due has begun: plan the next. Returns whether we were the first to say
-    so, and how many rounds were missed before it."""
+    """Plan the next round, as the one that was due has begun. Returns whether we were the first to
+    do so, and how many rounds were missed."""
     since = takewhile(lambda moment: moment <= now_ms, schedule.moments_ms(schedule.next_ms))
     missed = sum(1 for _ in islice(since, MOST_MISSED))
     following = next(schedule.moments_ms(now_ms), schedule.next_ms)

@@ -1,6 +1,6 @@
-"""The one place that the items of a job go to.
+"""The one place where the items of a job go.
 
-What is loaded leaves the stream: of two sinks each would get a part, and be taken for the whole.
+Loaded items leave the stream, so with two sinks each would get a part that looks complete.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 async def claim_sink(frontier: Frontier, place: str, *, moved_from: str = "") -> None:
-    """Say where the items go. Raises ItemsElsewhere if that is another place than before.
+    """Set where the items go. Raises ItemsElsewhere if they already go to another place.
 
-    `moved_from`: what the place was called before its owner moved it.
+    `moved_from`: the name of the place before its owner moved it.
     """
     instead = await check_sink(frontier, place, moved_from=moved_from)
     held = await frontier.home.sink(place=place, instead=instead)
@@ -26,9 +26,9 @@ async def claim_sink(frontier: Frontier, place: str, *, moved_from: str = "") ->
 
 
 async def check_sink(frontier: Frontier, place: str, *, moved_from: str = "") -> str:
-    """The same, and claim nothing. Returns the place that this one replaces; empty: none.
+    """Check without claiming. Returns the place that this one replaces; empty: none.
 
-    A place that got nothing, and that no loader is about to use, is given up for a new one.
+    A place that has received nothing, and that no loader is about to use, may be replaced.
     """
     held, idle_s = await _find(frontier)
     if held in ("", place, moved_from):
@@ -45,7 +45,7 @@ async def find_sink(frontier: Frontier) -> str:
 
 
 async def _find(frontier: Frontier) -> tuple[str, float]:
-    """The place, and for how many seconds it was not claimed."""
+    """The place, and how many seconds ago it was last claimed."""
     place, at = await frontier.home.command("HMGET", "sink", "place", "at")
     if not place:
         return "", 0.0

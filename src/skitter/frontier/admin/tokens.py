@@ -1,4 +1,4 @@
-"""Tokens of the HTTP API: who may ask for what. The server keeps their hashes alone."""
+"""Tokens of the HTTP API and their scopes. The server stores only their hashes."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 #: push does not imply read; operate implies both.
 Scope = Literal["read", "push", "operate"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-#: What a token looks like: `skt_`, its id, its secret.
+#: A token: `skt_`, its id, its secret.
 SHAPE = re.compile(r"skt_([0-9a-f]{12})_[\w-]{43}")
 MOST_TOKENS = 1000
 LONGEST_NAME = 100
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a token; not the token."""
+    """The stored record of a token, without its secret."""
 
     id: str
     name: str
     scopes: list[Scope]
     created_at: float
-    hash: str  # SHA-256: a secret of 256 bits cannot be guessed from it
+    hash: str  # SHA-256 is enough: a 256-bit secret cannot be guessed
 
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes or "operate" in self.scopes
@@ -46,7 +46,7 @@ def hash_of(token: str) -> str:
 
 
 async def new_token(server: Server, *, name: str, scopes: Collection[str]) -> str:
-    """Make a token. It is shown now, and never again."""
+    """Create a token. This is the only time that it can be shown."""
     if not scopes or not set(scopes) <= set(SCOPES):
         raise BadOption("scope", ", ".join(scopes) or "nothing", "one of " + ", ".join(SCOPES))
     if not 1 <= len(name) <= LONGEST_NAME:
@@ -67,7 +67,7 @@ async def new_token(server: Server, *, name: str, scopes: Collection[str]) -> st
 
 
 async def list_tokens(server: Server) -> list[Token]:
-    """All tokens, oldest first. What cannot be read lets nobody in."""
+    """All tokens, oldest first. Unreadable records are skipped, so they let nobody in."""
     found = []
     for identity, raw in (await server.command("HGETALL", TOKENS)).items():
         with suppress(msgspec.MsgspecError):
@@ -78,7 +78,7 @@ async def list_tokens(server: Server) -> list[Token]:
 
 
 async def revoke_token(server: Server, identity: str) -> None:
-    """Servers that run refuse it within seconds."""
+    """Revoke a token. Running servers refuse it within seconds."""
     if not await server.command("HDEL", TOKENS, identity):
         raise UsageError(
             f"there is no token {shorten(identity)!r}: `skitter token list` shows the ids."

@@ -1,4 +1,4 @@
-"""What an operator should know about a job, beside its numbers."""
+"""What an operator should know about a job besides its numbers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 #: Heartbeats come every 2 seconds.
 LATE_S = 6.0
-#: A share of maxmemory from which on calls are refused now and then.
+#: From this share of maxmemory on, calls are refused now and then.
 FULL = 0.98
 
 
 async def find_warnings(frontier: Frontier, stats: Stats) -> list[str]:
-    """What holds up the workers, and the job itself, each once."""
+    """What holds up the workers or the job, without duplicates."""
     said = {f"{one.kind}: {one.note}" for one in await live_workers(frontier) if one.note}
     beats, now = await heartbeats(frontier), await frontier.server_time()
     server = frontier.server
@@ -38,7 +38,7 @@ async def find_warnings(frontier: Frontier, stats: Stats) -> list[str]:
 def loader_note(
     stats: Stats, beats: Sequence[Heartbeat], now: float, nodes: Sequence[ServerFacts]
 ) -> str:
-    """Of items that wait for a loader which does not answer. Pure."""
+    """Warn about items that wait for a loader that went silent. Pure."""
     if not all(facts.last_write_ok for facts in nodes):
         return ""  # no heartbeat can arrive
     loaders = [one for one in beats if one.kind == "loader"]
@@ -53,7 +53,7 @@ def loader_note(
 
 
 def server_notes(nodes: Sequence[ServerFacts], directory: Path | None) -> list[str]:
-    """A server, or a node of a cluster, whose disk or memory is full. Pure."""
+    """Warn about servers or cluster nodes whose disk or memory is full. Pure."""
     found = {note for facts in nodes for note in (disk_note(facts, directory), memory_note(facts))}
     return sorted(filter(None, found))
 

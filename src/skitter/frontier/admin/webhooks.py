@@ -1,4 +1,4 @@
-"""Webhooks of a job: where messages go, about what, and which are still to be delivered."""
+"""Webhooks of a job: where messages go, about what, and which are not delivered yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Occasion = Literal["finish", "dead", "failures", "quality", "blocked"]
 OCCASIONS: tuple[Occasion, ...] = get_args(Occasion)
 MOST_WEBHOOKS, MOST_WAITING = 20, 1000
-#: The holder of the lease sends; after its death, another takes over.
+#: The holder of the lease sends; if it dies, another process takes over.
 LEASE_S = 60
 
 T = TypeVar("T")
@@ -35,12 +35,12 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     dead: Annotated[int, msgspec.Meta(ge=1)] = 100  # dead letters
     failures: Share = 0.5  # of recent attempts
     blocked: Share = 0.2  # of recent responses
-    private: bool = False  # its address may be a private one
-    told: list[Occasion] = []  # what holds now, and was sent
+    private: bool = False  # its address may be private
+    told: list[Occasion] = []  # still true, and already sent
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """A message on its way."""
+    """A message that is not delivered yet."""
 
     id: str
     webhook: str
@@ -58,7 +58,7 @@ async def add_webhook(frontier: Frontier, hook: Webhook) -> None:
 
 
 def new_webhook(url: str, on: Iterable[str] = (), **limits: float) -> Webhook:
-    """With a secret of its own. Raises BadOption for what makes no sense."""
+    """A webhook with a new secret. Raises BadOption for bad values."""
     wanted = list(dict.fromkeys(on)) or list(OCCASIONS)
     if strange := set(wanted) - set(OCCASIONS):
         raise BadOption("on", ", ".join(sorted(strange)), "one of " + ", ".join(OCCASIONS))
@@ -82,13 +82,13 @@ async def remove_webhook(frontier: Frontier, identity: str) -> bool:
 
 
 async def list_deliveries(frontier: Frontier) -> list[Delivery]:
-    """The oldest first."""
+    """Deliveries in the order in which they are due."""
     found = await _read(frontier, "deliveries", Delivery)
     return sorted(found, key=lambda one: (one.next_at, one.id))
 
 
 async def save_delivery(frontier: Frontier, delivery: Delivery) -> None:
-    """Raises UsageError if a thousand wait already."""
+    """Raises UsageError if MOST_WAITING are waiting already."""
     if await frontier.home.command("HLEN", "deliveries") >= MOST_WAITING:
         raise UsageError(f"{frontier.job}: {MOST_WAITING:,} webhook deliveries wait already.")
     await frontier.home.command("HSET", "deliveries", delivery.id, msgspec.json.encode(delivery))
@@ -99,7 +99,7 @@ async def end_delivery(frontier: Frontier, delivery: Delivery) -> None:
 
 
 async def hold_lease(frontier: Frontier, who: str) -> bool:
-    """Whether it is ours to send now."""
+    """Take or extend the lease. True: we are the one that sends."""
     if await frontier.home.command("SET", "webhook_lease", who, "NX", "EX", LEASE_S):
         return True
     held = await frontier.home.command("GET", "webhook_lease")
@@ -115,7 +115,7 @@ async def end_lease(frontier: Frontier, who: str) -> None:
 
 
 async def _read(frontier: Frontier, name: str, kind: type[T]) -> list[T]:
-    """What cannot be read is left alone."""
+    """All readable records; others are skipped."""
     found = []
     for raw in (await frontier.home.command("HGETALL", name)).values():
         with suppress(msgspec.MsgspecError):

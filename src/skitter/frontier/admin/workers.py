@@ -1,4 +1,4 @@
-"""The processes of a job: who works on it, what they say, how many there should be."""
+"""The processes of a job: their heartbeats, and how many there should be."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EVENTS_LATELY = 1000
 #: A worker that has been silent for this long is gone.
 SILENCE_S = 15.0
-#: A bound on what the server says.
+#: An upper bound, whatever the server says.
 MOST_WORKERS = 1000
 
 
@@ -29,16 +29,16 @@ FETCHING = frozenset({"worker", "celery", "scrapy"})
 
 
 class Vitals(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process did so far, and does now."""
+    """What a process has done so far, and what it is doing now."""
 
     pages: int = 0
     errors: int = 0
     active: int = 0
-    note: str = ""  # what holds it up, such as a database that is away
+    note: str = ""  # what holds it up, such as a database that is down
 
 
 class Heartbeat(Vitals, frozen=True, kw_only=True):
-    """What a worker or a loader tells every few seconds."""
+    """What a worker or loader reports every few seconds."""
 
     name: str
     host: str
@@ -50,7 +50,7 @@ class Heartbeat(Vitals, frozen=True, kw_only=True):
 
 
 async def beat(frontier: Frontier, heartbeat: Heartbeat) -> None:
-    """Raises JobMissing if the job has gone: nothing of it is brought back."""
+    """Store a heartbeat. Raises JobMissing for a job that is gone, and does not recreate it."""
     told = msgspec.structs.replace(heartbeat, note=cut(heartbeat.note))
     await frontier.home.beat(name=told.name, message=encode(told))
 
@@ -60,22 +60,22 @@ async def leave(frontier: Frontier, name: str) -> None:
 
 
 async def ask_for_spare(frontier: Frontier, name: str, wanted: int) -> int:
-    """Requests of a host beyond those in flight, for a worker that is the only one; else none."""
+    """How many requests per host a job's only worker may hold beyond those in flight; else 0."""
     return await frontier.home.spare(name=name, wanted=wanted)
 
 
 async def heartbeats(frontier: Frontier) -> list[Heartbeat]:
-    """The last heartbeat of everybody, the silent ones too."""
+    """The last heartbeat of every process, including those gone silent."""
     raw = await frontier.home.command("HGETALL", "workers")
     beats = []
     for value in raw.values():
-        with suppress(ValueError):  # of a release that says it otherwise
+        with suppress(ValueError):  # from a release with another format
             beats.append(msgspec.convert(decode(value), Heartbeat))
     return [one for one in beats if math.isfinite(one.at + one.started_at + one.memory_mb)]
 
 
 async def was_heard(frontier: Frontier, name: str) -> bool:
-    """Whether a worker or loader of that name ever said that it is at work; lately enough."""
+    """Whether a worker or loader of that name has a heartbeat or a recent line in the log."""
     if any(one.name == name for one in await heartbeats(frontier)):
         return True
     shard = frontier.home
@@ -85,40 +85,40 @@ async def was_heard(frontier: Frontier, name: str) -> bool:
 
 
 async def live_workers(frontier: Frontier) -> list[Heartbeat]:
-    """The last heartbeats of all that are alive. Those long silent are removed."""
+    """The last heartbeats of live processes. Removes those long silent."""
     now = await frontier.server_time()
     beats = await heartbeats(frontier)
     for one in beats:
         if now - one.at > 20 * SILENCE_S:
-            with suppress(SkitterError):  # its disk is full: who only looks can wait with that
+            with suppress(SkitterError):  # a full disk must not fail a caller that only reads
                 await leave(frontier, one.name)
     return living(beats, now)
 
 
 def living(beats: Sequence[Heartbeat], now: float) -> list[Heartbeat]:
-    """Those that were heard of lately. Pure."""
+    """The heartbeats that are recent enough. Pure."""
     alive = [one for one in beats if now - one.at < SILENCE_S]
     return sorted(alive, key=lambda one: (one.kind, one.host, one.pid))
 
 
 async def set_wanted_workers(frontier: Frontier, number: int) -> None:
-    """Supervisors follow it. Per machine; 0: as many as the work is worth."""
+    """Set how many workers supervisors run per machine; 0: as many as the work is worth."""
     await frontier.home.control([("workers", number)], create=0)
 
 
 async def wanted_workers(frontier: Frontier) -> int | None:
-    """How many processes the operator wants; None: not set, or not a number."""
+    """How many workers the operator wants; None: not set, or not a number."""
     raw = await frontier.home.command("HGET", "control", "workers") or b""
     return min(int(raw), MOST_WORKERS) if raw.isdigit() and len(raw) < 16 else None
 
 
 async def take_back(frontier: Frontier, client: str, *, seen: bool) -> int:
-    """Take back every lease of a client, as if it had run out. Returns how many.
+    """Take back every lease of a client, as if it had expired. Returns how many.
 
-    `seen`: the caller saw it die, so that what ended it was not the end of the whole machine.
+    `seen`: the caller saw it die, so it was not the whole machine that went down.
 
-    Leases are not listed by holder: all are looked through, in small steps, as often as a worker
-    dies. A lease that is missed runs out by itself.
+    Leases are not indexed by holder: each death scans them all, in small steps. A lease that the
+    scan misses expires.
     """
     parts = (_take_back_from(shard, client, seen) for shard in frontier.shards)
     return sum(await side_by_side(parts))

@@ -1,9 +1,9 @@
-"""The audit: every URL accounted for, every structure checked against every other.
+"""The audit: accounts for every URL, and checks the structures against each other.
 
-It works on a live crawl: each fact is taken by a script at one moment, in steps that hold the
-server for a millisecond or a few. What must add up over a whole shard is compared at one moment
-where the shard is small enough for that, and else in steps, which proves something only if nothing
-changed meanwhile. What could not be compared is named in the report.
+It works on a live crawl: scripts read the facts of each subject at one moment, in steps that hold
+the server for a few milliseconds. Sums over a whole shard are compared at one moment if the shard
+is small enough, and else in steps, which proves something only if nothing changed meanwhile. The
+report names what could not be compared.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ if TYPE_CHECKING:
     from skitter.settings import JobOptions
 
 TRIES = 3
-#: Hosts, leases and buckets that one script may add up: a few milliseconds.
+#: How many hosts, leases and buckets one script may add up: a few milliseconds.
 AT_ONCE = 1000
 #: Keys that name fingerprints, besides the queues.
 REQUEST_KEYS = (
     *("task", "delayed", "trapped", "lease", "holder", "probation", "dead", "trouble"),
     "revisits",
-    *("depths", "outlinks", "reopenable"),  # of a job with max_depth
+    *("depths", "outlinks", "reopenable"),  # only with max_depth
 )
 
 
 async def audit(
     frontier: Frontier, *, progress: Callable[[str], None] = lambda _: None
 ) -> AuditReport:
-    """Check a job, also one that is too damaged to be worked on. Changes nothing."""
+    """Check a job, even one too damaged to crawl. Changes nothing."""
     report = AuditReport(job=frontier.job)
     progress("keys")
     damaged = await check_keys(frontier, report)
@@ -85,7 +85,7 @@ async def _schedule_problems(frontier: Frontier) -> list[str]:
 
 @dataclass(slots=True)
 class _ShardAudit:
-    """All that is in one shard whose keys are sound."""
+    """Checks the contents of one shard whose keys are sound."""
 
     frontier: Frontier
     shard: Shard
@@ -115,7 +115,7 @@ class _ShardAudit:
             self.report.unchecked.append(f"the sums over all hosts of {name}: the crawl is moving")
 
     async def _counts(self) -> dict[str, int]:
-        """Every number of the shard; what is not a number is a problem, and not counted."""
+        """All counters of the shard. One that is not a number is reported and left out."""
         _, *pairs = await self.shard.stats()
         counts: dict[str, int] = {}
         for name, value in zip(pairs[::2], pairs[1::2], strict=True):
@@ -129,7 +129,7 @@ class _ShardAudit:
     # --- requests ---------------------------------------------------------------------------------
 
     async def _check_requests(self) -> None:
-        """Every fingerprint that any structure names."""
+        """Check every fingerprint that any structure names."""
         for name in REQUEST_KEYS:
             async for fps in scan_names(self.shard, name):
                 await self._check_batch(name, [(fp, "") for fp in fps])
@@ -155,13 +155,13 @@ class _ShardAudit:
         return [pair for pair in batch if is_fingerprint(pair[0])]
 
     async def _check_seen(self) -> None:
-        """Each fingerprint in the bucket where it is looked for."""
+        """Check that each fingerprint is in the bucket where lookups expect it."""
         async for bucket in seen_set(self.frontier.layout).scan(self.shard):
             self.report.fingerprints += len(bucket.members)
             sound = self._fingerprints("the seen-set", [(fp, "") for fp in bucket.members])
             strays = [pair for pair in sound if not bucket.is_right_for(pair[0])]
             for facts in await request_facts(self.shard, strays):
-                if not facts.seen:  # or the bucket was split meanwhile
+                if not facts.seen:  # else the bucket was split meanwhile
                     says = f"is in the wrong bucket of the seen-set: {bucket.number}"
                     self.report.note(facts.fingerprint, [says])
 
@@ -182,7 +182,7 @@ class _ShardAudit:
         self.report.hosts += len(known)
 
     async def _compare_at_once(self) -> bool:
-        """All sums at one moment. False: there is too much for that."""
+        """Compare all sums at one moment. False: the shard is too big for that."""
         answer = await self.shard.audit_sums(most=AT_ONCE)
         if not answer:
             return False
@@ -195,7 +195,7 @@ class _ShardAudit:
         return True
 
     async def _compare_in_steps(self) -> bool:
-        """The same, step by step. False: something changed each time."""
+        """Compare them step by step. False: something changed each time."""
         for _ in range(TRIES):
             before = await self._counts()
             found, uneven = await self._add_up()

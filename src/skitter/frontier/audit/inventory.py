@@ -1,4 +1,4 @@
-"""The keys of a job: each is known, of its type, and has an owner."""
+"""Checks the keys of a job: each must be known, of the right type, and have an owner."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ EXPIRING = (
     *("recent", "robots", "reopening", "sessions", "pool", "session", "webhook_lease"),
     *FIGURES,
 )
-#: What shards do not have in common: only the first has workers and a spare, each has a clock of
-#: its own, and another number after it forgot something.
+#: Fields that differ between shards: only the first has workers and a spare, each has its own
+#: clock, and `born` changes when a shard forgets something.
 OF_ONE_SHARD = dict.fromkeys(("workers", "spare", "clock", "shift", "born"), "")
 
 
 async def check_keys(frontier: Frontier, report: AuditReport) -> set[int]:
-    """Returns the shards with a key of a wrong type: a script that meets it would fail."""
+    """Returns the shards with a key of the wrong type, on which scripts would fail."""
     server, feed = frontier.server, feed_key(frontier.job)
     for key, wanted in ((feed, "list"), (f"{feed}:lock", "string")):
         found = await server.command("TYPE", key)
@@ -48,7 +48,7 @@ async def check_keys(frontier: Frontier, report: AuditReport) -> set[int]:
 
 
 def _by_shard(frontier: Frontier, keys: list[str]) -> Iterator[tuple[Shard | None, list[str]]]:
-    """Keys with their shard; None: there is no such shard."""
+    """Groups keys by shard; None: there is no such shard."""
     shards = {shard.keys.prefix: shard for shard in frontier.shards}
     found: dict[str, list[str]] = defaultdict(list)
     for key in keys:
@@ -84,7 +84,7 @@ def _type_problems(found: bytes | str, wanted: str) -> list[str]:
 
 
 async def check_families(frontier: Frontier, report: AuditReport, damaged: set[int]) -> None:
-    """A queue has its host, a bucket its number."""
+    """Check that each queue has its host, and each bucket a valid number."""
     numbered: list[tuple[int, str, str]] = []
     async for keys in scan_job(frontier.home):
         for shard, own in _by_shard(frontier, keys):
@@ -98,7 +98,7 @@ async def check_families(frontier: Frontier, report: AuditReport, damaged: set[i
                 for key, name, number in names
                 if name in SEEN_KEYS
             ]
-    # Asked last: a crawl that grows makes new buckets meanwhile.
+    # Read last: a growing crawl adds buckets meanwhile.
     most = {
         shard.keys.shard: await seen_set(frontier.layout).parts(shard)
         for shard in frontier.shards
@@ -120,9 +120,9 @@ async def _check_queues(shard: Shard, hosts: list[str], report: AuditReport) -> 
 
 
 async def check_control(frontier: Frontier, report: AuditReport, damaged: set[int]) -> set[int]:
-    """The state and the limits. Returns the shards on which no script works."""
+    """Check state and limits. Returns the shards on which scripts do not run."""
     shards = [shard for shard in frontier.shards if shard.keys.shard not in damaged]
-    for _ in range(TRIES):  # they may be changing, shard by shard
+    for _ in range(TRIES):  # a change may be under way, shard by shard
         controls = [await read_control(shard) for shard in shards]
         limits = [{**control, **OF_ONE_SHARD} for control in controls]
         if all(one == limits[0] for one in limits):

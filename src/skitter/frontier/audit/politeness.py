@@ -1,7 +1,7 @@
-"""How politely hosts were asked, by the record of the last requests (lua/lib/trips.lua).
+"""How politely hosts were crawled, from the record of recent requests (lua/lib/trips.lua).
 
-It holds the requests to hosts that want a delay, as their workers told: when each left and how long
-it took. A worker that vanished could not tell: of its requests only the number is known.
+It holds requests to hosts with a delay, as reported by workers: when each left and how long it
+took. A worker that vanished reported nothing: only the number of its requests is known.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.frontier.shard import Shard
 
-#: Whether rules, as they are stored, allow a URL; None: they cannot be read.
+#: Whether stored rules allow a URL; None: they cannot be read.
 Allows = Callable[[bytes, str], bool | None]
-#: What is put down to clocks: a moment is known to within a few milliseconds, and with several
-#: requests in flight one may leave 10 ms after its turn (docs/adr/0012).
+#: Tolerance for clocks: times are known to within a few milliseconds, and with several requests
+#: in flight one may leave 10 ms after its turn (docs/adr/0012).
 SLACK_MS = 20
 SLACK = 0.02
 PAGE = 1000
@@ -42,21 +42,21 @@ class Trip(NamedTuple):
 
     left_ms: int
     took_ms: int  # -1: its worker vanished
-    delay_ms: int  # that its host wanted then
+    delay_ms: int  # its host's delay at the time
     host: str
     url: str
 
 
 @dataclass(slots=True, kw_only=True)
 class HostPoliteness:
-    """How one host was asked."""
+    """How politely one host was crawled."""
 
     host: str
     requests: int
-    vanished: int  # more, at moments that nobody knows
-    delay_s: float  # the smallest that it wanted
+    vanished: int  # further requests, at unknown times
+    delay_s: float  # its smallest
     smallest_gap_s: float | None
-    too_close: int  # gaps that are smaller than the delay
+    too_close: int  # gaps smaller than the delay
     most_in_flight: int
     max_in_flight: int
     disallowed: list[str] | None = field(default_factory=list)  # None: no robots.txt is stored
@@ -74,7 +74,7 @@ class HostPoliteness:
 
 
 async def audit_politeness(frontier: Frontier, *, allows: Allows) -> list[HostPoliteness]:
-    """Every host in the record, the busiest first."""
+    """Every host in the record, busiest first."""
     options = await frontier.fresh_options()
     found = []
     for shard in frontier.shards:
@@ -90,7 +90,7 @@ async def audit_politeness(frontier: Frontier, *, allows: Allows) -> list[HostPo
 
 
 def judge(facts: HostFacts, trips: list[Trip], *, max_in_flight: int) -> HostPoliteness:
-    """One host, from its requests in the order in which they left. Pure."""
+    """Judge one host from its requests, in the order in which they left. Pure."""
     known = [trip for trip in trips if trip.took_ms >= 0]
     gaps = [(after.left_ms - before.left_ms, after) for before, after in pairwise(known)]
     return HostPoliteness(
@@ -106,7 +106,7 @@ def judge(facts: HostFacts, trips: list[Trip], *, max_in_flight: int) -> HostPol
 
 
 def most_at_once(trips: Iterable[Trip]) -> int:
-    """How many were under way together for longer than the clocks are wrong. Pure."""
+    """How many were in flight together, beyond the tolerance for clocks. Pure."""
     moments = [(trip.left_ms, 1) for trip in trips]
     moments += [(one.left_ms + max(1, one.took_ms - SLACK_MS), -1) for one in trips]
     now = most = 0
@@ -140,7 +140,7 @@ def open_trip(row: str) -> Trip | None:
 
 
 async def _disallowed(frontier: Frontier, trips: list[Trip], allows: Allows) -> list[str] | None:
-    """URLs that were asked for although the robots.txt that is stored now does not allow it."""
+    """URLs that were fetched although the robots.txt stored now disallows them."""
     rules: dict[str, bytes] = {}
     found, is_known = [], False
     for host, url in _pages(trips):
@@ -154,7 +154,7 @@ async def _disallowed(frontier: Frontier, trips: list[Trip], allows: Allows) -> 
 
 
 def _pages(trips: list[Trip]) -> Iterator[tuple[str, str]]:
-    """Host and URL, without robots.txt itself, and without what was cut: another URL, perhaps."""
+    """Host and URL, without robots.txt itself and without cut URLs, which may mean another page."""
     for trip in trips:
         if len(trip.url) < MAX_URL_CHARS:
             with suppress(BadURL):

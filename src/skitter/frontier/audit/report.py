@@ -1,4 +1,4 @@
-"""What an audit says: problems, and what it could not look at."""
+"""The result of an audit: problems, and what it could not check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_PROBLEMS = 1000
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """Something that must not be."""
+    """A broken rule."""
 
     subject: str  # a fingerprint, a host, a key or a counter
     says: str
@@ -23,7 +23,7 @@ class Problem:
 
 @dataclass(slots=True, kw_only=True)
 class AuditReport:
-    """What was looked at, what was wrong, and what could not be compared."""
+    """What was checked, what was wrong, and what could not be compared."""
 
     job: str
     counts: Counter[str] = field(default_factory=Counter)

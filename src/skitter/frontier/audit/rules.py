@@ -1,4 +1,4 @@
-"""What must be true of a job. Pure: each rule takes facts of one moment and says what is wrong."""
+"""Invariants of a job. Pure: each rule takes facts of one moment and says what is wrong."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATES = ("pending", "delayed", "trapped", "leased", "done", "dead", "dropped")
 
 
 def request_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterator[str]:
-    """One request: in one state, with a body of its own, and what that state needs."""
+    """A request is in one state, with its own body and what that state needs."""
     places = ("queued", "delayed", "trapped", "leased", "dead", "resting")
     states = [name for name in places if getattr(facts, name)]
     if len(states) > 1:
@@ -43,7 +43,7 @@ def request_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterato
 
 
 def _depth_problems(facts: RequestFacts) -> Iterator[str]:
-    """What lua/lib/depth.lua keeps. A job that got its limit late has less of it."""
+    """Checks what lua/lib/depth.lua stores. A job that got its limit late has less of it."""
     if facts.depth and not facts.depth.isdigit():
         yield f"has {facts.depth!r} for its depth, which is not a number"
     if facts.depth and not facts.seen:
@@ -77,7 +77,7 @@ def _body_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterator[
 
 
 def _state_problems(facts: RequestFacts) -> Iterator[str]:
-    """What its state needs: a place in the queue, a holder, a moment, a reason."""
+    """A request has what its state needs: a place in the queue, a holder, a time, a reason."""
     if facts.score is not None and facts.request is not None:
         if priority_of(facts.score) != facts.priority:
             yield f"has priority {facts.priority} and queues at another"
@@ -104,7 +104,7 @@ def _trouble_problems(facts: RequestFacts) -> Iterator[str]:
 
 
 def host_problems(facts: HostFacts, options: JobOptions) -> Iterator[str]:
-    """One host: it is where it belongs."""
+    """A host is where it belongs."""
     if not facts.readable:
         yield "has a record that cannot be read"
         return
@@ -125,12 +125,12 @@ def host_problems(facts: HostFacts, options: JobOptions) -> Iterator[str]:
 
 
 def _rank_of(facts: HostFacts) -> float:
-    """As lua/lib/settle.lua ranks it."""
+    """The rank that lua/lib/settle.lua gives it."""
     return -(facts.best or 0) * TICKETS + facts.turn
 
 
 def equation_problems(counts: Mapping[str, int]) -> Iterator[str]:
-    """seen = the sum of its states, and what follows from it."""
+    """seen equals the sum of the states, and what follows from that."""
     known = Counter(counts)
     if known["seen"] != sum(known[state] for state in STATES):
         sums = " + ".join(f"{state} {known[state]}" for state in STATES)
@@ -147,7 +147,7 @@ def equation_problems(counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def budget_problems(budget: Mapping[str, str]) -> Iterator[str]:
-    """What all shards may have of max_pages together, as grant.lua keeps it."""
+    """All shards together get no more than max_pages, by the record of grant.lua."""
     strange = [
         f"has {value!r} for {name}" for name, value in budget.items() if not _is_number(value)
     ]
@@ -160,7 +160,7 @@ def budget_problems(budget: Mapping[str, str]) -> Iterator[str]:
 
 
 def share_problems(counts: Mapping[str, int], taken_back: str) -> Iterator[str]:
-    """What one shard has of max_pages, against what it uses and what was taken back of it."""
+    """A shard stays within its share of max_pages, less what was taken back."""
     known = Counter(counts)
     used, share = known["done"] + known["leased"], known["granted"] - known["ceded"]
     if known["max_pages"] and used > share:
@@ -169,7 +169,7 @@ def share_problems(counts: Mapping[str, int], taken_back: str) -> Iterator[str]:
         yield f"ceded {known['ceded']} pages, and {taken_back} were taken back"
 
 
-#: A counter, and the name of what it must equal.
+#: A counter, and a phrase for what it must equal.
 SUMS = {
     "pending": "the queues hold",
     "shelved": "the hosts say",
@@ -179,13 +179,13 @@ SUMS = {
 
 
 def sum_problems(counter: str, *, counted: int, found: int) -> Iterator[str]:
-    """A counter against what it counts."""
+    """A counter equals what it counts."""
     if counted != found:
         yield f"counts {counted}, {SUMS[counter]} {found}"
 
 
 def control_problems(control: Mapping[str, str], layout: Layout) -> Iterator[str]:
-    """The state is one of ours, limits are numbers, the Bloom filter is that of the layout."""
+    """The state is known, limits are numbers, the Bloom filter matches the layout."""
     state = control.get("state")
     if state is None:
         yield "has no state, so no worker can use it"
@@ -210,10 +210,10 @@ def _is_number(text: str) -> bool:
 
 
 def is_fingerprint(name: str) -> bool:
-    """64 bits, in decimal."""
+    """A number of 64 bits, in decimal."""
     return name.isascii() and name.isdigit() and len(name) <= 20
 
 
 def is_host(name: str) -> bool:
-    """Or any slot, as offers.py takes them. What is not UTF-8 was read with replacements."""
+    """A host, or any slot that offers.py accepts. Invalid UTF-8 was read with replacements."""
     return bool(name) and name.isprintable() and not {" ", "\ufffd"} & set(name)

@@ -1,5 +1,5 @@
-"""Links beyond max_depth. The frontier does not take them in; the pages that have them keep them,
-so who wants to know about one looks through those pages, in small steps."""
+"""Links beyond max_depth. The frontier refuses them, but the pages they were found on keep them,
+so looking for one means scanning those pages, in small steps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Beyond(NamedTuple):
 
 
 async def find_beyond(frontier: Frontier, fingerprint: str) -> Beyond | None:
-    """A page that has a link to this request, among those whose links did not all go in."""
+    """Find a link to this request on the pages whose links were not all added."""
     passed: set[str] = set()  # pages of a site share most of their links
     for shard in frontier.shards:
         async for links in _reopenable_links(shard):

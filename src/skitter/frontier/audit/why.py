@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from skitter.urls import Target
 
 
-#: Stored rules, a URL, and the name by which they were read (None: unknown) -> a sentence.
+#: Stored rules, a URL, and the user agent they were read for (None: unknown) -> a sentence.
 ReadRobots = Callable[[bytes, str, str | None], str]
-#: Where the reason that workers recorded is not a sentence.
+#: For reasons that workers do not record as a sentence.
 REFUSED_BY: Final = {
     "robots": "robots.txt disallows it for {reason}",
     "scope": "it is out of scope: {reason}",
@@ -56,9 +56,9 @@ class Explanation:
     failures: int = 0
     losses: int = 0
     last_error: str | None = None
-    done: DonePage | None = None  # what came of it, if that is still known
+    done: DonePage | None = None  # its outcome, if still known
     refused_by: str | None = None  # robots, scope, ...: see Refusal
-    robots_name: str | None = None  # by which robots.txt was read
+    robots_name: str | None = None  # the user agent robots.txt was read for
 
 
 async def why(
@@ -70,7 +70,7 @@ async def why(
     identity: str = "",
     robots: ReadRobots | None = None,
 ) -> Explanation:
-    """Explain a request by what makes it the same as another. Raises BadURL if it has no URL.
+    """Explain a request, given by all that goes into its fingerprint. Raises BadURL.
 
     `robots` finds the line of a stored robots.txt that decided about a URL.
     """
@@ -85,15 +85,15 @@ async def why(
 
 
 async def why_fingerprint(frontier: Frontier, fp: str) -> Explanation:
-    """The same by its fingerprint. A request that is done has left no URL behind."""
+    """Explain a request by its fingerprint. Of a request that is done, the URL is not kept."""
     shard, facts = await _look_up(frontier, fp, "")
     return await _explain(frontier, shard, facts)
 
 
 async def why_all(frontier: Frontier, url: str) -> list[Explanation]:
-    """Every request for a URL that is not done, whatever its method, body, `unique` or slot.
+    """Explain every unfinished request for a URL, with any method, body, `unique` or slot.
 
-    They share no fingerprint, so all bodies of the job are read, in small steps.
+    Their fingerprints differ, so this scans all bodies of the job, in small steps.
     """
     wanted = identify(url, frontier.layout.canonical).canonical
     found: dict[str, Explanation] = {}
@@ -108,7 +108,7 @@ async def why_all(frontier: Frontier, url: str) -> list[Explanation]:
 
 
 def _target_of(facts: RequestFacts, frontier: Frontier) -> Target | None:
-    """None: it cannot be read, or its URL is of another kind, such as a fed message."""
+    """None: its body cannot be read, or it is not a URL but, say, a fed message."""
     try:
         return identify(facts.request.url, frontier.layout.canonical) if facts.request else None
     except BadURL:
@@ -168,7 +168,7 @@ async def _explain(
 
 
 async def _refused(frontier: Frontier, unknown: Explanation) -> Explanation | None:
-    """A link that was found and not followed. None: it is not among the newest of those."""
+    """Explain a link that was not followed. None: it is not among the newest of those."""
     met = await find_refusal(frontier, unknown.fingerprint)
     if met is None:
         return None
@@ -185,7 +185,7 @@ async def _refused(frontier: Frontier, unknown: Explanation) -> Explanation | No
 
 
 async def _with_rule(frontier: Frontier, found: Explanation, robots: ReadRobots) -> Explanation:
-    """With the line of robots.txt, where that is the reason."""
+    """Add the line of robots.txt, where that is the reason."""
     is_dead = found.state == "dead" and (found.last_error or "").startswith("robots.txt disallows")
     if not is_dead and found.refused_by != "robots":
         return found
@@ -196,7 +196,7 @@ async def _with_rule(frontier: Frontier, found: Explanation, robots: ReadRobots)
 
 
 async def _too_deep(frontier: Frontier, unknown: Explanation) -> Explanation | None:
-    """A link that was found, but is too deep. None: it was never found."""
+    """Explain a link that is too deep. None: it was never found."""
     met = await find_beyond(frontier, unknown.fingerprint)
     if met is None:
         return None
@@ -218,7 +218,7 @@ async def _too_deep(frontier: Frontier, unknown: Explanation) -> Explanation | N
 
 
 async def _look_up(frontier: Frontier, fp: str, host: str) -> tuple[Shard, RequestFacts]:
-    """The shard of the host first; a request with a slot of its own may live in another."""
+    """Try the host's shard first; a request with its own slot may be in another."""
     home = frontier.shard_for(host)
     for shard in (home, *frontier.shards):
         [facts] = await request_facts(shard, [(fp, "")])
@@ -228,7 +228,7 @@ async def _look_up(frontier: Frontier, fp: str, host: str) -> tuple[Shard, Reque
 
 
 def _depth_of(request: Request, facts: RequestFacts) -> int:
-    """As it was found first, unless a shorter way was found since."""
+    """Its depth when it was found, unless a shorter path was found since."""
     return min(request.depth, int(facts.depth)) if facts.depth.isdigit() else request.depth
 
 
@@ -268,7 +268,7 @@ def _standing(facts: RequestFacts, now_s: float) -> list[str]:
 
 
 def _outcome(done: DonePage) -> list[str]:
-    """What came of a page that is done."""
+    """The outcome of a page that is done."""
     went = f"{done.status}, {done.size_bytes:,} bytes in {done.elapsed_s * 1000:,.0f} ms"
     parts = [f"it was done at {_day(done.at)} by {done.worker}: {went}"]
     if done.redirects_to:
@@ -283,7 +283,7 @@ def _outcome(done: DonePage) -> list[str]:
 def _day(at: float) -> str:
     try:
         return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (ValueError, OverflowError, OSError):  # whoever can write to the server wrote it
+    except (ValueError, OverflowError, OSError):  # other clients of the server can write anything
         return "an unknown time"
 
 
@@ -310,7 +310,7 @@ def _trapped(facts: RequestFacts, job: str) -> list[str]:
 
 
 def _waiting(host: HostFacts, options: JobOptions, state: State, now_s: float) -> list[str]:
-    """What keeps a pending request from being handed out now."""
+    """What keeps a pending request from being leased now."""
     reasons = []
     if state in (State.PAUSED, State.CANCELLED):
         reasons.append(f"the job is {state.value}: run `skitter resume`")
