@@ -1,4 +1,4 @@
-"""Take over from others: adopt."""
+"""Take over another system's queue: adopt."""
 
 from __future__ import annotations
 

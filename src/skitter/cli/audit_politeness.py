@@ -1,4 +1,4 @@
-"""How politely hosts were asked: audit --politeness."""
+"""How politely hosts were crawled: audit --politeness."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLUMNS = ["host", "requests", "delay", "smallest gap", "in flight", "disallowed
 
 
 def show_politeness(job: str, where: Settings, *, as_json: bool) -> None:
-    """Exits with 1 if a host was not asked politely."""
+    """Exits with 1 if a host was not crawled politely."""
     allows = _reader_of_rules()
     found = on_job(where, job, lambda frontier: audit_politeness(frontier, allows=allows))
     if as_json:

@@ -1,6 +1,6 @@
 """Celery: its command line on our app, and crawls that its workers run.
 
-Celery is an optional dependency, so it is imported only when it is used.
+Celery is an optional dependency, so it is imported on use.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def celery(
 
 
 def _allowed(spiders: list[str], outputs: list[str], hosts: list[str]) -> dict[str, str]:
-    """Environment variables: the app and its processes read them from there."""
+    """As environment variables, which the app and its processes read."""
     named = {}
     for one in outputs:
         name, equals, dsn = one.partition("=")
@@ -87,7 +87,7 @@ def _allowed(spiders: list[str], outputs: list[str], hosts: list[str]) -> dict[s
 
 
 def celery_pool(frontier: Frontier, plan: Plan) -> WorkerPool:
-    """Celery workers fetch the pages of the crawl."""
+    """The pool whose Celery workers fetch the pages of the crawl."""
     from skitter.celery import make_app
     from skitter.celery.registry import JobSpec
     from skitter.celery.runtime import runtime_of
@@ -115,8 +115,8 @@ def celery_pool(frontier: Frontier, plan: Plan) -> WorkerPool:
 
 
 def _sent(plan: Plan) -> WorkerConfig:
-    """Whoever reads the server can read it: the secrets of our environment stay here, and those of
-    the workers' environment count there."""
+    """The config for the workers, without the secrets of our environment: anyone with access to the
+    server could read them. The workers use those of their own environment."""
     origins = plan.config.origins
     ours = [
         one
@@ -125,7 +125,7 @@ def _sent(plan: Plan) -> WorkerConfig:
     ]
     hidden = {one.name: one.default for one in ours}
     fetch = replace(plan.worker.fetch, **hidden)
-    # The workers' own browsers and proxies count.
+    # Workers use their own browsers and proxies.
     return replace(plan.worker, fetch=fetch, browser=BrowserOptions(), proxies=())
 
 

@@ -1,4 +1,4 @@
-"""Is every URL accounted for, and why is one where it is: audit, why."""
+"""Account for every URL, and explain one: audit, why."""
 
 from __future__ import annotations
 

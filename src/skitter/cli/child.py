@@ -1,7 +1,6 @@
-"""A worker or a loader that `run` started; without what only a person at a terminal needs.
+"""A worker, loader or dashboard that `run` started, without what only a terminal needs.
 
-What it has to know beside its job is in its environment, as it may hold passwords, which everybody
-could read in `ps`.
+Its configuration is in its environment, as it may hold passwords, which anybody could read in `ps`.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ if TYPE_CHECKING:
 
     Work = Callable[[], Coroutine[None, None, object]]
 
-#: JSON of a WorkerConfig; where a loader puts items.
+#: JSON of a WorkerConfig; the destination of a loader.
 WORKER, LOAD_TO = "SKITTER_WORKER", "SKITTER_LOAD_TO"
 
 
 def main(words: list[str]) -> None:
-    """`work JOB --parent PID`, `load JOB --parent PID [--transform SPIDER]` or, for a dashboard,
-    `serve - --parent PID`."""
+    """Runs `work JOB --parent PID`, `load JOB --parent PID [--transform SPIDER]` or, for a
+    dashboard, `serve - --parent PID`."""
     kind, job, _, parent, *rest = words
-    text = os.environ.pop(WORKER, "")  # nobody whom we start gets it
+    text = os.environ.pop(WORKER, "")  # our own children must not inherit it
     config = WorkerConfig.from_json(text) if text else WorkerConfig()
     if kind == "serve":
         from skitter.cli.dashboard import serving_beside
@@ -54,12 +53,12 @@ def main(words: list[str]) -> None:
         try:
             uvloop.run(work())
         except (JobMissing, ServerStopped) as error:
-            # Every process of a crawl notices it; the one that looks after them says it once.
+            # Every process of the crawl gets this error; the supervisor reports it once.
             sys.exit(error.exit_code)
 
 
 def _tell(text: str) -> None:
-    print(text, file=sys.stderr)  # into a file, which the parent reads
+    print(text, file=sys.stderr)  # a file that the parent reads
 
 
 def _worker(job: str, parent: int, config: WorkerConfig) -> Work:
@@ -89,7 +88,7 @@ def _worker(job: str, parent: int, config: WorkerConfig) -> Work:
 
 
 async def _find(server: Server, job: str, *, client: str, wait: bool) -> Frontier | None:
-    """The job. None: it was removed a moment ago, and the caller waits until it is made again."""
+    """The job. None: it was just removed, and the caller waits for it to be created again."""
     try:
         return await open_job(server, job, client=client)
     except JobMissing:
@@ -99,12 +98,12 @@ async def _find(server: Server, job: str, *, client: str, wait: bool) -> Frontie
 
 
 async def run_to_the_end(worker: Worker) -> None:
-    """The exit code of a usage error says that a repeat gives the same answer, and ends the whole
-    fleet. That is true only of a worker that could not begin."""
+    """Run a worker. The exit code of a usage error means that a restart cannot help, and ends the
+    whole fleet. That is true only of a worker that could not begin."""
     try:
         await worker.run()
     except JobMissing:
-        raise  # the supervisor sees that for itself, and tells it
+        raise  # the supervisor notices and reports it
     except UsageError as error:
         if not worker.has_begun:
             raise

@@ -1,4 +1,4 @@
-"""What all commands share: their options, and the way to the server."""
+"""What all commands share: common options, and access to the server."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def pairs_of(arguments: list[str] | None) -> dict[str, str]:
 
 
 def as_bytes(argument: str) -> bytes:
-    """What was typed, also if that is not UTF-8."""
+    """The argument as typed, even if it is not UTF-8."""
     return argument.encode("utf-8", "surrogateescape")
 
 
@@ -66,7 +66,7 @@ def settings(redis: str | None, directory: Path | None) -> Settings:
 
 
 def confirm(question: str, *, what: str) -> None:
-    """Ask before `what` is done. Exits with 1 if the answer is no."""
+    """Ask before doing `what`. Exits with 1 if the answer is no."""
     if not sys.stdin.isatty():
         raise UsageError(f"{what}, and there is no terminal to confirm on: add --yes.")
     if not typer.confirm(question, err=True):
@@ -76,7 +76,7 @@ def confirm(question: str, *, what: str) -> None:
 def on_server(
     where: Settings, work: Callable[[Server], Awaitable[T]], *, deed: Deed | None = None
 ) -> T:
-    """Run `work` with the server that the options name. `deed`: for the action log."""
+    """Run `work` on the configured server. `deed` goes into the action log."""
 
     async def main() -> T:
         async with open_server(where, progress=tell) as server:
@@ -91,7 +91,7 @@ def on_server(
 async def _note(server: Server, deed: Deed) -> None:
     try:
         await note_action(server, this_user(), deed)
-    except SkitterError as error:  # the command has done its work
+    except SkitterError as error:  # the command itself has succeeded
         tell(f"this could not be recorded in the action log: {error}")
 
 
@@ -102,7 +102,7 @@ def on_job(
     *,
     deed: Deed | None = None,
 ) -> T:
-    """Run `work` with a job that exists."""
+    """Run `work` on an existing job."""
 
     async def with_frontier(server: Server) -> T:
         return await work(await open_job(server, job))

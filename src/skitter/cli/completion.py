@@ -1,7 +1,7 @@
-"""Completion in shells: `skitter completion bash` prints the script, which asks us at each Tab.
+"""Shell completion: `skitter completion bash` prints a script that calls us at each Tab.
 
-The names of commands come from the menu, and the options of one command from that one alone:
-importing all of them would take longer than anybody waits for a Tab.
+Command names come from the menu, and options from importing that one command: importing all of
+them would be too slow for a Tab.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def completion(
 
 
 def complete(panels: Panels) -> None:
-    """Answer the script, which has put the line so far into the environment."""
+    """Answer the script, which passes the line so far in the environment."""
     completion_init()
     command = _first_word()
     known = command in names_of(panels)
@@ -47,14 +47,14 @@ def complete(panels: Panels) -> None:
 
 
 def _first_word() -> str:
-    """The command, if it is written to its end."""
+    """The command, if it is typed in full."""
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
     words = line.split() + [""] * line[-1:].isspace()
     return words[1] if len(words) > 2 else ""
 
 
 def _menu(panels: Panels) -> typer.Typer:
-    """The commands by their names, without what they do."""
+    """The commands by name and help line, without their code."""
     from skitter.cli.lines import LINES
 
     group = typer.Typer(name=NAME, callback=lambda: None, add_completion=False)

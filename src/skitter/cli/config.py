@@ -1,4 +1,4 @@
-"""What is configured, and where each value came from: config."""
+"""Every setting and its source: config."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def config(
 
 
 def _shown(one: Option, config: Config) -> Any:
-    """The value as JSON has it, without what must stay secret."""
+    """The value for JSON, with secrets masked."""
     value = getattr(getattr(config, one.table), one.name)
     if one.declared.secret and isinstance(value, dict):
         return dict.fromkeys(value, HIDDEN)
@@ -58,7 +58,7 @@ def _shown(one: Option, config: Config) -> Any:
 
 
 def _proxies(config: Config) -> dict[str, Any]:
-    """What each route says. Its secret is not in it, only where that is."""
+    """The settings of each route. They only say where its secret is."""
     return {
         f"proxy.{route.name}.{one.name}": value
         for route in config.proxies
@@ -68,7 +68,7 @@ def _proxies(config: Config) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """As TOML writes it, but for the quotes around a single text."""
+    """As in TOML, but without quotes around a single string."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name} = {json.dumps(text)}" for name, text in value.items()) + "}"
     if isinstance(value, str):

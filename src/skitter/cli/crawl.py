@@ -128,7 +128,7 @@ def crawl(
 
 
 def _job_name_of(urls: list[str]) -> str:
-    """The same URLs again are the same job, so that a crawl resumes."""
+    """The same URLs give the same job, so that the crawl resumes."""
     targets = [identify(url) for url in urls]
     host = re.sub(r"[^A-Za-z0-9.-]", "-", targets[0].host).strip(".-")[:60] or "crawl"
     mark = int(fingerprint(" ".join(sorted(one.canonical for one in targets)))) % 36**4
@@ -136,7 +136,7 @@ def _job_name_of(urls: list[str]) -> str:
 
 
 def _politeness_of(asked: str) -> Given:
-    """Seconds between requests and how many at a time, as flags would say it."""
+    """The delay and the requests in flight for that rate, as flags would set them."""
     if asked == "none":
         return {"politeness.delay_s": 0.0, "politeness.max_in_flight": 64}
     try:
@@ -185,7 +185,7 @@ def _plan(
         out=config.output.to or ("crawl.jsonl" if target == PLAIN else f"{name}.db"),
         **how,
     )
-    if plan.renders_here:  # told once, and not by each process again and again
+    if plan.renders_here:  # report it once, not from each process
         check_browser(config.browser)
     return plan
 
@@ -218,8 +218,8 @@ async def _join(plan: Plan) -> int:
 
 
 async def _open(server: Server, plan: Plan) -> Frontier:
-    """Whoever comes first makes the job as the spider wants it; the others take it as it is, but
-    for what their flags say."""
+    """The first worker creates the job with the spider's options; later ones change only what
+    their flags set."""
     try:
         frontier = await open_job(server, plan.job)
     except JobMissing:

@@ -1,4 +1,4 @@
-"""--dashboard: the HTTP server beside a crawl, for as long as that lasts."""
+"""--dashboard: the HTTP server alongside a crawl."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ LOOK_S = 1.0
 
 @contextmanager
 def dashboard(where: Settings, *, wanted: bool, out: str = "") -> Iterator[None]:
-    """In a process of its own, so that a busy crawl and a busy dashboard do not share a core.
-    `out`: where it finds the items; empty: where it is configured."""
+    """Serve from a separate process, so that a busy crawl and a busy dashboard do not share a core.
+    `out`: where the items are; empty: as configured."""
     if not wanted:
         yield
         return
@@ -47,7 +47,7 @@ def dashboard(where: Settings, *, wanted: bool, out: str = "") -> Iterator[None]
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # Ctrl-C is for us
+        start_new_session=True,  # Ctrl-C reaches only us
     ) as process:
         try:
             assert process.stdout
@@ -61,8 +61,8 @@ def dashboard(where: Settings, *, wanted: bool, out: str = "") -> Iterator[None]
 
 
 def environment_of(where: Settings) -> dict[str, str]:
-    """For a process that uses the same server; not on its command line, which everybody can read,
-    as it may hold a password."""
+    """The environment for a process that uses the same server. The URL may hold a password, and
+    anybody can read command lines."""
     environment = {**os.environ, "SKITTER_DIR": str(where.directory.absolute())}
     if where.redis_url is not None:
         environment["SKITTER_REDIS_URL"] = where.redis_url
@@ -70,7 +70,7 @@ def environment_of(where: Settings) -> dict[str, str]:
 
 
 def serving_beside(parent: int) -> Callable[[], Coroutine[None, None, None]]:
-    """What that process does: serve until its parent ends it, or is gone."""
+    """The work of that process: serve until its parent stops it or dies."""
 
     async def work() -> None:
         with serving_here():
@@ -100,7 +100,7 @@ async def _serve(parent: int) -> None:
 
 
 def _listen() -> socket.socket:
-    """At the usual port, or else at any that is free."""
+    """Listen on the usual port, or else on any free one."""
     from skitter.server.running import Address, listen
 
     try:

@@ -85,13 +85,13 @@ def list_letters(
 
 def _cells(one: DeadLetter, with_secrets: bool = False) -> list[object]:
     name = _name(one, with_secrets)
-    name = name if one.can_be_fetched else shorten(name)  # a message of any length
+    name = name if one.can_be_fetched else shorten(name)  # messages may be long
     tries = one.failures + one.losses
     return [name, shorten(redact_text(one.reason), LONGEST_REASON), tries, _when(one.at)]
 
 
 def _show_list(rows: list[list[object]]) -> None:
-    """A table where a row fits a line; elsewhere the URL, and the rest on a line below it."""
+    """A table if rows fit on a line; else the URL, and the rest on the line below."""
     widths = [
         max((len(str(cell)) for cell in column), default=0) for column in zip(*rows, strict=True)
     ]
@@ -147,7 +147,7 @@ def _rows(letter: DeadLetter, document: dict[str, Any]) -> Iterator[tuple[str, o
 
 
 def _document(letter: DeadLetter, with_secrets: bool) -> dict[str, Any]:
-    """A dead letter for JSON; secrets are masked unless the user asked for them."""
+    """A dead letter for JSON; secrets are masked unless asked for."""
     return msgspec.to_builtins(letter) if with_secrets else masked(letter)
 
 
@@ -233,16 +233,16 @@ def export(
 
 
 def _open_private(path: Path) -> BinaryIO:
-    """Readable by the owner alone, even if the file existed before."""
+    """Open a file that only its owner can read, even if it existed before."""
     file = open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb")  # noqa: SIM115, PTH123
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # and not /dev/stdout
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # not for /dev/stdout
         os.fchmod(file.fileno(), 0o600)
         file.truncate()
     return file
 
 
 def _chosen(urls: list[str] | None, match: str | None, reason: str | None) -> str:
-    """The same, for the action log."""
+    """The selection as text for the action log."""
     filters = {"match": match, "reason": reason}
     said = [f"{name}={text}" for name, text in filters.items() if text]
     return " ".join([*(urls or []), *said]) or "all"
@@ -251,7 +251,7 @@ def _chosen(urls: list[str] | None, match: str | None, reason: str | None) -> st
 def _selection(
     urls: list[str] | None, match: str | None, reason: str | None, *, everything: bool
 ) -> Batches:
-    """The dead letters that the options of a command mean, in batches."""
+    """The dead letters that a command's options select, in batches."""
     which = Filter(url=match, reason=reason)
     if not urls and which == Filter() and not everything:
         raise UsageError(
@@ -283,7 +283,7 @@ async def _find(frontier: Frontier, url: str, method: str = "GET", body: str = "
 
 
 async def _find_by_url(frontier: Frontier, url: str) -> DeadLetter | None:
-    """One whose fingerprint was computed by an engine."""
+    """Find a letter whose fingerprint came from an engine."""
     async for letter in dead_letters(frontier, Filter(url=url)):
         if letter.url == url and letter.request.identity:
             return letter

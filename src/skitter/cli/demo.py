@@ -1,4 +1,4 @@
-"""See it at work: demo."""
+"""Crawl a bundled site: demo."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def demo(
 
 
 def _crawl(home: Path, target: Path, *, processes: str = "1") -> None:
-    """One spider into its table, and what the audit says."""
+    """Crawl with one spider into its table, and audit the job."""
     spider, where = load_spider(target), Settings(directory=home / "v")
     plan = Plan(
         target=str(target),
@@ -102,7 +102,7 @@ def _crawl(home: Path, target: Path, *, processes: str = "1") -> None:
 
 @contextmanager
 def _open_shop(home: Path, books: int) -> Iterator[str]:
-    """The site in a process of its own, so that it does not share our interpreter."""
+    """Run the site in a separate process, so that it does not share our interpreter."""
     ready = home / "ready"
     words = [sys.executable, "-P", "-m", "skitter.demo.site", "--port", "0", "--books", str(books)]
     shop = subprocess.Popen([*words, "--ready-file", str(ready)], stdout=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""What `top` and `logs` show, as functions of what was found. No server, no terminal, no clock."""
+"""What `top` and `logs` show, as pure functions: no server, no terminal, no clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from skitter.watch import Overview
 
 T = TypeVar("T")
 
-#: Louder than the one before.
 _LEVEL_STYLES: Final = {"debug": "dim", "warning": "yellow", "error": "bold red"}
 _STATE_STYLES: Final = {
     State.RUNNING: "green",
@@ -32,14 +31,14 @@ _STATE_STYLES: Final = {
     State.DRAINING: "yellow",
     State.CANCELLED: "red",
 }
-#: Between two columns; and what is left of a name at the least.
+#: Space between columns; the shortest a name is cut to.
 GAP: Final = 2
 SHORTEST_NAME: Final = 12
-#: Which counts are dropped first on a narrow terminal; done and dead stay.
+#: On a narrow terminal the highest is dropped first; done and dead stay.
 _JOB_COUNTS: Final = {"pending": 4, "delayed": 6, "leased": 7, "done": 0, "dead": 0, "items": 5}
-#: Lines of the screen that are neither a job, nor a process, nor a line of the log.
+#: Lines of the screen that show neither jobs, nor processes, nor the log.
 _FRAME: Final = 7
-#: With fewer columns the log has no room for whole names.
+#: With fewer columns the log shows short names.
 _NARROW: Final = 72
 
 
@@ -47,7 +46,7 @@ _NARROW: Final = 72
 
 
 def event_line(event: Event, *, job: str = "", date: bool = True, short: bool = False) -> Text:
-    """One line of the log, coloured by its level; `short`: with the process for a name."""
+    """One line of the log, coloured by level; `short`: with only the process as the name."""
     when = datetime.fromtimestamp(event.at, UTC)
     text = Text(when.strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S"), style="dim")
     style = _LEVEL_STYLES.get(event.level, "")
@@ -72,7 +71,7 @@ def action_line(action: Action) -> Text:
 
 
 def plain_line(look: Overview) -> str:
-    """One job in a line, for a pipe or a file."""
+    """One job on one line, for a pipe or a file."""
     when = datetime.fromtimestamp(look.at, UTC).strftime("%H:%M:%S")
     return (
         f"{when}  {look.job}  {look.status}  {look.pending:,} pending, {look.delayed:,} delayed, "
@@ -84,7 +83,7 @@ def plain_line(look: Overview) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What there is room for."""
+    """The size of the terminal."""
 
     width: int
     height: int
@@ -97,10 +96,10 @@ def top_view(
     note: str = "",
     screen: Screen | None = None,
 ) -> Group:
-    """Everything: the jobs, their workers, and the end of the log.
+    """The jobs, their workers, and the end of the log.
 
-    On a screen the log gets the lines that are left, and long lists are cut; elsewhere nothing is
-    cut but the log.
+    On a screen, long lists are cut and the log gets the remaining lines; elsewhere only the log is
+    cut.
     """
     looks = sorted(looks, key=lambda look: (look.finished, look.job))
     several = len(looks) != 1
@@ -133,7 +132,7 @@ class _Room:
 
 
 def _share(screen: Screen | None, *, jobs: int, processes: int, other: int) -> _Room:
-    """Lines for each part. The log gets what is left, and a quarter at the least."""
+    """Lines for each part. The log gets the rest, but at least a quarter."""
     if screen is None:
         return _Room(jobs, processes, 10)
     lines = max(6, screen.height - _FRAME - other)
@@ -223,7 +222,7 @@ def _heard(look: Overview, one: Heartbeat) -> Text:
 
 
 def _slowed(look: Overview, bound: Bound) -> Text:
-    """Why the host that will be the last takes so long."""
+    """Why the host that will finish last takes so long."""
     says = f"{look.job}: {clean(bound.host)} is asked every {bound.delay_s:g} s: {bound.why}"
     return Text(says, style="yellow", no_wrap=True, overflow="ellipsis")
 
@@ -248,7 +247,7 @@ def _log_lines(
 
 
 def _short_name(worker: str) -> str:
-    """The process of host-process-mark; of another name, its beginning."""
+    """The process in host-process-mark; the start of any other name."""
     return worker.rsplit("-", 2)[-2] if "-" in worker else worker
 
 
@@ -260,11 +259,11 @@ def _footer(note: str) -> Text:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One column of a table; where it is too narrow, the one that is easiest to miss goes first."""
+    """One column of a table; on narrow terminals the least important are dropped first."""
 
     name: str
     cells: Sequence[Text]
-    drop: int = 0  # the highest goes first; 0: never
+    drop: int = 0  # the highest is dropped first; 0: never
     number: bool = True
 
     @property
@@ -278,7 +277,7 @@ class _Column:
 
 
 def _fitting(columns: list[_Column], width: int | None) -> list[_Column]:
-    """As many as there is room for: names are cut short, and numbers are not."""
+    """As many columns as fit: names may be cut, numbers may not."""
     columns = list(columns)
     while width is not None and sum(max(one.width, 3) + GAP for one in columns) - GAP > width:
         least = max(columns, key=lambda one: one.drop)
@@ -292,7 +291,7 @@ def _table(columns: Sequence[_Column]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, GAP, 0, 0))
     for one in columns:
         if one.is_name:
-            table.add_column(one.name, min_width=one.width)  # Rich shrinks what may wrap first
+            table.add_column(one.name, min_width=one.width)  # Rich shrinks wrapping columns first
         else:
             table.add_column(one.name, justify="right" if one.number else "left", no_wrap=True)
     for row in zip(*(one.cells for one in columns), strict=True):
@@ -305,10 +304,10 @@ def _name(text: str, style: str) -> Text:
 
 
 def _first(values: Sequence[T], rows: int) -> Sequence[T]:
-    """All, or as many as leave a line to say that there are more."""
+    """All that fit; if not all do, one line is left to say so."""
     return values if len(values) <= rows else values[: max(0, rows - 1)]
 
 
 def speed(rate: float) -> str:
-    """With a decimal for slow, polite crawls: 0.3 pages a second is not 0."""
+    """With a decimal for slow, polite crawls: 0.3 pages per second is not 0."""
     return f"{rate:,.1f}" if rate < 10 else f"{rate:,.0f}"

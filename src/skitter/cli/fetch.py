@@ -29,7 +29,7 @@ from skitter.spider import HandlerOutput, Spider, load_spider
 from skitter.spider.default import title_of, visible_text
 from skitter.spider.source_line import describe, source_line
 
-#: What is shown of each list; --json has all.
+#: How much of each list is shown; --json has all.
 SHOWN = 20
 TEXT_SHOWN = 400
 
@@ -102,7 +102,7 @@ def _write_body(found: Visit) -> None:
 
 
 def rows(found: Visit, *, headers: bool) -> Iterator[tuple[str, object]]:
-    """What people see."""
+    """The page for people."""
     *before, last = found.hops
     for i, hop in enumerate(before):
         yield "redirect" if i == 0 else "", f"{_status(hop)}  {hop.request.url}"
@@ -160,7 +160,7 @@ def _details(handler: str | None, priority: int) -> str:
 
 
 def to_json(found: Visit) -> dict[str, Any]:
-    """What programs see."""
+    """The page for programs."""
     page = found.page
     answer: dict[str, Any] = {
         "url": found.page.url if found.page else found.hops[-1].request.url,
@@ -210,7 +210,7 @@ def _status(hop: Hop) -> str:
 
 
 def _robots_sentences(found: Visit) -> list[str]:
-    """One for all hops, if they were told the same."""
+    """One sentence if robots.txt said the same for all hops, else one for each."""
     asked = [hop for hop in found.hops if hop.robots is not None]
     if not asked:
         return ["not asked"]
@@ -272,13 +272,13 @@ def _converse(names: dict[str, Any]) -> None:
     tell(f"You have {', '.join(names)}. Try page.css('a'), page.links(), page.text; Ctrl-D leaves.")
     if find_spec("IPython"):
         import_module("IPython").start_ipython(argv=["--no-banner"], user_ns=names)
-    else:  # not in an `except`: Python would show its ImportError before every error of the user's
+    else:  # not in an `except`: each error of the user's would show our ImportError as its context
         _complete_names(names)
         code.interact(banner="", local=names, exitmsg="")
 
 
 def _complete_names(names: dict[str, Any]) -> None:
-    """The tab key, where Python was built with readline."""
+    """Tab completion, if Python was built with readline."""
     with suppress(ImportError):
         readline, completer = import_module("readline"), import_module("rlcompleter")
         readline.set_completer(completer.Completer(names).complete)
@@ -286,12 +286,12 @@ def _complete_names(names: dict[str, Any]) -> None:
 
 
 def _run(source: str, names: dict[str, Any]) -> None:
-    """Run a whole program; as in a conversation, expressions show their values."""
+    """Run a whole program; as in a REPL, expressions print their values."""
     names["__builtins__"] = builtins
     try:
         statements = ast.Interactive(ast.parse(source, "<stdin>").body)
         exec(compile(statements, "<stdin>", "single"), names)
-    except BrokenPipeError:  # the reader of what it prints has gone
+    except BrokenPipeError:  # the reader of our output is gone
         raise
     except Exception as error:
         place = source_line(error, "<stdin>")

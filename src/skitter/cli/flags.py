@@ -1,4 +1,4 @@
-"""Flags of a command, made from the declarations of the options."""
+"""Command flags, made from the declared options."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from skitter.cli.output import pairs
 from skitter.settings import JOB_OPTIONS, JobOptions, Option
 from skitter.settings.sources import OPTIONS, parse_setting
 
-#: What the flags of a call say: the value of each option that was given, by its key.
+#: The options given on the command line: key -> value.
 Given = dict[str, Any]
 Command = Callable[..., None]
-#: In every help text, what every command has comes last.
+#: Options that every command has come last in its help.
 LAST = ("redis", "directory", "as_json")
-#: The options that have a flag when something is crawled, fetched, or worked on.
+#: The options with a flag in commands that crawl, fetch or work.
 CRAWLING = tuple(one for one in OPTIONS.values() if one.declared.flag and one.declared.in_run)
 FETCHING = tuple(one for one in CRAWLING if one.table == "fetch")
 WORKING = tuple(one for one in CRAWLING if one.table not in ("output", "quality"))
@@ -29,8 +29,8 @@ _METAVARS = {int: "NUMBER", float: "NUMBER", Path: "FILE", dict: "'NAME: VALUE'"
 def with_flags(
     options: Iterable[Option], *, settable: bool = False
 ) -> Callable[[Command], Command]:
-    """The command has a flag for each option, and gets what was given as `given`. Settable: it
-    also takes -s, for any option, and what --redis and --dir say is among it."""
+    """Give the command a flag for each option, and pass it those used as `given`. With `settable`
+    it also takes -s for any option, and `given` includes --redis and --dir."""
     flags = {one.key.replace(".", "_"): one for one in options}
 
     def decorate(command: Command) -> Command:
@@ -74,7 +74,7 @@ def _server(words: dict[str, Any]) -> Given:
 
 
 def _parameter(name: str, one: Option) -> inspect.Parameter:
-    """As typer reads it. Text, which we check ourselves: its messages differ from all others."""
+    """The parameter for typer, as text: we check it ourselves, so that messages are uniform."""
     words = one.declared.flag.split(" ") if one.declared.flag else [one.flag]
     kind = get_origin(one.type) or one.type
     flag: Any = typer.Option(*words, help=_help(one), metavar=_metavar(one), show_default=False)
@@ -108,7 +108,7 @@ def _value(one: Option, said: Any) -> Any:
 
 
 def show_options(options: JobOptions) -> None:
-    """Of a job."""
+    """Show the options of a job."""
     values = {one: getattr(getattr(options, one.table), one.name) for one in JOB_OPTIONS}
     pairs((one.name, _shown(one, value)) for one, value in values.items())
 
@@ -120,5 +120,5 @@ def _shown(one: Option, value: object) -> object:
 
 
 def changes_of(given: Given) -> dict[str, float | None]:
-    """By the names of the job's options; None: no limit."""
+    """The given options by name, without their table; None: no limit."""
     return {key.partition(".")[2]: value for key, value in given.items()}

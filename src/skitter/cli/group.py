@@ -1,4 +1,4 @@
-"""The menu as a program: typer's application of one command, or of all."""
+"""The typer application, with one command or with all."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from typer.main import get_command
 from skitter.cli.menu import ABOUT
 
 Panels = Mapping[str, Mapping[str, str]]
-#: What stands for the value of an option, as the flags of settings have it.
+#: Placeholders for option values, the same as in flags of settings.
 VALUES = {"str": "TEXT", "int": "NUMBER", "int range": "NUMBER", "float": "NUMBER", "path": "PATH"}
-#: Celery reads its own options, also --help.
+#: Celery parses its own options, including --help.
 PASSING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
 class ReaderGone(BaseException):
-    """Whoever read what we print (head, less) has what it wanted. No error, but the end."""
+    """The reader of our output (head, less) has closed the pipe: not an error, but the end."""
 
 
 class Group(TyperGroup):
-    """Typer itself would exit with 1 when a pipe breaks."""
+    """By default, Typer exits with 1 when a pipe breaks."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -35,7 +35,7 @@ class Group(TyperGroup):
 
 
 def call(panels: Panels, name: str) -> None:
-    """Run the command of that name, with the arguments of this process."""
+    """Run the command of that name with this process's arguments."""
     try:
         command = get_command(group_of(panels, only=name))
         _name_values(command)
@@ -45,7 +45,7 @@ def call(panels: Panels, name: str) -> None:
 
 
 def _name_values(command: Any) -> None:
-    """Typer itself would say <str> and <int range>, and {JOB} where a job is required."""
+    """By default, Typer shows <str> and <int range>, and {JOB} where a job is required."""
     for one in command.params:
         if one.param_type_name == "argument":
             one.get_usage_pieces = partial(_usage_of, one)
@@ -61,17 +61,17 @@ def _usage_of(argument: Any, ctx: Any) -> list[str]:
 
 
 def group_of(panels: Panels, *, only: str = "") -> typer.Typer:
-    """Loads one command; all of them if there is none of that name, so that it can be answered with
-    a similar one."""
+    """Loads one command, or all if there is none of that name, so that typer can suggest a similar
+    one."""
     homes = names_of(panels)
     group = typer.Typer(
         name="skitter",
         cls=Group,
         help=ABOUT,
-        callback=lambda: None,  # or a menu of one command would be that command
+        callback=lambda: None,  # else a group of one command becomes that command
         add_completion=False,
         pretty_exceptions_enable=False,
-        rich_markup_mode=None,  # the same plain text as that of the menu, and no Rich to import
+        rich_markup_mode=None,  # plain text like the menu, without importing Rich
     )
     for name in [only] if only in homes else homes:
         _add(group, name, _load(homes[name]))
@@ -79,7 +79,7 @@ def group_of(panels: Panels, *, only: str = "") -> typer.Typer:
 
 
 def names_of(panels: Panels) -> dict[str, str]:
-    """Every command, and where it is."""
+    """Every command, and the place of its code."""
     return {name: home for commands in panels.values() for name, home in commands.items()}
 
 

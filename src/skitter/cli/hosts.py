@@ -1,4 +1,4 @@
-"""How often hosts are asked, and why not more often: hosts."""
+"""The slowest hosts of a job, and why: hosts."""
 
 from __future__ import annotations
 

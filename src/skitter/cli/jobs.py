@@ -102,7 +102,7 @@ async def _push(
     check_priority(priority)
     batch = list(islice(lines, BATCH))
     if not skip_bad:
-        _check_all(batch)  # before a job is made for nothing
+        _check_all(batch)  # before creating a job for nothing
     frontier = await create_job(server, job)
     total: Counter[str] = Counter(new=0, seen=0)
     while batch:
@@ -118,7 +118,7 @@ async def _push(
         try:
             fed = await feed(frontier, offers, wait=False)
         except (QueueFull, ServerFull) as full:
-            full.added += total["new"]  # of the batches before
+            full.added += total["new"]  # from earlier batches
             if not wait or isinstance(full, ServerFull):
                 raise
             tell(f"{full.job} is full: {full.added:,} were added; waiting for room for the rest.")
@@ -164,7 +164,7 @@ def status(
             _show_status(now, one=job is not None, as_json=as_json, watch=watch)
             if not watch:
                 return
-            sys.stdout.flush()  # somebody may be watching at the other end of a pipe
+            sys.stdout.flush()  # somebody may be watching through a pipe
             await asyncio.sleep(2)
 
     on_server(settings(redis, directory), look)

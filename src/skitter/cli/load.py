@@ -69,7 +69,7 @@ def load_items(
 
 
 async def write_file(to: Destination) -> Written:
-    """The file of a crawl whose rows are in a store. If that fails: say what to do."""
+    """Write the file of a crawl from its store. If that fails, say what to do."""
     try:
         return Written(redact(to.dsn), await to.finish())
     except SkitterError as error:
@@ -107,7 +107,7 @@ def export_items(
 
 
 def _find_database(job: str, store: Path) -> str:
-    """JOB.db, or the store of a crawl into a file that is written whole."""
+    """JOB.db, or the store of a crawl whose file is written at the end."""
     usual = Path(f"{job}.db")
     if store.exists() and usual.exists():
         raise UsageError(f"both {usual} and {store} have rows of {job}: name one with --from.")

@@ -1,4 +1,4 @@
-"""One loader, in this process: what `load` runs, and what `run` starts."""
+"""A loader in this process: `load` runs one, and `run` starts one as a child."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from skitter.sinks import Destination, Loaded
     from skitter.sinks.loader import Transform
 
-LAST_WORDS_S = 3.0  # the server may be away
+LAST_WORDS_S = 3.0  # the server may be down
 
 
 @dataclass(frozen=True, slots=True)
 class LoaderProcess:
-    """Loads until it is stopped by a signal, or by the end of its parent."""
+    """Loads until a signal stops it, or its parent dies."""
 
     where: Settings
     destination: Destination
     transform: Transform | None
     tell: Callable[[str], None]
-    parent: int | None = None  # which writes the file, when all is stored
+    parent: int | None = None  # writes the file when all is stored
 
     async def run(self) -> Loaded:
         stop = asyncio.Event()
@@ -59,7 +59,7 @@ class LoaderProcess:
     async def _beating(
         self, loader: Loader, logbook: ClusterLog, figures: Figures
     ) -> AsyncIterator[None]:
-        """Heartbeats and a log while this lasts. Without its parent the loader stops."""
+        """Send heartbeats and the log. The loader stops if its parent dies."""
         pulse = Pulse(
             frontier=loader.frontier,
             name=loader.name,
@@ -73,7 +73,7 @@ class LoaderProcess:
         beating = asyncio.create_task(pulse.run())
         try:
             with logbook.attached():
-                logbook("info", "loader started")  # so the supervisor knows that it could begin
+                logbook("info", "loader started")  # shows the supervisor that it could begin
                 yield
         finally:
             await cancel_all([beating])

@@ -1,4 +1,4 @@
-"""The menu of commands, and the one place that turns errors into exit codes.
+"""The menu of commands, and the only place that turns errors into exit codes.
 
 Exit codes: 0 done, 1 a check found something or the frontier said no, 2 usage, 3 infrastructure,
 130 interrupted.
@@ -14,8 +14,8 @@ from io import TextIOWrapper
 from skitter.disk import NO_ROOM
 from skitter.errors import SkitterError, shorten
 
-#: The menu: what stands in each panel of `skitter --help`, in this order, and where it is in
-#: skitter.cli. A command's module is imported when it is called.
+#: The menu: the panels of `skitter --help` with their commands, in this order, and where each is
+#: in skitter.cli. A command's module is imported when it is called.
 PANELS = {
     "Begin": {
         "demo": "demo:demo",
@@ -68,7 +68,7 @@ PANELS = {
         "completion": "completion:completion",
     },
 }
-#: What the system says about a path that a user should not have named.
+#: System errors about a path that the user should not have named.
 NOT_A_PATH = (
     errno.EACCES,
     errno.EISDIR,
@@ -83,31 +83,31 @@ NOT_A_PATH = (
 def run() -> None:
     """The entry point."""
     _open_what_is_closed()
-    if isinstance(sys.stdout, TextIOWrapper):  # where the locale has no ü, it is shown as \xfc
+    if isinstance(sys.stdout, TextIOWrapper):  # show ü as \xfc if the locale cannot encode it
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
             _call(sys.argv[1:])
         finally:
-            sys.stdout.flush()  # here, and not where Python ends, a broken pipe can be told
+            sys.stdout.flush()  # a broken pipe must show up here, not when Python exits
     except SkitterError as error:
         _complain(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError as gone:  # whoever read what we print has what it wanted
+    except BrokenPipeError as gone:  # the reader of our output has closed the pipe
         _drop_output()
         ended = gone.__context__
         sys.exit(ended.code if isinstance(ended, SystemExit) else 0)
     except SystemExit as ended:
-        # Rich's console, as that for stderr, exits with 1 when a pipe breaks.
+        # Rich's console (here for stderr) exits with 1 when a pipe breaks.
         sys.exit(0 if isinstance(ended.__context__, BrokenPipeError) else ended.code)
     except OSError as error:
         sys.exit(_explain(error))
 
 
 def _call(words: list[str]) -> None:
-    """Children of `run` need no menu, and the menu itself needs no command."""
+    """Children of `run` do not load the menu, and the menu does not load any command."""
     if words[2:3] == ["--parent"]:
         from skitter.cli.child import main
 
@@ -138,7 +138,7 @@ def _complain(text: str) -> None:
 
 
 def _explain(error: OSError) -> int:
-    """One sentence about a disk or a path; the exit code. What is neither is a bug, and raised."""
+    """Explain an error of a disk or a path, and return the exit code. Raises others, as bugs."""
     if error.errno in NO_ROOM:
         _drop_output()
         _complain(f"cannot write all of the output: {error.strerror}. Make room, and run it again.")
@@ -163,15 +163,15 @@ def _is_nowhere() -> bool:
 
 
 def _open_what_is_closed() -> None:
-    """`>&-` leaves a number free that the next socket gets, and uvloop dies of that."""
+    """`>&-` frees a descriptor for the next socket to take, which crashes uvloop."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
             setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
 
 
 def _drop_output() -> None:
-    """Or Python would complain once more when it flushes stdout."""
+    """Else Python would complain again when it flushes stdout."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""`skitter --help`, without what the commands import."""
+"""`skitter --help`, without importing the commands."""
 
 from __future__ import annotations
 

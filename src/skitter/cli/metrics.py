@@ -1,4 +1,4 @@
-"""What was counted and timed, in a crawl or in users' own code: metrics."""
+"""Counts and timings of a crawl or of users' own code: metrics."""
 
 from __future__ import annotations
 

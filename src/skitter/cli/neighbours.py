@@ -1,7 +1,6 @@
-"""Workers give way to an HTTP server on the same machine, as people and producers wait for it.
+"""Workers yield the CPU to an HTTP server on the same machine, since people wait for it.
 
-The server holds a lock for as long as it lives: a file that says so would outlive one that is
-killed.
+The server holds a lock while it lives: a marker file would outlive a killed server.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ NICE: Final = 10
 
 @contextmanager
 def serving_here() -> Iterator[None]:
-    """Workers of this user that start meanwhile give way."""
+    """Make workers of this user that start meanwhile give way."""
     with ExitStack() as stack:
-        with suppress(OSError):  # there is nowhere to say so
+        with suppress(OSError):  # no place for the lock file
             file = _file()
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             fcntl.flock(stack.enter_context(file.open("w")), fcntl.LOCK_SH)
@@ -31,7 +30,7 @@ def serving_here() -> Iterator[None]:
 
 
 def is_served_here() -> bool:
-    """Whether a server runs on this machine."""
+    """Whether an HTTP server runs on this machine."""
     try:
         with _file().open() as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -43,7 +42,7 @@ def is_served_here() -> bool:
 
 
 def give_way(asked: int | None) -> None:
-    """Lower the priority of this process by what is asked for; None: if there is a server."""
+    """Lower this process's priority by `asked`; None: only if an HTTP server runs here."""
     os.nice(asked if asked is not None else NICE * is_served_here())
 
 

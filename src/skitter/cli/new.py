@@ -1,4 +1,4 @@
-"""Begin: new."""
+"""Write a new spider: new."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _render(template: str, name: str, stem: str) -> str:
 
 
 def _write(files: dict[Path, str]) -> None:
-    """All of them or none: nothing that exists is overwritten."""
+    """Write all files, or none if any of them exists."""
     if taken := [str(path) for path in files if path.exists()]:
         raise UsageError(
             f"{' and '.join(taken)} exist{'s' if len(taken) == 1 else ''}, and nothing was "

@@ -34,20 +34,20 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Hop:
-    """One request of the way: what robots.txt said about it, and the answer."""
+    """One request: what robots.txt said about it, and its response."""
 
     request: Request
     robots: str | None = None  # None: not asked
-    response: Response | None = None  # None: there is none
+    response: Response | None = None
 
 
 @dataclass(slots=True)
 class Visit:
-    """How far we came."""
+    """The requests made for a page, and their result."""
 
     hops: list[Hop] = field(default_factory=list)
-    output: HandlerOutput | None = None  # of the spider's handler
-    problem: str | None = None  # why a worker would have nothing to complete
+    output: HandlerOutput | None = None  # from the spider's handler
+    problem: str | None = None  # why a worker would not complete the page
 
     @property
     def page(self) -> Page | None:
@@ -63,11 +63,11 @@ async def visit(
     config: Config,
     render: bool = False,
 ) -> Visit:
-    """Fetch a URL and what it redirects to; run the spider's handler, if there is a spider.
-    `render`: in a browser, also where the handler does not ask for one.
+    """Fetch a URL and what it redirects to, and run the spider's handler if there is a spider.
+    `render`: use a browser even if the handler does not ask for one.
 
-    Raises BadURL and SpiderError for what the user said. What goes wrong on the way is in the
-    answer, beside what was found before.
+    Raises BadURL and SpiderError for bad input. What fails later is reported in the result, along
+    with what was found before.
     """
     request = _first_request(identify(url).url, spider, handler)
     seeds = [seed.url for seed in spider.known_seeds] if spider else []
@@ -83,7 +83,7 @@ async def visit(
             outcome = await _follow(found.hops, attempts)
         except SkitterError as error:
             found.problem = str(error)
-        except TooEarly:  # for robots.txt
+        except TooEarly:  # while fetching robots.txt
             found.problem = NO_WAY
         else:
             if spider is not None and isinstance(outcome, Completed):
@@ -95,7 +95,7 @@ async def visit(
 async def _open_attempts(
     stack: AsyncExitStack, spider: Spider, hops: list[Hop], *, config: Config, guard: Guard
 ) -> Attempts:
-    """As a worker makes them; what they fetch is added to the hops."""
+    """Attempts like a worker's; what they fetch is added to the hops."""
     client = await _open_client(stack, config, guard)
     robots = RobotsBook(None, client, guard, config.fetch.user_agent)
     fetcher = client
@@ -125,7 +125,7 @@ async def _open_client(stack: AsyncExitStack, config: Config, guard: Guard) -> F
 
 
 def _first_request(url: str, spider: Spider | None, handler: str | None) -> Request:
-    """As the spider asks for it, if it is one of its seeds. Raises SpiderError."""
+    """The request; as the spider defines it, if it is a seed. Raises SpiderError."""
     request = Request(url=url, handler=handler)
     if spider is None:
         return request
@@ -138,7 +138,7 @@ def _first_request(url: str, spider: Spider | None, handler: str | None) -> Requ
 
 @dataclass(slots=True)
 class _Recorder:
-    """A fetcher that notes each request and its answer as a hop; the first is there already."""
+    """A fetcher that records each request and response as a hop; the first hop already exists."""
 
     fetcher: Fetcher
     hops: list[Hop]
@@ -154,7 +154,7 @@ class _Recorder:
 
 
 async def _follow(hops: list[Hop], attempts: Attempts) -> Outcome:
-    """Make attempts until one is not a redirect; its outcome. A SkitterError ends it."""
+    """Make attempts until one is not a redirect, and return its outcome. Raises SkitterError."""
     await attempts.begin()
     while True:
         lease = lease_of(hops[-1].request)
@@ -167,7 +167,7 @@ async def _follow(hops: list[Hop], attempts: Attempts) -> Outcome:
 
 
 async def _ask_robots(hop: Hop, host: str, robots: RobotsBook) -> None:
-    """Before the attempt does, which says less."""
+    """Check before the attempt does, as this explains more."""
     rules, agent = await robots.rules(hop.request.url, host), robots.user_agent
     hop.robots = rules.explain(hop.request.url, agent)
     if not rules.allows(hop.request.url, agent):
@@ -175,7 +175,7 @@ async def _ask_robots(hop: Hop, host: str, robots: RobotsBook) -> None:
 
 
 def _output_of(outcome: Completed) -> HandlerOutput | None:
-    """Without the links that robots.txt disallows: they are among those that are refused."""
+    """The handler's output, where links that robots.txt disallows count as refused."""
     if (output := outcome.output) is None:
         return None
     output.requests = list(outcome.completion.links)
@@ -187,7 +187,7 @@ def _output_of(outcome: Completed) -> HandlerOutput | None:
 
 
 def _looker() -> Spider:
-    """Follows redirects wherever they lead, and does nothing with the page."""
+    """A spider that follows all redirects and does nothing with the page."""
     spider = Spider("fetch", scope=Scope(hosts=["*"]))
 
     @spider.page
@@ -198,7 +198,7 @@ def _looker() -> Spider:
 
 
 def lease_of(request: Request) -> Lease:
-    """As if the frontier had handed it out, for the first time."""
+    """A lease as if the frontier had handed the request out for the first time."""
     return Lease(
         request=request,
         fingerprint="",
@@ -227,7 +227,7 @@ def _problem(outcome: Outcome, url: str) -> str | None:
 
 
 def _why_not(rules: RobotsRules, verdict: str) -> str:
-    if rules.reason:  # whoever does not answer to robots.txt does not answer to us
+    if rules.reason:  # a host that does not serve robots.txt does not serve us
         return _sentence(rules.reason)
     return f"{_sentence(verdict)} To look at it all the same: --ignore-robots."
 

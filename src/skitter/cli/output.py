@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-# Control characters, and those that reverse the writing: what strangers wrote must not steer the
-# terminal, and Rich lets ESC through. Halves of characters: no stream can encode them.
+# Control and bidi characters: text from the web must not control the terminal, and Rich lets ESC
+# through. Lone surrogates: no stream can encode them.
 _UNSAFE: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -31,7 +31,7 @@ INDENT: Final = 4
 
 
 class _Pipe(Console):
-    """Rich itself would exit with 1 when a pipe breaks; main.py knows better."""
+    """By default, Rich exits with 1 when a pipe breaks; main.py handles it instead."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -43,34 +43,34 @@ err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 def clean(text: str) -> str:
-    """One line that a terminal can be trusted with. It may still look like Rich's markup."""
+    """One line that is safe for a terminal. It may still contain Rich markup."""
     return _UNSAFE.sub("\ufffd", re.sub(r"[\t\r\n]+", " ", text))
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Text from outside for Rich, shown as it is: no markup, no control characters."""
+    """Untrusted text for Rich: no markup, no control characters."""
     return Text(clean(text), style=style)
 
 
 def emit_json(value: Any) -> None:
-    """One JSON document. Dataclasses, structs and enums are fine."""
+    """Print one JSON document. Dataclasses, structs and enums are fine."""
     sys.stdout.write(_safe_json(msgspec.json.format(_json(value), indent=2)) + "\n")
 
 
 def emit_line(value: Any) -> None:
-    """One JSON document on one line, for streams of them."""
+    """Print one JSON document on one line, for streams of them."""
     sys.stdout.write(_safe_json(_json(value)) + "\n")
 
 
 def _json(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value)
-    except UnicodeEncodeError:  # half of a character, as file names may have
+    except UnicodeEncodeError:  # a lone surrogate, as file names may contain
         return json.dumps(msgspec.to_builtins(value)).encode()
 
 
 def _safe_json(document: bytes) -> str:
-    """The same document. What JSON leaves as it is may steer a terminal all the same."""
+    """The same document, with characters escaped that could control a terminal."""
     is_utf = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     odd = _UNSAFE if is_utf else _NOT_ASCII
     return "\n".join(odd.sub(_as_escapes, line) for line in document.decode().split("\n"))
@@ -82,12 +82,12 @@ def _as_escapes(found: re.Match[str]) -> str:
 
 
 def say(text: str) -> None:
-    """One line of an answer."""
+    """Print one line of the answer."""
     _wrapped(out, _safe(text))
 
 
 def answer(value: Any, sentence: str, *, as_json: bool) -> None:
-    """The sentence for people, or the value for programs."""
+    """Print the sentence for people, or the value for programs."""
     if as_json:
         emit_json(value)
     else:
@@ -95,34 +95,34 @@ def answer(value: Any, sentence: str, *, as_json: bool) -> None:
 
 
 def indented(text: str) -> None:
-    """A detail of the line above; it stays indented where the terminal wraps it."""
+    """Print a detail of the line above; it stays indented when it wraps."""
     out.print(Padding(plain(text, "dim"), (0, 0, 0, INDENT), expand=False), soft_wrap=False)
 
 
 def tell(text: str) -> None:
-    """One line of progress."""
+    """Print one line of progress."""
     _wrapped(err, _safe(text), style="dim")
 
 
 def complain(text: str) -> None:
-    """What went wrong, and what to do."""
+    """Print what went wrong and what to do."""
     _wrapped(err, f"[bold red]skitter:[/] {_safe(text)}")
 
 
 def _wrapped(console: Console, text: str, style: str = "") -> None:
-    """By words on a terminal, which would break them anywhere; elsewhere a line is a line, and
-    so is one with a URL that is too long for it, so that it can be copied."""
+    """Wrap at words on a terminal, which would break lines anywhere. Do not wrap elsewhere, nor if
+    a URL is longer than a line, so that it can be copied."""
     fits = all(len(word) <= console.width for word in text.split())
     console.print(text, style=style, soft_wrap=not (console.is_terminal and fits))
 
 
 def remark(label: str, text: str, *, style: str) -> None:
-    """A line that begins with a coloured word."""
+    """Print a line that begins with a coloured word."""
     _wrapped(out, f"[{style}]{label}[/]  {_safe(text)}")
 
 
 def pairs(rows: Iterable[tuple[str, object]]) -> None:
-    """Names and values. A long value is never cut: the terminal wraps it."""
+    """Print names and values. A long value is never cut: the terminal wraps it."""
     lines = [(name, str(value)) for name, value in rows]
     width = max((len(name) for name, _ in lines), default=0)
     for name, value in lines:
@@ -131,7 +131,7 @@ def pairs(rows: Iterable[tuple[str, object]]) -> None:
 
 
 def grid(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table; numbers to the right. Off a terminal a row is a line, however long."""
+    """Print a table, numbers aligned right. Without a terminal, rows are never wrapped."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     kinds = [type(cell) for cell in rows[0]] if rows else []
     for i, name in enumerate(columns):

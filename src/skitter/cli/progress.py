@@ -1,4 +1,4 @@
-"""What a running crawl looks like: one block on a terminal, plain lines elsewhere."""
+"""The display of a running crawl: one block on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from skitter.report import some
 from skitter.watch import Overview
 
 PLAIN_EVERY_S = 2.0
-SAME_EVERY_S = 60.0  # a service that has nothing to do
-#: Terminals echo "^C" behind the block. In the last column it would begin a line that Rich does not
-#: know of, and the first line of the block would be left behind.
+SAME_EVERY_S = 60.0  # for a service with nothing to do
+#: Terminals echo "^C" after the block. In the last column it would wrap to a line that Rich does
+#: not know about, and the first line of the block would stay on the screen.
 ECHO_WIDTH = 4
 
 
@@ -30,7 +30,7 @@ class Moment(NamedTuple):
     """All that is shown at one moment."""
 
     look: Overview
-    errors: Sequence[str] = ()  # of handlers: the last ones, counted
+    errors: Sequence[str] = ()  # the last errors of handlers, with counts
     error_count: int = 0
 
 
@@ -61,7 +61,7 @@ class CrawlDisplay:
             self._print(line(moment), time.monotonic())
 
     def announce(self, text: str) -> None:
-        """Something new, where there is no block that shows it."""
+        """Print news if there is no block that shows it."""
         if not self._live and not self.quiet:
             self.console.print(plain(text))
 
@@ -93,7 +93,7 @@ def block(moment: Moment) -> Table:
     title = plain(look.job, "bold")
     if look.state is not State.RUNNING:
         title.append(f"  {look.state.value}", style="yellow")
-    lines = Table.grid()  # a bar alone does not end its line
+    lines = Table.grid()  # a bar does not end its own line
     parts: list[RenderableType] = [title, _numbers(look), bar, plain(_foot(moment), "dim")]
     parts += [plain(note, "yellow") for note in look.notes]
     parts += [plain(error, "red") for error in moment.errors]
@@ -131,7 +131,7 @@ def _foot(moment: Moment) -> str:
 
 
 def eta_of(look: Overview) -> str:
-    """The time left, if it is known."""
+    """The time left, if known."""
     return "-" if look.eta_s is None else duration(max(1.0, look.eta_s))
 
 

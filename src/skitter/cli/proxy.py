@@ -1,4 +1,4 @@
-"""Routes: try them, see what they brought, compare them."""
+"""Proxies: test, stats, bench, forget."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from skitter.worker.routed import RoutedFetcher, open_book
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[PROXY...]", help="By name. Default: all.")
 ]
-#: What services that tell our address call it.
+#: Names for our address in the JSON of services that report it.
 ADDRESS, COUNTRY = ("ip", "query", "origin", "address"), ("country", "country_code", "countryCode")
 group = typer.Typer(no_args_is_help=True, help="Test proxies, and see what they deliver and cost.")
 
@@ -72,7 +72,7 @@ def show_stats(rows: list[dict[str, Any]], *, as_json: bool = False) -> None:
 
 
 def _brief(row: dict[str, Any]) -> dict[str, Any]:
-    """As it fits on 80 columns."""
+    """Fewer columns, to fit into 80 characters."""
     return {
         **{name: row[name] for name in ("domain", "proxy", "good", "bans")},
         "faults": row["page faults"] + row["proxy faults"],
@@ -138,7 +138,7 @@ def _configured(names: list[str] | None) -> tuple[WorkerConfig, list[Route]]:
 async def _fetcher(
     server: Server, config: WorkerConfig, urls: list[str]
 ) -> AsyncIterator[RoutedFetcher]:
-    """What the operator names may be private."""
+    """URLs that the operator names may be private."""
     guard = Guard.for_seeds(urls, also=config.fetch.allow_hosts)
     async with (
         HttpFetcher(config.fetch, guard=guard) as inner,
@@ -165,7 +165,7 @@ async def _test(fetcher: RoutedFetcher, route: Route, url: str) -> dict[str, Any
 
 
 def _said(body: bytes) -> dict[str, Any]:
-    """An object, or an address alone."""
+    """The JSON object, or else the body as an address."""
     try:
         said = msgspec.json.decode(body)
     except ValueError:

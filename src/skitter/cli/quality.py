@@ -1,4 +1,4 @@
-"""What each handler found, field by field and over time: quality."""
+"""What each handler found, by field and over time: quality."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _shown(line: Line, value: float) -> str:
 
 
 def _fewer(values: list[float | None]) -> list[float | None]:
-    """The means of neighbours, so that a line fits into a terminal."""
+    """Averages of neighbours, so that the chart fits into a terminal."""
     size = math.ceil(len(values) / BARS)
     groups = (values[at : at + size] for at in range(0, len(values), size or 1))
     known = ([one for one in group if one is not None] for group in groups)

@@ -31,7 +31,7 @@ def show_report(report: Report, *, hints: bool) -> None:
 
 
 def _report_rows(report: Report, *, hints: bool) -> Iterator[tuple[str, str]]:
-    """What there is to say; `hints`: with the command that shows more."""
+    """The rows of the report; `hints` adds commands that show more."""
 
     def see(command: str) -> str:
         return f": `skitter {command}`" if hints else ""

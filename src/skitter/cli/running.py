@@ -58,7 +58,7 @@ async def run_plan(plan: Plan) -> int:
 
 
 async def _run_finish_hooks(spider: Spider, stats: Stats) -> bool:
-    """After the report: what is crawled is crawled."""
+    """Run after the report, which a failing hook must not prevent. False: one failed."""
     try:
         await run_hooks(spider.hooks.finish, stats)
     except (Exception, SystemExit) as error:
@@ -68,9 +68,9 @@ async def _run_finish_hooks(spider: Spider, stats: Stats) -> bool:
 
 
 def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
-    """The processes run this very command line; what they have to know is in their environment,
-    as it may hold passwords, which everybody could read in `ps`."""
-    # -P: a protego.py in the working directory is not what Skitter means by `import protego`.
+    """Child processes run `skitter` with their configuration in the environment, as it may hold
+    passwords, which anybody could read in `ps`."""
+    # -P: `import protego` must not find a protego.py in the working directory.
     program = [sys.executable, "-P", "-m", "skitter"]
     of_us = [frontier.job, "--parent", str(os.getpid())]
     transform = ["--transform", plan.target] if plan.spider.transforms else []
@@ -91,8 +91,7 @@ def supervisor_of(frontier: Frontier, plan: Plan, out: str) -> Supervisor:
 
 @dataclass(slots=True)
 class _Painter:
-    """Turns what the supervisor sees into what is shown. Pauses a crawl whose quality gets bad, if
-    that is wanted."""
+    """Displays what the supervisor reports. Pauses a crawl whose quality drops, if configured."""
 
     crawl: Crawl
     display: CrawlDisplay

@@ -80,7 +80,7 @@ def add(
 
     async def work(server: Server) -> Schedule:
         every_s = seconds_of(every) if every else 0.0
-        new_schedule(cron=cron, every_s=every_s, now_ms=0)  # a mistake makes no job
+        new_schedule(cron=cron, every_s=every_s, now_ms=0)  # check before creating a job
         frontier = await _open(server, name, spider)
         now_ms = round(1000 * await frontier.server_time())
         schedule = new_schedule(cron=cron, every_s=every_s, now_ms=now_ms)
@@ -100,12 +100,12 @@ def add(
 
 
 def names_a_spider(target: str) -> bool:
-    """Jobs have neither : nor / in their names. A file `books` beside the job `books` is none."""
+    """Job names contain neither : nor /. A file called `books` does not make `books` a spider."""
     return target.endswith(".py") or ":" in target or "/" in target
 
 
 async def _open(server: Server, job: str, spider: Spider | None) -> Frontier:
-    """As it is; if there is none, as the spider wants it."""
+    """Open the job; if there is none, create it with the spider's options."""
     try:
         return await open_job(server, job)
     except JobMissing:
@@ -172,7 +172,7 @@ def watch(
 
 
 async def _watch(frontier: Frontier, spider: Spider) -> None:
-    """Report a server that is away, or seeds that fail, once; and try again."""
+    """Begin rounds as they fall due. If the server is down or seeds fail, report once and retry."""
     told = ""
     while True:
         try:
@@ -187,7 +187,7 @@ async def _watch(frontier: Frontier, spider: Spider) -> None:
             told = ""
             if begun and begun.is_ours:
                 say(f"{_moment(begun.due_ms)}: {tell_round(begun)[1]}.")
-                sys.stdout.flush()  # into a file, too: it may run for weeks
+                sys.stdout.flush()  # to a file too: it may run for weeks
         await asyncio.sleep(WATCH_S)
 
 
@@ -205,5 +205,5 @@ def _rows(found: list[tuple[str, Schedule]]) -> Iterator[list[object]]:
 def _moment(ms: int) -> str:
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (ValueError, OverflowError, OSError):  # whoever can write to the server wrote it
+    except (ValueError, OverflowError, OSError):  # other clients of the server can write anything
         return "an unknown time"

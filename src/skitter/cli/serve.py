@@ -24,7 +24,7 @@ MISSING = (
 
 
 async def until_stopped(task: asyncio.Task[None]) -> None:
-    """Until Ctrl-C, SIGTERM, or the end of the task."""
+    """Wait for Ctrl-C, SIGTERM, or the end of the task."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -78,7 +78,7 @@ class Diagnosis:
     facts: ServerFacts | None = None
     jobs: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    browser: str = ""  # what pages are rendered with, or what there is to install for it
+    browser: str = ""  # what renders pages, or what to install for that
 
 
 def doctor(redis: Redis = None, directory: Directory = None, as_json: Json = False) -> None:
@@ -93,7 +93,7 @@ def doctor(redis: Redis = None, directory: Directory = None, as_json: Json = Fal
 
 
 def diagnose(where: Settings) -> Diagnosis:
-    """Look without starting anything."""
+    """Examine the server without starting anything."""
     if where.redis_url is not None:
         return uvloop.run(_examine(where.redis_url, None, redact(where.redis_url)))
     home = EmbeddedServer(directory=where.directory)
@@ -108,7 +108,7 @@ def diagnose(where: Settings) -> Diagnosis:
 
 
 def browser_of(options: BrowserOptions) -> str:
-    """Not a problem if there is none: most crawls need no browser."""
+    """Describe the browser. Having none is not a problem: most crawls do not need one."""
     if lacking := missing(options):
         return f"none, which render=True needs; {lacking}"
     where = "a browser elsewhere" if options.cdp_url else options.executable or find_browser()
@@ -116,7 +116,7 @@ def browser_of(options: BrowserOptions) -> str:
 
 
 def problems_of_disk(directory: Path) -> list[str]:
-    """Without disk space a server accepts nothing, and does not start."""
+    """Without disk space a server refuses writes and does not start."""
     place = next(one for one in (directory, *directory.parents) if one.exists())
     if shutil.disk_usage(place).free >= LITTLE_BYTES:
         return []
@@ -136,7 +136,7 @@ async def _examine(url: str, password: str | None, name: str) -> Diagnosis:
 
 
 async def _problems_in_jobs(server: Server) -> list[str]:
-    """What is obviously wrong with them; `audit` checks one thoroughly."""
+    """Obvious problems of jobs; `audit` checks one thoroughly."""
     problems: list[str] = []
 
     async def look(job: str) -> None:
@@ -144,7 +144,7 @@ async def _problems_in_jobs(server: Server) -> list[str]:
         problems.extend(f"{job}: {note}" for note in notes)
 
     def on_damaged(job: str, error: SkitterError) -> None:
-        if not isinstance(error, JobMissing):  # that one was purged meanwhile
+        if not isinstance(error, JobMissing):  # else it was purged meanwhile
             problems.append(str(error))
 
     await for_each_job(server, look, on_damaged)

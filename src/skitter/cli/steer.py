@@ -40,7 +40,7 @@ from skitter.model import State, Stats
 from skitter.report import some
 from skitter.settings import JOB_OPTIONS, Bloom, JobOptions, Layout, check_job_name
 
-#: The options of a job that a host may have of its own.
+#: The job options that a host can override.
 OWN = tuple(
     replace(one, name=one.declared.host, default=None, optional=False)
     for one in JOB_OPTIONS
@@ -59,7 +59,7 @@ STATES = (
 
 
 def _spelled(changes: Mapping[str, object]) -> str:
-    """For the action log."""
+    """The changes as text for the action log."""
     return " ".join(f"{name}={value}" for name, value in changes.items())
 
 
@@ -181,7 +181,7 @@ def set_options(
     Workers obey at once. A job that does not exist is created if a limit is given.
     """
     changes = changes_of(given)
-    replaced(JobOptions(), changes)  # before a job is made for nothing
+    replaced(JobOptions(), changes)  # check before creating a job for nothing
     if look:
         _show_effects(on_job(settings(redis, directory), job, _looking(changes)), as_json=as_json)
         return
@@ -265,7 +265,7 @@ def host(
 
 
 def _check_known(facts: HostFacts, job: str) -> None:
-    """A name with a mistake in it looks like a host that was never asked."""
+    """Reject an unknown host: the name is probably misspelled."""
     numbers = (facts.queued, facts.in_flight, facts.pages, facts.asked_at, facts.blocked_until)
     if facts.readable and not any((*numbers, facts.own)):
         raise UsageError(

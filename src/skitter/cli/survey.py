@@ -1,5 +1,5 @@
-"""Which pages a site has, without crawling it: the worker's own attempts at robots.txt, sitemaps
-and feeds, one after the other. Needs no job."""
+"""The pages of a site, found without a crawl or a job: the worker's own attempts at robots.txt,
+sitemaps and feeds, one after the other."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
     from skitter.page import Page
     from skitter.settings import Config
 
-#: Bounds what a hostile site costs us, in memory and in time.
+#: Limits the memory and time that a hostile site can cost us.
 MOST_REQUESTS: Final = 10_000
 
 
 @dataclass(slots=True)
 class Survey:
-    """What was found, as it is found."""
+    """What has been found so far."""
 
     url: str
     config: Config
-    tell: Callable[[str], None]  # what goes wrong, and what comes next
+    tell: Callable[[str], None]  # reports problems and progress
     sources: list[str] = field(default_factory=list)  # sitemaps and feeds that were read
-    hosts: Counter[str] = field(default_factory=Counter)  # pages of each
-    delays: dict[str, float] = field(default_factory=dict)  # what they ask for, in seconds
-    from_links: bool = False  # there is neither a sitemap nor a feed
+    hosts: Counter[str] = field(default_factory=Counter)  # pages per host
+    delays: dict[str, float] = field(default_factory=dict)  # that hosts ask for, in seconds
+    from_links: bool = False  # no sitemap or feed was found
 
     @property
     def eta_s(self) -> float:
-        """How long a crawl takes: hosts go side by side, and each at its own pace."""
+        """How long a crawl takes: hosts are crawled in parallel, each at its own pace."""
         return max((number * self.delay_s(host) for host, number in self.hosts.items()), default=0)
 
     def delay_s(self, host: str) -> float:
@@ -79,7 +79,7 @@ class Survey:
 
 @dataclass(slots=True)
 class _Road:
-    """Request after request, each when its host may be asked."""
+    """Makes one request after another, each when its host's delay allows."""
 
     survey: Survey
     attempts: Attempts
@@ -90,7 +90,7 @@ class _Road:
     _requests: int = 0
 
     async def travel(self, robots: Request, home: Request) -> AsyncIterator[Request]:
-        """Sitemaps; without any page in them, the feeds of the first page, and then its links."""
+        """Pages from sitemaps; if there are none, from the first page's feeds, then its links."""
         async for page in self._listed([robots]):
             yield page
         if self.survey.hosts:

@@ -77,7 +77,7 @@ async def _print_lines(look: Look, *, as_json: bool) -> None:
 
 
 async def _fill_screen(look: Look, console: Console, *, title: str) -> None:
-    """Until somebody wants to leave, also while the server does not answer."""
+    """Paint until the user quits, which works even while the server does not answer."""
     leave = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, leave.set)
     with _keys(leave), Live(console=console, screen=True, auto_refresh=False) as live:
@@ -114,7 +114,7 @@ async def _paint(look: Look, live: Live, title: str) -> None:
 
 @contextmanager
 def _keys(leave: asyncio.Event) -> Iterator[None]:
-    """q leaves. Keys come one by one, and unseen, while this lasts."""
+    """q quits. Meanwhile keys are read one by one, without echo."""
     if not sys.stdin.isatty():
         yield
         return

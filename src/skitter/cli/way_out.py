@@ -1,4 +1,4 @@
-"""How commands that fetch without a job go out: as the workers of a crawl would."""
+"""How commands without a job fetch: like the workers of a crawl."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_WAY = "no proxy is free: all are resting, or their budgets are spent (`skitte
 
 
 def worker_config(config: Config) -> WorkerConfig:
-    """What a worker would get to fetch with."""
+    """The configuration that a worker would get for fetching."""
     return WorkerConfig(
         fetch=config.fetch,
         workers=config.workers,
@@ -30,8 +30,8 @@ def worker_config(config: Config) -> WorkerConfig:
 
 @asynccontextmanager
 async def open_way_out(config: Config, client: Fetcher, guard: Guard) -> AsyncIterator[Fetcher]:
-    """Through the configured proxies, if there are any: a crawl that uses proxies must not be seen
-    without one. Their budgets and what is known of them are on the server."""
+    """Fetch through the configured proxies, if any: a crawl that uses proxies must not expose its
+    own address. Their budgets and records are on the server."""
     if not config.proxies:
         yield client
         return
@@ -45,7 +45,7 @@ async def open_way_out(config: Config, client: Fetcher, guard: Guard) -> AsyncIt
 
 
 def by_routes(renderer: Renderer, client: Fetcher) -> Renderer:
-    """A browser that goes the same way as the client."""
+    """A browser that uses the same routes as the client."""
     from skitter.worker.routed import RoutedFetcher, RoutedRenderer
 
     return RoutedRenderer(client, renderer) if isinstance(client, RoutedFetcher) else renderer

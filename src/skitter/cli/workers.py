@@ -36,7 +36,7 @@ FOLLOW_S = 0.3
 
 
 class Level(StrEnum):
-    """As the workers name them."""
+    """Log levels, as workers name them."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -88,7 +88,7 @@ def logs(
 
 
 def _show_actions(where: Settings, job: str, lines: int, *, as_json: bool) -> None:
-    """Also those of a job that is gone."""
+    """Works for a purged job too."""
     found = on_server(where, lambda server: read_actions(server, job, limit=lines))
     for one in reversed(found):
         if as_json:
@@ -105,13 +105,13 @@ def _show_events(events: list[Event], *, as_json: bool) -> None:
             emit_line(event)
         else:
             out.print(event_line(event))
-    sys.stdout.flush()  # into a pipe too: somebody follows
+    sys.stdout.flush()  # to a pipe too: somebody follows it
 
 
 async def tail(
     frontier: Frontier, count: int, wanted: Callable[[Event], bool] = lambda _: True
 ) -> tuple[list[Event], str]:
-    """The last events that are wanted, and the id from which to go on."""
+    """The last wanted events, and the id to continue from."""
     kept: deque[Event] = deque(maxlen=min(count, 2 * EVENTS_KEPT))
     last = "-"
     while page := await read_log(frontier, last, LOG_PAGE):
@@ -123,7 +123,7 @@ async def tail(
 async def follow_log(
     frontier: Frontier, last: str, *, every_s: float = FOLLOW_S
 ) -> AsyncGenerator[list[Event]]:
-    """What is said after the event `last`, for ever; a server that is away is waited for."""
+    """Events after `last`, for ever; if the server is down, waits for it."""
     away = False
     while True:
         try:
@@ -145,7 +145,7 @@ async def follow_log(
 
 # --- scale ----------------------------------------------------------------------------------------
 
-AUTO = 0  # how the server remembers it; skitter.fleet.plan
+AUTO = 0  # as stored on the server; see skitter.fleet.plan
 
 
 def scale(
