@@ -33,6 +33,12 @@ def test_the_usage_of_a_command_is_as_people_type_it(skitter, words, usage):
     assert first.endswith(f"skitter {usage}")
 
 
+@pytest.mark.parametrize("group", ["proxy", "schedule", "dead", "webhook", "token"])
+def test_what_a_command_of_a_group_does_is_not_cut_off(skitter, group):
+    _, *lines = skitter(group, "--help").out.splitlines()
+    assert not [line for line in lines if line.endswith("...")]
+
+
 def test_the_module_runs_as_a_program():
     done = subprocess.run(
         [sys.executable, "-m", "skitter", "--help"], capture_output=True, text=True, check=True

@@ -64,6 +64,7 @@ async def test_test_tells_address_country_time_and_price(shop, job, skitter_here
     assert (rows["good"]["price"], rows["banned"]["price"]) == ("0.002 a request", "free")
     assert rows["good"]["seconds"] > 0
     assert "answered 403" in rows["banned"]["problem"]
+    assert rows["banned"]["address"] == ""  # a block page says none
     assert "does not listen" in rows["dead"]["problem"]
     one = await skitter_here("proxy", "test", f"dear-{job}")
     assert one.exit_code == 0
@@ -85,6 +86,8 @@ async def test_bench_compares_and_recommends_and_stats_remember(shop, job, skitt
     found = {row["proxy"].removesuffix(f"-{job}"): row for row in known}
     assert (found["good"]["good"], found["good"]["cost"]) == (4, 0.008)
     assert (found["banned"]["bans"], found["banned"]["success"]) == (4, "0%")
+    unknown = await skitter_here("proxy", "stats", "--domain", "nobody.example")
+    assert unknown.out == "no page of nobody.example has come through a proxy yet.\n"
     totals = (await skitter_here("proxy", "stats")).out
     assert f"dead-{job}" in totals
 
@@ -101,6 +104,14 @@ def test_stats_fit_on_eighty_columns(capsys):
     assert max(len(head.rstrip()), len(row.rstrip())) <= 80
     assert head.split("faults")[0].split() == ["domain", "proxy", "good", "bans"]
     assert row.split()[4] == "1,234"
+
+
+async def test_the_comparison_is_a_table_of_one_line_per_proxy(shop, job, skitter_here):
+    shown = (await skitter_here("proxy", "bench", f"http://{shop}/a", "--times", "1")).out
+    head, *rows, best = shown.splitlines()
+    assert head.split()[:7] == ["proxy", "good", "bans", "faults", "ok", "seconds", "per"]
+    assert [row.split("-")[0] for row in rows] == ["good", "banned", "dear", "dead"]
+    assert best == f"recommended: good-{job}"
 
 
 async def test_config_shows_routes_and_where_their_secrets_are(shop, job, skitter_here):

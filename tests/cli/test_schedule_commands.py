@@ -30,6 +30,8 @@ def test_a_schedule_is_added_listed_and_removed(skitter, job):
     added = skitter("schedule", "add", job, "--every", "6h", "--json").json
     assert (added["job"], added["every_s"], added["rounds"]) == (job, 21_600, 0)
 
+    assert "every 6 h  " in skitter("schedule", "list").out
+
     again = skitter("schedule", "add", job, "--cron", "0 3 * * *")
     assert "the next round begins at" in again.out
     assert "03:00:00 UTC" in again.out

@@ -92,9 +92,13 @@ def test_a_secret_that_is_not_there_is_said(project, secret):
     [
         ('[proxy]\nname = "a"\n', r"must be written \[\[proxy\]\]"),
         ('[[proxy]]\nname = "A b"\nkind = "direct"\n', "lower case"),
+        ('[[proxy]]\nname = "a"\npreset = "bright"\n', "preset must be thordata, brightdata"),
         ('[[proxy]]\nname = "a"\nkind = "tunnel"\n', "direct, gateway or api"),
-        ('[[proxy]]\nname = "a"\nurl = "ftp://x"\n', "http, https, socks5"),
-        ('[[proxy]]\nname = "a"\nurl = "http://me:secretword@x:1"\n', "without a user"),
+        ('[[proxy]]\nname = "a"\nurl = "ftp://x"\n', "socks5://host:port, got 'ftp"),
+        (
+            '[[proxy]]\nname = "a"\nurl = "http://me:secretword@x:1"\n',
+            "go into `user` and `secret`",
+        ),
         ('[[proxy]]\nname = "a"\nurl = "http://x:1"\nsecret = "secretword"\n', "env:NAME"),
         ('[[proxy]]\nname = "a"\nkind = "api"\nurl = "http://x"\n', r"\{url\}"),
         ('[[proxy]]\nname = "a"\nkind = "direct"\nprices = 1\n', "is unknown"),

@@ -145,6 +145,14 @@ def test_an_error_shows_the_users_own_line_and_the_exception(tmp_path):
     assert "ValueError: invalid literal for int()" in said
 
 
+def test_an_option_of_a_table_is_told_where_it_belongs(tmp_path):
+    (tmp_path / "deep.py").write_text(
+        'from skitter import Spider\nspider = Spider("deep", max_depth=3)\n'
+    )
+    with pytest.raises(SpiderError, match=r"deep.py:2: .*\n.*\n  write limits=Limits\(max_depth="):
+        load_spider(tmp_path / "deep.py")
+
+
 def test_an_error_of_ours_is_shown_at_the_users_line(tmp_path):
     write(tmp_path / "books.py", GOOD.replace("https://shop.example/", "shop.example"))
     said = refusal("books.py")

@@ -122,7 +122,8 @@ def crawl(
         if "politeness.delay_s" in given:
             raise UsageError("--rate and --delay both set the pace: choose one.")
         given = _politeness_of(rate) | given
-    arguments = {"name": job or _job_name_of(urls), "urls": urls, "sitemap": sitemap}
+    derived = _job_name_of(urls)  # also says which URL is none
+    arguments = {"name": job or derived, "urls": urls, "sitemap": sitemap}
     plan = _plan(PLAIN, arguments, None, given, as_json=as_json, fresh=fresh)
     _run(plan, yes=yes, with_dashboard=with_dashboard)
 

@@ -162,7 +162,7 @@ def retry(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Make dead letters pending again: the named ones, those that match, or --all."""
+    """Make dead letters pending again. Name them, or say which: --match, --reason, --all."""
     batches = _selection(urls, match, reason, everything=everything)
 
     async def work(frontier: Frontier) -> int:
@@ -214,7 +214,7 @@ def export(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Write dead letters to a file that only you can read, one JSON document per line."""
+    """Write dead letters to a file, one JSON document per line. Only you can read it."""
     batches = _selection(urls, match, reason, everything=True)
 
     async def work(frontier: Frontier) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple, Self
 
 from rich.console import Console, RenderableType
@@ -136,9 +137,11 @@ def eta_of(look: Overview) -> str:
 
 
 def duration(seconds: float) -> str:
-    """3 s, 4 min 10 s, 2 h 5 min, 3 d 4 h."""
+    """3 s, 4 min 10 s, 2 h 5 min, 3 d 4 h, 6 h."""
     whole = round(seconds)
-    for size, unit, small, part in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min")):
+    units = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    for (size, unit), (small, part) in pairwise(units):
         if whole >= size:
-            return f"{whole // size} {unit} {whole % size // small} {part}"
-    return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
+            rest = whole % size // small
+            return f"{whole // size} {unit}" + (f" {rest} {part}" if rest else "")
+    return f"{whole} s"

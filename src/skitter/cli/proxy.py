@@ -31,6 +31,19 @@ Names = Annotated[
 ]
 #: Names for our address in the JSON of services that report it.
 ADDRESS, COUNTRY = ("ip", "query", "origin", "address"), ("country", "country_code", "countryCode")
+#: Columns of people's tables.
+BRIEF = (
+    "domain",
+    "proxy",
+    "good",
+    "bans",
+    "faults",
+    "ok",
+    "seconds",
+    "cost",
+    "per 1,000",
+    "problem",
+)
 group = typer.Typer(no_args_is_help=True, help="Test proxies, and see what they deliver and cost.")
 
 
@@ -38,7 +51,7 @@ group = typer.Typer(no_args_is_help=True, help="Test proxies, and see what they 
 def try_proxies(
     names: Names = None, redis: Redis = None, directory: Directory = None, as_json: Json = False
 ) -> None:
-    """Ask a service through each proxy which address it sees (routes.test_url)."""
+    """Show the address that each proxy shows to others. A service is asked (routes.test_url)."""
     config, routes = _configured(names)
     url = config.routes.test_url
 
@@ -59,27 +72,25 @@ def stats(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Show what each proxy delivered per domain, and what a thousand good pages cost."""
+    """Show what each proxy delivered per domain, and at what cost."""
     rows = on_server(settings(redis, directory), lambda server: route_table(server, domain))
-    show_stats(rows, as_json=as_json)
+    show_stats(rows, domain=domain, as_json=as_json)
 
 
-def show_stats(rows: list[dict[str, Any]], *, as_json: bool = False) -> None:
+def show_stats(
+    rows: list[dict[str, Any]], *, domain: str | None = None, as_json: bool = False
+) -> None:
     if not rows and not as_json:
-        say("no page has come through a proxy yet.")
+        say(f"no page{f' of {domain}' if domain else ''} has come through a proxy yet.")
     else:
         _show(rows if as_json else [_brief(row) for row in rows], as_json)
 
 
 def _brief(row: dict[str, Any]) -> dict[str, Any]:
     """Fewer columns, to fit into 80 characters."""
-    return {
-        **{name: row[name] for name in ("domain", "proxy", "good", "bans")},
-        "faults": row["page faults"] + row["proxy faults"],
-        "ok": row["success"],
-        "cost": row["cost"],
-        "per 1,000": row["per 1,000 good"],
-    }
+    brief = row | {"faults": row["page faults"] + row["proxy faults"]}
+    brief |= {"ok": row["success"], "per 1,000": row["per 1,000 good"]}
+    return {name: brief[name] for name in BRIEF if name in brief}
 
 
 @group.command("bench")
@@ -104,7 +115,7 @@ def bench(
     if as_json:
         emit_json({"routes": rows, "recommended": best or None})
     else:
-        _show(rows, as_json)
+        _show([_brief(row) for row in rows], as_json)
         say(f"recommended: {best}" if best else "no proxy delivered a page.")
     if not best:
         raise typer.Exit(1)
@@ -112,8 +123,8 @@ def bench(
 
 @group.command("forget")
 def forget(names: Names = None, redis: Redis = None, directory: Directory = None) -> None:
-    """Forget what proxies have spent, so that their budgets start over; without a name, also
-    everything learned about them."""
+    """Forget what proxies have spent. Their budgets start over; without a name, everything learned
+    about them is forgotten, too."""
     deed = Deed("", "proxy forget", " ".join(names or ["all"]))
     on_server(
         settings(redis, directory),
@@ -158,10 +169,11 @@ async def _test(fetcher: RoutedFetcher, route: Route, url: str) -> dict[str, Any
         return row | {"problem": "it is resting, or its budget is spent"}
     except FetchError as error:
         return row | {"problem": error.reason}
+    row["seconds"] = round(response.elapsed_s, 3)
+    if response.status != 200:
+        return row | {"problem": f"{url} answered {response.status}"}
     said = _said(response.body)
-    row |= {"address": _first(said, ADDRESS), "country": _first(said, COUNTRY)}
-    problem = "" if response.status == 200 else f"{url} answered {response.status}"
-    return row | {"seconds": round(response.elapsed_s, 3), "problem": problem}
+    return row | {"address": _first(said, ADDRESS), "country": _first(said, COUNTRY)}
 
 
 def _said(body: bytes) -> dict[str, Any]:

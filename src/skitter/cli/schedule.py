@@ -25,6 +25,7 @@ from skitter.cli.common import (
     settings,
 )
 from skitter.cli.output import answer, emit_json, grid, say, tell
+from skitter.cli.progress import duration
 from skitter.errors import BadOption, JobMissing, SkitterError, SpiderError
 from skitter.frontier.admin.actions import Deed
 from skitter.frontier.admin.jobs import for_each_job, open_job
@@ -116,7 +117,7 @@ async def _open(server: Server, job: str, spider: Spider | None) -> Frontier:
 
 @group.command("list")
 def show(redis: Redis = None, directory: Directory = None, as_json: Json = False) -> None:
-    """List the schedules of all jobs that can be read; `audit` names the others."""
+    """List the schedules of all jobs. Those that cannot be read are named by `audit`."""
 
     async def work(server: Server) -> list[tuple[str, Schedule]]:
         async def look(job: str) -> Schedule | None:
@@ -197,7 +198,7 @@ def _document(job: str, schedule: Schedule) -> dict[str, Any]:
 
 def _rows(found: list[tuple[str, Schedule]]) -> Iterator[list[object]]:
     for job, one in found:
-        when = one.cron or f"every {one.every_s:g} s"
+        when = one.cron or f"every {duration(one.every_s)}"
         last = _moment(one.fired_ms) if one.fired_ms else "never"
         yield [job, when, _moment(one.next_ms), last, one.rounds, one.missed]
 

@@ -40,7 +40,7 @@ def new(
 
 @group.command("list")
 def show(redis: Redis = None, directory: Directory = None, as_json: Json = False) -> None:
-    """List the tokens: their ids, names and scopes, not the tokens themselves."""
+    """List the tokens by id, name and scope. They are not shown themselves."""
     tokens = on_server(settings(redis, directory), list_tokens)
     if as_json:
         emit_json([_document(one) for one in tokens])
@@ -57,7 +57,7 @@ def revoke(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Revoke a token, and end the sessions of browsers that logged in with it."""
+    """Revoke a token. Browsers that logged in with it are logged out."""
     deed = Deed("", "token revoke", identity)
     on_server(settings(redis, directory), lambda server: revoke_token(server, identity), deed=deed)
     answer({"id": identity, "revoked": True}, f"{identity}: revoked.", as_json=as_json)

@@ -52,7 +52,7 @@ def add(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Post messages about a job to a URL, and print the secret that signs them."""
+    """Post messages about a job to a URL. Prints the secret that signs them."""
     if not private:
         try:
             Guard().check_url(url)

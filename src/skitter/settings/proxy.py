@@ -24,6 +24,7 @@ from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from skitter.errors import BadOption, UsageError
+from skitter.redact import redact
 from skitter.settings.option import Table, option, options_of
 
 Kind = Literal["direct", "gateway", "api"]
@@ -115,10 +116,7 @@ class Route(Table):
             check_country(code)
         if self.kind == "direct":
             return
-        parts = urlsplit(self.url)
-        if parts.scheme not in _SCHEMES[self.kind] or not parts.hostname or "@" in parts.netloc:
-            schemes = ", ".join(_SCHEMES[self.kind])
-            raise BadOption("url", parts.hostname or "", f"{schemes}://host:port, without a user")
+        _check_url(self.url, self.kind)
         if self.secret and not self.secret.startswith(("env:", "file:")):
             raise BadOption("secret", "(hidden)", "env:NAME or file:PATH, not the secret itself")
         if self.kind == "api" and "{url}" not in self.template:
@@ -161,6 +159,17 @@ class Route(Table):
         if found is None:
             raise UsageError(f"set {name}: the secret of proxy {self.name} is expected there.")
         return found
+
+
+def _check_url(url: str, kind: Kind) -> None:
+    """Raises BadOption, which shows no credentials."""
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        expected = "without credentials, which go into `user` and `secret`"
+        raise BadOption("url", redact(url), expected)
+    if parts.scheme not in _SCHEMES[kind] or not parts.hostname:
+        expected = " or ".join(f"{scheme}://host:port" for scheme in _SCHEMES[kind])
+        raise BadOption("url", url, expected)
 
 
 def _read(path: str) -> str:

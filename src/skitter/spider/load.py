@@ -5,6 +5,7 @@ An error in the user's file is reported with its line there, without our frames.
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import contextmanager
 from importlib import import_module
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from skitter.errors import SpiderError
+from skitter.settings.option import options_of
+from skitter.settings.tables import TABLES
 from skitter.spider.arguments import makes_spiders, typed_arguments
 from skitter.spider.source_line import describe, source_line
 from skitter.spider.spider import Spider
@@ -20,6 +23,8 @@ from skitter.spider.spider import Spider
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import ModuleType
+
+_UNKNOWN = re.compile(r"Spider.__init__\(\) got an unexpected keyword argument '(\w+)'")
 
 
 def load_spider(target: str | Path, arguments: Mapping[str, Any] | None = None) -> Spider:
@@ -137,7 +142,16 @@ def _looking_in(directory: Path) -> Iterator[None]:
 
 def _broken(error: BaseException, file: str) -> SpiderError:
     place = source_line(error, file) or file
-    return SpiderError(f"the spider does not load.\n  {place}\n  {describe(error)}")
+    return SpiderError(f"the spider does not load.\n  {place}\n  {describe(error)}{_hint(error)}")
+
+
+def _hint(error: BaseException) -> str:
+    """For an option that is one of another table: Spider(max_depth=3)."""
+    found = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
+    for table in [one for one in TABLES if one in Spider.__dataclass_fields__] if found else ():
+        if found and found[1] in {one.name for one in options_of(TABLES[table])}:
+            return f"\n  write {table}={TABLES[table].__name__}({found[1]}=...)"
+    return ""
 
 
 # --- choosing -------------------------------------------------------------------------------------
