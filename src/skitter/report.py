@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import KW_ONLY, dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from skitter.model import State
@@ -194,6 +195,17 @@ def kept_out(kinds: dict[str, int]) -> str:
 
 def waiting(items: int) -> str:
     return f"{some(items, 'item')} {'waits' if items == 1 else 'wait'} to be stored"
+
+
+def duration(seconds: float) -> str:
+    """3 s, 4 min 10 s, 2 h 5 min, 3 d 4 h, 6 h."""
+    whole = round(seconds)
+    units = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    for (size, unit), (small, part) in pairwise(units):
+        if whole >= size:
+            rest = whole % size // small
+            return f"{whole // size} {unit}" + (f" {rest} {part}" if rest else "")
+    return f"{whole} s"
 
 
 def some(number: int, what: str, many: str = "") -> str:

@@ -34,6 +34,11 @@ def test_a_line_counts_items_and_those_that_were_rejected():
     assert "3 items stored, 2 rejected, 1 worker, " in said
 
 
+def test_a_slow_crawl_is_not_said_to_stand_still():
+    said = [line(Moment(a_look(pages_per_s=rate))) for rate in (0.0, 0.3, 1.0, 12.4)]
+    assert [text.split(", ")[1] for text in said] == ["0/s", "0.3/s", "1.0/s", "12/s"]
+
+
 def test_the_same_line_comes_once_a_minute_and_another_at_once():
     out = StringIO()
     display = CrawlDisplay(Console(file=out))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 from collections import Counter
@@ -55,6 +56,18 @@ def test_a_crawl_brings_exactly_the_items_of_the_site_and_asks_politely(open_sho
     assert Counter(entry.page for entry in log)["/robots.txt"] == 1
     report = json.loads(done.stdout)
     assert (report["finished"], report["pending"], report["items_waiting"]) == (True, 0, 0)
+
+
+def test_running_it_again_before_a_page_is_due_says_so(open_shop, make_machine):
+    shop = open_shop(books=50)
+    machine = make_machine(shop)
+    machine.run("--revisit")
+    asked = len(shop.log())
+
+    again = machine.run("--revisit")
+
+    assert re.search(r"books is finished, and of \d+ pages to .* none is due yet", again.stderr)
+    assert len(shop.log()) == asked
 
 
 def test_running_it_again_fetches_nothing_and_fresh_fetches_all(open_shop, make_machine):

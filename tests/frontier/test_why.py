@@ -53,6 +53,13 @@ async def test_a_host_that_rests(frontier):
     assert "its host may be asked again in 90.0 s" in await reasons(frontier)
 
 
+async def test_a_long_wait_is_told_in_hours(frontier):
+    await frontier.add([Request(url=URL)])
+    await set_host(frontier, "a.test", blocked_for_s=21_600)
+
+    assert "its host may be asked again in 6 h" in await reasons(frontier)
+
+
 async def test_a_host_with_all_it_may_have_in_flight(make_frontier):
     frontier = await make_frontier(JobOptions(politeness=Politeness(delay_s=0)))
     await frontier.add([Request(url="https://a.test/first"), Request(url=URL)])

@@ -12,14 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from skitter.cli.output import clean, plain
-from skitter.cli.progress import duration, eta_of
+from skitter.cli.progress import eta_of, speed
 from skitter.frontier.admin.actions import Action
 from skitter.frontier.admin.eta import Bound
 from skitter.frontier.admin.log import Event
 from skitter.frontier.admin.warnings import LATE_S
 from skitter.frontier.admin.workers import Heartbeat
 from skitter.model import State
-from skitter.report import some
+from skitter.report import duration, some
 from skitter.watch import Overview
 
 T = TypeVar("T")
@@ -306,8 +306,3 @@ def _name(text: str, style: str) -> Text:
 def _first(values: Sequence[T], rows: int) -> Sequence[T]:
     """All that fit; if not all do, one line is left to say so."""
     return values if len(values) <= rows else values[: max(0, rows - 1)]
-
-
-def speed(rate: float) -> str:
-    """With a decimal for slow, polite crawls: 0.3 pages per second is not 0."""
-    return f"{rate:,.1f}" if rate < 10 else f"{rate:,.0f}"

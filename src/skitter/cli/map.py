@@ -10,10 +10,9 @@ import uvloop
 from skitter.cli.common import Json
 from skitter.cli.flags import FETCHING, Given, with_flags
 from skitter.cli.output import clean, emit_json, out, plain, tell
-from skitter.cli.progress import duration
 from skitter.cli.survey import Survey
 from skitter.model import Request
-from skitter.report import some
+from skitter.report import duration, some
 from skitter.settings import resolve
 from skitter.settings.sources import OPTIONS
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple, Self
 
 from rich.console import Console, RenderableType
@@ -17,7 +16,7 @@ from rich.text import Text
 
 from skitter.cli.output import clean, plain
 from skitter.model import State
-from skitter.report import some
+from skitter.report import duration, some
 from skitter.watch import Overview
 
 PLAIN_EVERY_S = 2.0
@@ -75,7 +74,7 @@ class CrawlDisplay:
 def line(moment: Moment) -> str:
     look = moment.look
     return (
-        f"{some(look.done, 'page')}, {look.pages_per_s:,.0f}/s, {look.pending:,} pending, "
+        f"{some(look.done, 'page')}, {speed(look.pages_per_s)}/s, {look.pending:,} pending, "
         f"{look.leased:,} in flight, {look.dead:,} dead, "
         + (f"{look.blocked:,} blocked, " if look.blocked else "")
         + f"{some(look.stored, 'item')} stored, "
@@ -104,17 +103,22 @@ def block(moment: Moment) -> Table:
 
 
 def _numbers(look: Overview) -> Table:
+    rate = speed(look.pages_per_s)
     rows = (
         (("pages", look.done), ("pending", look.pending), ("hosts", look.hosts)),
-        (("pages/s", look.pages_per_s), ("in flight", look.leased), ("workers", look.fetching)),
+        (("pages/s", rate), ("in flight", look.leased), ("workers", look.fetching)),
         (("retries", look.retried), ("delayed", look.delayed), ("dead", look.dead)),
         (("items", look.stored), ("waiting", look.items), ("rejected", look.rejected)),
     )
     table = Table.grid(padding=(0, 3))
     for row in rows:
-        cells = ((Text(name, style="dim"), f"{value:,.0f}") for name, value in row)
+        cells = ((Text(name, style="dim"), _spelled(value)) for name, value in row)
         table.add_row(*(cell for pair in cells for cell in pair))
     return table
+
+
+def _spelled(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:,}"
 
 
 def _foot(moment: Moment) -> str:
@@ -136,12 +140,6 @@ def eta_of(look: Overview) -> str:
     return "-" if look.eta_s is None else duration(max(1.0, look.eta_s))
 
 
-def duration(seconds: float) -> str:
-    """3 s, 4 min 10 s, 2 h 5 min, 3 d 4 h, 6 h."""
-    whole = round(seconds)
-    units = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-    for (size, unit), (small, part) in pairwise(units):
-        if whole >= size:
-            rest = whole % size // small
-            return f"{whole // size} {unit}" + (f" {rest} {part}" if rest else "")
-    return f"{whole} s"
+def speed(rate: float) -> str:
+    """With a decimal for slow, polite crawls: 0.3 pages a second is not 0."""
+    return f"{rate:,.1f}" if 0 < rate < 10 else f"{rate:,.0f}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skitter.cli.output import indented, say
-from skitter.cli.progress import duration
-from skitter.report import kept_out, some, waiting
+from skitter.cli.progress import speed
+from skitter.report import duration, kept_out, some, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ def show_report(report: Report, *, hints: bool) -> None:
     in_all = f", {report.pages:,} in all" * (report.pages != report.pages_now)
     say(
         f"{report.job}: {report.end}. {some(report.pages_now, 'page')} in "
-        f"{duration(report.seconds)} ({report.pages_per_second:,.0f}/s){in_all}."
+        f"{duration(report.seconds)} ({speed(report.pages_per_second)}/s){in_all}."
     )
     for one in report.bad:
         say(f"{'bad':<9}{one}" + f": `skitter quality {report.job}`" * hints)

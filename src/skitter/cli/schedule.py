@@ -25,7 +25,6 @@ from skitter.cli.common import (
     settings,
 )
 from skitter.cli.output import answer, emit_json, grid, say, tell
-from skitter.cli.progress import duration
 from skitter.errors import BadOption, JobMissing, SkitterError, SpiderError
 from skitter.frontier.admin.actions import Deed
 from skitter.frontier.admin.jobs import for_each_job, open_job
@@ -38,6 +37,7 @@ from skitter.frontier.admin.schedule import (
 )
 from skitter.frontier.connection import Server
 from skitter.frontier.frontier import Frontier
+from skitter.report import duration
 from skitter.settings import resolve
 from skitter.spider import Spider, load_spider
 from skitter.spider.rounds import begin_due_round, tell_round

@@ -84,8 +84,14 @@ async def begin(server: Server, plan: Plan, tell: Tell) -> Crawl:
     plan = replace(plan, allow=(*plan.allow, *await offer_seeds(frontier, plan.spider)))
     _check_begun(plan, now := await frontier.stats())
     if before.crawled and now.crawled:
-        tell(f"{frontier.job} is finished, and its start URLs are not new: --fresh starts over.")
+        tell(f"{frontier.job} is finished, and {_why_idle(now)}")
     return Crawl(plan, frontier, out, before, began, await frontier.server_time(), lost)
+
+
+def _why_idle(now: Stats) -> str:
+    if now.revisits:
+        return f"of {some(now.revisits, 'page')} to be visited again none is due yet."
+    return "its start URLs are not new: --fresh starts over."
 
 
 async def open_plan(server: Server, plan: Plan, tell: Tell) -> Frontier:

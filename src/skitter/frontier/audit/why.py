@@ -19,7 +19,7 @@ from skitter.frontier.robots import stored_robots
 from skitter.frontier.scan import scan_names
 from skitter.frontier.totals import read_totals
 from skitter.model import Request, State
-from skitter.report import some
+from skitter.report import duration, some
 from skitter.shapes import shape_of
 from skitter.urls import fingerprint, fingerprint_of, identify
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Stored rules, a URL, and the user agent they were read for (None: unknown) -> a sentence.
 ReadRobots = Callable[[bytes, str, str | None], str]
+#: Waits of at least this length are given in minutes and hours.
+LONG_S: Final = 120.0
 #: For reasons that workers do not record as a sentence.
 REFUSED_BY: Final = {
     "robots": "robots.txt disallows it for {reason}",
@@ -344,4 +346,6 @@ def _budget(options: JobOptions, done: int, facts: RequestFacts) -> list[str]:
 
 def _when(moment_s: float, now_s: float) -> str:
     seconds = moment_s - now_s
-    return f"in {seconds:.1f} s" if seconds > 0 else "now"
+    if seconds <= 0:
+        return "now"
+    return f"in {seconds:.1f} s" if seconds < LONG_S else f"in {duration(seconds)}"
