@@ -75,7 +75,7 @@ def add(
     directory: Directory = None,
     as_json: Json = False,
 ) -> None:
-    """Set the schedule of a job, which is created if the argument is a spider."""
+    """Set the schedule of a job. If the argument is a spider, its job is created."""
     spider = load_spider(target, pairs_of(arguments)) if names_a_spider(target) else None
     name = job or (spider.name if spider else target)
 
@@ -154,7 +154,7 @@ def watch(
     redis: Redis = None,
     directory: Directory = None,
 ) -> None:
-    """Start the rounds of a job when they are due, until stopped; each starts once."""
+    """Start the rounds of a job when they are due, until stopped. Each starts once."""
     spider = load_spider(target, pairs_of(arguments))
     name = job or spider.name
 
