@@ -1,10 +1,10 @@
-"""The clock of a host starts when a request leaves: when it may, and what the frontier hears.
+"""Departures: when a request may leave, and reporting when it did, as that starts its host's clock.
 
 A lease is a turn at its host, and most requests leave at once. One that leaves later (a handler
-held the process up, robots.txt was fetched first) would come too close to the next, so its lateness
-is reported before its lease ends. Where a host may have several requests under way, and for the
-second request of an attempt, the frontier is asked for a moment first. Nothing of this costs a call
-as long as requests leave on time, or anything at all where there is no delay.
+blocked the process, robots.txt was fetched first) would come too close to the next, so its lateness
+is reported before its lease ends. Where a host allows several requests in flight, and for the
+second request of an attempt, the frontier is asked for a moment first. This costs no call while
+requests leave on time, and nothing at all where there is no delay.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.model import Lease
 
-#: Of a request that is alone at its host, lateness beyond this is told before its lease ends; less
-#: than that is told with the end. It is also the slack of a clock that jobs or hosts share.
+#: If a request alone at its host is later than this, that is reported before its lease ends; if
+#: less, with the end. Also the slack of a clock that jobs or hosts share.
 TOLERANCE_S: Final = 0.01
-#: Nobody else has a turn while ours lasts; but a process that slept may have lost its lease.
+#: No other request has a turn during ours, but a suspended process may have lost its lease.
 ALONE_S: Final = 5.0
-#: The server's clock leaves out parts of a millisecond.
+#: The server's clock is truncated to milliseconds.
 TICK_S: Final = 0.001
-#: How long a moment lasts, the first time we ask and when the one before it passed, too: the
-#: process is very busy. Longer ones make the next request of the host wait.
+#: How long a moment lasts, first and after each one missed (the process is very busy). Longer
+#: ones make the host's next request wait.
 HOLDS_S: Final = (0.0, 0.02, 0.1, 1.0, ALONE_S)
-#: How long a request waits for its moment here; a longer wait is spent in the frontier. After
-#: robots.txt that costs little, as there are other hosts; after a redirect it would begin anew.
+#: How long a request waits here for its moment; a longer wait is spent in the frontier. After
+#: robots.txt that costs little, as there are other hosts; after a redirect it would start over.
 PATIENCE_S: Final = 10.0
 PATIENCE_AFTER_ROBOTS_S: Final = 0.05
 PATIENCE_AFTER_REDIRECT_S: Final = 86_400.0
@@ -52,7 +52,7 @@ UNKNOWN_MS: Final = 2**53
 
 
 class TooEarly(Exception):
-    """The request would leave too early, and is not going to wait for its moment here."""
+    """The request would leave too early, and does not wait here for its moment."""
 
 
 @dataclass(slots=True, eq=False)
@@ -70,7 +70,7 @@ class _Trip(NamedTuple):
     def told(self, now: float) -> Trip:
         pace = self.lease.pace
         assert pace is not None
-        known = bool(pace.moment_ms)  # or the lease does not say when its turn was
+        known = bool(pace.moment_ms)  # else the lease does not say when its turn was
         at_ms = pace.moment_ms + ms(self.left_at - pace.since) if known else UNKNOWN_MS
         took_s, ago_s = self.ended_at - self.left_at, now - self.left_at
         return Trip(self.lease.host, self.url, at_ms, ago_s, took_s, pace.delay_s)
@@ -81,38 +81,37 @@ class Departures:
     """The departures of one worker."""
 
     frontier: Frontier
-    resolver: Resolver | None = None  # None: an address stands for each host
+    resolver: Resolver | None = None  # None: host names stand for addresses
     _left: dict[str, float] = field(default_factory=dict)  # fingerprint -> when it left, if late
     _trips: list[_Trip] = field(default_factory=list)
     _asks: list[_Ask] = field(default_factory=list)
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def gate(self, lease: Lease) -> Gate | None:
-        """Where the requests of an attempt leave; None: they may leave as they like."""
+        """The gate for the requests of an attempt; None: they may leave at any time."""
         polite = self.frontier.options.politeness
         if polite.shared or polite.per == "address":
             return SharedGate(self, lease, lease.pace or Pace(0, 0.0, 0.0, time.monotonic()))
         return None if lease.pace is None else Gate(self, lease, lease.pace)
 
     async def clock_of(self, lease: Lease) -> str:
-        """The clock that a request shares with others: those of its host or its address, in this
-        job or in all."""
+        """The clock a request shares with others of its host or address, in this job or in all."""
         polite = self.frontier.options.politeness
         whom = await self._address_of(lease) if polite.per == "address" else lease.host
         return whom if polite.shared else f"{self.frontier.job} {whom}"
 
     async def _address_of(self, lease: Lease) -> str:
-        """The same one for all requests of a host, though it may have several."""
+        """The same address for all requests of a host, even if it has several."""
         name = host_without_port(host_of(lease.url)).strip("[]")
         if self.resolver is None or is_address(name):
             return name
         try:
             return min(await self.resolver.resolve(name))
-        except (OSError, UnicodeError):  # the fetch will say so
+        except (OSError, UnicodeError):  # the fetch will report it
             return name
 
     def note_now(self, lease: Lease) -> None:
-        """A request of it left, and no later than now."""
+        """A request of this lease has left, just now or earlier."""
         self.note(lease, left_at=time.monotonic(), late_s=math.inf)
 
     def note(self, lease: Lease, *, left_at: float, late_s: float) -> None:
@@ -124,13 +123,12 @@ class Departures:
         self._left[lease.fingerprint] = left_at
 
     def record(self, lease: Lease, url: str, *, left_at: float) -> None:
-        """A request of it is over."""
+        """A request of this lease has ended."""
         if lease.pace and len(self._trips) < MAX_TOLD:
             self._trips.append(_Trip(lease, url, left_at, time.monotonic()))
 
     async def tell(self, leases: Iterable[Lease]) -> None:
-        """Before leases end, and others may have their turn: which of them left late, and what is
-        to be recorded."""
+        """Report trips and late departures, before the leases end and others get their turn."""
         if trips := self._trips[:]:
             now = time.monotonic()
             await self.frontier.record([one.told(now) for one in trips])
@@ -149,7 +147,7 @@ class Departures:
             self._left.pop(lease.fingerprint, None)
 
     async def ask(self, departure: Departure) -> Granted:
-        """Those who ask while a call is under way share the next one."""
+        """Requests that ask during a call share the next one."""
         ask = _Ask(departure)
         self._asks.append(ask)
         async with self._asking:
@@ -159,7 +157,7 @@ class Departures:
         return ask.granted
 
     async def _ask_for_all(self, ask: _Ask) -> None:
-        # Whoever called for us may have been cancelled half-way.
+        # Another task that took our ask into its call may have been cancelled.
         asks, self._asks = [ask, *(one for one in self._asks if one is not ask)], []
         granted = await self.frontier.depart([one.departure for one in asks])
         for one, answer in zip(asks, granted, strict=True):
@@ -168,18 +166,18 @@ class Departures:
 
 @dataclass(slots=True)
 class Gate:
-    """Where the requests of one attempt leave."""
+    """Decides when the requests of one attempt may leave."""
 
     departures: Departures
     lease: Lease
     pace: Pace
     patience_s: float = PATIENCE_S
-    left_ms: int = 0  # by the server's clock; 0: not known, or others have had their turns since
+    left_ms: int = 0  # by the server's clock; 0: unknown, or others have had a turn since
     _left_at: float | None = None
     _is_under_way: bool = False
-    _moment_ms: int = 0  # our turn; 0: it was used
-    _opened_at: float = 0.0  # it is no earlier than that
-    _asked: int = 0  # moments that we asked for, since a request left
+    _moment_ms: int = 0  # our turn; 0: used
+    _opened_at: float = 0.0  # our turn began no earlier
+    _asked: int = 0  # moments asked for since a request left
 
     def __post_init__(self) -> None:
         self._moment_ms, self._opened_at = self.pace.moment_ms, self.pace.since
@@ -194,7 +192,7 @@ class Gate:
         return self._left_at or 0.0
 
     async def leave(self) -> None:
-        """Return when the request may leave, which is now. Raises TooEarly."""
+        """Return when the request may leave; it must do so at once. Raises TooEarly."""
         self.arrive()
         while not self._is_on_time():
             await self._wait_for_moment()
@@ -204,7 +202,7 @@ class Gate:
         self._moment_ms = 0
 
     def is_still_on_time(self) -> bool:
-        """Whether a request that goes on in another thread leaves at its moment, which is now."""
+        """Whether a request handed to another thread may still leave, at once."""
         now, before = time.monotonic(), self.left_at
         is_late = now - self._opened_at > self._tolerance_s
         self._is_under_way = not is_late
@@ -216,7 +214,7 @@ class Gate:
         return not is_late
 
     def arrive(self, url: str = "") -> None:
-        """The request that left last is over, with an answer or without."""
+        """The last request has ended, with or without a response."""
         if self._is_under_way and self._left_at is not None:
             self.departures.record(self.lease, url, left_at=self._left_at)
             self._asked = 0
@@ -268,17 +266,17 @@ class Gate:
         )
 
     async def rest(self, seconds: float) -> None:
-        """The host asked for one: those who share its clock with us hear of it now."""
+        """The host asked for a rest: tell others on its clock now."""
 
     async def close(self) -> None:
-        """The attempt is over: those who share its clock with us hear of it now."""
+        """The attempt has ended: tell others on its clock now."""
 
 
 @dataclass(slots=True)
 class SharedGate(Gate):
-    """The same by a clock that others share: each request asks it before it leaves. As all requests
-    of the host do, its own clock is kept, too. Who shares a clock also shares the limit on requests
-    under way."""
+    """A gate on a shared clock, which each request asks before it leaves. As all requests of the
+    host do so, the host's own clock is kept too. Those on a clock also share the limit on requests
+    in flight."""
 
     _place: Place | None = None
     _has_place: bool = False
@@ -313,13 +311,13 @@ class SharedGate(Gate):
         return Granted(turn.wait_s, turn.moment_ms)
 
     async def rest(self, seconds: float) -> None:
-        with suppress(SkitterError):  # our own job hears of it with the end of the lease
+        with suppress(SkitterError):  # our own job learns it when the lease ends
             clock = await self.departures.clock_of(self.lease)
             await begin_rest(self.departures.frontier, clock, for_s=seconds)
 
     async def close(self) -> None:
         if self._place and self._has_place:
             self._has_place = False
-            with suppress(SkitterError):  # it is free again after a while
+            with suppress(SkitterError):  # the place expires after a while
                 clock = await self.departures.clock_of(self.lease)
                 await give_back(self.departures.frontier, clock, self._place)

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Figures(Recorder):
-    """What this process measured since the last heartbeat that arrived."""
+    """What this process measured since its last successful heartbeat."""
 
     _unsent: Batch | None = None
     _sending: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def send(self, frontier: Frontier) -> None:
-        """What the server did not take is sent again the next time, before anything else."""
+        """What the server did not take is sent first the next time."""
         async with self._sending:
             if self._unsent is not None:
                 await self._send(frontier, self._unsent)

@@ -1,4 +1,4 @@
-"""Leases in hand: which of them is dangerous, and which were lost."""
+"""Leases in hand: which are dangerous, and which were lost."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def is_suspect(lease: Lease, frontier: Frontier) -> bool:
-    """On its last chance, as it may be what makes workers vanish: lua/lib/take.lua hands it out
-    alone, and it must be worked on alone."""
+    """Whether it is on its last chance and may be what kills workers: lua/lib/take.lua hands it
+    out alone, and it must run alone."""
     return 0 < lease.losses >= frontier.options.retries.max_losses - 1
 
 
 async def extend(frontier: Frontier, leases: Sequence[Lease], *, ttl_s: float) -> list[Lease]:
-    """Keep them for longer. Returns those that were lost: somebody else has their requests."""
+    """Extend the leases. Returns the lost ones: somebody else has their requests."""
     answers = await frontier.extend(leases, ttl_s=ttl_s) if leases else []
     said = zip(leases, answers, strict=True)
     return [lease for lease, answer in said if answer is Ended.LOST]

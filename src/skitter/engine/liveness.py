@@ -1,4 +1,4 @@
-"""Which processes run, and what those held that do not.
+"""Which processes run, and what the dead ones held.
 
 dead = await gone(frontier, await heartbeats(frontier))
 for one, taken in await reclaim(frontier, dead): ...
@@ -27,16 +27,16 @@ def is_running(pid: int) -> bool:
     """Whether this machine has such a process."""
     try:
         os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):  # or it is not the number of a process
+    except (ProcessLookupError, OverflowError):  # or it cannot be a pid
         return False
     except PermissionError:
-        pass  # somebody else's
+        pass  # another user's
     return True
 
 
 def is_here(one: Heartbeat) -> bool:
-    """Whether it says that it runs on this machine. A container may have the same host name, so
-    that its processes seem to be gone: ask how long they have been silent as well."""
+    """Whether it claims to run on this machine. A container may have the same host name, and then
+    its processes seem to be gone: also check how long they have been silent."""
     return one.host == socket.gethostname()
 
 
@@ -47,8 +47,8 @@ async def gone(
     silent_s: float = SILENT_S,
     elsewhere: bool = False,
 ) -> list[Heartbeat]:
-    """Those that ended without a word; `elsewhere`: on other machines too, where silence is all
-    there is to go by."""
+    """Those that died without signing off; `elsewhere`: on other machines too, where silence is
+    the only evidence."""
     now = await frontier.server_time()
     return [
         one
@@ -58,7 +58,7 @@ async def gone(
 
 
 async def reclaim(frontier: Frontier, dead: Iterable[Heartbeat]) -> list[tuple[Heartbeat, int]]:
-    """Hand out again at once what they held, and not when their leases run out: who, how much."""
+    """Requeue what they held at once, not when the leases expire. Returns who held how much."""
     taken = []
     for one in dead:
         taken.append((one, await take_back(frontier, one.name, seen=False)))

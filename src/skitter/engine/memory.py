@@ -1,4 +1,4 @@
-"""Which links the frontier has for certain: a link on every page costs a look-up and no call.
+"""Links the frontier is known to have: a link on every page costs a look-up, not a call.
 
 memory = LinkMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths)
 if key in memory.known: ...            # leave it out
@@ -25,11 +25,11 @@ UNKNOWN: Final = 2**31  # deeper than anything
 class LinkMemory(Generic[K]):
     """Keys of links (URLs, fingerprints) -> the least depth at which the frontier took them.
 
-    When it is full, the older half is forgotten; in another epoch, all. A link that is forgotten is
-    offered again, and the frontier knows it. One that is remembered and not there would be lost.
+    When full, it forgets the older half; in a new epoch, everything. A forgotten link is offered
+    again, and the frontier knows it. One remembered but missing in the frontier would be lost.
 
-    In a job that keeps depths, a page may turn out to be less deep after it is done, and its links
-    with it. So only those one link from a seed are left out: there is no shorter way to them.
+    In a job that keeps depths, a page may turn out to be less deep after it is done, and so may its
+    links. So only links one step from a seed are left out: there is no shorter way to them.
 
     One thread refreshes and adds; another may ask `key in memory` meanwhile.
     """
@@ -39,10 +39,10 @@ class LinkMemory(Generic[K]):
     size: int = 100_000
     _depths: dict[K, int] = field(default_factory=dict)  # oldest first
     _epoch: Hashable = None
-    _deepest: int = UNKNOWN  # that is left out
+    _deepest: int = UNKNOWN  # of links that may be left out
 
     def refresh(self) -> None:
-        """Forget everything in another epoch: the frontier may not have what it had."""
+        """Forget everything in a new epoch: the frontier may have lost what it had."""
         if self._epoch != (now := self.epoch()):
             self._depths.clear()  # first, or the other thread would find what is gone
             self._epoch = now
@@ -57,18 +57,18 @@ class LinkMemory(Generic[K]):
     def known(self) -> Container[K]:
         """The links that may be left out now."""
         self.refresh()
-        return self._depths if self._deepest == UNKNOWN else self  # a dict is the quickest to ask
+        return self._depths if self._deepest == UNKNOWN else self  # a dict is fastest
 
     def has(self, key: K, *, depth: int) -> bool:
-        """Whether the frontier has it, as deep or less."""
+        """Whether the frontier has it, at this depth or less."""
         return self._depths.get(key, UNKNOWN) <= depth
 
     def has_any(self, key: K) -> bool:
-        """Whether the frontier has it, however deep."""
+        """Whether the frontier has it, at any depth."""
         return key in self._depths
 
     def add(self, links: Iterable[tuple[K, int]], *, epoch: Hashable) -> None:
-        """Remember links with their depths that were sent in that epoch, and answered."""
+        """Remember links that the frontier took in that epoch, with their depths."""
         self.refresh()
         if epoch != self._epoch:
             return
@@ -82,12 +82,12 @@ class LinkMemory(Generic[K]):
 
 
 class RequestMemory(LinkMemory[str]):
-    """Of plain GETs, by their URLs."""
+    """A memory of plain GETs, by URL."""
 
     __slots__ = ()
 
     def split(self, links: list[Request]) -> tuple[list[Request], list[Request]]:
-        """Those that have to be offered, and those that the frontier has, as deep or less."""
+        """Links to offer, and links the frontier has at the same depth or less."""
         if not self.keeps_depths():
             return links, []
         self.refresh()

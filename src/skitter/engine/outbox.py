@@ -1,8 +1,8 @@
-"""Results on their way to the server. Nothing leaves the outbox before the server has it.
+"""Results on their way to the server. Each stays in the outbox until the server has it.
 
 outbox = Outbox(pack)      # pack: some results -> a Batch of steps
 outbox.add(result)         # from any thread
-await outbox.flush()       # raises what a step raises; call it again to go on from there
+await outbox.flush()       # raises what a step raises; call it again to resume there
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ AT_ONCE = 200
 
 
 class Batch:
-    """The first results of an outbox, as steps. A step that was answered is not taken again."""
+    """The first results of an outbox, as steps. A step that succeeded is not repeated."""
 
     def __init__(self, size: int, steps: Iterable[Step]) -> None:
-        self.size, self.steps = size, deque(steps)  # so many results
+        self.size, self.steps = size, deque(steps)  # size: number of results
 
 
 class Outbox(Generic[T]):
-    """Results in the order in which they came."""
+    """Results in order of arrival."""
 
     def __init__(self) -> None:
         self._waiting: deque[T] = deque()
@@ -42,11 +42,11 @@ class Outbox(Generic[T]):
 
     @property
     def waiting(self) -> list[T]:
-        """What has not left it, for any thread to look at."""
-        return list(self._waiting.copy())  # a copy is one step; an iteration is not
+        """Results not sent yet; safe to read from any thread."""
+        return list(self._waiting.copy())  # copying is atomic; iterating is not
 
     def clear(self) -> None:
-        """Nobody takes them any more."""
+        """Drop all results: nobody takes them any more."""
         self._waiting.clear()
         self._batch = None
 
@@ -69,7 +69,7 @@ class Outbox(Generic[T]):
         self._batch = None
 
     def _first(self) -> list[T]:
-        # By position: another thread may add meanwhile, which an iterator does not like.
+        # By index: another thread may append meanwhile, which breaks an iterator.
         return [self._waiting[i] for i in range(min(len(self._waiting), AT_ONCE))]
 
 
@@ -78,8 +78,8 @@ async def send_each(
     send: Callable[[list[T]], Awaitable[None]],
     refuse: Callable[[T, Exception], Awaitable[None]],
 ) -> None:
-    """Send all pages at once. If the server refuses that for good, one by one: `refuse` gets those
-    that it still does not take, and the others are done. What was answered leaves the list."""
+    """Send all pages at once. If the server refuses them for good, send them one by one: `refuse`
+    gets those still refused, and the others are done. Answered pages leave the list."""
     try:
         if pages:
             await send(pages)
@@ -99,8 +99,8 @@ async def send_each(
 
 
 def may_be_about_a_page(error: Exception) -> bool:
-    """Not if the server is away or full, nor if the job is gone: then it is about all of them."""
+    """Not if the server is away or full, or the job is gone: that concerns all pages."""
     if isinstance(error, SkitterError):
         is_ours = isinstance(error, UsageError) and not isinstance(error, JobMissing)
-        return is_ours or type(error) is InfrastructureError  # an answer that nobody knows
+        return is_ours or type(error) is InfrastructureError  # an unknown answer
     return True

@@ -1,4 +1,4 @@
-"""The pulse of a process: its heartbeats and its log, for everybody who watches."""
+"""The pulse of a process: its heartbeats and its log, sent to the server."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ LINES_AT_ONCE = 200
 
 @dataclass(slots=True, kw_only=True)
 class Pulse:
-    """Tells the server about one worker or loader, every few seconds."""
+    """Reports one worker or loader to the server every few seconds."""
 
     frontier: Frontier
     name: str
     kind: str
     logbook: ClusterLog
     vitals: Callable[[], Vitals]
-    parent: int | None = None  # the process that looks after us
+    parent: int | None = None  # the process that supervises us
     on_orphaned: Callable[[], None] = lambda: None
-    also: Callable[[Frontier], Awaitable[None]] | None = None  # what else there is to tell
+    also: Callable[[Frontier], Awaitable[None]] | None = None  # what else to report
     _started_at: float = 0.0
     _beating: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """For ever, also while the server is away: whoever needs it says so."""
+        """Beat forever, even while the server is away: those who need it report that."""
         while True:
             with suppress(SkitterError):
                 await self.beat()
@@ -53,8 +53,8 @@ class Pulse:
             await asyncio.sleep(BEAT_S)
 
     async def beat(self) -> None:
-        """What there was to say, then the heartbeat. Who is cancelled here leaves it under way: the
-        server may have it already, and the next beat waits for it instead of saying it again."""
+        """Send the log, then the heartbeat. Cancellation leaves the call in flight: the server may
+        have it already, and the next beat waits for it instead of repeating it."""
         if self._beating and not self._beating.done():
             with suppress(SkitterError):
                 await asyncio.shield(self._beating)
@@ -87,20 +87,20 @@ class Pulse:
             await self.also(self.frontier)
 
     async def end(self) -> None:
-        """The last words; then nobody waits for a heartbeat any more."""
+        """Beat once more, then sign off."""
         with suppress(SkitterError):
             await self.beat()
             await leave(self.frontier, self.name)
 
 
 def is_orphan(parent: int | None) -> bool:
-    """Whether the process that looked after us is gone."""
+    """Whether the process that supervised us is gone."""
     return parent is not None and os.getppid() != parent
 
 
 def memory_mb() -> float:
-    """The largest this process has been. Linux's ru_maxrss counts what its parent had at its start,
-    so it is asked only where the system does not tell."""
+    """Peak memory of this process. On Linux, ru_maxrss counts what the parent had at the fork, so
+    it is used only where there is no /proc."""
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:
@@ -110,7 +110,7 @@ def memory_mb() -> float:
 
 
 def rss_mb() -> float:
-    """What this process has now; where the system does not tell, the most it has had."""
+    """Memory that this process has now; where there is no /proc, its peak."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:
@@ -119,8 +119,8 @@ def rss_mb() -> float:
 
 
 async def cancel_all(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Insist: Python 3.11's `asyncio.wait_for`, which handlers and databases' clients use, swallows
-    a cancellation that comes together with its result."""
+    """Cancel until they end: Python 3.11's `asyncio.wait_for`, which handlers and database clients
+    use, swallows a cancellation that arrives together with its result."""
     while pending := [task for task in tasks if not task.done()]:
         for task in pending:
             task.cancel()

@@ -1,4 +1,4 @@
-"""What handlers find, counted in memory until the next heartbeat takes it to the server."""
+"""What handlers find, counted in memory until the next heartbeat sends it to the server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 MOST_SHAPES = 500
-#: Values that are filled although they are false.
+#: Types whose falsy values still count as filled.
 _NUMBERS = frozenset({int, float, bool})
 _KINDS: dict[type, str] = {
     str: "text",
@@ -33,18 +33,18 @@ _KINDS: dict[type, str] = {
     dict: "object",
 }
 
-#: Names of fields, then the types of their values; None: it is empty.
+#: Field names, then the types of their values; None: empty.
 Shape = tuple[Any, ...]
 
 
 @dataclass(slots=True)
 class _Found:
-    """By one handler."""
+    """What one handler found."""
 
     pages: int = 0
     items: int = 0
     blocked: int = 0
-    #: Items by their fields and the types of their values: one look-up an item, not one a field.
+    #: Items by field names and value types: one look-up per item, not per field.
     shapes: dict[Shape, int] = field(default_factory=dict)
     columns: Counter[str] = field(default_factory=Counter)
 
@@ -63,7 +63,7 @@ class _Found:
             self.unfold()
 
     def unfold(self) -> None:
-        """Shapes become columns. Names of fields may be data, so the first ones are kept."""
+        """Turn shapes into columns. Field names may be data, so only the first ones are kept."""
         for shape, count in self.shapes.items():
             half = len(shape) // 2
             for name, kind in zip(shape[:half], shape[half:], strict=True):
@@ -80,7 +80,7 @@ class _Found:
 
 @dataclass(slots=True)
 class FoundItems:
-    """What this process found since the last heartbeat that arrived."""
+    """What this process found since its last successful heartbeat."""
 
     default: str = ""  # the handler of requests that name none
     _handlers: dict[str, _Found] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class FoundItems:
     def add_page(
         self, handler: str | None, items: Sequence[Mapping[str, Any]], *, unread: int = 0
     ) -> None:
-        """A page is done, and the server knows it. Unread: items whose fields are not known."""
+        """A page is done, and the server knows it. Unread: items whose fields are unknown."""
         found = self._of(handler)
         found.pages += 1
         found.items += len(items) + unread
@@ -109,7 +109,7 @@ class FoundItems:
         return found
 
     async def send(self, frontier: Frontier) -> None:
-        """What the server did not take is sent again the next time, before anything else."""
+        """What the server did not take is sent first the next time."""
         if not self._unsent:
             found, self._handlers = self._handlers, {}
             self._unsent = [one.observed(name) for name, one in found.items()]

@@ -1,9 +1,9 @@
-"""The watchdog: a process that hangs ends itself, and says where it hung.
+"""The watchdog ends a process that hangs, and shows where it hung.
 
-A page may keep the parser busy for hours, and it holds the interpreter's lock all the while, so no
-Python code of ours can step in; fetch/nesting.py sees the plain cases before. Nor can it when a
-handler blocks. faulthandler's timer is a thread in C: it prints where every thread stands and ends
-the process. The leases come back with a loss noted, and the page that did it is dead after a few.
+A page may keep the parser busy for hours with the interpreter's lock held, so no Python code of
+ours can step in; nor can it when a handler blocks. (fetch/nesting.py catches the simple cases
+beforehand.) faulthandler's timer is a C thread: it prints the stack of every thread and ends the
+process. The leases come back with a loss counted; after a few, the page at fault is buried.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOOK_S = 1.0
-#: Of this process, which has one timer for all: several pumps or crawlers may be at work in it.
+#: They share the one timer of this process: several pumps or crawlers may run in it.
 _watchdogs: set[Watchdog] = set()
 
 
 class Watchdog:
-    """Ends the process unless `wind_up` is called, in the thread that is watched, every `stuck_s`
-    seconds. It writes to `file`, or to stderr."""
+    """Ends the process unless `wind_up` is called in the watched thread every `stuck_s` seconds.
+    Writes to `file`, or to stderr."""
 
     def __init__(self, stuck_s: float, file: Path | None = None) -> None:
         self._stuck_s, self._stack = stuck_s, ExitStack()
-        # The real one: Celery puts something without a file behind it in its place.
+        # The real one: Celery replaces sys.stderr by an object without a file.
         self._to: Any = sys.__stderr__ or 2
         if file:
             self._to = self._stack.enter_context(os.fdopen(open_append(file), "ab"))
@@ -51,7 +51,7 @@ class Watchdog:
                 faulthandler.dump_traceback_later(self._stuck_s, exit=True, file=self._to)
 
     def end(self) -> None:
-        """Nothing is to be watched any more."""
+        """Stop watching."""
         self._is_over = True
         _watchdogs.discard(self)
         if not _watchdogs:
@@ -61,13 +61,13 @@ class Watchdog:
     async def run(
         self, call: Callable[[Callable[[], None]], object] = lambda wind_up: wind_up()
     ) -> None:
-        """For ever. `call` takes it to the thread that is watched, if that is another."""
+        """Wind up forever. `call` does it in the watched thread, if that is another one."""
         while True:
             call(self.wind_up)
             await asyncio.sleep(LOOK_S)
 
 
 async def watch(stuck_s: float, file: Path | None = None) -> None:
-    """Watch the event loop that this runs in, for ever."""
+    """Watch the event loop this runs in, forever."""
     with Watchdog(stuck_s, file) as watchdog:
         await watchdog.run()
