@@ -1,8 +1,8 @@
-"""The worker: leases, fetches, runs handlers, sends what came of it.
+"""The worker: leases requests, fetches pages, runs handlers, sends the outcomes.
 
-verdict     what to do with an answer or an error; pure
+verdict     what to do with a response or an error; pure
 redirects   the request that a redirect asks for, and what another origin may see of it; pure
-robots      what robots.txt allows, asked once per host for the whole fleet
+robots      what robots.txt allows, fetched once per host for the whole fleet
 attempt     one request: robots, fetch, handler -> one outcome
 outcomes    how an attempt ended
 delivery    outcomes, sent in batches

@@ -1,7 +1,7 @@
 """render="auto": plain HTML first, and a browser where that is not enough.
 
-A page without items is tried again in the browser's lane. What comes of it is counted per shape of
-URL, and when the outcome of a shape is known, only a tenth of its pages is tried the other way.
+A page without items is retried in the browser lane. The results are counted per URL shape, and once
+it is clear what a shape needs, only a tenth of its pages are tried the other way.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FRESH_S: Final = 2.0
 MOST_SHAPES: Final = 10_000
-EXPLORED: Final = 10  # one page of so many
+EXPLORED: Final = 10  # one page in this many
 
 
 @dataclass(slots=True)
@@ -40,12 +40,12 @@ class Adaptive:
         return how is not None and how.auto
 
     async def needs_browser(self, lease: Lease) -> bool:
-        """Whether plain HTML is not even tried."""
+        """Whether to skip plain HTML."""
         return (await self._ask(lease)).needs_browser and not _explores(lease.url)
 
     async def try_again(self, visit: Visit, output: HandlerOutput) -> Request | None:
-        """The same page for a browser, if what the plain one brought is not enough. What is known
-        by now is told with the end of the lease."""
+        """The same page for a browser, if plain HTML did not bring enough. What was learned is sent
+        when the lease ends."""
         lease, found = visit.lease, len(output.items) + len(output.requests)
         before = lease.request.meta.get(PLAIN_YIELD)
         if lease.request.lane:

@@ -53,10 +53,10 @@ async def open_worker(
 ) -> AsyncIterator[Worker]:
     """A worker; `await worker.run()` works until the crawl has finished.
 
-    `fetcher`: what brings pages home in place of the HTTP client, opened by the caller. `options`:
-    how this process works, if it is not just as the configuration says.
+    `fetcher`: used instead of the HTTP client, and opened by the caller. `options`: how this
+    process runs, if not just as configured.
     """
-    if os.nice(0) > 0:  # somebody waits for answers of the same server
+    if os.nice(0) > 0:  # others, who wait for the same server, go first
         frontier.complete_batch = GENTLE_BATCH
     seeds = [seed.url for seed in spider.known_seeds]
     guard = Guard.for_seeds(seeds, also=config.fetch.allow_hosts)
@@ -81,7 +81,7 @@ async def open_worker(
 
 @dataclass(frozen=True, slots=True)
 class _Web:
-    """How pages come home, and what is made of them."""
+    """Opens what fetches pages and what handles them."""
 
     frontier: Frontier
     spider: Spider
@@ -143,7 +143,7 @@ class _Web:
 def renderer_of(
     config: WorkerConfig, guard: Guard, resolver: Resolver | None = None
 ) -> BrowserRenderer:
-    """The browser, which starts with its first page. Raises BrowserMissing."""
+    """The browser, which starts on its first page. Raises BrowserMissing."""
     from skitter.fetch.browser import BrowserRenderer  # most spiders need none
     from skitter.fetch.chromium import check_browser
 
@@ -158,7 +158,7 @@ def renderer_of(
 
 
 def session_pool_of(config: WorkerConfig) -> SessionPool:
-    """A Cookie header that is set for every request is all the cookies there are."""
+    """Without cookies if the configuration sets a Cookie header for every request."""
     has_own = any(name.lower() == "cookie" for name in config.fetch.headers)
     return replace(config.sessions, cookies=False) if has_own else config.sessions
 
@@ -169,17 +169,17 @@ def has_plain_pages(spider: Spider) -> bool:
 
 
 def lanes_of(spider: Spider, config: WorkerConfig) -> dict[Lane, int]:
-    """How many pages of each lane a worker has under way; none: plain HTTP alone."""
+    """How many pages of each lane a worker has in flight; empty: plain HTTP only."""
     most: dict[Lane, int] = {"": config.workers.concurrency, "browser": config.browser.concurrency}
     if config.workers.only == "browser":
         return {"browser": most["browser"]}
     if not has_plain_pages(spider):
-        most[""] = most["browser"]  # what was pushed without a lane is rendered, too
+        most[""] = most["browser"]  # pages pushed without a lane are rendered too
     return most if spider.renders and config.workers.only is None else {}
 
 
 def policy_of(spider: Spider, config: WorkerConfig) -> Policy:
-    """When to give a page up, and how long to leave a host alone."""
+    """When to give up on a page, and how long to leave a host alone."""
     return Policy(
         max_redirects=config.fetch.max_redirects,
         longest_rest_s=config.fetch.max_retry_after_s,

@@ -1,4 +1,4 @@
-"""One request: robots, fetch, verdict, handler. What comes of it is one outcome."""
+"""One attempt at a request: robots, fetch, verdict, handler; it ends in one outcome."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Attempts:
-    """Makes attempts: everything they share."""
+    """Makes attempts, and holds what they share."""
 
     spider: Spider
     fetcher: Fetcher
@@ -73,8 +73,8 @@ class Attempts:
     memory: RequestMemory
     log: Callable[[str, str], None]  # level, text
     policy: Policy = field(default_factory=Policy)
-    limits: Callable[[], Limits] = Limits  # the job's, as they are now
-    departures: Departures | None = None  # None: requests leave as they like
+    limits: Callable[[], Limits] = Limits  # the job's current ones
+    departures: Departures | None = None  # None: requests leave at any time
     wishes: Wishes = field(default_factory=Wishes)
     sessions: Sessions | None = None  # None: no cookies
     logins: Logins | None = None
@@ -115,14 +115,14 @@ class Attempts:
                 self.figures.add_exchange(exchanges.failed(visit, error), ms=visit.took_ms)
             await self._tell_hooks(lease.request, error)
             return visit.ended(judge_error(error, attempt=lease.attempt, policy=self.policy))
-        except Exception as error:  # a bug of ours, which a strange page found: it is that page's
+        except Exception as error:  # a bug of ours, met by a strange page: only that page fails
             self.log("error", f"internal error on {lease.url}: {error!r}")
             return visit.ended(Retry(f"internal error: {error!r}"))
         finally:
             await visit.close(lease.url)
 
     async def _tell_hooks(self, request: Request, error: SkitterError) -> None:
-        """A hook of the user's must not cost the page its verdict."""
+        """A failing user hook must not cost the page its verdict."""
         try:
             await run_hooks(self.spider.hooks.error, request, error)
         except Exception as failure:
@@ -150,7 +150,7 @@ class Attempts:
                 return self._follow(visit, link)
             if verdict.rest_s:
                 return visit.ended(_after_rest(response.status, verdict.rest_s))
-            request = link  # it counts as the page itself, which nobody else will fetch
+            request = link  # same identity: as a link it would count as known
             if visit.gate:
                 visit.gate.patience_s = PATIENCE_AFTER_REDIRECT_S
 
@@ -165,12 +165,12 @@ class Attempts:
         return None
 
     def _excluded(self, url: str) -> Bury | None:
-        """As the operator wants it now: the scope was asked when the link was found."""
+        """Checks the operator's current limits: the scope was checked when the link was found."""
         why = self.limits().excludes(url)
         return Bury(why) if why else None
 
     async def _prepare(self, visit: Visit) -> Request:
-        """What is sent: with a session, and asking whether the page has changed."""
+        """The request to send: in a session, and conditional if the page was visited before."""
         if visit.gate and visit.gate.was_used:
             visit.gate.patience_s = PATIENCE_AFTER_ROBOTS_S
         await self._open_session(visit)
@@ -178,7 +178,7 @@ class Attempts:
         return self.revisits.conditional(request) if self.revisits else request
 
     async def _needs_another_lane(self, lease: Lease) -> bool:
-        """Whether it waits in the lane of plain HTTP, and is for a browser."""
+        """Whether it is in the plain HTTP lane but needs a browser."""
         if lease.request.lane:
             return False
         if self.adaptive and self.adaptive.applies(lease.request):
@@ -186,7 +186,7 @@ class Attempts:
         return self.passes_on and self.spider.in_lane(lease.request) is not lease.request
 
     async def _ask_again(self, visit: Visit, url: str) -> Retry | Bury | None:
-        """Why a page is not handled, if a browser ended where it may not go."""
+        """Why a page is not handled, if the browser ended up where it may not go."""
         moved = msgspec.structs.replace(visit.lease.request, url=url)
         if problem := self._out_of_scope(moved, parent=visit.lease.url):
             return Bury(problem)
@@ -198,7 +198,7 @@ class Attempts:
         return self.robots.verdict(rules, url)
 
     async def _open_session(self, visit: Visit) -> None:
-        """Logged in, if its site has a log-in. Raises LoginFailed."""
+        """Open the session, logged in if the site has a log-in. Raises LoginFailed."""
         visit.login = self.logins.of(visit.lease.request) if self.logins else None
         if visit.login:
             if visit.gate:
@@ -208,7 +208,7 @@ class Attempts:
             visit.session = await self.sessions.open(visit.lease)
 
     async def _fetch(self, visit: Visit, request: Request) -> Response:
-        """As the session asks for it, which keeps the cookies of the answer. Raises LoggedOut."""
+        """Fetch in the session, which keeps the cookies of the response. Raises LoggedOut."""
         visit.asked_at = time.monotonic()
         if self.sessions is None:
             return await self.fetcher.fetch(request, leave=visit.leave)
@@ -238,11 +238,11 @@ class Attempts:
         return verdict
 
     async def _ask_robots(self, visit: Visit) -> Retry | Bury | None:
-        """Why it may not be fetched, if it may not."""
+        """Why robots.txt does not let it be fetched; None: it does."""
         if self.robots is None:
             return None
         lease, leave = visit.lease, visit.leave
-        host = host_of(lease.url)  # not the lease's: that may stand for several
+        host = host_of(lease.url)  # not the lease's, which may stand for several
         was_known = self.robots.known(host)
         rules = was_known
         if rules is None:
@@ -252,7 +252,7 @@ class Attempts:
             return self.robots.verdict(rules, lease.url)
         is_new = not was_known and lease.pace is None
         if self.departures and is_new and self.robots.delay_s(rules):
-            self.departures.note_now(lease)  # its turn was before anybody knew of the delay
+            self.departures.note_now(lease)  # it got its turn before the delay was known
             raise TooEarly
         return None
 
@@ -278,7 +278,7 @@ class Attempts:
         return visit.completed(output, items=output.items, links=links + in_browser, again=again)
 
     async def _run(self, visit: Visit, page: Page) -> tuple[HandlerOutput, list[Request]]:
-        """What the handler made of it; and the same page for a browser, if that may do better."""
+        """The handler's output, and a request for a browser if that may do better."""
         run = partial(run_handler, self.spider, page, known=self.memory.known, limits=self.limits())
         if self.adaptive is None or not self.adaptive.applies(page.request):
             return await run(), []
@@ -296,7 +296,7 @@ class Attempts:
         return rules.usage(url, self.wishes.robot) if rules else ""
 
     def _canonical(self, page: Page) -> Request | None:
-        """A request for the page in place of which this one is not handled."""
+        """A request for the canonical page, if that is to be handled instead of this one."""
         link = self.wishes.canonical_of(page)
         if link is None or isinstance(self._allows(link, parent=page.url), Refused):
             return None
@@ -314,14 +314,14 @@ class Attempts:
         )
 
     def _follow(self, visit: Visit, link: Request) -> Outcome:
-        """A redirect is a link: it waits its turn at its host, and is fetched once."""
+        """A redirect becomes a link: it waits for its turn at its host, and is fetched once."""
         if problem := self._out_of_scope(link, parent=visit.lease.url):
             return visit.ended(Bury(problem))
         return visit.completed(links=[msgspec.structs.replace(link, priority=visit.lease.priority)])
 
     def _without_disallowed(self, output: HandlerOutput) -> list[Request]:
-        """Not those that robots.txt is known to disallow. An unknown one is asked before the fetch,
-        and so is one with so many rules that they would hold up other pages."""
+        """Drops links that a cached robots.txt disallows. If it is not cached, or so long that it
+        would hold up other pages, it is checked before the fetch."""
         if self.robots is None:
             return output.requests
         allowed, disallowed = self.robots.split(output.requests)
@@ -332,6 +332,6 @@ class Attempts:
 
 
 def _after_rest(status: int, rest_s: float) -> Retry:
-    """A page that has moved to another spelling of itself, and not at once."""
+    """The page redirects to another spelling of itself and asks us to wait first."""
     why = f"{status} redirect to the same page, after {rest_s:g} s"
     return Retry(why, after_s=rest_s, rest_s=rest_s)

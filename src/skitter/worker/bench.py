@@ -37,7 +37,7 @@ class Tried:
 
     @property
     def success(self) -> float:
-        """Of those requests for which a route can be blamed."""
+        """The share of good pages among requests that a route can be blamed for."""
         tries = sum(self.verdicts.values()) - self.verdicts.get("page", 0)
         return self.good / tries if tries else 0.0
 
@@ -52,7 +52,7 @@ class Tried:
 
 
 async def try_route(fetcher: RoutedFetcher, route: str, urls: Iterable[str]) -> Tried:
-    """Each URL once, one after the other, by this route alone."""
+    """Fetch each URL once, one after the other, by this route only."""
     book, tried = fetcher.routes, Tried(route)
     only = replace(fetcher, routes=replace(book, exits={route: book.exits[route]}))
     for url in urls:
@@ -85,7 +85,7 @@ def _count(tried: Tried, verdict: Verdict) -> None:
 
 
 def recommend(tried: Sequence[Tried], options: RouteOptions) -> str:
-    """The route that crawls would come to, without chance; empty: none brought a page."""
+    """The route that crawls would settle on, chance aside; empty: none brought a page."""
     able = [one for one in tried if one.good]
     if not able:
         return ""

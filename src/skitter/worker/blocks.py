@@ -1,7 +1,7 @@
-"""Block pages: answers that are no page but a guard at the door. Pure, and cheap where it matters.
+"""Block pages: what a bot guard sends instead of the page. Pure, and cheap where it matters.
 
-A mark must be one that ordinary pages of the same guard do not carry: a site behind Cloudflare or
-DataDome has their scripts on every page, and a login form may have a captcha.
+A mark must not occur on ordinary pages behind the same guard: a site behind Cloudflare or DataDome
+has their scripts on every page, and a login form may have a captcha.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from skitter.model import Response
 
-#: Statuses that guards use; each is looked at closely.
+#: Statuses that guards use; these responses are always searched.
 SUSPICIOUS: Final = frozenset({202, 401, 403, 405, 406, 418, 429, 503})
-#: Any other page is looked at only if it is this small: guards say little, and a page of an
+#: Any other page is searched only if it is this small: block pages are short, and pages of
 #: ordinary size must not pay for them.
 SMALL_BYTES: Final = 4 * 1024
 LARGE_BYTES: Final = 256 * 1024
 
-#: Header, what its value has in it, who says so.
+#: Header, text in its value, name of the guard.
 _HEADERS: Final = (
     ("cf-mitigated", "challenge", "Cloudflare"),
     ("x-amzn-waf-action", "", "AWS WAF"),
     ("x-datadome", "protected", "DataDome"),
 )
-#: Marks of the page itself, in any answer.
+#: Marks of a block page, in any response.
 _MARKS: Final = (
     (b"_cf_chl_opt", "Cloudflare"),
     (b"<title>Just a moment...</title>", "Cloudflare"),
@@ -36,7 +36,7 @@ _MARKS: Final = (
     (b"awsWafCookieDomainList", "AWS WAF"),
     (b"unusual traffic from your", "Google"),
 )
-#: Marks that ordinary pages have too, and that mean a block together with a suspicious status.
+#: Marks that ordinary pages have too; they mean a block only with a suspicious status.
 _HINTS: Final = (
     (b"hcaptcha.com", "hCaptcha"),
     (b"www.google.com/recaptcha", "reCAPTCHA"),

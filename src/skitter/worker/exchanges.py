@@ -28,7 +28,7 @@ def failed(visit: Visit, error: FetchError) -> Exchange:
 
 
 def _outcome(verdict: Verdict) -> str:
-    if isinstance(verdict, Handle):  # as a rule
+    if isinstance(verdict, Handle):  # the usual case
         return "ok"
     if isinstance(verdict, Retry):
         return "blocked" if verdict.blocked else "http_error"

@@ -1,4 +1,4 @@
-"""The worker's copy of what the fleet knows about routes, and what it has yet to tell the fleet."""
+"""The worker's copy of what the fleet knows about routes, and what it has yet to report."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from skitter.frontier.routes import FleetRoutes, Known, Settled
 
 MAX_DOMAINS: Final = 10_000
-#: How old the copy of a domain may get while nothing is settled there.
+#: How old the copy of a domain may get while no request there is settled.
 FRESH_S: Final = 5.0
 BATCH: Final = 100
-#: Results linger so long; those that hold a place, for which others may wait, do not.
+#: How long results wait for a batch; those that hold a place others may need do not wait.
 LINGER_S: Final = 0.5
 ASK_MS: Final = 1000.0
 LONGEST_PAUSE_S: Final = 5.0
@@ -31,14 +31,14 @@ LONGEST_PAUSE_S: Final = 5.0
 
 @dataclass(slots=True)
 class Ledger:
-    """Use it as `async with`: it tells the fleet in batches how requests went."""
+    """Use it as `async with`: it reports to the fleet in batches how requests went."""
 
     fleet: FleetRoutes
     log: Callable[[str, str], None]  # level, text
-    routes: Collection[str] = ()  # ours: of others, nothing is logged
-    _arms: dict[str, tuple[Arms, float]] = field(default_factory=dict)  # by domain, and read when
+    routes: Collection[str] = ()  # ours; others are not logged
+    _arms: dict[str, tuple[Arms, float]] = field(default_factory=dict)  # by domain, with time read
     _rests: dict[str, float] = field(default_factory=dict)  # until when, in the server's ms
-    _ahead_ms: float = 0.0  # of the server's clock before ours
+    _ahead_ms: float = 0.0  # how far the server's clock is ahead of ours
     _waiting: list[Settled] = field(default_factory=list)
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _some: asyncio.Event = field(default_factory=asyncio.Event)
@@ -61,7 +61,7 @@ class Ledger:
         return 1000 * time.monotonic() + self._ahead_ms
 
     def rests_s(self, route: str) -> float:
-        """How long it is not to be used, because its proxy does not work; 0: it may be."""
+        """How long the route rests because its proxy does not work; 0: it is usable."""
         return max(0.0, self.rests_until(route) - self.now_ms) / 1000
 
     def rests_until(self, route: str) -> float:
@@ -69,9 +69,9 @@ class Ledger:
         return self._rests.get(route, 0.0)
 
     async def known(self, domain: str) -> Arms:
-        """What routes to it brought. While the server is away: as far as we know."""
+        """How routes did at a domain; while the server is away, as far as we know."""
         if not self._is_fresh(domain):
-            async with self._asking:  # many ask at once, and one answer is enough
+            async with self._asking:  # concurrent callers share one answer
                 if not self._is_fresh(domain):
                     with suppress(SkitterError):
                         self._take_in(await self.fleet.settle(domain=domain))
@@ -82,11 +82,11 @@ class Ledger:
         return time.monotonic() - read_at < FRESH_S
 
     def add(self, settled: Settled) -> None:
-        """It counts here at once, and in the fleet soon."""
+        """Count it here at once, and in the fleet soon."""
         self._learn(settled)
         self._waiting.append(settled)
         self._some.set()
-        if settled.verdict == "fault":  # until the fleet has said whether it rests
+        if settled.verdict == "fault":  # until the fleet says whether it rests
             self._rests[settled.route] = max(self.rests_until(settled.route), self.now_ms + ASK_MS)
         if settled.place or settled.verdict == "fault" or len(self._waiting) >= BATCH:
             self._hurry.set()
@@ -126,7 +126,7 @@ class Ledger:
         self._hurry.clear()
 
     def _take_in(self, known: Known) -> None:
-        """The fleet's numbers in place of ours, with what it has not heard yet."""
+        """Replace our numbers by the fleet's, plus what we have not sent yet."""
         self._ahead_ms = known.now_ms - 1000 * time.monotonic()
         for domain, packed in known.domains.items():
             while len(self._arms) >= MAX_DOMAINS:
@@ -146,7 +146,7 @@ class Ledger:
 
 
 def _open(packed: bytes) -> Arms:
-    """Anybody may have written it: what makes no sense is nothing known."""
+    """Anybody may have written it: if it cannot be decoded, nothing is known."""
     try:
         return msgspec.msgpack.decode(packed, type=Arms)
     except ValueError:  # msgspec's errors are ValueErrors

@@ -1,6 +1,6 @@
 """Logging sessions in: one worker does it, others wait; again when a page says "logged out".
 
-It happens inside an attempt: neither the password nor the request that carries it is ever stored.
+It happens inside an attempt: neither the password nor the request carrying it is ever stored.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ POLL_S: Final = 0.2
 
 
 class LoginFailed(SkitterError):
-    """A session could not be logged in. Its pages wait until it is tried again."""
+    """A session could not be logged in. Its pages wait for the next try."""
 
     retryable = True
 
@@ -51,7 +51,7 @@ class LoginFailed(SkitterError):
 
 
 class LoggedOut(Exception):
-    """A page says so: its session is logged in again, and it is fetched again."""
+    """A page says that the session is logged out: log in again, and fetch it again."""
 
 
 @dataclass(slots=True)
@@ -94,10 +94,10 @@ class SiteLogin:
                     return await self._log_in(lease, session, leave)
 
     async def says_logged_out(self, page: Page) -> bool:
-        """A redirect to the log-in page always does: as a link, it would take the page's place."""
+        """A redirect to the log-in page always counts: as a link, it would replace the page."""
         if _leads_to(page, self.login.url):
             return True
-        if page.request.handler == SITEMAP:  # nobody who wrote a hook thought of one
+        if page.request.handler == SITEMAP:  # hooks do not expect one
             return False
         hooks = self.shared.spider.hooks.logged_out
         if not hooks:
@@ -113,7 +113,7 @@ class SiteLogin:
     # --- whose turn it is -------------------------------------------------------------------------
 
     async def _is_ours(self, lease: Lease, session: Session) -> bool:
-        """Claim it. False: look again, somebody else has logged it in, or it was retired."""
+        """Claim the log-in. False: look again, as another did it or the session was retired."""
         if self.shared.sessions.frontier is None:
             return not session.login
         key = Key(lease.host, session.name, session.number)
@@ -129,7 +129,7 @@ class SiteLogin:
     async def _log_in(self, lease: Lease, session: Session, leave: Leave | None) -> Session:
         try:
             await self._take_steps(session, leave)
-        except (asyncio.CancelledError, TooEarly):  # nobody's failure: others need not wait for it
+        except (asyncio.CancelledError, TooEarly):  # not a failure: others need not wait
             await asyncio.shield(self._end(lease, session, reason="it was interrupted", rest_s=0.0))
             raise
         except Exception as error:
@@ -172,14 +172,14 @@ class SiteLogin:
             )
 
     async def _asks_again(self, page: Page) -> bool:
-        """By the spider's own rule; without one, by a field for a password."""
+        """By the spider's own rule; without one, by a password field."""
         if self.shared.spider.hooks.logged_out:
             return await self.says_logged_out(page)
         await page.prepare()
         return page.is_html and bool(page.css("input[type=password]"))
 
     async def _send(self, request: Request, session: Session, leave: Leave | None) -> Page:
-        """One step, and where it redirects to."""
+        """Send one step, and follow its redirects."""
         SESSION.set(session)
         while True:
             now = time.time()
@@ -199,7 +199,7 @@ async def _ask(hook: Callable[..., Any], page: Page) -> bool:
 
 
 def _leads_to(page: Page, url: str) -> bool:
-    """Whether it redirects to the log-in page, whatever the query says to come back to."""
+    """Whether it redirects to the log-in page; the query, often a return URL, is ignored."""
     location = page.header("location") if page.status in (301, 302, 303, 307, 308) else None
     return location is not None and _bare(page.absolute(location)) == _bare(identify(url).url)
 

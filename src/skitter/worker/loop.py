@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from skitter.worker.attempt import Attempts
     from skitter.worker.delivery import Delivery
 
-IDLE_S = 0.2  # how long to wait for news when there is nothing to do
+IDLE_S = 0.2  # how long to wait when there is nothing to do
 FEED_S = 0.2
 SCHEDULE_S = 1.0
 MEMORY_S = 0.5
 MANY = 2**31
-GONE_S = 1.0  # how often a worker that stays looks for a job that was removed
-#: After the grace, or a second signal: how long it may take to send results and return leases.
+GONE_S = 1.0  # how often a worker that stays looks for its removed job
+#: How long sending results and returning leases may take, after the grace or a second signal.
 LAST_SEND_S = 5.0
 
 
@@ -54,16 +54,16 @@ class Worker:
     _active: dict[asyncio.Task[None], tuple[Lease, float]] = field(default_factory=dict)
     _free: asyncio.Event = field(default_factory=asyncio.Event)
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
-    _busy: Counter[Lane] = field(default_factory=Counter)  # pages under way, by lane
-    #: How many of these there may be when the pump of a lane that sleeps is woken up.
+    _busy: Counter[Lane] = field(default_factory=Counter)  # pages in flight, by lane
+    #: A lane's sleeping pump is woken when no more than this many pages are in flight.
     _wakes_at: dict[Lane, int] = field(default_factory=dict)
     _turnstile: asyncio.Lock = field(default_factory=asyncio.Lock)  # one lane leases at a time
     _signals: int = 0
-    _held: list[Lease] = field(default_factory=list)  # leased, and not begun
+    _held: list[Lease] = field(default_factory=list)  # leased but not begun
     _leash: asyncio.Timeout | None = None
     _broken: BaseException | None = None
     _is_gone: bool = False  # the job
-    has_begun: bool = False  # what goes wrong from here on is not a mistake of whoever started it
+    has_begun: bool = False  # later errors are not caused by how it was started
 
     @property
     def name(self) -> str:
@@ -71,7 +71,7 @@ class Worker:
 
     @property
     def is_stopped(self) -> bool:
-        """Somebody stopped it."""
+        """Whether somebody stopped it."""
         return self._signals > 0
 
     async def run(self) -> None:
@@ -113,16 +113,16 @@ class Worker:
         return helper
 
     def _stop_if_failed(self, helper: asyncio.Task[None]) -> None:
-        """A helper never ends by itself: without it the worker would only seem to work."""
+        """Helpers run forever: without one, the worker would only seem to work."""
         if not helper.cancelled() and (error := helper.exception()):
             self._broken = error
             self.logbook("error", f"internal error: {error!r}; the worker stops")
             self.stop()
 
     def stop(self) -> None:
-        """Lease nothing more; a second call does not wait for what is under way.
+        """Lease nothing more; after a second call, do not wait for attempts in flight.
 
-        From here everything has an end, also when the server does not answer any more.
+        From here on everything is bounded in time, even if the server stops answering.
         """
         self._signals += 1
         self._stop.set()
@@ -134,7 +134,7 @@ class Worker:
     # --- leasing ----------------------------------------------------------------------------------
 
     async def _pump_or_break(self, lane: Lane, most: int) -> None:
-        """What breaks the pump of a lane is raised after the results at hand went in."""
+        """An error that breaks a lane's pump is raised after pending results are sent."""
         try:
             while await self._pump(lane, most):
                 pass
@@ -143,10 +143,9 @@ class Worker:
             self.stop()
 
     async def _pump(self, lane: Lane, most: int) -> bool:
-        """Refill in batches when slots are free: never more than can be started now. False: it is
-        over.
+        """Refill free slots in batches, never with more than can start now. False: it is over.
 
-        By halves: answers come in bursts, and while one half is handled the other is fetched.
+        By halves: responses come in bursts, and while one half is handled the other is fetched.
         """
         few, half = (max(1, most // part) for part in (4, 2))
         self._wakes_at[lane] = most - few  # not for every page that ends
@@ -194,7 +193,7 @@ class Worker:
         return leases, leased.again_in_s
 
     async def _lease_worthy(self, limit: int, lane: Lane) -> tuple[Leased, list[Lease]]:
-        """Leases without those that are held in traps; not none, if there are others."""
+        """Leases except those held as traps; empty only if there are no others."""
         traps, ttl_s = self.attempts.traps, self.options.lease_in_s(lane)
         while True:
             leased = await self.frontier.lease(limit, ttl_s=ttl_s, lane=lane)
@@ -204,11 +203,11 @@ class Worker:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is under way, nor on its way to the server."""
+        """Whether nothing is in flight or waiting to be sent."""
         return not self._active and not len(self.delivery)
 
     def _note_gone(self, gone: JobMissing) -> None:
-        """`run --fresh` removes a job and makes it anew: a worker that stays waits for that."""
+        """`run --fresh` removes and recreates a job: a worker that stays waits for that."""
         if not self.options.keep_alive:
             raise gone
         if not self._is_gone:
@@ -223,7 +222,7 @@ class Worker:
         except SkitterError as error:
             if not (error.retryable or self.options.keep_alive):
                 raise
-            return False  # the server is away: nobody knows
+            return False  # the server is away: unknown
 
     def _begin(self, lease: Lease) -> None:
         self._busy[lease.request.lane] += 1
@@ -232,14 +231,14 @@ class Worker:
         task.add_done_callback(self._end)
 
     async def _quarantine(self, lease: Lease) -> None:
-        """It may be what makes workers vanish: it runs with nobody beside it."""
+        """It may be what kills workers: run it alone."""
         self._held.append(lease)
         if await self._is_alone():
             self._begin(self._held.pop())
             await self._is_alone()
 
     async def _is_alone(self) -> bool:
-        """Wait until nothing is under way or on its way to the server. False: told to stop."""
+        """Wait until nothing is in flight or waiting to be sent. False: told to stop."""
         while (self._active or len(self.delivery)) and not self._stop.is_set():
             self._free.clear()
             await self._free.wait()
@@ -257,11 +256,11 @@ class Worker:
         if not self._active:
             self.delivery.hurry()
         if not task.cancelled() and (error := task.exception()):
-            # A bug of ours. The lease runs out and the URL comes back; somebody should know.
+            # A bug of ours. The lease expires and the URL comes back, so nobody else reports it.
             self.logbook("error", f"internal error: {error!r}")
 
     async def _rest(self, seconds: float) -> None:
-        """Wait, but wake up when an attempt ends, results went in, or when told to stop."""
+        """Wait, but wake up when an attempt ends, results are sent, or the worker is stopped."""
         self._free.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -278,13 +277,13 @@ class Worker:
             loop.call_later(self.options.for_s, self._finish_up)
 
     def _finish_up(self) -> None:
-        """Time is up: lease nothing more; what is under way has the whole grace."""
+        """Lease nothing more; attempts in flight have the whole grace."""
         self._stop.set()
         self._free.set()
 
     async def _watch_memory(self) -> None:
-        """No page is blamed: large ones, a leak of a handler's, or of a library's. Who has ended no
-        page yet would not do better the next time."""
+        """No page is blamed: the cause may be large pages, or a leak in a handler or a library. A
+        worker that has ended no page yet goes on: another would do no better."""
         most, tally = self.options.max_memory_mb or 0.0, self.delivery.tally
         while not self._stop.is_set():
             await asyncio.sleep(MEMORY_S)
@@ -297,7 +296,7 @@ class Worker:
                 self._finish_up()
 
     async def _wind_down(self) -> None:
-        """Finish what is under way within the grace, return the rest."""
+        """Finish attempts in flight within the grace, return the rest."""
         deadline = time.monotonic() + self.options.grace_s
         while self._active and self._signals < 2 and time.monotonic() < deadline:
             await asyncio.wait(self._active, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
@@ -317,7 +316,7 @@ class Worker:
             self.logbook("info", f"returned {some(len(left), 'request')} to the queue")
 
     def _abandon(self) -> SkitterError:
-        """What was not sent is not lost: the leases run out, and others do it again."""
+        """Unsent results are not lost: the leases expire, and others do the work again."""
         left = len(self._held) + len(self._active) + len(self.delivery)
         return ServerUnreachable(
             f"the server did not answer in time, and {some(left, 'request')} could not be "
@@ -335,7 +334,7 @@ class Worker:
                 self._note_gone(gone)
 
     async def _extend(self) -> None:
-        """Keep the leases of long attempts; give up those that were lost."""
+        """Extend the leases of long attempts; cancel attempts whose lease was lost."""
         while True:
             await asyncio.sleep(self.options.lease_s / 4)
             for lane in self.options.serves:
@@ -359,13 +358,13 @@ class Worker:
             self.logbook("warning", f"{lease.url}: the lease was lost while it was worked on")
 
     async def _watch_schedule(self) -> None:
-        """Begin the rounds of the job's schedule; others may do the same."""
+        """Begin the rounds of the job's schedule, as other workers may."""
         while True:
             try:
                 if begun := await begin_due_round(self.frontier, self.attempts.spider):
                     self.logbook(*tell_round(begun))
             except JobMissing:
-                pass  # whoever leases notices, and says so
+                pass  # `_lease` reports it
             except SkitterError as error:
                 self.logbook("warning", f"cannot begin a round of the schedule: {error}")
             await asyncio.sleep(SCHEDULE_S)
@@ -375,7 +374,7 @@ class Worker:
             try:
                 await take_feed(self.frontier)
             except JobMissing:
-                pass  # whoever leases notices, and says so
+                pass  # `_lease` reports it
             except SkitterError as error:
                 self.logbook("warning", f"cannot read the feed: {error}")
             await asyncio.sleep(FEED_S)

@@ -1,4 +1,4 @@
-"""How one process works."""
+"""How one worker process runs."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from skitter.settings import Workers
 if TYPE_CHECKING:
     from skitter.settings import WorkerConfig
 
-#: A browser takes its time, and its pages are dear.
+#: Leases are this much longer in the browser lane: pages are slow and expensive there.
 BROWSER_LEASES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions(Workers):
-    """What is configured, and how it is run."""
+    """The configured options, and how this process runs."""
 
-    parent: int | None = None  # the supervisor's process: without it, we go home
-    keep_alive: bool = False  # stay when the crawl has finished or is removed, for what comes later
-    stuck_log: Path | None = None  # where a watchdog writes what held it up; None: stderr
-    for_s: float | None = None  # lease for so long, and then finish up; None: until it is over
-    kind: str = "worker"  # how heartbeats call it
-    watch_signals: bool = True  # not in a thread, nor where somebody else minds them
-    #: The lanes that it serves, and how many pages at a time; empty: plain HTTP, `concurrency`.
+    parent: int | None = None  # the supervisor's pid: without it, we stop
+    keep_alive: bool = False  # stay when the crawl has finished or was removed, for what comes next
+    stuck_log: Path | None = None  # where the watchdog writes its stacks; None: stderr
+    for_s: float | None = None  # lease for this long, then finish up; None: until it is over
+    kind: str = "worker"  # what heartbeats call it
+    watch_signals: bool = True  # not in a thread, nor where others handle signals
+    #: The lanes it serves, and how many pages at a time; empty: plain HTTP, `concurrency`.
     lanes: dict[Lane, int] = field(default_factory=dict)
 
     @property

@@ -1,4 +1,4 @@
-"""How an attempt ended: done, to be tried again, dead, or too early."""
+"""How an attempt ended: completed, retried, buried, or returned."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from skitter.spider.run import HandlerOutput
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """The page is done. Without `output` its handler did not run: it is a redirect, whose target is
-    the one link, or `skipped` says why."""
+    """The page is done. Without `output` its handler did not run: the page is a redirect, with its
+    target as the only link, or `skipped` says why."""
 
     completion: Completion
     output: HandlerOutput | None = None
@@ -18,20 +18,20 @@ class Completed(msgspec.Struct, frozen=True):
 
 
 class Retried(msgspec.Struct, frozen=True):
-    """It is tried again later."""
+    """The request is retried later."""
 
     failure: Failure
-    blocked: bool = False  # a block page was in its place
+    blocked: bool = False  # by a block page
 
 
 class Buried(msgspec.Struct, frozen=True):
-    """It is a dead letter."""
+    """The request becomes a dead letter."""
 
     failure: Failure
 
 
 class Returned(msgspec.Struct, frozen=True):
-    """Its turn has not come yet: it goes back as it was."""
+    """Its turn has not come yet: the request goes back unchanged."""
 
     lease: Lease
 

@@ -1,10 +1,9 @@
 """The request that a redirect asks for, and what of it another origin may see. Pure.
 
-As browsers do (RFC 9110 15.4): after 303, and after 301 and 302 to a POST, it is a GET without
-body. Other than browsers, we act for somebody whose keys are in the headers and bodies of the
-request, at the word of a stranger. So beyond the origin (scheme, host and port) for which it was
-made, a request is a GET or HEAD without body, with headers that say what we like to read; or it is
-not sent at all.
+As in browsers (RFC 9110 15.4), it is a GET without a body after 303, and after 301 and 302 to a
+POST. Unlike in browsers, headers and bodies contain somebody's keys, and a stranger says where they
+go. So beyond the origin (scheme, host and port) it was made for, a request is a GET or HEAD without
+a body, with only headers that say what we accept; or it is not sent at all.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from skitter.urls import origin_of
 if TYPE_CHECKING:
     from skitter.model import Request
 
-#: All that crosses origins. A list of secret ones would not know the next X-Api-Key.
 CONDITIONAL = frozenset({"if-none-match", "if-modified-since"})
+#: The only ones that cross origins: a list of secret ones would miss the next X-Api-Key.
 SAFE_HEADERS: Final = frozenset(
     {"accept", "accept-encoding", "accept-language", "cache-control", "pragma", "user-agent"}
 )
@@ -29,7 +28,7 @@ REDIRECTED_FROM: Final = "_redirected_from"
 
 
 def way_to(request: Request) -> list[str]:
-    """The addresses whose redirects led here, the first one first."""
+    """The URLs whose redirects led here, the first one first."""
     way = request.meta.get(REDIRECTED_FROM, [])
     return way if isinstance(way, list) else []
 
@@ -42,7 +41,7 @@ def redirected(request: Request, url: str, *, status: int) -> Request:
     }
     if _becomes_get(request.method, status):
         changes |= {"method": "GET", "body": b""}
-    if request.visited:  # what the page said of itself, another did not say
+    if request.visited:  # the ETag and date are the old page's
         kept = request.headers.items()
         changes["headers"] = {name: value for name, value in kept if name not in CONDITIONAL}
         changes["visited"] = None
@@ -52,7 +51,7 @@ def redirected(request: Request, url: str, *, status: int) -> Request:
 
 
 def why_not_sent(request: Request, url: str, *, status: int) -> str | None:
-    """Why a redirect is not followed: it would take more than a GET to another origin."""
+    """Why a redirect is not followed: it would send more than a GET to another origin."""
     if _becomes_get(request.method, status) or _is_same_origin(request.url, url):
         return None
     if request.method in SAFE_METHODS and not request.body:
@@ -66,7 +65,7 @@ def _becomes_get(method: str, status: int) -> bool:
 
 
 def _is_same_origin(old: str, new: str) -> bool:
-    """Or the same host under https, where what was sent in the open is safer than before."""
+    """Also true for the same host under https: what was sent in the clear is safer there."""
     before, after = origin_of(old), origin_of(new)
     upgraded = before is not None and before.replace("http://", "https://", 1) == after
     return before == after or upgraded

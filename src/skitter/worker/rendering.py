@@ -46,7 +46,7 @@ class BrowserFetcher:
 
 
 def for_browser(request: Request, *, plain_yield: int | None = None) -> Request:
-    """The same page in the browser's lane. Set apart: the page itself is known."""
+    """The same page in the browser lane, made `unique` as the frontier knows the page already."""
     meta = request.meta if plain_yield is None else request.meta | {PLAIN_YIELD: plain_yield}
     unique = f"{request.unique}browser"
     return msgspec.structs.replace(request, lane="browser", unique=unique, meta=meta)

@@ -1,6 +1,6 @@
-"""Revisits: a page is asked for again, with what it said of itself, and handled if it changed.
+"""Revisits: a page is fetched again, with its ETag and date, and handled if it changed.
 
-Loaders hear of one that has no items any more, if their rows are to be removed.
+Loaders are told of a page that no longer has items, if its rows are to be removed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NOT_MODIFIED, BAD = 304, 400
 GONE = frozenset({404, 410})
-#: Longer ones are not kept: RFC 9110 sets no limit, and they are sent back as they came.
+#: Longer ones are not kept: RFC 9110 sets no limit, and each is sent back with every revisit.
 LONGEST_ETAG, LONGEST_DATE = 256, 40
 
 
@@ -40,7 +40,7 @@ class Revisits:
         return self.frontier.options.visits.revisit
 
     def conditional(self, request: Request) -> Request:
-        """The request, answered with 304 if the page is as it was."""
+        """The request, made conditional: it is answered with 304 if the page has not changed."""
         last = request.visited
         if last is None or request.lane or not (last.etag or last.modified):
             return request
@@ -49,7 +49,7 @@ class Revisits:
         return msgspec.structs.replace(request, headers={**headers, **request.headers})
 
     def is_unchanged(self, visit: Visit) -> bool:
-        """Whether the answer is the page that was here the last time."""
+        """Whether the page is the same as the last time."""
         last, response = visit.lease.request.visited, visit.response
         if last is None or response is None:
             return False
@@ -58,7 +58,7 @@ class Revisits:
         return response.status < BAD and digest_of(response) == last.digest
 
     def plan(self, visit: Visit, outcome: Outcome) -> None:
-        """The next visit, or that there is none, becomes part of the end of this one."""
+        """Send the next visit, or that there is none, when this one ends."""
         if not self.are_wanted or visit.response is None:
             return
         if isinstance(outcome, Completed):
@@ -86,7 +86,7 @@ class Revisits:
         )
 
     def _none(self, visit: Visit) -> Revisit | None:
-        """Brought back from the dead letters, it is asked for as if it had never been here."""
+        """No ETag, date or digest: revived from the dead letters, it is fetched like a new page."""
         lease, last = visit.lease, visit.lease.request.visited
         if last is None:
             return None
@@ -106,12 +106,12 @@ def _record(lease: Lease, now: Visited) -> msgspec.Raw:
 
 
 def as_text(data: bytes) -> msgspec.Raw:
-    """Bytes for Lua, whose msgpack has text of any bytes, and nothing else for them."""
+    """Bytes as msgpack text, the only type that Lua's msgpack has for them."""
     return msgspec.Raw(b"\xdb" + len(data).to_bytes(4, "big") + data)
 
 
 def visited(response: Response) -> Visited:
-    """What a page says of itself, and what it is."""
+    """The ETag, date and digest of a page."""
     etag, modified = response.header("etag") or "", response.header("last-modified") or ""
     return Visited(
         etag=etag if len(etag) <= LONGEST_ETAG else "",
@@ -121,7 +121,7 @@ def visited(response: Response) -> Visited:
 
 
 def digest_of(response: Response) -> bytes:
-    """Of what matters: the page, or where it leads to."""
+    """The digest of what matters: the body, and where a redirect leads."""
     digest = blake2b(response.body, digest_size=8)
     if 300 <= response.status < 400:
         digest.update((response.header("location") or "").encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""What robots.txt allows: asked once per host for the whole fleet, remembered here for a while."""
+"""What robots.txt allows: fetched once per host for the whole fleet, cached here for a while."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 MAX_HOSTS: Final = 10_000
 POLL_S: Final = 0.1
 LONGEST_DELAY_S: Final = 3600.0
-#: How long pages wait for a robots.txt that is answered by errors.
+#: How long pages wait while robots.txt is answered with errors.
 PATIENCE_S: Final = 3600.0
-#: A host that did not answer at all is asked again soon: its pages are tried again, too.
+#: A host that did not answer at all is asked again soon, as its pages are retried soon too.
 NO_ANSWER_S: Final = 5.0
-#: A file of 500 KiB can cost 2 s to parse, and 0.3 s for each URL: those are read in a thread,
-#: and not for more links of a page than cost 60 ms.
+#: A file of 500 KiB can take 2 s to parse and 0.3 s per URL: large ones are read in a thread, and
+#: the links of a page are checked for no more than 60 ms.
 LARGE_BYTES: Final = 8 * 1024
 LINKS_TIMES_BYTES: Final = 100_000_000
-#: To find the line takes time that other hosts would wait for.
+#: Without the line: finding it takes time that other hosts would wait for.
 DISALLOWED: Final = "robots.txt disallows it (`skitter why` with its URL shows the line)"
 
 
 @dataclass(slots=True)
 class RobotsBook:
-    """The rules of the hosts that this worker meets."""
+    """The rules of the hosts this worker visits."""
 
     frontier: Frontier | None  # None: nobody to share them with
     fetcher: Fetcher
@@ -57,19 +57,19 @@ class RobotsBook:
     _asking: dict[str, asyncio.Task[RobotsRules]] = field(default_factory=dict)
 
     def known(self, host: str) -> RobotsRules | None:
-        """The rules, if they are here; asks nobody."""
+        """The rules, if they are cached."""
         entry = self._known.get(host)
         return entry[0] if entry and entry[1] > time.monotonic() else None
 
     async def rules(self, url: str, host: str, *, leave: Leave | None = None) -> RobotsRules:
-        """The rules of a URL's host. Many who ask at once wait for one answer.
+        """The rules of a URL's host. Concurrent callers share one answer.
 
-        `leave`: where the request for it leaves, if it is us who send it: it counts as one.
+        `leave`: the gate for the request to robots.txt, if we send it: it counts as a request.
         Raises AddressRefused if the URL itself may not be dialled.
         """
         if rules := self.known(host):
             return rules
-        self.guard.check_url(url)  # refused for good, not for want of a robots.txt
+        self.guard.check_url(url)  # bury it rather than wait for robots.txt
         task = self._asking.get(host)
         if task is None:
             task = asyncio.create_task(self._ask(url, host, leave))
@@ -83,7 +83,7 @@ class RobotsBook:
         return await asyncio.to_thread(rules.allows, url, self.user_agent)
 
     def delay_s(self, rules: RobotsRules) -> float:
-        """What it asks for beyond the delay of the job. Quick, as `may_fetch` has read them."""
+        """The delay it asks for, if longer than the job's. Fast once `may_fetch` has parsed it."""
         delay_s = min(self._wanted_s(rules), LONGEST_DELAY_S)
         usual_s = self.frontier.options.politeness.delay_s if self.frontier else 0.0
         return delay_s if delay_s > usual_s else 0.0
@@ -92,8 +92,7 @@ class RobotsBook:
         return rules.crawl_delay_s(self.user_agent) or 0.0
 
     def split(self, links: list[Request]) -> tuple[list[Request], list[Request]]:
-        """Those that may be fetched, by the rules that are here and can be asked quickly, and the
-        others."""
+        """Links that may be fetched, by cached rules that are quick to check; and the others."""
         work = 0
         allowed: list[Request] = []
         disallowed: list[Request] = []
@@ -107,9 +106,9 @@ class RobotsBook:
         return allowed, disallowed
 
     def verdict(self, rules: RobotsRules, url: str) -> Retry | Bury:
-        """What becomes of a page that may not be fetched. In trouble, not for now: the whole host
-        rests until robots.txt is asked for again, so that its other pages do not use up their
-        retries. After a while they are given up, or a crawl would wait for 30 days."""
+        """What becomes of a page that may not be fetched. If robots.txt is unavailable, the whole
+        host rests until it is fetched again, so that its other pages do not use up their retries.
+        After a while they are given up, or a crawl would wait for 30 days."""
         if rules.unreachable_since is None:
             return Bury(DISALLOWED)
         why = rules.explain(url, self.user_agent)
@@ -133,7 +132,7 @@ class RobotsBook:
             last = open_rules(shared.rules)
             if shared.is_known and last:
                 return self._remember(host, last, shared.left_s)
-            if shared.is_ours or shared.is_known:  # and makes no sense
+            if shared.is_ours or shared.is_known:  # known, but unreadable
                 rules = await self._fetch(url, last, leave)
                 await self._share(frontier, host, rules, last)
                 return self._remember(host, rules, _ttl_s(rules))
@@ -163,9 +162,9 @@ class RobotsBook:
                 f"{host}: robots.txt asks for {wanted_s:,.0f} s between requests; "
                 f"{LONGEST_DELAY_S:,.0f} s is the longest delay that is kept",
             )
-        # Remembered for longer: since when there is trouble, or a delay that may end.
+        # Kept for longer: when the trouble began, or a delay that may end.
         keep_s = KEEP_S if delay_s or rules.unreachable_since is not None else 0.0
-        with suppress(ServerFull):  # we know it, and others ask for themselves
+        with suppress(ServerFull):  # we have it, and others fetch it themselves
             await store_robots(frontier, host, rules.to_bytes(), ttl_s=_ttl_s(rules), keep_s=keep_s)
 
     def _remember(self, host: str, rules: RobotsRules, left_s: float) -> RobotsRules:
@@ -176,7 +175,7 @@ class RobotsBook:
 
 
 def _ttl_s(rules: RobotsRules) -> float:
-    """An answer as it says; silence is asked about again when it has lasted twice as long."""
+    """An answer's own TTL; after silence, ask again when it has lasted twice as long."""
     lasted_s = rules.fetched_at - (rules.unreachable_since or rules.fetched_at)
     if rules.status or lasted_s >= LOST_AFTER_S:
         return rules.ttl_s

@@ -1,4 +1,4 @@
-"""What routes brought, per domain and in all: as `skitter proxy stats` and the HTTP API show it."""
+"""How routes did, per domain and in total, for `skitter proxy stats` and the HTTP API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def route_table(server: Server, domain: str | None = None) -> list[dict[str, Any]]:
-    """A row per route, and one per domain and route; of a domain, only the latter."""
+    """A row per route, and one per domain and route; for one `domain`, only the latter."""
     fleet = FleetRoutes.on(server)
     known = await fleet.settle()
     rows = [_total(name, counts) for name, counts in sorted(known.routes.items())]

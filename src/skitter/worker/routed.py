@@ -1,8 +1,7 @@
-"""A fetcher that sends each request by a route: whoever fetches need not know of them.
+"""A fetcher that sends each request by a route, which its callers need not know.
 
-A page that came is good. A ban, a block page or silence counts against the route at this domain. A
-404 or a broken page counts against nobody. A proxy that does not work counts against the route
-everywhere.
+A page that arrived is good. A ban, a block page or silence counts against the route at this domain;
+a 404 or a broken page, against nobody; a proxy that does not work, against the route everywhere.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ if TYPE_CHECKING:
     from skitter.settings import Route, WorkerConfig
     from skitter.worker.routes import Trip
 
-#: `route://NAME/SESSION` in place of a proxy: that route, and under that name at its gateway.
+#: `route://NAME/SESSION` in place of a proxy: that route, with that session at its gateway.
 SCHEME: Final = "route://"
 BANS: Final = frozenset({403, 429})
-#: What APIs answer when it is about us, not about the page: key, plan, too many at a time.
+#: What APIs answer if the problem is our account, not the page: key, plan, too many at a time.
 API_FAULTS: Final = {401: "rejects our key", 403: "refuses our plan", 429: "has no free slot"}
-#: What a proxy answers in the page's place when it does not reach it. A site may do so, too, and
-#: then no other route is worse off: so it counts against the route at this domain.
+#: What a proxy answers if it cannot reach the page. A site may answer so too, but then it does so
+#: on every route: so it counts against the route at this domain.
 GATEWAY_ERRORS: Final = frozenset({502, 504})
 SAY_EVERY_S: Final = 10.0
 BILLED: Final = frozenset({200, 404})
@@ -54,7 +53,7 @@ BILLED: Final = frozenset({200, 404})
 
 @dataclass(frozen=True, slots=True)
 class RoutedFetcher:
-    """`api` fetches from APIs: its guard allows those, and no page may be fetched with it."""
+    """`api` calls scraping APIs: its guard allows their hosts, so it must not fetch pages."""
 
     inner: Fetcher
     routes: Routes
@@ -75,7 +74,7 @@ class RoutedFetcher:
         else:
             trip = await self.routes.begin(request, wished=wished)
         ROUTE.set(trip.exit.route.name)
-        verdict: Verdict = "page"  # what is cancelled is nobody's fault
+        verdict: Verdict = "page"  # a cancellation is nobody's fault
         cost = trip.reserved
         try:
             response = await self._send(request, trip, mark, leave)
@@ -108,7 +107,7 @@ class RoutedFetcher:
         return await self.inner.fetch(request, leave=go, proxy=proxy)
 
     async def _ask_api(self, request: Request, trip: Trip, session: str, leave: Leave) -> Response:
-        """The answer is the page's: no error or address of the API's own, which has our key."""
+        """The page's response. The API's own errors and URL, which contains our key, are hidden."""
         assert self.api is not None
         self.guard.check_url(request.url)
         try:
@@ -129,7 +128,7 @@ def _refer(error: FetchError, url: str, trip: Trip) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class RoutedRenderer:
-    """A browser that goes by routes; those that are APIs, a browser cannot use."""
+    """A browser that uses routes, except those that are APIs."""
 
     routed: RoutedFetcher
     renderer: Renderer
@@ -170,13 +169,13 @@ async def open_routed(
     guard: Guard,
     log: Callable[[str, str], None],
 ) -> AsyncIterator[RoutedFetcher]:
-    """The routes of a worker, opened. Raises UsageError for a secret that is not there."""
+    """The routes of a worker, opened. Raises UsageError if a secret is missing."""
 
     said: list[float] = []
 
     async def pause(why: str) -> None:
         await set_state(frontier, State.PAUSED)
-        if not said or time.monotonic() - said[-1] > SAY_EVERY_S:  # each page under way comes here
+        if not said or time.monotonic() - said[-1] > SAY_EVERY_S:  # each page in flight comes here
             said.append(time.monotonic())
             log("error", f"{why}: the crawl is paused. Raise it, restart the workers, and resume.")
 
@@ -192,7 +191,7 @@ async def open_book(
     routes = [one for one in config.proxies if one.is_for(config.routes.region)]
     exits = {one.name: Exit.open(one) for one in routes}
     hosts = frozenset(urlsplit(one.url).netloc for one in routes if one.kind == "api")
-    own = replace(config.fetch, headers={})  # ours are for pages, not for providers
+    own = replace(config.fetch, headers={})  # they are for pages, not for providers
     async with (
         Ledger(FleetRoutes.on(server), log, exits.keys()) as ledger,
         HttpFetcher(own, guard=Guard(hosts)) as api,
@@ -201,30 +200,30 @@ async def open_book(
 
 
 def judge(response: Response, route: Route) -> Verdict:
-    """Whose fault an answer is. Pure."""
+    """What a response says about its route. Pure."""
     if response.status in BANS or blocker_of(response):
         return "ban"
     if response.status < 400:
         return "good"
-    if route.kind == "gateway" and response.url.startswith("http://"):  # no tunnel: who speaks?
+    if route.kind == "gateway" and response.url.startswith("http://"):  # no tunnel: who answered?
         if "error=" in (response.header("proxy-status") or ""):  # RFC 9209: the proxy itself
             return "fault"
         if response.status in GATEWAY_ERRORS:
             return "ban"
-    # An API answers 500 when it has tried for a minute, and failed.
+    # An API answers 500 after trying for a minute in vain.
     return "ban" if route.kind == "api" and response.status >= 500 else "page"
 
 
 def judge_failure(error: FetchError) -> Verdict:
-    """Whose fault it is that there was no answer. A time-out or a reset may be how a ban looks."""
+    """What a failed fetch says about its route. A time-out or a reset may be a ban."""
     if isinstance(error, ProxyFault):
         return "fault"
     return "page" if isinstance(error, ResponseTooLarge | AddressRefused) else "ban"
 
 
 def cost_of(response: Response, exit: Exit) -> Cost:
-    """Bytes are counted as they are unpacked: a provider counts fewer. A browser loads more than
-    the page, and all of that is counted on the wire."""
+    """Bytes are counted unpacked, so a provider counts fewer. A browser loads more than the page;
+    all of that is counted, on the wire."""
     size = len(response.body) + sum(len(name) + len(value) for name, value in response.headers)
     size = response.moved_bytes or size
     billed = exit.route.billed == "all" or response.status in BILLED

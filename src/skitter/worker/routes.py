@@ -1,4 +1,4 @@
-"""Which route a request leaves by: chosen per registrable domain, by what the fleet has learned."""
+"""Chooses the route of a request, per registrable domain, by what the fleet has learned."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ class Routes:
     ledger: Ledger
     options: RouteOptions
     fetch: FetchOptions
-    on_spent: Callable[[str], Awaitable[None]] | None = None  # no route has a budget left
+    on_spent: Callable[[str], Awaitable[None]] | None = None  # called when no route has budget left
     chance: Random = field(default_factory=Random)
     _spent: set[str] = field(default_factory=set)
 
     async def choose(self, url: str, *, country: str = "") -> str:
-        """The route for a new session, or for a request that has none. Raises NoRoute if none
-        leaves from that country, TooEarly if all rest or are spent."""
+        """The route for a new session, or for a request without one. Raises NoRoute if none leaves
+        from that country, TooEarly if all are resting or have spent their budgets."""
         able = [name for name, one in self.exits.items() if one.route.leaves_from(country)]
         if not able:
             where = f"from {country!r}" if country else "from here"
@@ -81,11 +81,12 @@ class Routes:
         return choose(prices, known, aims, chance=self.chance, now_ms=self.ledger.now_ms)
 
     def is_usable(self, name: str) -> bool:
-        """Whether it is ours, does not rest, and has a budget left."""
+        """Whether it is ours, is not resting, and has budget left."""
         return name in self.exits and name not in self._spent and not self.ledger.rests_s(name)
 
     async def _wait_for(self, able: Iterable[str]) -> None:
-        """The pages are not to blame and must not go another way: they wait in the frontier."""
+        """The pages are not to blame and must not leave without a route: they wait in the
+        frontier."""
         resting = [self.ledger.rests_s(name) for name in able if name not in self._spent]
         if resting:
             await asyncio.sleep(min(PATIENCE_S, min(resting) + 0.01))
@@ -94,7 +95,7 @@ class Routes:
         raise TooEarly
 
     async def begin(self, request: Request, *, wished: str = "") -> Trip:
-        """A route, `wished` if it can be had, and a place on it. Raises NoRoute or TooEarly."""
+        """A route, `wished` if it is usable, and a place on it. Raises NoRoute or TooEarly."""
         while True:
             good = self.is_usable(wished) and self.exits[wished].route.leaves_from(request.country)
             name = wished if good else await self.choose(request.url, country=request.country)

@@ -1,5 +1,7 @@
-"""The sessions of a worker: opened together for the requests of a lease, as few calls as there are
-shards; none at all as long as no site sets a cookie and nobody asks for a session."""
+"""The sessions of a worker, opened in batches: one call per shard.
+
+No call at all until a site sets a cookie or somebody asks for a session.
+"""
 
 from __future__ import annotations
 
@@ -53,14 +55,14 @@ class Sessions:
         return self._remember(name, opened)
 
     def begin(self, lease: Lease) -> Session:
-        """An empty one, for the first cookie of a site."""
+        """An empty session, for the first cookie of a site."""
         name = name_of(lease.request)
         return Session(name) if self.frontier else self._own.setdefault(name, Session(name))
 
     def take(
         self, session: Session | None, lease: Lease, response: Response, *, now: float
     ) -> Session | None:
-        """Keep the cookies of an answer."""
+        """Keep the cookies of a response."""
         names = [name for name, _ in response.headers]
         if "set-cookie" not in names or not self.options.cookies:
             return session
@@ -71,7 +73,7 @@ class Sessions:
         return session
 
     def forget(self, name: str) -> None:
-        """It changed: what is here is old."""
+        """The session changed: drop our copy."""
         self._known.pop(name, None)
 
     def _makes(self, request: Request) -> bool:
@@ -94,7 +96,7 @@ class Sessions:
         return Session.of(name, opened.number, opened.errors, opened.fields)
 
     async def _ask(self, wanted: Wanted) -> Opened:
-        """Those who ask in one turn of the loop share a call."""
+        """Callers in the same turn of the event loop share a call."""
         number = len(self._waiting)
         self._waiting.append(wanted)
         if self._opening is None:
@@ -109,10 +111,10 @@ class Sessions:
 
 
 def name_of(request: Request) -> str:
-    """Its pool: the site, and the class of the request."""
+    """The name of its pool: the site, and the session that the request names."""
     return f"{site_of(request)}/{request.session}"
 
 
 def site_of(request: Request) -> str:
-    """The registrable domain of a URL that `identify` spelled."""
+    """The registrable domain of a URL in the form that `identify` gives it."""
     return registrable_domain(request.url.split("/", 3)[2])

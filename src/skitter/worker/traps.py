@@ -1,11 +1,11 @@
-"""Traps: how a worker keeps to the budgets of URL shapes, and what it says a page was worth.
+"""Traps: how a worker keeps to the budgets of URL shapes, and reports what a page was worth.
 
-A page is worth most if it brought an item, something if it says something new and leads somewhere,
-nothing otherwise. The page that led to one with items is worth as much. New text alone is nothing:
-programs that catch crawlers make it without end. Seeds are exempt: somebody asked for them.
+A page is worth most if it brought an item, a little if it has new text and leads somewhere, and
+nothing otherwise. The page that led to one with items is worth as much. New text alone is worth
+nothing: crawler traps generate it without end. Seeds are exempt: somebody asked for them.
 
-A page that leads to several new ones like itself, and to none of its kind that was known, may be
-part of a maze: what it is worth is unsure, and the frontier believes it for so many pages only.
+A page that leads to several new pages like itself, and to no known page of its kind, may be part of
+a maze: its worth is unsure, and the frontier accepts that for a limited number of pages.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from skitter.page import Page
     from skitter.spider.run import HandlerOutput
 
-#: As in lua/lib/shapes.lua, a shape needs 0.2 per page.
+#: A shape needs 0.2 per page (lua/lib/shapes.lua).
 WITH_ITEMS, WITH_NEWS = 10, 1
-#: What is unsure is told more often, so that a few pages that are sure are not missed among many.
+#: Unsure worth is reported more often, so that a few sure pages are not missed among many.
 UNSURE_PART = 0.1
-#: A page that was known vouches for so many that link to it: a maze may link to a few fixed pages.
+#: A known page vouches for this many that link to it: a maze may link to a few fixed pages.
 VOUCHES, MOST_VOUCHING, MOST_LINKS = 3, 50_000, 1000
-#: So much of it is told per page, and for the first ones: more would change nothing.
+#: How much worth is reported per page, and at first: more would change nothing.
 TOLD, TOLD_AT_FIRST = 0.4, 10.0
 MOST_SHAPES = 10_000
-#: A page has news if this part of its phrases is new, and not less than so many.
+#: A page has news if at least this share and this number of its phrases are new.
 NEW_PART, NEW_PHRASES = 0.2, 5
 MOST_WORDS, MOST_PHRASES = 2000, 100_000
 _WORD = re.compile(r"[^\W\d_]+")
@@ -47,13 +47,13 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 @dataclass(slots=True)
 class News:
-    """Remembers phrases of three words that pages had lately; numbers are not words. What is said
-    on pages of another kind does not count: a site may say a thing in two places."""
+    """Remembers the three-word phrases of recent pages; numbers are not words. Pages of another
+    kind do not count: a site may say a thing in two places."""
 
     _known: dict[int, None] = field(default_factory=dict)
 
     def is_news(self, text: str, among: str = "") -> bool:
-        """Whether it says something new among pages of a kind. From now on it is known there."""
+        """Whether the text is new among pages of a kind. From now on it is known there."""
         words = _WORD.findall(text.lower(), 0, 20 * MOST_WORDS)[:MOST_WORDS]
         threes = zip(words, words[1:], words[2:], strict=False)
         phrases = {hash((among, three)) for three in threes}
@@ -66,17 +66,17 @@ class News:
 
 @dataclass(slots=True)
 class Traps:
-    """The permits that a worker has, by shape."""
+    """The permits of a worker, by shape."""
 
     frontier: Frontier
-    item_per_page: bool = False  # the spider's: an item alone says nothing
-    is_known: Callable[[str], bool] = lambda url: False  # whether the frontier has that URL
+    item_per_page: bool = False  # the spider's: items prove nothing then
+    is_known: Callable[[str], bool] = lambda url: False  # whether the frontier has it
     _ahead: dict[str, int] = field(default_factory=dict)
     _untold: defaultdict[str, float] = field(
         default_factory=lambda: defaultdict(lambda: TOLD_AT_FIRST)
     )
     _news: News = field(default_factory=News)
-    _crowd: set[str] = field(default_factory=set)  # shapes that share a budget: the host has many
+    _crowd: set[str] = field(default_factory=set)  # shapes that share a budget, on hosts with many
     _vouched: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -84,7 +84,7 @@ class Traps:
         return self.frontier.options.limits.shape_budget
 
     async def without_trapped(self, leases: list[Lease]) -> list[Lease]:
-        """Those that may be fetched. The others are held by the frontier."""
+        """The leases that may be fetched. The frontier holds the others."""
         if self.budget is None:
             return leases
         asked = [(lease, shape) for lease in leases if (shape := self._unpaid(lease))]
@@ -97,7 +97,7 @@ class Traps:
         except SkitterError as error:
             if not error.retryable:
                 raise
-            return leases  # the server is away: these few are fetched, or lost to others
+            return leases  # the server is away: fetch these few, or lose them to others
         for (lease, shape), permit in zip(asked, permits, strict=True):
             if permit.is_ours:
                 self._grant(shape, permit)
@@ -106,7 +106,7 @@ class Traps:
         return [lease for lease in leases if lease.fingerprint not in refused]
 
     def _unpaid(self, lease: Lease) -> str:
-        """The shape that needs a permit; empty: it needs none, or one is at hand."""
+        """The shape to get a permit for; empty: it needs none, or we have one."""
         if not _is_link(lease):
             return ""
         shape = shape_of(lease.url)
@@ -126,8 +126,7 @@ class Traps:
             self._crowd.add(shape)
 
     def yields(self, lease: Lease, page: Page, output: HandlerOutput) -> dict[int, int]:
-        """What a page was worth, by the numbers of the shapes that it counts for; below zero, if
-        that is unsure."""
+        """What a page was worth, by the numbers of the shapes it counts for; negative if unsure."""
         if lease.request.parent is None or not _is_link(lease) or self.budget is None:
             return {}
         own, above = shape_of(lease.url), shape_of(lease.request.parent)
@@ -144,20 +143,19 @@ class Traps:
         return {number_of(one): worth if is_sure else -worth for one in paid}
 
     def _breeds(self, kin: set[str], output: HandlerOutput) -> bool:
-        """Whether it leads to several new pages of its own shape, or of its parent's: without such
-        pages nothing goes on for ever, unless it is one page after the other."""
+        """Whether it leads to several new pages of its own shape or its parent's: without such
+        pages nothing goes on forever, except one page after another."""
         new = (link.url for link in output.requests if not self.is_known(link.url))
         return len(list(islice((url for url in new if self._is_kin(shape_of(url), kin)), 2))) > 1
 
     def _is_kin(self, shape: str, kin: set[str]) -> bool:
-        """On a host with too many shapes, all that have no budget of their own are alike."""
+        """On a host with too many shapes, all without a budget of their own count as alike."""
         is_rare = shape in self._crowd or shape not in self._untold
         return shape in kin or (is_rare and not kin.isdisjoint(self._crowd))
 
     def _is_vouched_for(self, lease: Lease, page: Page) -> bool:
-        """Whether it links to a page of its kind that another one led to. Pages of a site do: they
-        name each other. In a maze, whose pages are made when they are asked for, all links are new,
-        or lead to where one came from."""
+        """Whether it links to a page of its kind that another page led to, as pages of a real site
+        do. In a maze, whose pages are generated on request, all links are new or lead back."""
         kin, above = {shape_of(lease.url)}, {lease.url, page.url, lease.request.parent}
         for url in islice(page.links() if page.is_html else (), MOST_LINKS):
             if url in above or not self.is_known(url) or page.url.startswith(url.rstrip("/")):
@@ -177,8 +175,8 @@ class Traps:
 
 
 def _is_link(lease: Lease) -> bool:
-    """Not a start URL, nor a page that was visited before, nor a sitemap: those are bounded, are
-    alike, and have no items."""
+    """Not a seed, a page visited before, or a sitemap: sitemaps are bounded, look alike, and have
+    no items."""
     asked = lease.request
     return asked.parent is not None and asked.visited is None and asked.handler != SITEMAP
 
@@ -188,15 +186,15 @@ def _is_bred(lease: Lease, shape: str) -> bool:
 
 
 def leads_nowhere(own: str, output: HandlerOutput) -> bool:
-    """Whether all of its links are new, and to pages of its own shape: that is how a maze looks.
-    A page of an ordinary site has a link home, at least."""
+    """Whether all its links are new and to pages of its own shape, as in a maze. A page of an
+    ordinary site has at least a link home."""
     if output.known or output.refused or not output.requests:
         return False
     return all(shape_of(link.url) == own for link in output.requests)
 
 
 def _text_of(page: Page, output: HandlerOutput) -> str:
-    """What the handler made of it; if that is nothing, what a reader sees."""
+    """The text of its items; without items, what a reader sees."""
     if output.items:
         return " ".join(_texts(output.items))
     return visible_text(page) if page.is_html else page.text

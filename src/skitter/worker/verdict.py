@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from skitter.model import Request, Response
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-#: Statuses that may be another one later: overload, maintenance, races. RFC 9110, RFC 6585.
+#: Statuses that may change later: overload, maintenance, races. RFC 9110, RFC 6585.
 PASSING = frozenset({408, 421, 423, 425, 429, 500, 502, 503, 504, 507, 520, 521, 522, 523, 524})
-#: Of these, the ones by which a host asks for a rest.
+#: Those with which a host asks for a rest.
 OVERLOAD = frozenset({429, 503})
 
 FORBIDDEN = 403
-#: What counts against a session.
+#: Statuses that count against a session.
 REFUSALS = frozenset({401, 403, 429})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Where patience ends."""
+    """When to give up, and how long to rest."""
 
     max_redirects: int = 10
     longest_rest_s: float = 3600.0
-    handler_tries: int = 2  # a page that came incomplete once may be whole the next time
+    handler_tries: int = 2  # an incomplete page may be complete the next time
     blocked_rest_s: float = 60.0  # for a host that shows a block page
-    has_routes: bool = False  # several: what one is denied, another may get
-    accept: tuple[str, ...] = ()  # content types, as text/*; none: every type
+    has_routes: bool = False  # several: one may get what another is denied
+    accept: tuple[str, ...] = ()  # content types such as text/*; empty: all
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Handle:
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """The page is elsewhere: its address is a link of this one. Its host may want a rest first."""
+    """The page is elsewhere: its URL becomes a link. Its host may want a rest first."""
 
     url: str
     rest_s: float = 0.0
@@ -58,30 +58,30 @@ class Follow:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """It is of a type that the spider does not want: done, without its handler."""
+    """The spider does not want this content type: done, without its handler."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Try again later; `rest_s` is a rest for the whole host."""
+    """Retry later; `rest_s` is a rest for the whole host."""
 
     reason: str
     after_s: float | None = None
     rest_s: float = 0.0
-    incident: int = 0  # the host has had enough
-    of_host: bool = True  # or only of the route that we came by
+    incident: int = 0  # a sign that the host has had enough
+    of_host: bool = True  # False: it is about the route only
 
     @property
     def blocked(self) -> bool:
-        """By a guard: nobody saw the page."""
+        """Whether a bot guard answered instead of the page."""
         return self.incident == Incident.BLOCKED
 
 
 @dataclass(frozen=True, slots=True)
 class Bury:
-    """It will not get better."""
+    """Retrying would not help."""
 
     reason: str
 
@@ -90,7 +90,7 @@ Verdict = Handle | Skip | Follow | Retry | Bury
 
 
 def judge_response(request: Request, response: Response, policy: Policy, *, now: float) -> Verdict:
-    """Judge an answer by its status, its headers, and the look of a block page."""
+    """Judge a response by its status, its headers, and the marks of a block page."""
     status = response.status
     if status in REDIRECTS:
         return _judge_redirect(request, response, policy, now=now)
@@ -113,7 +113,7 @@ def judge_response(request: Request, response: Response, policy: Policy, *, now:
 
 
 def _judge_final(status: int, reason: str, policy: Policy) -> Retry | Bury:
-    """A 403 is for good, unless another route may be welcome."""
+    """A 403 is final, unless another route may be let in."""
     if status == FORBIDDEN and policy.has_routes:
         return Retry(reason, of_host=False)
     return Bury(reason)
@@ -146,18 +146,18 @@ def _judge_redirect(
     problem = why_not_sent(request, target, status=response.status)
     if problem:
         return Bury(problem)
-    # RFC 9110 10.2.3: with a redirect, the least time to wait before it is followed.
+    # RFC 9110 10.2.3: on a redirect, the minimum wait before following it.
     rest_s = retry_after_s(response.header("retry-after"), now=now, longest_s=policy.longest_rest_s)
     return Follow(target, rest_s or 0.0)
 
 
 def is_refusal(response: Response, verdict: object) -> bool:
-    """Whether a site turned the session away, and not just this page."""
+    """Whether the site refused the session, not just this page."""
     return response.status in REFUSALS or (isinstance(verdict, Retry) and verdict.blocked)
 
 
 def judge_error(error: SkitterError, *, attempt: int, policy: Policy) -> Retry | Bury:
-    """Judge a fetch that failed, or a handler that did."""
+    """Judge a failed fetch or a failed handler."""
     if error.retryable:
         refused = isinstance(error, ConnectRefused)
         return Retry(_reason(error), incident=Incident.REFUSED if refused else 0)
@@ -168,7 +168,7 @@ def judge_error(error: SkitterError, *, attempt: int, policy: Policy) -> Retry |
 
 
 def _reason(error: SkitterError) -> str:
-    """What it says, without the URL: whoever shows the reason shows that beside it."""
+    """The message without the URL, which is always shown beside it."""
     text, url = str(error), shorten(getattr(error, "url", ""))
     for spelled, left in (
         ((f" on {url}", ""), (f"{url}: ", ""), (f" ({url}, ", " (")) if url else ()

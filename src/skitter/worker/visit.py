@@ -1,4 +1,4 @@
-"""Visit: one attempt on its way. Its steps share what it holds and what it learns."""
+"""Visit: the state of one attempt, shared by its steps."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Visit:
-    """One lease, where its requests leave, and what is sent with its end."""
+    """One lease, the gate of its requests, and what is sent when it ends."""
 
     lease: Lease
-    gate: Gate | None = None  # None: requests leave as they like
-    session: Session | None = None  # None: until a cookie comes
+    gate: Gate | None = None  # None: requests leave at any time
+    session: Session | None = None  # None: no cookie has come yet
     login: SiteLogin | None = None
     feedback: Feedback = field(default_factory=Feedback)
     response: Response | None = None  # the last one
@@ -41,26 +41,26 @@ class Visit:
 
     @property
     def took_ms(self) -> float:
-        """Since the last request left; a wait for its moment is not counted."""
+        """Time since the last request left, without the wait for its moment."""
         left_at = self.gate.left_at if self.gate else 0.0
         return 1000 * (time.monotonic() - max(self.asked_at, left_at))
 
     def arrive(self, url: str) -> None:
-        """The request that left last is over."""
+        """The last request has ended."""
         if self.gate:
             self.gate.arrive(url)
 
     async def close(self, url: str) -> None:
-        """The attempt is over, with an answer or without."""
+        """The attempt has ended, with or without a response."""
         if self.gate:
             self.gate.arrive(url)
             await asyncio.shield(self.gate.close())
 
     async def hear(self, response: Response, verdict: object) -> None:
-        """What an answer says about its host. Those who share a clock with us hear of a rest."""
+        """Note what a response says about its host, and pass a rest on to others on its clock."""
         self.response = response
         self.arrive(response.url)
-        is_plain = not self.lease.request.lane  # what a browser takes is its own time, too
+        is_plain = not self.lease.request.lane  # a browser's time is not only the host's
         if self.lease.pace and is_plain and response.status < 500:
             self.feedback.latency_ms = ms(response.elapsed_s)
         if isinstance(verdict, Retry | Follow) and verdict.rest_s:
@@ -83,7 +83,7 @@ class Visit:
         return "" if output or not found else f"{REDIRECT}{found['links'][0].url}"
 
     def ended(self, verdict: Retry | Bury) -> Retried | Buried:
-        """What becomes of a request that was not handled."""
+        """The outcome of a request that was not handled."""
         failure = Failure(
             lease=self.lease,
             error=verdict.reason,
@@ -97,7 +97,7 @@ class Visit:
         return Retried(failure, blocked=verdict.blocked)
 
     def logged_out(self) -> Retried | Buried:
-        """The page is somebody else's, or a form: again, when the session is logged in."""
+        """The page is meant for others, or is a log-in form: retry when logged in."""
         if self.session:
             self.session.logged_out = True
         return self.ended(Retry("its session is logged out", after_s=0.0))

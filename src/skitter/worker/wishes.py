@@ -1,5 +1,7 @@
-"""What pages ask of robots, and which of it this crawl obeys. docs/howto/robots.md tells why the
-defaults are what they are."""
+"""What pages ask of robots, and which of these wishes this crawl obeys.
+
+docs/howto/robots.md gives the reasons for the defaults.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ class Wishes:
     nofollow: bool = False
     noindex: bool = False
     canonical: bool = False
-    reserved: frozenset[str] = frozenset()  # uses without which a page is of no use to us
+    reserved: frozenset[str] = frozenset()  # uses that this crawl is for
 
     @classmethod
     def of(cls, options: FetchOptions) -> Self:
@@ -44,7 +46,7 @@ class Wishes:
         )
 
     async def read(self, page: Page, by_robots: str) -> str:
-        """What it says about its use, as a word for the record; most pages say nothing."""
+        """What the page says about its use, spelled for the record; most pages say nothing."""
         page.robot, page.robots_usage = self.robot, by_robots
         if not by_robots and not has_signals(page.headers, page.body):
             return ""
@@ -52,13 +54,13 @@ class Wishes:
         return spell(page.usage)
 
     def reserved_by(self, page: Page) -> Refused | None:
-        """Why its handler does not run, if it reserves a use that this crawl is for."""
+        """Why its handler does not run, if the page reserves a use this crawl is for."""
         kept = sorted(use for use in self.reserved if page.usage.get(use) is False)
         return Refused(f"it reserves {', '.join(kept)}", "usage") if kept else None
 
     def canonical_of(self, page: Page) -> Request | None:
-        """A request for the page that this one is a copy of. One that was named so itself is taken
-        as it is: two pages may name each other."""
+        """A request for the page that this one is a copy of; None if another page named this one
+        canonical, as two pages may name each other."""
         request = page.request
         if not self.canonical or not request.is_plain or CANONICAL_OF in request.meta:
             return None
@@ -69,7 +71,7 @@ class Wishes:
         return msgspec.structs.replace(request, url=url, parent=page.url, meta=meta)
 
     def obey(self, page: Page, output: HandlerOutput) -> None:
-        """Leave out the links and items that the page does not want to be taken."""
+        """Drop the links and items that the page asks robots not to take."""
         if self.nofollow and output.requests:
             self._drop_links(page, output)
         if self.noindex and output.items and "noindex" in page.directives:
