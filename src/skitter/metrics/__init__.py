@@ -1,4 +1,4 @@
-"""Figures of a crawl: what is counted and timed, and how. Pure; frontier/metrics.py stores it."""
+"""Metrics of a crawl: what is counted and timed, and how. Pure; frontier/metrics.py stores it."""
 
 from skitter.metrics.batch import Batch, Row
 from skitter.metrics.catalogue import BY_SHARD, COUNTERS, TABLES, TIMINGS

@@ -1,4 +1,4 @@
-"""Figures on their way to the server: what one process measured in a few seconds."""
+"""Metrics on their way to the server: what one process measured in a few seconds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """Requests of one host, worker, ...: how many went well, and what they took."""
+    """Requests of one host, worker, ...: how many succeeded, and what they took."""
 
     ok: int = 0
     failed: int = 0
@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """By name, as the catalogue has them."""
+    """Metrics by their names in the catalogue."""
 
     counts: Counter[str] = field(default_factory=Counter)
     timings: dict[str, Histogram] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Every figure of a crawl, declared once: what the server keeps, Prometheus and the reference."""
+"""Every metric of a crawl, declared once for storage, Prometheus and the reference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNTERS: Final = {
     "stored": "items that a loader has stored",
     "browser_ms": "milliseconds that browsers worked",
     "proxy_money_micro": "millionths of what proxies cost",
-    #: Where it is 0, nothing else is known of that time.
+    #: Where it is 0, nothing was recorded at that time.
     "reports": "how often a process sent its figures",
 }
 TIMINGS: Final = {
@@ -33,7 +33,7 @@ TIMINGS: Final = {
     "load": "storing a batch of items",
     "browser": "showing a page in a browser",
 }
-#: Counted by the shards themselves, as no process knows; all others are in the first shard.
+#: Counted by the shards, as no process knows; all others are in the first shard.
 BY_SHARD: Final = frozenset({"lost", "queue_wait"})
 #: Rows of {ok, failed, bytes, ms} by hour.
 TABLES: Final = {

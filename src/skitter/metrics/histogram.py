@@ -1,6 +1,6 @@
-"""Durations in log buckets: as many bytes as there are buckets, however many were measured.
+"""Durations in log buckets: the size does not depend on how many were measured.
 
-Bucket i holds what is above 2^((i-1)/16) ms and not above 2^(i/16) ms. That is a DDSketch of a
+Bucket i holds durations above 2^((i-1)/16) ms, up to 2^(i/16) ms. That is a DDSketch with a
 relative error of 2.2 %, and an exponential histogram of schema 4 (OpenTelemetry, Prometheus).
 """
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 PER_DOUBLING: Final = 16
-#: From 1/16 ms to 4.6 hours; what is beyond counts in the first or the last of them.
+#: From 1/16 ms to 4.6 hours; anything outside counts in the first or last bucket.
 LOWEST: Final = -4 * PER_DOUBLING
 HIGHEST: Final = 24 * PER_DOUBLING
 _GAMMA: Final = 2 ** (1 / PER_DOUBLING)
@@ -28,18 +28,18 @@ def bucket_of(ms: float) -> int:
 
 
 def upper_ms(bucket: int) -> float:
-    """The largest duration that belongs to it."""
+    """The largest duration in the bucket."""
     return float(2 ** (bucket / PER_DOUBLING))
 
 
 def middle_ms(bucket: int) -> float:
-    """No duration of the bucket is further from this than 2.2 %."""
+    """A value within 2.2 % of every duration in the bucket."""
     return upper_ms(bucket) * 2 / (1 + _GAMMA)
 
 
 @dataclass(slots=True)
 class Histogram:
-    """How long things took. Two of them are added bucket by bucket, and nothing is lost."""
+    """A distribution of durations. Merging adds buckets, without any loss."""
 
     buckets: dict[int, int] = field(default_factory=dict)
     sum_ms: float = 0.0
@@ -63,7 +63,7 @@ class Histogram:
         return self.sum_ms / count if (count := self.count) else None
 
     def quantile(self, share: float) -> float | None:
-        """0.95: what 95 % did not take longer than. None: nothing was measured."""
+        """With 0.95: 95 % took no longer than this. None: nothing was measured."""
         rank, below = share * (self.count - 1), 0
         for bucket in sorted(self.buckets):
             below += self.buckets[bucket]
@@ -72,7 +72,7 @@ class Histogram:
         return None
 
     def count_up_to(self, ms: float) -> int:
-        """How many took no longer. Between two bounds, the nearest one counts."""
+        """How many took no longer, to the nearest bucket bound."""
         last = round(log2(ms) * PER_DOUBLING)
         return sum(count for bucket, count in self.buckets.items() if bucket <= last)
 

@@ -1,4 +1,4 @@
-"""What users count and time in code of their own, until it is sent."""
+"""Users' own metrics until they are sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LONGEST: Final = 100
 MOST_TAGS: Final = 5
-#: At most so many names and tags wait for the server; more are not counted.
+#: How many names and tags can wait for the server; more are not counted.
 MOST_ROWS: Final = 2000
 SUCCESS, ERROR = "success", "error"
 
@@ -54,7 +54,7 @@ def checked_value(value: float) -> float:
 
 
 def spell_tags(tags: Mapping[str, object] | None) -> str:
-    """`kind=book,shop=one`, in the order of their names."""
+    """`kind=book,shop=one`, sorted by name."""
     if not tags:
         return ""
     if len(tags) > MOST_TAGS:
@@ -64,6 +64,6 @@ def spell_tags(tags: Mapping[str, object] | None) -> str:
 
 
 def _plain(part: object) -> str:
-    """Without the signs that stand between tags."""
+    """Text without the separators of tags."""
     text = "".join("_" if one in "=,\n" else one for one in str(part)[:LONGEST])
     return text.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""Prometheus's text format: figures become families, families become text. Pure."""
+"""Prometheus's text format: metrics become families, families become text. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "skitter_"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-#: Seconds. Of fetches up to two minutes, as gateways retry for so long; of waits up to a day.
+#: In seconds. Fetches: up to two minutes, as long as gateways retry; waits: up to a day.
 FETCH_BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 WAIT_BOUNDS: Final = (0.05, 0.25, 1, 5, 15, 60, 300, 900, 1800, 7200, 86_400)
 WORK_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 10, 60)
@@ -23,7 +23,7 @@ Labels = dict[str, str]
 
 @dataclass(slots=True)
 class Family:
-    """One metric: its samples differ in labels."""
+    """One metric, with a sample for each set of labels."""
 
     name: str
     kind: Kind

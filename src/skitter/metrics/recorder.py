@@ -1,4 +1,4 @@
-"""What one process measures: a few additions a page, and a batch of it when somebody asks."""
+"""Records what one process measures: a few additions per page, taken in batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skitter.metrics.catalogue import CLASSES
 from skitter.metrics.histogram import Histogram
 from skitter.metrics.spread import DOUBLINGS, doubling_of
 
-#: Kinds of requests that are counted apart until the next batch; hosts come from the web.
+#: How many kinds of requests are counted separately per batch: hosts come from the web.
 MOST_KINDS: Final = 2000
 _BY_HUNDREDS: Final = ("none", "none", *CLASSES[:4])
 
@@ -21,18 +21,18 @@ def status_class(status: int) -> str:
     return _BY_HUNDREDS[hundreds] if 0 <= hundreds < len(_BY_HUNDREDS) else "none"
 
 
-#: What a request is counted by: outcome, class of its status, host, route (empty: direct) and
-#: session. Not a class: a page makes one, and a tuple costs a tenth.
+#: What a request is counted by: outcome, status class, host, route (empty: direct) and session. A
+#: tuple costs a tenth of an object, and each page makes one.
 Exchange = tuple[str, str, str, str, str]
 
 
 @dataclass(slots=True)
 class Recorder:
-    """Counts until `take`."""
+    """Adds up metrics until `take`."""
 
     _counts: Counter[str] = field(default_factory=Counter)
     _timings: dict[str, Histogram] = field(default_factory=dict)
-    #: How many, bytes, ms, and how many of each doubling.
+    #: Requests, bytes, ms, and requests per doubling.
     _exchanges: dict[Exchange, list[float]] = field(default_factory=dict)
 
     def count(self, name: str, by: int = 1) -> None:
@@ -46,7 +46,7 @@ class Recorder:
         timing.add(ms)
 
     def add_exchange(self, kind: Exchange, *, size: int = 0, ms: float | None) -> None:
-        """A request is over, however it went. Without ms: how long it took is not known."""
+        """Count a finished request, with any outcome. `ms` is None if its duration is unknown."""
         row = self._exchanges.get(kind)
         if row is None:
             if len(self._exchanges) >= MOST_KINDS:
@@ -60,7 +60,7 @@ class Recorder:
             self.time("fetch", ms)
 
     def take(self, worker: str) -> Batch:
-        """All since the last time."""
+        """All metrics since the last call."""
         batch = Batch(self._counts, self._timings)
         exchanges = self._exchanges
         self._counts, self._timings, self._exchanges = Counter(), {}, {}

@@ -1,4 +1,4 @@
-"""Time in slots: which are kept, for how long, and which of them make a chart."""
+"""Time slots: which are kept, for how long, and which of them make up a chart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 
 class Grain(NamedTuple):
-    """How finely something is kept, and for how long."""
+    """How fine the slots are, and how long they are kept."""
 
     step_s: int
     keep_s: int
@@ -16,11 +16,11 @@ class Grain(NamedTuple):
 
 DAY_S: Final = 86_400
 WEEK_S: Final = 7 * DAY_S
-#: Counters lie side by side: a key holds so many slots.
+#: Slots of a counter per key.
 SLOTS: Final = 360
 COUNT_GRAINS: Final = (Grain(10, DAY_S), Grain(60, WEEK_S))
 TIMING_GRAINS: Final = (Grain(60, DAY_S), Grain(3600, WEEK_S))
-#: Everything; it expires a week after the last of it.
+#: One slot for everything; it expires a week after the last write.
 EVER: Final = Grain(0, WEEK_S)
 TABLE_GRAINS: Final = (Grain(3600, 2 * DAY_S),)
 MOST_POINTS: Final = 2000
@@ -28,12 +28,12 @@ MOST_POINTS: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The points of a chart: `count` of them, from `start` on, each of `step_s`."""
+    """The points of a chart: `count` of them from `start` on, `step_s` apart."""
 
     start: int
     step_s: int
     count: int
-    grain: Grain  # of the counters that it is made of
+    grain: Grain  # of the counters
     timing_grain: Grain
 
     @property
@@ -42,7 +42,7 @@ class Window:
 
 
 def window(now: float, *, since_s: float, points: int) -> Window:
-    """The newest point has begun and is not over."""
+    """The window that ends now; its newest point is not complete yet."""
     since_s = min(max(since_s, COUNT_GRAINS[0].step_s), WEEK_S)
     points = min(max(points, 1), MOST_POINTS)
     fine, coarse = COUNT_GRAINS

@@ -1,12 +1,12 @@
-"""Durations in doublings: below 4 ms, below 8 ms, ... A table has a row for each of hundreds of
-hosts, hour by hour: a histogram of fine buckets for each would be too much."""
+"""Durations in doublings: below 4 ms, below 8 ms, ... Tables have hundreds of hosts for every
+hour: a histogram of fine buckets for each would be too much."""
 
 from __future__ import annotations
 
 from typing import Final
 
-DOUBLINGS: Final = 16  # the last one holds all from 65 s on
-Spread = tuple[int, ...]  # how many of each; what is missing at the end is 0
+DOUBLINGS: Final = 16  # the last one holds everything from 65 s on
+Spread = tuple[int, ...]  # the count of each; missing ones at the end are 0
 
 
 def doubling_of(ms: float) -> int:
@@ -14,7 +14,7 @@ def doubling_of(ms: float) -> int:
 
 
 def quantile(spread: Spread, share: float) -> float | None:
-    """0.95: what 95 % did not take longer than, as if they were even within a doubling."""
+    """With 0.95: 95 % took no longer than this, if durations are even within a doubling."""
     rank, below = share * sum(spread), 0
     for at, count in enumerate(spread):
         if count and below + count >= rank:
