@@ -1,4 +1,4 @@
-"""The URLs of servers: which schemes there are, and what is wrong with one."""
+"""Server URLs: the schemes we support, and errors for bad ones."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ GIVEN = "--redis (or SKITTER_REDIS_URL)"
 
 
 def check_database(url: str) -> None:
-    """redis-py takes whatever stands there for database 0. Raises ValueError."""
+    """redis-py silently uses database 0 for any other text. Raises ValueError."""
     parts = urlsplit(url)
     if parts.scheme in ("redis", "rediss") and not re.fullmatch(r"/?\d*", parts.path):
         raise ValueError("the part behind the host must be the number of a database")
 
 
 def bad_address(option: str, url: str, error: ValueError | None = None) -> BadOption:
-    """What is wrong with the URL of a server, without its password."""
+    """The error for a bad server URL, without its password."""
     expected = "a URL such as redis://host:6379, with one of " + ", ".join(SCHEMES)
     if error:
         expected = f"a server's URL ({parse_problem(error, url)})"

@@ -1,8 +1,8 @@
-"""Messages that others push to a key of their own, taken in batches.
+"""Messages that other programs push to their own key, taken in batches.
 
-A batch is kept here until the requests it became are in the frontier; a batch of a process that
-died is taken over. Each has a name, from which its requests get theirs, so that a message makes
-its requests once, however often it is read.
+A batch is kept until its requests are in the frontier; if the process dies, another takes it over.
+Requests derive their identity from the name of the batch, so a message makes its requests once,
+however often it is read.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 KEEP_S = 30.0
-AT_ONCE = 1000  # the work of a script is bounded; the rest of a larger batch follows at once
+AT_ONCE = 1000  # bounds the work of a script; the rest of a larger batch follows at once
 
 
 async def has_messages(frontier: Frontier, keys: Sequence[str]) -> bool:
-    """One small command for each key, for those who ask all the time."""
+    """One cheap command per key, for callers that poll."""
     for key in keys:
         if await frontier.server.command("EXISTS", key):
             return True
@@ -47,5 +47,5 @@ async def take_batch(
 
 
 async def finish_batch(frontier: Frontier, name: str) -> None:
-    """All that its messages became is in the frontier."""
+    """Drop a batch whose requests are all in the frontier."""
     await frontier.home.command("HDEL", "feeding", name)

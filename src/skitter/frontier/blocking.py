@@ -1,4 +1,4 @@
-"""A blocking client to the same server, for people's own code: pipelines, scripts, consumers."""
+"""A blocking client for the same server, for users' own code: pipelines, scripts, consumers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from redis.sentinel import Sentinel
 
 from skitter.frontier.addresses import SCHEMES, bad_address, check_database, sentinel_client
 
-#: Whatever such a client raises.
+#: The base of all errors of such a client.
 RedisProblem = redis.RedisError
-#: As scrapy-redis has them.
+#: The same as scrapy-redis.
 PATIENCE = {"socket_timeout": 30, "socket_connect_timeout": 30}
 
 
 def blocking_client(url: str | None = None, *, named: str = "url", **options: Any) -> Any:
-    """redis-py's client for any of our URLs; without one, its own defaults. Nothing is sent yet,
-    except to a cluster, which is asked for its nodes."""
+    """redis-py's client for any of our URLs; without one, with its own defaults. Connects on first
+    use, except to a cluster, which is asked for its nodes."""
     options = {**PATIENCE, **options}
     if url is None:
         return redis.Redis(**options)

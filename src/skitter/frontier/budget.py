@@ -1,9 +1,9 @@
-"""One limit over many shards: each has a share of max_pages, and asks for more when it is short.
+"""One limit over many shards: each gets a share of max_pages, and more when it runs short.
 
-Shard 0 knows all shares (lua/grant.lua); a shard tells what it has, and returns what it does not
-need (lua/allow.lua). Any client that finds a shard short carries the messages, and may die between
-any two of them. All shares together are never more than the limit, so that max_pages is exact
-whoever asks, however often.
+Shard 0 records all shares (lua/grant.lua); each shard reports what it has, and cedes what it does
+not need (lua/allow.lua). Any client that finds a shard short relays the messages, and may die
+between any two of them. The shares never add up to more than the limit, so max_pages is exact
+regardless of how many clients ask and how often.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CEDE_NOTHING = -1
 
 
 class Share(NamedTuple):
-    """What a shard has of max_pages, as allow.lua answers it."""
+    """A shard's share of max_pages, as allow.lua reports it."""
 
     granted: int
     ceded: int
@@ -29,9 +29,9 @@ class Share(NamedTuple):
 
 
 async def refill(shards: Sequence[Shard], wants: Mapping[int, int]) -> list[int]:
-    """Bring pages to shards that are short of them. Returns those that may hand out more now.
+    """Grant pages to shards that are short. Returns those that may hand out more now.
 
-    What is not granted yet first; if that is not enough, what other shards have and do not need.
+    First from what is not granted yet; if that is not enough, from what other shards can spare.
     """
     granted = [0] * len(shards)
     for keep in (CEDE_NOTHING, max(wants.values())):
@@ -42,7 +42,7 @@ async def refill(shards: Sequence[Shard], wants: Mapping[int, int]) -> list[int]
                 [(*share, wants.get(i, 0)) for i, share in enumerate(shares)]
             )
         if len(shares) < len(shards) or not granted:
-            return []  # the limit is just being set or removed, shard by shard
+            return []  # the limit is being set or removed, shard by shard
         free = [told - one.ceded - one.used for told, one in zip(granted, shares, strict=True)]
         elsewhere = any(pages > 0 for i, pages in enumerate(free) if i not in wants)
         if not elsewhere or all(free[i] >= want for i, want in wants.items()):
@@ -59,5 +59,5 @@ async def _allow(shards: Sequence[Shard], granted: Sequence[int], *, keep: int) 
 
 
 async def read_budget(shards: Sequence[Shard]) -> dict[str, str]:
-    """How max_pages is shared out, as grant.lua wrote it; for the audit."""
+    """The shares of max_pages that grant.lua recorded, for the audit."""
     return await shards[0].read_hash("budget")

@@ -1,4 +1,4 @@
-"""The names under which processes call the server."""
+"""The names that processes use on the server."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 import secrets
 import socket
 
-#: Where a supervisor tells its child the mark of its name, so as to know what a dead one held.
+#: Passes the mark of its name to a child, so that the supervisor knows what a dead one held.
 MARK = "SKITTER_MARK"
 
 
 def client_name(*, pid: int | None = None, mark: str | None = None) -> str:
-    """Names a client for people (host and process) and for the server (unique for ever)."""
+    """A name that is readable for people (host and process) and never used again (mark)."""
     host = "".join(c for c in socket.gethostname() if c.isalnum() or c == "-")[:30]
     return f"{host}-{pid or os.getpid()}-{mark or new_mark()}"
 

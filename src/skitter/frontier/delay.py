@@ -1,4 +1,4 @@
-"""The delay of a host and the reason for it, as lua/lib/delay.lua decides it."""
+"""The delay of a host and the reason for it, by the rules of lua/lib/delay.lua."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 
 class Incident(IntEnum):
-    """Ways of a host to say that it has had enough; else it is the status of its answer."""
+    """Signs of an overloaded host; other values of `incident` are HTTP statuses."""
 
     REFUSED = 1
     BLOCKED = 2
 
 
 class Delay(NamedTuple):
-    """Seconds between two requests, and why so many."""
+    """Seconds between two requests, and the reason."""
 
     seconds: float
     why: str
 
 
 def delay_of(own: Mapping[str, float], politeness: Politeness) -> Delay:
-    """What few hosts have for themselves is in `own`; the others keep to the job's delay."""
+    """The longest of all delays that apply. `own` holds values of this host, which most lack."""
     delay_s = politeness.delay_s if "delay_ms" not in own else own["delay_ms"] / 1000
     found = [Delay(delay_s, "its own" if "delay_ms" in own else "configured")]
     if "crawl_delay_ms" in own:

@@ -1,4 +1,4 @@
-"""Facts of one moment, as audit.lua and audit_host.lua tell them: what `audit` and `why` judge."""
+"""Facts about one moment, read by audit.lua and audit_host.lua, for `audit` and `why`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from skitter.model import Request
     from skitter.settings import JobOptions
 
-TICKETS = 2**40  # as lua/lib/score.lua
+TICKETS = 2**40  # as in lua/lib/score.lua
 
-#: Requests or hosts that one script looks up: the server is busy for a millisecond.
+#: Requests or hosts per script call: keeps the server busy for a millisecond.
 AT_ONCE = 100
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class Trouble(msgspec.Struct, frozen=True):
     losses: int = 0
     error: str = ""
     at: float = 0
-    priority: int | None = None  # what it came with, if retries have lowered it
+    priority: int | None = None  # its original one, if retries have lowered it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,23 +42,23 @@ class RequestFacts:
     """Where one fingerprint is, in every structure. None: not there."""
 
     fingerprint: str
-    host: str  # of its body; empty if it has none
+    host: str  # from its body; empty if it has none
     priority: int
     request: Request | None
     score: float | None  # in the queue of its host
     queued: bool
     strayed: bool  # in the queue of another host
-    delayed_until: float | None  # seconds, as all times here
+    delayed_until: float | None  # seconds, like all times here
     leased_until: float | None
     token: str
     dead_since: float | None
     troubled: bool
-    trouble: Trouble | None  # None: there is no record of it, or none that can be read
+    trouble: Trouble | None  # None: no record, or an unreadable one
     seen: bool
     depth: str  # links from a seed; empty: unknown
     has_outlinks: bool
     reopenable: float | None  # the limit above which its links are offered again
-    shape: float | None  # the number of its shape, if it is held in a trap
+    shape: float | None  # the number of its shape, if it is held as a trap
     on_probation: bool  # it uses the budget of its shape
     visited_again_at: float | None  # it is done, and will be visited again
 
@@ -76,7 +76,7 @@ class RequestFacts:
 
     @property
     def resting(self) -> bool:
-        """It is done, until its next visit."""
+        """It is done, and waits for its next visit."""
         return self.visited_again_at is not None
 
     @property
@@ -85,7 +85,7 @@ class RequestFacts:
 
 
 async def request_facts(shard: Shard, batch: list[tuple[str, str]]) -> list[RequestFacts]:
-    """Facts of (fingerprint, host of the queue it was met in or '')."""
+    """Facts about pairs of a fingerprint and the host in whose queue it was found, or ''."""
     rows: list[Any] = []
     for some in _portions(batch):
         rows += await shard.audit(some)
@@ -102,7 +102,7 @@ def _request_facts(fp: str, record: bytes, *scores: Any) -> RequestFacts:
         priority=priority,
         request=request,
         score=float(queued) if queued != b"" else None,
-        # Without a body there is no telling whose queue it belongs to.
+        # Without a body we cannot tell whose queue it belongs to.
         queued=queued != b"" or (strayed != b"" and not record),
         strayed=strayed != b"" and bool(record),
         delayed_until=_seconds(delayed),
@@ -131,7 +131,7 @@ def open_trouble(packed: bytes) -> Trouble | None:
 
 
 def open_body(record: bytes) -> tuple[int, str, Request | None]:
-    """Priority, host and request of a record; None: it cannot be read."""
+    """Priority, host and request of a record; None: the request cannot be read."""
     try:
         return open_record(record)
     except ValueError:  # msgspec's errors are ValueErrors
@@ -141,18 +141,18 @@ def open_body(record: bytes) -> tuple[int, str, Request | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """What is known about one host, and where it is."""
+    """What is known about one host, and which lists it is in."""
 
     name: str
     readable: bool
     in_flight: int
-    shelved: int  # pending that its budget will never reach
+    shelved: int  # pending requests beyond its budget
     pages: int
     listed_in: str
-    best: int | None  # priority it is ranked by; None: to be looked up
+    best: int | None  # the priority it is ranked by; None: unknown until looked up
     turn: float  # ticket of its last turn
     head_priority: int | None
-    head: float | None  # score of the request that is next in its line
+    head: float | None  # score of the first request in its queue
     queued: int
     rank: float | None  # in `due`
     opens_ms: float | None  # in `wait`
@@ -172,11 +172,11 @@ class HostFacts:
         return delay_of(self.own, options.politeness)
 
     def opens_at(self, options: JobOptions) -> float:
-        """Seconds: before that it is not asked again."""
+        """When it may be asked again, in seconds."""
         return max(self.asked_at + self.delay(options).seconds, self.blocked_until)
 
     def may_be_asked(self, options: JobOptions) -> bool:
-        """Whether a slot and budget are left; the moment may still have to come."""
+        """Whether a slot and budget are left, regardless of its delay."""
         limit = self.own.get("max_in_flight", options.politeness.max_in_flight)
         budget = self.own.get("max_pages", options.limits.max_pages_per_host or math.inf)
         return self.in_flight < limit and self.pages + self.in_flight < budget
@@ -225,12 +225,12 @@ def _convert(packed: bytes, kind: type[T]) -> T | None:
 
 
 def priority_of(score: float) -> int:
-    """The priority in a score; that of infinity is out of range."""
+    """The priority in a score; out of range for an infinite one."""
     return -math.floor(score / TICKETS) if math.isfinite(score) else 2**20
 
 
 def ticket_of(score: float, *, lifo: bool) -> float:
-    """The order of arrival in a score, as lua/lib/score.lua puts it there."""
+    """The order of arrival in a score, as encoded by lua/lib/score.lua."""
     if not math.isfinite(score):
         return 0
     place = score % TICKETS

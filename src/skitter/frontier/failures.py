@@ -1,4 +1,4 @@
-"""What goes wrong between us and the server: the client's errors in our words."""
+"""Failures of the server or the connection: redis-py's errors become ours."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-#: The server is away, or busy becoming another one: failover, loading, a cluster that votes or
-#: moves slots.
+#: The server is down or changing roles: failover, loading, a cluster that votes or moves slots.
 AWAY = (
     problems.ConnectionError,
     problems.TimeoutError,
@@ -35,11 +34,11 @@ AWAY = (
     problems.ReadOnlyError,
     problems.TryAgainError,
 )
-#: How a server answers that can take the call later, where the client has no class for it: it runs
-#: a long script, its replicas are away, or it became a replica itself while we waited for one.
+#: Errors without a class in redis-py, of a server that can take the call later: it runs a long
+#: script, its replicas are down, or it became a replica itself while we waited for one.
 LATER = ("BUSY ", "NOREPLICAS ", "UNBLOCKED ")
 NO_CLUSTER = "is not a cluster: use redis:// for a single server, or name a node."
-#: What a server answers to those who took it for another.
+#: Answers of a server of another kind than the URL says.
 MISTAKEN = {
     "cluster support disabled": NO_CLUSTER,
     "Cluster mode is not": NO_CLUSTER,
@@ -51,7 +50,7 @@ MISTAKEN = {
 
 @contextmanager
 def our_errors(where: str, directory: Path | None = None) -> Iterator[None]:
-    """The client's errors, as ours, each with what to do next."""
+    """Turn redis-py's errors into ours, each with what to do next."""
     try:
         yield
     except problems.OutOfMemoryError as error:
@@ -106,23 +105,23 @@ def is_for_later(error: BaseException) -> bool:
 
 
 def is_a_trip(error: AttributeError) -> bool:
-    """redis-py's cluster client trips over a connection that another task has just lost, and over
-    a node that it has not met, to which a slot is moving."""
+    """Whether it is a bug of redis-py's cluster client, which fails on a connection that another
+    task just lost, and on an unknown node to which a slot is moving."""
     return any(word in str(error) for word in ("writelines", "connection_kwargs"))
 
 
 def is_refusal(error: BaseException) -> bool:
-    """While it connects, the client makes one kind of error of everything."""
+    """While connecting, redis-py reports everything as one kind of error."""
     return isinstance(error, problems.AuthenticationError) or any(
         words in _whole(error) for words in ("Authentication required", "username-password")
     )
 
 
 def _reason(error: BaseException, where: str) -> str:
-    """The client lists every sentinel that is away, with all its settings."""
+    """A short reason: redis-py lists every sentinel that is down, with all its settings."""
     if isinstance(error, MasterNotFoundError):
         away = len(re.findall(r" - [^,]*(?:Connection|Timeout)Error", str(error)))
-        if away > where.count(","):  # all of those in the URL
+        if away > where.count(","):  # all that the URL names
             return "no sentinel answers"
         return "no sentinel there knows a master of that name"
     reason = re.sub(r"^Error -?\d+ connecting to \S+\. ", "", str(error)).rstrip(".")
@@ -136,7 +135,7 @@ def _tls_hint(where: str) -> str:
 
 
 def _whole(error: BaseException | None) -> str:
-    """What an error says, with what caused it."""
+    """The text of an error and of its causes."""
     return f"{error} {_whole(error.__cause__ or error.__context__)}" if error else ""
 
 

@@ -1,4 +1,4 @@
-"""Feeding from outside: batches, and the list that other programs may push to."""
+"""Adding requests from outside: batches, and the list that other programs may push to."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TAKEN = frozenset((Added.NEW, Added.SEEN))
 
 
 async def feed(frontier: Frontier, offers: Sequence[Offer], *, wait: bool) -> Counter[Added]:
-    """Add offers. While the queue is full: wait for room, or raise QueueFull with what went in."""
+    """Add offers. If the queue is full, wait for room, or raise QueueFull with the count added."""
     total: Counter[Added] = Counter()
     while offers:
         answers = await frontier.add_offers(offers)
@@ -44,7 +44,7 @@ async def feed(frontier: Frontier, offers: Sequence[Offer], *, wait: bool) -> Co
             raise JobClosed(frontier.job, (await frontier.stats()).state)
         offers = [one for one, said in zip(offers, answers, strict=True) if said is Added.FULL]
         if offers and not wait:
-            limits = (await read_options(frontier.home)).limits  # others may set them too
+            limits = (await read_options(frontier.home)).limits  # others may have changed them
             raise QueueFull(
                 frontier.job, max_pending=limits.max_pending or 0, added=total[Added.NEW]
             )
@@ -54,7 +54,7 @@ async def feed(frontier: Frontier, offers: Sequence[Offer], *, wait: bool) -> Co
 
 
 async def _refuse(frontier: Frontier, deep: list[Offer]) -> None:
-    """Nobody else remembers what was pushed too deep: no page has it among its links."""
+    """Record what was pushed too deep: unlike a link, no page keeps it."""
     requests = [msgspec.convert(decode(one.body), Request) for one in deep]
     refusals = {
         one.url: Refusal("depth", f"it was pushed at depth {one.depth}, beyond max_depth", "")
@@ -64,11 +64,11 @@ async def _refuse(frontier: Frontier, deep: list[Offer]) -> None:
 
 
 async def take_feed(frontier: Frontier) -> int:
-    """Move what was pushed to the job's feed list into the frontier. Returns how many messages.
+    """Move messages from the job's feed list into the frontier. Returns how many.
 
-    A message leaves the list after it was added, so none is lost; a message that was added and
-    not yet removed is added again, which changes nothing. A lock keeps workers from doing the
-    same work; it is no more than that, and expires.
+    A message is removed after it was added, so none is lost; one that was added but not yet removed
+    is added again, which changes nothing. The lock only saves workers from doing the same work, and
+    it expires.
     """
     server, key = frontier.server, feed_key(frontier.job)
     if not await server.command("LLEN", key):
@@ -78,7 +78,7 @@ async def take_feed(frontier: Frontier) -> int:
         return 0
     try:
         messages = await server.command("LRANGE", key, -FEED_BATCH, -1)
-        taken = await _take(frontier, messages[::-1])  # LPUSH: the oldest is the last
+        taken = await _take(frontier, messages[::-1])  # LPUSH: the oldest is last
         for message in taken:
             await server.command("LREM", key, -1, message)
         return len(taken)
@@ -87,7 +87,7 @@ async def take_feed(frontier: Frontier) -> int:
 
 
 async def _take(frontier: Frontier, messages: list[bytes]) -> list[bytes]:
-    """Add what can be added; what is not a request becomes a dead letter with its text."""
+    """Add the requests; messages that are not requests become dead letters."""
     offers: list[tuple[bytes, Offer]] = []
     rejected: list[tuple[bytes, str]] = []
     for message in messages:
@@ -105,7 +105,7 @@ async def _take(frontier: Frontier, messages: list[bytes]) -> list[bytes]:
 async def bury_messages(
     frontier: Frontier, rejected: Sequence[tuple[bytes, str]], *, origin: Origin = "feed"
 ) -> None:
-    """What came and cannot be crawled is a dead letter, with its text and the reason."""
+    """Make dead letters of messages that cannot be crawled, with their text and the reason."""
     rows = []
     for message, reason in rejected:
         text = message.decode("utf-8", "replace")
@@ -127,7 +127,7 @@ def parse_message(message: bytes) -> Request:
 
 
 def request_of(fields: dict[str, Any]) -> Request:
-    """A request from JSON, which has no bytes: its body is text. Raises UsageError."""
+    """A request from JSON, whose body is text as JSON has no bytes. Raises UsageError."""
     unknown = fields.keys() - set(Request.__struct_fields__)
     if unknown:
         raise UsageError(f"the message has unknown fields: {', '.join(sorted(unknown))}")

@@ -1,7 +1,7 @@
 """The frontier: every URL of a job in exactly one state, one script per verb.
 
-All verbs take batches and answer one result per item, in order. What a verb does to the server is
-told in the header of its Lua file.
+All verbs take batches and return one result per item, in order. The header of its Lua file says
+what a verb does on the server.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ if TYPE_CHECKING:
     from skitter.model import Completion, Lane, Lease, Request
     from skitter.settings import JobOptions, Layout
 
-    #: Leases so many of a shard; says how many its share of max_pages was short of.
+    #: Leases a number of requests from a shard; also returns by how many max_pages fell short.
     LeasePart = Callable[[int, int], Coroutine[Any, Any, tuple[Leased, int]]]
 
 DEFAULT_LEASE_S = 300.0
 OPTIONS_FRESH_S = 2.0
-REOPEN_S = 0.05  # how soon to ask again while pages wait to be opened again
+REOPEN_S = 0.05  # how soon to ask again while pages wait to be reopened
 UNREADABLE = "its body cannot be read: written by another release, or damaged"
-#: Things per script call, large ones counted several times (`weight`): the server is busy for a few
-#: milliseconds with a full one.
+#: Entries per script call, large ones counted several times (`weight`): a full call keeps the
+#: server busy for a few milliseconds.
 ADD_BATCH, LEASE_BATCH, END_BATCH, COMPLETE_BATCH = 500, 500, 200, 2500
-#: Of a completion, for a process that gives way to others: a push waits for one of them at most.
+#: The same for completions of a process that gives way to others: a push waits for one at most.
 GENTLE_BATCH = 120
 
 _ADDED: dict[int, Added] = {
@@ -70,7 +70,7 @@ _ENDED: dict[int, Ended] = {
 
 @dataclass(slots=True)
 class Frontier:
-    """One job on one server, for one client. `skitter.frontier.admin.jobs` opens it."""
+    """One job on one server, for one client. Opened by `skitter.frontier.admin.jobs`."""
 
     job: str
     layout: Layout
@@ -80,14 +80,14 @@ class Frontier:
     _options_at: float = field(default_factory=time.monotonic)
     #: shard -> state, born, whether it keeps no depths
     _lives: dict[int, tuple[object, ...]] = field(default_factory=dict)
-    _all_lives: Hashable = ()  # the same, for `epoch`, which is asked for at every page
-    #: shard -> pages to be opened again, as the last lease said; None: it keeps no depths
+    _all_lives: Hashable = ()  # hashable copy for `epoch`, which is read at every page
+    #: shard -> pages to be reopened, as of the last lease; None: it keeps no depths
     _to_reopen: dict[int, int | None] = field(default_factory=dict)
-    _with_sessions: dict[int, bool] = field(default_factory=dict)  # as the last lease said
+    _with_sessions: dict[int, bool] = field(default_factory=dict)  # as of the last lease
 
     @property
     def home(self) -> Shard:
-        """The shard that keeps what belongs to the job as a whole."""
+        """The shard with the data of the job as a whole."""
         return self.shards[0]
 
     @property
@@ -96,14 +96,14 @@ class Frontier:
 
     @property
     def client(self) -> str:
-        """The name under which this process takes leases."""
+        """The name that this process leases under."""
         return self.home.client
 
     def shard_for(self, host: str) -> Shard:
         return self.shards[self.layout.shard_of(host)]
 
     async def server_time(self) -> float:
-        """Seconds since the epoch, by the clock that all workers share."""
+        """Seconds since the Unix epoch, by the clock that all workers share."""
         if self.home.clock:
             return self.home.clock() / 1000
         seconds, micros = await self.server.command("TIME")
@@ -111,21 +111,21 @@ class Frontier:
 
     @property
     def epoch(self) -> Hashable:
-        """As long as it is the same, what the server has taken in, it has. Another: perhaps not. It
-        may have been restarted without its last second, or the job was made anew."""
+        """While it stays the same, the server still has all that it accepted. A new value: perhaps
+        not, as it may have restarted without its last second, or the job was created again."""
         return self.server.links.made, self._all_lives
 
     @property
     def keeps_depths(self) -> bool:
-        """Whether the job has a max_depth, or had one: the links of its pages are kept."""
+        """Whether the job has or had a max_depth, so that links of its pages are kept."""
         return any(count is not None for count in self._to_reopen.values())
 
     def has_sessions(self, host: str) -> bool:
-        """Whether there are sessions where this host is; as of the last lease."""
+        """Whether the shard of this host has sessions, as of the last lease."""
         return self._with_sessions.get(self.layout.shard_of(host), False)
 
     async def add(self, requests: Iterable[Request], *, links: bool = False) -> list[Added]:
-        """Offer requests. Links that a handler found are not held back by max_pending."""
+        """Offer requests. `links`, which handlers found, are not subject to max_pending."""
         return await self.add_offers([self.offer(request) for request in requests], links=links)
 
     def offer(self, request: Request) -> Offer:
@@ -133,7 +133,7 @@ class Frontier:
         return offer(request, self.layout)
 
     async def add_offers(self, offers: Sequence[Offer], *, links: bool = False) -> list[Added]:
-        """The second half of `add`, for those who check their requests one by one."""
+        """The second half of `add`, for callers that check requests one by one."""
         new = 0
 
         async def send(shard: int, part: list[int]) -> list[Added]:
@@ -159,9 +159,9 @@ class Frontier:
     async def lease(self, limit: int, *, ttl_s: float = DEFAULT_LEASE_S, lane: Lane = "") -> Leased:
         """Take up to `limit` requests of a lane that may be fetched now, for `ttl_s` seconds.
 
-        Shards are asked side by side for their share; for fewer than there are shards, one after
-        the other, until there are enough. Priorities hold within a shard. Pages to which a shorter
-        way was found offer their links again in passing, before anything is leased.
+        Each shard is asked for its share, concurrently; if `limit` is below the number of shards,
+        one after the other until there are enough. Priorities hold within a shard. First, pages to
+        which a shorter path was found offer their links again.
         """
         check_number("limit", limit, low=1, high=1_000_000, whole=True)
         check_number("ttl_s", ttl_s, low=0.001, high=30 * 86_400)
@@ -173,7 +173,7 @@ class Frontier:
         return leased
 
     async def _reopen(self) -> int:
-        """Returns of how many pages the links were offered again."""
+        """Offer the links of reopened pages again. Returns the number of pages."""
         shards = [self.shards[number] for number, count in self._to_reopen.items() if count]
         add = partial(self.add_offers, links=True)
         return sum([await reopen(shard, self.layout, add) for shard in shards])
@@ -194,8 +194,8 @@ class Frontier:
         return Leased(leases, parts[0].state, min(waits, default=None))
 
     async def _lease_from(self, limits: dict[int, int], lease_part: LeasePart) -> list[Leased]:
-        """Lease from shards side by side; from those short of max_pages a second time, if more of
-        it could be found for them."""
+        """Lease from shards concurrently; from those short of max_pages a second time, if `refill`
+        found more for them."""
         parts = await side_by_side(
             lease_part(shard, min(limit, LEASE_BATCH)) for shard, limit in limits.items()
         )
@@ -207,7 +207,7 @@ class Frontier:
     async def _lease_part(
         self, shard: int, limit: int, *, ttl_s: float, lane: Lane
     ) -> tuple[Leased, int]:
-        """What one shard hands out, and how many its share of max_pages was short of."""
+        """What one shard hands out, and by how many its share of max_pages fell short."""
         since = time.monotonic()
         answer = await self.shards[shard].lease(limit=limit, ttl_ms=ms(ttl_s), lane=lane)
         state, again_ms, token, is_short, born, pace, to_reopen, sessions, *rows = answer
@@ -228,7 +228,7 @@ class Frontier:
         leased = Leased([one for one in leases if one.url], known, again_in_s)
         if unreadable := [Failure(lease=one, error=UNREADABLE) for one in leases if not one.url]:
             await self.bury(unreadable)
-            # Others may be fetched in their place; who gets none would take it that there are none.
+            # Lease others in their place: an empty result would mean that nothing is left.
             more, missing = await self._lease_part(shard, len(unreadable), ttl_s=ttl_s, lane=lane)
             return Leased(leased.leases + more.leases, more.state, more.again_in_s), missing
         return leased, limit - len(leases) if is_short else 0
@@ -242,10 +242,10 @@ class Frontier:
     async def complete(
         self, completions: Sequence[Completion], *, items_to: str = ""
     ) -> list[Ended]:
-        """Finish for good: items, links, counters and the end itself are one step.
+        """Finish requests: items, links, counters and the end of the lease in one step.
 
         Links to other shards are added first: that can be repeated, a completion cannot.
-        `items_to`: items are bytes, and go to the end of this list and not into the stream.
+        `items_to`: items are bytes, and are appended to this list instead of the stream.
         """
         sealed = [self.seal(completion, raw=bool(items_to)) for completion in completions]
         return await self.complete_sealed(sealed, items_to=items_to)
@@ -261,8 +261,8 @@ class Frontier:
         items_to: str = "",
         on_known: Callable[[Offer], object] | None = None,
     ) -> list[Ended]:
-        """The second half of `complete`, for those who check what they found one by one. `on_known`
-        hears of links that are duplicates; not of those that went ahead."""
+        """The second half of `complete`, for callers that check completions one by one. `on_known`
+        is called for links that are duplicates, but not for those sent ahead."""
         codes = await self._send_ahead(sealed)
         if self.keeps_depths:
             sealed = [
@@ -272,7 +272,7 @@ class Frontier:
 
         async def send(shard: int, part: list[int]) -> list[Ended]:
             group = [sealed[i] for i in part]
-            # What makes the server grow is refused when it is full; what only drains is not.
+            # A full server refuses what makes it grow, but not what only drains.
             codes = await self.shards[shard].complete(
                 [one.arguments for one in group],
                 rest=completion_rest(group),
@@ -297,7 +297,7 @@ class Frontier:
         )
 
     async def _send_ahead(self, sealed: Sequence[Sealed]) -> list[list[Added]]:
-        """What each completion heard about those of its links that go first."""
+        """Add links to other shards first. Returns the answers to the links of each completion."""
         if not any(one.ahead for one in sealed):
             return [[] for _ in sealed]
         ahead = [one for completion in sealed for one in completion.ahead]
@@ -314,16 +314,16 @@ class Frontier:
         return await self._end(Shard.retry, [failure.lease for failure in failures], details)
 
     async def bury(self, failures: Sequence[Failure]) -> list[Ended]:
-        """Give up at once, for a reason."""
+        """Give up at once, with a reason."""
         details = [(cut(f.error), pack_feedback(f.feedback)) for f in failures]
         return await self._end(Shard.bury, [failure.lease for failure in failures], details)
 
     async def release(self, leases: Sequence[Lease], *, after_s: float = 0.0) -> list[Ended]:
-        """Hand back what was not worked on. It counts as neither a failure nor a loss."""
+        """Return leases unused. They count as neither a failure nor a loss."""
         return await self._end(Shard.release, leases, [(ms(after_s),) for _ in leases])
 
     async def depart(self, departures: Sequence[Departure]) -> list[Granted]:
-        """Say when requests left, and ask when others may."""
+        """Report when requests left, and ask when others may."""
 
         async def send(shard: int, part: list[int]) -> list[Granted]:
             answer = await self.shards[shard].depart([departures[i].arguments for i in part])
@@ -334,7 +334,7 @@ class Frontier:
         return await scatter(places, send, batch=END_BATCH)
 
     async def record(self, trips: Sequence[Trip]) -> None:
-        """Remember requests that are over, for the audit of politeness."""
+        """Record finished requests for the audit of politeness."""
 
         async def send(shard: int, part: list[int]) -> list[None]:
             await self.shards[shard].record([trips[i].row for i in part])
@@ -344,16 +344,16 @@ class Frontier:
         await scatter(places, send, batch=END_BATCH)
 
     async def reap(self, *, at_most: int = LEASE_BATCH) -> int:
-        """Take back leases that ran out, even when no worker leases. Returns how many."""
+        """Take back expired leases, even when no worker leases. Returns how many."""
         return sum(await side_by_side(shard.reap(at_most=at_most) for shard in self.shards))
 
     async def stats(self) -> Stats:
-        """One moment of every shard, added up; and the one place that knows when a job is over."""
-        # The feed first: a message leaves it after it was added, so none is missed in between.
+        """The counts of all shards added up. Only this decides when a job is finished."""
+        # Read the feed first: a message leaves it after it was added, so none is missed.
         fed: int = await self.server.command("LLEN", feed_key(self.job))
         stats, idle, _ = await read_totals(self.shards)
-        # A feed that will not be taken does not keep a job alive: a closed one, or one whose pages
-        # are spent, which is idle with URLs left.
+        # A feed that nobody will read does not keep a job alive: the job is closed, or max_pages is
+        # reached, which shows as idle with URLs left.
         is_open = stats.state in (State.RUNNING, State.PAUSED)
         awaited = fed and is_open and not (stats.remaining or stats.reopened)
         crawled = idle and stats.seen > 0 and not awaited
@@ -361,7 +361,7 @@ class Frontier:
         return msgspec.structs.replace(stats, fed=fed, crawled=crawled, finished=finished)
 
     async def fresh_options(self) -> JobOptions:
-        """The options, read again now and then: others may have changed them."""
+        """The options, reread every OPTIONS_FRESH_S: others may have changed them."""
         if time.monotonic() - self._options_at >= OPTIONS_FRESH_S:
             self.options = await read_options(self.home)
             self._options_at = time.monotonic()
@@ -391,6 +391,6 @@ class Frontier:
 
 
 def _shuffled(shards: list[int], chance: float) -> list[int]:
-    """Begin with one by chance, so that no shard is always the last."""
+    """Rotate by chance, so that no shard is always last."""
     first = int(chance * len(shards))
     return shards[first:] + shards[:first]

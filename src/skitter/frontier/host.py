@@ -1,4 +1,4 @@
-"""What `hosts` holds for a host, as lua/lib/host_record.lua packs it."""
+"""The record of a host in `hosts`, as lua/lib/host_record.lua packs it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Each field is explained in lua/lib/host_record.lua; a new host is nowhere and has no work."""
+    """lua/lib/host_record.lua explains the fields; a new host is in no list and has no work."""
 
     in_flight: int = 0
     pages: _Count = 0
@@ -31,7 +31,7 @@ class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_host(packed: bytes) -> HostRecord:
-    """Raises ValueError if it is not the record of a host."""
+    """Raises ValueError if it is not a host's record."""
     try:
         values = _FORMAT.unpack_from(packed)
     except struct.error as error:

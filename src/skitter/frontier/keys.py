@@ -1,8 +1,8 @@
-"""Every key on the server, spelled here and nowhere else.
+"""The names of all keys on the server, defined only here.
 
-One job has one or more shards; the shard of a URL is a function of its host. All keys of a shard
-carry the hash tag `{job:shard}`, so that they live in one cluster slot and one script may touch
-them all. Lua names a key by its name in this table; docs/reference/keys.md is made from it.
+A job has one or more shards; the host of a URL determines its shard. All keys of a shard carry the
+hash tag `{job:shard}`, so that they are in one cluster slot and one script may use them all. Lua
+refers to a key by its name in this table; docs/reference/keys.md is generated from it.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ def feed_key(job: str) -> str:
 
 
 def job_prefix(job: str) -> str:
-    """What the keys of all shards of a job begin with."""
+    """The prefix of the keys of all shards of a job."""
     return f"skitter:{{{job}:"
 
 
 @dataclass(frozen=True, slots=True)
 class KeySpec:
-    """What lives under a key. A family is one key per member: `queue:<host>`."""
+    """What a key holds. A family has one key per member: `queue:<host>`."""
 
     type: str
     holds: str
     family: str | None = None
-    stored: str = ""  # its name on the server, if jobs that exist have another
-    outside: bool = False  # it belongs to no shard, and its member is its hash tag
+    stored: str = ""  # its name on the server, kept for existing jobs
+    outside: bool = False  # belongs to no shard, and its member is the hash tag
 
 
 SHARD_KEYS: dict[str, KeySpec] = {
@@ -166,9 +166,9 @@ SHARD_KEYS: dict[str, KeySpec] = {
 _NAMES = {spec.stored or name: name for name, spec in SHARD_KEYS.items() if not spec.outside}
 
 
-#: In place of a job: a shard of what all jobs of a server share. No job can have this name.
+#: In place of a job: a shard that all jobs of a server share. No job can have this name.
 FLEET = "~fleet"
-#: The same, for what users count in code of their own.
+#: The same for what users count in their own code.
 OWN = "~own"
 
 
@@ -187,7 +187,7 @@ class ShardKeys:
         return SHARD_KEYS[name]
 
     def key(self, name: str, member: str | None = None) -> str:
-        """`due`, or one of a family: `queue` and a host; without the host, the family's prefix."""
+        """`due`, or in a family `queue` and a host; without a host, the family's prefix."""
         spec = self.spec(name)
         if spec.outside:
             return f"skitter:{name}:{{{member}}}"
@@ -195,7 +195,7 @@ class ShardKeys:
         return key if spec.family is None else f"{key}:{member or ''}"
 
     def name_of(self, key: str) -> tuple[str, str | None] | None:
-        """The reverse of `key`; None for a key that is not declared."""
+        """The reverse of `key`; None for an undeclared key."""
         stored, colon, member = key.removeprefix(self.prefix).partition(":")
         name = _NAMES.get(stored, "")
         if not name or bool(colon) != bool(self.spec(name).family):

@@ -1,4 +1,4 @@
-"""The figures of a job on the server: sent in one round trip, read as a chart or a table."""
+"""The metrics of a job on the server: sent in one round trip, read as a chart or a table."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from skitter.frontier.shard import Shard
     from skitter.metrics.slots import Grain
 
-#: Of a table, by hour; at times twice as many.
+#: Rows of a table per hour; sometimes twice as many.
 MEMBERS: Final = 100
 LONGEST_NAME: Final = 60
 OTHERS: Final = "other"
 SUMS: Final = Row._fields[:4]
 QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _SLOT_BYTES: Final = 5
-#: Hashes of one call: the server is busy for a millisecond.
+#: Hashes per call: keeps the server busy for a millisecond.
 READ_BATCH: Final = 60
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True, rename={"start": "from"}):
-    """A chart: a point per `step_s`, the first of them at `start`."""
+    """A chart: a point every `step_s`, the first at `start`."""
 
     start: int  # seconds since the epoch
     step_s: int
-    partial: bool = True  # the newest point is not over
+    partial: bool = True  # the newest point is not complete yet
     #: By counter; None: no process reported anything for that time.
     series: dict[str, list[int | None]] = {}
     #: By timing: p50, p95 and p99, in ms.
@@ -45,27 +45,27 @@ class History(msgspec.Struct, frozen=True, kw_only=True, rename={"start": "from"
 
 
 class TableRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What requests to one host, of one worker, ... came to."""
+    """The results of requests to one host, by one worker, ..."""
 
     name: str
     ok: int
     failed: int
     bytes: int
-    ms: int  # of all of them together
-    p95_ms: float | None = None  # by doublings
+    ms: int  # in total
+    p95_ms: float | None = None  # estimated from doublings
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything since the job began, unless it has been silent for a week."""
+    """Everything since the job began, or since it was last silent for a week."""
 
     counts: dict[str, int] = {}
     timings: dict[str, Histogram] = {}
-    tables: dict[str, list[TableRow]] = {}  # by table; the busiest first
+    tables: dict[str, list[TableRow]] = {}  # by table; busiest first
     last_page_at: int = 0  # seconds since the epoch; 0: never
 
 
 async def record(frontier: Frontier, batch: Batch) -> None:
-    """Add to the figures of the job. Names are those of the catalogue."""
+    """Add to the metrics of the job. Names are those of the catalogue."""
     rows = [("counts", name, encode(by)) for name, by in {**batch.counts, "reports": 1}.items()]
     rows += [("timings", name, pack_histogram(one)) for name, one in batch.timings.items()]
     rows += [("tables", name, _pack_table(one)) for name, one in batch.tables.items()]
@@ -85,7 +85,7 @@ def _pack_table(rows: dict[str, Row]) -> bytes:
 
 
 def _figures(row: Row) -> list[int]:
-    """Without the doublings that are slower than all of it."""
+    """The row without its trailing empty doublings."""
     *sums, spread = row
     most = max((at for at, count in enumerate(spread, 1) if count), default=0)
     return [*sums, *spread[:most]]
@@ -94,7 +94,7 @@ def _figures(row: Row) -> list[int]:
 async def read_history(
     frontier: Frontier, names: Sequence[str], *, since_s: float = 3600, points: int = 600
 ) -> History:
-    """Counters and timings of the last while, up to 7 days, as a chart."""
+    """Counters and timings of the last `since_s`, up to 7 days, as a chart."""
     shown = window(await frontier.server_time(), since_s=since_s, points=points)
     counters = [name for name in names if name in COUNTERS]
     reports, *found = await _read_counters(frontier.home, ["reports", *counters], shown)
@@ -116,13 +116,13 @@ async def read_history(
 
 
 def _other_shards(frontier: Frontier, names: Iterable[str]) -> Iterator[tuple[Shard, list[str]]]:
-    """Some figures are counted by the shards themselves; the others are all at home."""
+    """Some metrics are counted by every shard; the rest are all in the first."""
     own = [name for name in names if name in BY_SHARD]
     return ((shard, own) for shard in frontier.shards[1:] if own)
 
 
 async def _read_counters(shard: Shard, names: Sequence[str], shown: Window) -> list[list[int]]:
-    """Of each, a number per point."""
+    """A number per point, for each counter."""
     step, end = shown.grain.step_s, shown.start + shown.count * shown.step_s
     first, last = shown.start // step, end // step
     chunks = range(first // SLOTS, (last - 1) // SLOTS + 1)
@@ -149,7 +149,7 @@ def _slot(packed: bytes, at: int) -> int:
 async def _read_quantiles(
     frontier: Frontier, name: str, shown: Window
 ) -> dict[str, list[float | None]]:
-    """A histogram stands for each point that it overlaps: it may be longer than one."""
+    """A histogram counts for every point it overlaps, as its slot may be longer than a point."""
     step = shown.timing_grain.step_s
     first, last = shown.start // step, (shown.starts[-1] + shown.step_s - 1) // step
     found = await read_timings(frontier, name, shown.timing_grain, range(first, last + 1))
@@ -181,7 +181,7 @@ async def _read(shard: Shard, kind: str, members: list[str]) -> list[dict[bytes,
 
 
 def open_histogram(raw: dict[bytes, bytes]) -> Histogram:
-    """Anyone can write to the server: what makes no sense is left out."""
+    """Skips invalid entries, as others can write to the server."""
     found = Histogram()
     for name, value in raw.items():
         try:
@@ -196,7 +196,7 @@ def open_histogram(raw: dict[bytes, bytes]) -> Histogram:
 
 
 async def read_table(frontier: Frontier, table: str, *, since_s: float = 3600) -> list[TableRow]:
-    """Those with the most requests first. In whole hours, of which the first began before."""
+    """Rows by number of requests, most first. Whole hours: the first began before `since_s`."""
     [grain] = TABLE_GRAINS
     now = await frontier.server_time()
     first = int(now - min(since_s, grain.keep_s)) // grain.step_s
@@ -218,7 +218,7 @@ async def _read_rows(frontier: Frontier, members: list[str]) -> list[TableRow]:
 
 
 async def read_counts(frontier: Frontier) -> dict[str, int]:
-    """Every counter, since the job began."""
+    """Every counter since the job began."""
     raw = await frontier.home.read_hash("totals")
     counts = {name: int(value) for name, value in raw.items() if value.isdecimal()}
     for shard, own in _other_shards(frontier, COUNTERS):
@@ -230,7 +230,7 @@ async def read_counts(frontier: Frontier) -> dict[str, int]:
 
 
 async def read_totals(frontier: Frontier) -> Totals:
-    """For Prometheus, whose counters only ever rise."""
+    """Totals for Prometheus, whose counters may only rise."""
     counts = await read_counts(frontier)
     return Totals(
         last_page_at=counts.pop("page_s", 0),

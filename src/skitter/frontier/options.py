@@ -1,4 +1,4 @@
-"""The options of a job, as a shard keeps them."""
+"""The options of a job, as a shard stores them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ WORDS = frozenset(
 
 
 async def read_control(shard: Shard) -> dict[str, str]:
-    """The state and every limit of a shard, as the server has them."""
+    """The state and the limits of a shard, as stored."""
     return await shard.read_hash("control")
 
 
 async def read_options(shard: Shard, *, lenient: bool = False) -> JobOptions:
-    """The options as the server has them. Lenient: a limit that is not a number counts as none."""
+    """The stored options. With `lenient`, a limit that is not a number is ignored."""
     return options_of(shard.keys.job, await read_control(shard), lenient=lenient)
 
 
@@ -63,12 +63,12 @@ def _finite(text: str) -> float:
 
 
 def has_options(control: Mapping[str, str], options: JobOptions) -> bool:
-    """Whether a shard has just these."""
+    """Whether a shard has exactly these options."""
     return all(control.get(name, "") == str(value) for name, value in to_fields(options).items())
 
 
 def to_fields(options: JobOptions) -> dict[str, object]:
-    """As lua/lib/limits.lua reads them; an empty value is no limit."""
+    """The fields that lua/lib/limits.lua reads; an empty value means no limit."""
     return {one.field: to_field(one, options) for one in JOB_OPTIONS}
 
 
@@ -86,7 +86,7 @@ def _from_fields(stored: Mapping[str, float | str]) -> JobOptions:
     for one in JOB_OPTIONS:
         if (value := stored.get(one.field)) is not None:
             values[one.table][one.name] = _value(one, value)
-        elif one.optional:  # an absent limit is none, whatever its default
+        elif one.optional:  # an absent limit means none, whatever its default
             values[one.table][one.name] = None
     return JobOptions(
         politeness=Politeness(**values["politeness"]),

@@ -1,5 +1,5 @@
-"""Where a page leads: kept of a page that is done, so that its links can be offered again without
-fetching it again. docs/adr/0011-depth-is-the-shortest-way.md tells what for."""
+"""The links of a finished page, kept so that they can be offered again without fetching it again.
+docs/adr/0011-depth-is-the-shortest-way.md explains why."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     from skitter.frontier.offers import Offer
 
-#: Farther than any limit allows: some of the links were refused.
+#: Deeper than any limit allows: some of the links were refused.
 CUT = 2**31
 
 
 class Outlinks(msgspec.Struct, frozen=True):
-    """What complete.lua keeps of the links of a page."""
+    """What complete.lua stores of a page's links."""
 
-    depth: int  # that of the page when they were offered
-    reach: int  # how far beyond it the farthest is
+    depth: int  # the page's depth when they were offered
+    reach: int  # how much deeper the deepest link is
     packed: bytes
 
 
@@ -34,19 +34,19 @@ _decode = msgspec.msgpack.Decoder(tuple[int, list[tuple[int, Request]]]).decode
 def pack_outlinks(
     depth: int, offers: Sequence[Offer], again: Sequence[Request], *, is_cut: bool
 ) -> Outlinks | None:
-    """The links of a page, those that were offered and those that are known. None: it has none."""
+    """Pack the links of a page, those offered and those already known. None: it has none."""
     links: list[tuple[int, object]] = [(one.priority, msgspec.Raw(one.body)) for one in offers]
     links += [(one.priority, one) for one in again]
     if not links:
         return None
     deepest = max([one.depth for one in offers] + [one.depth for one in again])
     reach = CUT if is_cut else max(0, deepest - depth)
-    # Links of one page are much alike: the quickest level takes them to a fifth.
+    # Links of one page are similar: even the fastest level shrinks them to a fifth.
     return Outlinks(depth, reach, zlib.compress(_encode((depth, links)), 1))
 
 
 def open_outlinks(packed: bytes, depth: int) -> list[Request]:
-    """The links as those of a page of that depth. Empty, if it cannot be read."""
+    """The links, with depths as on a page of that depth. Empty if they cannot be read."""
     try:
         before, links = _decode(zlib.decompress(packed))
     except (ValueError, zlib.error):  # msgspec's errors are ValueErrors

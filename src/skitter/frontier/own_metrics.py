@@ -1,4 +1,4 @@
-"""What users count and time, on the server: by day, for the whole cluster, outside of any job."""
+"""Users' own metrics on the server: by day, for the whole cluster, independent of jobs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from skitter.metrics.own import OwnBatch, Row
 
 DAYS: Final = 7
-#: Names and tags of a day. With 450 buckets each, that is at most 5 MB a day.
+#: Names and tags per day. With 450 buckets each, that is at most 5 MB a day.
 MOST_ROWS: Final = 1000
 _KEEP_S: Final = (DAYS + 1) * DAY_S
 
 
 @dataclass(slots=True)
 class OwnMetrics:
-    """For one client."""
+    """Users' own metrics, for one client."""
 
     shard: Shard
 
@@ -36,18 +36,18 @@ class OwnMetrics:
         return cls(Shard(server, ShardKeys(OWN, 0), client_name(), clock))
 
     async def add(self, batch: OwnBatch) -> None:
-        """In one round trip."""
+        """Send a batch in one round trip."""
         timed = {(name, SUCCESS): one for name, one in batch.timings.items()}
         rows = [
             (*row, repr(by), pack_histogram(timed.pop(row)) if row in timed else b"")
             for row, by in batch.counts.items()
         ]
-        # Of those that only failed.
+        # Timings of names that only have errors.
         rows += [(*row, "0", pack_histogram(one)) for row, one in timed.items()]
         await self.shard.increment(rows, most=MOST_ROWS, keep_s=_KEEP_S)
 
     async def read_totals(self, *, days: int) -> dict[Row, float]:
-        """By name and tags; today is one day."""
+        """Totals by name and tags; today counts as a day."""
         found: dict[Row, float] = {}
         for day in await self._days(days):
             raw = await self.shard.server.command("HGETALL", self.shard.keys.key("daily", str(day)))
@@ -71,5 +71,5 @@ class OwnMetrics:
 def _number(value: bytes) -> float:
     try:
         return float(value)
-    except ValueError:  # anyone can write to the server
+    except ValueError:  # others can write to the server
         return 0.0

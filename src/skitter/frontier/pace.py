@@ -1,4 +1,4 @@
-"""The clock of a host, which starts when a request leaves: what `depart` takes and answers."""
+"""A host's clock, which starts when a request leaves: input and output of `depart`."""
 
 from __future__ import annotations
 
@@ -7,48 +7,48 @@ from typing import NamedTuple
 
 from skitter.frontier.wire import ms
 
-#: The record is bounded, whatever the length of URLs.
+#: Bounds the record, however long URLs are.
 MAX_URL_CHARS = 200
 
 
 class Trip(NamedTuple):
-    """A request that is over, for the audit of politeness."""
+    """A finished request, for the audit of politeness."""
 
     host: str
     url: str
-    at_ms: int  # when it left, by the server's clock as the lease told it
+    at_ms: int  # when it left, by the server's clock as given by the lease
     ago_s: float  # the same, by our own clock
     took_s: float
-    delay_s: float  # that its host wanted then
+    delay_s: float  # its host's delay at the time
 
     @property
     def row(self) -> str:
-        """As in record.lua."""
+        """The row for record.lua."""
         times = f"{self.at_ms} {ms(self.ago_s)} {ms(self.took_s)} {ms(self.delay_s)}"
         return f"{self.host} {times} {self.url[:MAX_URL_CHARS]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departure:
-    """One request to a host: when the one before it left, and how long it would wait itself."""
+    """A request to a host: when our last one left, and how long this one would wait."""
 
     host: str
-    moment_ms: int = 0  # our turn there, or what was granted, if it was not used yet
+    moment_ms: int = 0  # our turn, or the moment granted before, if still unused
     ago_s: float | None = None  # since our last request left; None: none did
-    most_s: float | None = None  # the longest wait; None: this only tells
-    hold_s: float = 0.0  # so long after that wait it may leave
+    most_s: float | None = None  # the longest wait; None: only report
+    hold_s: float = 0.0  # how long after the wait it may still leave
 
     @property
     def arguments(self) -> tuple[str, int, int, int, int]:
-        """As EACH in depart.lua."""
-        # The server leaves out parts of a millisecond: no request left earlier than we say.
+        """The EACH row of depart.lua."""
+        # 1 ms less, as the server truncates its clock: no request may seem to have left too early.
         ago_ms = -1 if self.ago_s is None else max(0, int(1000 * self.ago_s) - 1)
         most_ms = -1 if self.most_s is None else ms(self.most_s)
         return self.host, self.moment_ms, ago_ms, most_ms, ms(self.hold_s)
 
 
 class Granted(NamedTuple):
-    """When to leave. Nothing is reserved if that would be too late."""
+    """When to leave. If that is too late, nothing is reserved."""
 
     wait_s: float
     moment_ms: int

@@ -1,4 +1,4 @@
-"""What came of a page that is done: a line on the server, of the newest pages of each shard."""
+"""The outcome of finished pages: a line each, for the newest pages of each shard."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ NOTHING = "-"
 
 
 class DonePage(msgspec.Struct, frozen=True, kw_only=True):
-    """One page that is done."""
+    """The outcome of one page."""
 
-    at: float  # seconds since the epoch, the server's clock
+    at: float  # seconds since the epoch, by the server's clock
     worker: str
     status: int
     elapsed_s: float
     size_bytes: int
     items: int
-    usage: str = ""  # what use of it is reserved, as page.usage
+    usage: str = ""  # which use of it is reserved, as in page.usage
     note: str = ""  # why its handler did not run
     redirects_to: str = ""
 
 
 def page_facts(response: Response, *, items: int, usage: str = "", note: str = "") -> str:
-    """What a worker tells of it. The server puts the moment and the worker's name in front."""
+    """What a worker reports. The server prepends the time and the worker's name."""
     elapsed_ms = round(1000 * response.elapsed_s)
     line = f"{response.status} {elapsed_ms} {len(response.body)} {items} {usage or NOTHING}"
     return f"{line} {clip(note)}" if note else line
 
 
 async def find_page(shard: Shard, fp: str) -> DonePage | None:
-    """None: it is not done, or long since, or by an engine that tells nothing."""
+    """None: it is not done, was done too long ago, or its engine does not report outcomes."""
     for part in ("new", "old"):
         line: bytes | None = await shard.server.command("HGET", shard.keys.key("pages", part), fp)
         if line:

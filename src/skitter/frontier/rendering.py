@@ -1,4 +1,4 @@
-"""Which shapes of URLs need a browser: counted over the fleet, by the pages that were tried."""
+"""Which shapes of URLs need a browser: counts by the whole fleet of pages that were tried."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 #: Plain HTML was enough, only a browser brought more, neither brought anything.
 Tried = Literal["plain", "browser", "neither"]
 TRIED: Final[tuple[Tried, ...]] = ("plain", "browser", "neither")
-#: Before so many pages nothing is known, and by so much one outcome must be the usual one.
+#: The fewest pages to judge by, and how many times more frequent the usual outcome must be.
 FEW, USUAL = 3, 4
 
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """How many pages of a shape ended how, the older ones at half."""
+    """How many pages of a shape had which outcome; counts are halved now and then."""
 
     plain: int = 0
     browser: int = 0
@@ -27,7 +27,7 @@ class Rendering:
 
     @property
     def needs_browser(self) -> bool:
-        """Plain HTML is not worth a try."""
+        """Plain HTML is not worth trying."""
         return self.browser >= FEW and self.browser > USUAL * self.plain
 
     @property
@@ -37,7 +37,7 @@ class Rendering:
 
 
 def told(url: str, what: Tried) -> str:
-    """As an attempt tells it."""
+    """The field that an attempt reports."""
     return f"{number_of(shape_of(url))} {what}"
 
 

@@ -1,7 +1,7 @@
-"""Pages that are done and offer their links again, less deep than before.
+"""Finished pages that offer their links again, at a smaller depth.
 
-Bounded, and safe at any point: links are offered before their page is taken off the list, and to
-offer one twice changes nothing. If a client is killed between the two, another continues.
+Bounded, and safe to interrupt: links are offered before their page is taken off the list, and
+offering one twice changes nothing. If a client is killed in between, another continues.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from skitter.frontier.shard import Shard
     from skitter.settings import Layout
 
-#: Pages at a time, and links after which no further page is begun.
+#: Pages at a time, and the number of links after which no further page is begun.
 PAGES, LINKS = 20, 2000
-#: Of what is kept of their links: a page may have megabytes of it.
+#: Of packed links per call: a page may have megabytes.
 MOST_BYTES = 2**20
 TTL_MS = 5000
 
@@ -37,7 +37,7 @@ class _Page(msgspec.Struct, frozen=True):
 async def reopen(
     shard: Shard, layout: Layout, add: Callable[[Sequence[Offer]], Awaitable[list[Added]]]
 ) -> int:
-    """Offer the links of some pages again. Returns of how many; 0: another client does it."""
+    """Offer the links of some pages again. Returns how many pages; 0: another client does it."""
     rows = await shard.reopen(most=PAGES, most_bytes=MOST_BYTES, ttl_ms=TTL_MS)
     if not rows:
         return 0
@@ -64,13 +64,13 @@ def _offers(packed: bytes, depth: int, layout: Layout) -> list[Offer]:
     for link in open_outlinks(packed, depth):
         try:
             offers.append(offer(link, layout))
-        except UsageError:  # it was never offered: it was known by its URL
+        except UsageError:  # never offered before: it was recognized by its URL
             continue
     return offers
 
 
 def _rest(page: _Page, answers: list[Added]) -> str:
-    """The limit above which more of its links may go in; empty: all went in."""
+    """The depth limit above which more of its links would go in; empty: all did."""
     pairs = zip(page.offers, answers, strict=True)
     refused = [one.depth for one, said in pairs if said is Added.DEEP]
     return str(min(refused) - 1) if refused else ""

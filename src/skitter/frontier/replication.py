@@ -1,9 +1,8 @@
-"""A script call that counts only when a replica has it.
+"""A script call that counts only once a replica has it.
 
-WAIT knows what was written on its own connection and nowhere else. So the call and WAIT go out
-together, on one connection to one server: if that is gone, or has become a replica, both fail, and
-both are repeated. A repeated call writes too (lua/lib/answers.lua), or WAIT would have nothing to
-wait for.
+WAIT covers only writes on its own connection. So the call and WAIT go out together, on one
+connection to one server: if it is gone, or has become a replica, both fail and both are repeated. A
+repeated call writes too (lua/lib/answers.lua), or WAIT would have nothing to wait for.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from skitter.frontier.straight import StraightClient
 Client = Redis | RedisCluster | StraightClient
 
 REPLICAS, WAIT_MS = 1, 1000
-#: Begins as the server's own answer does when min-replicas-to-write is not met: failures.LATER
+#: Begins like the server's own error when min-replicas-to-write is not met: failures.LATER
 MISSING = (
     f"NOREPLICAS no replica has confirmed a call within {WAIT_MS / 1000:.0f} s; "
     'durability = "replicated" needs one'
@@ -50,13 +49,13 @@ def is_cluster(client: Client) -> bool:
 
 @cache
 def _is_cluster_class(kind: type) -> bool:
-    """Asked at every call, and slow to answer: the class has abstract ones above it."""
+    """Cached, as every call needs it, and issubclass is slow for a class with abstract bases."""
     return issubclass(kind, RedisCluster)
 
 
 async def _together(client: Any, key: str, commands: Any) -> list[Any]:
-    """Not by the pipeline of a cluster's client: it follows MOVED command by command, and would
-    leave WAIT with the old node."""
+    """Send commands on one connection. Not by the cluster client's pipeline, which follows MOVED
+    per command and would leave WAIT with the old node."""
     if isinstance(client, StraightClient):
         return await client.together(key, commands)
     if isinstance(client, RedisCluster):
@@ -71,12 +70,12 @@ async def _together(client: Any, key: str, commands: Any) -> list[Any]:
 
 
 async def _to_node(client: Client, key: str, commands: Any) -> list[Any]:
-    """The same, where the key may have moved."""
+    """As `_together`, on a cluster, where the key may have moved."""
     try:
         answers = await _together(client, key, commands)
         if isinstance(answers[0], ELSEWHERE):
             raise answers[0]
     except ELSEWHERE as error:
-        await client.execute_command("EXISTS", key)  # by which the client learns where it is now
+        await client.execute_command("EXISTS", key)  # makes the client learn where it is now
         raise problems.TryAgainError(str(error)) from error
     return answers

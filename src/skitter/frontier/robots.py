@@ -1,4 +1,4 @@
-"""robots.txt, fetched once per host for the whole fleet and kept here until it expires."""
+"""robots.txt, fetched once per host for the whole fleet and stored until it expires."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from skitter.frontier.wire import ms
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
-#: How long one worker may fetch it; if that one dies, others wait no longer than this.
+#: How long one worker may take to fetch it; if it dies, others wait no longer than this.
 CLAIM_MS: Final = 60_000
-#: Trouble that is no longer believed still tells when it began: RFC 9309 2.3.1.4 counts 30 days,
-#: and we ask once a day in the end.
+#: An expired failure still says when the trouble began: RFC 9309 2.3.1.4 counts 30 days, and in the
+#: end we ask once a day.
 KEEP_S: Final = 40 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What the fleet has of a host's robots.txt."""
+    """What the fleet knows of a host's robots.txt."""
 
     rules: bytes = b""  # the last answer; empty: there was none
-    left_s: float = 0.0  # how long to believe it
-    is_ours: bool = False  # it has expired, and we fetch it
+    left_s: float = 0.0  # how long it remains valid
+    is_ours: bool = False  # it has expired, and we are to fetch it
 
     @property
     def is_known(self) -> bool:
@@ -31,13 +31,13 @@ class Shared:
 
 
 async def ask_robots(frontier: Frontier, host: str) -> Shared:
-    """What the fleet knows. If it is nothing, the first who asks is the one who fetches it."""
+    """What the fleet knows. If nothing is known, the first to ask is the one to fetch it."""
     what, rules, left_ms = await _call(frontier, host, ttl_ms=CLAIM_MS, keep_s=KEEP_S)
     return Shared(rules, left_ms / 1000, is_ours=what == b"yours")
 
 
 async def stored_robots(frontier: Frontier, host: str) -> bytes:
-    """The last answer, for people; empty: there is none any more."""
+    """The last answer, to show to people; empty: none is stored."""
     key = frontier.shard_for(host).keys.key("robots", host)
     stored: bytes | None = await frontier.server.command("GET", key)
     return (stored or b"").partition(b" ")[2].partition(b" ")[2]
@@ -46,7 +46,7 @@ async def stored_robots(frontier: Frontier, host: str) -> bytes:
 async def store_robots(
     frontier: Frontier, host: str, rules: bytes, *, ttl_s: float, keep_s: float = 0.0
 ) -> None:
-    """Share it with the fleet, to be believed for `ttl_s` seconds and remembered for longer."""
+    """Share it with the fleet: valid for `ttl_s` seconds, and stored for longer."""
     await _call(frontier, host, rules=rules, ttl_ms=ms(ttl_s), keep_s=keep_s)
 
 
@@ -54,7 +54,7 @@ async def _call(
     frontier: Frontier, host: str, *, ttl_ms: int, keep_s: float, rules: bytes = b""
 ) -> Any:
     shard = frontier.shard_for(host)
-    # To bring rules is refused by a full server; to ask for them is not.
+    # A full server refuses to store rules, but still answers questions.
     return await shard.robots(
         strict=bool(rules), name=host, rules=rules, ttl_ms=ttl_ms, keep_ms=ms(keep_s)
     )

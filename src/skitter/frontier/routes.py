@@ -1,6 +1,6 @@
-"""What the fleet knows about routes: places on those with limits, counts, and what they brought.
+"""What the fleet knows about routes: places on limited ones, counts, and results.
 
-It belongs to no job: money that is spent by one crawl is spent for all, and so is what it taught.
+It belongs to no job: all crawls share what each has spent and learned.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_LIMIT = -1
 
 
 class RouteLimits(NamedTuple):
-    """Of the whole fleet; money in millionths."""
+    """Limits for the whole fleet; money in millionths."""
 
     in_flight: int = NO_LIMIT
     gap_ms: float = NO_LIMIT
@@ -34,7 +34,7 @@ class RouteLimits(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What a request took, or may take at the most."""
+    """What a request cost, or may cost at most."""
 
     bytes: int = 0
     money: int = 0  # in millionths
@@ -45,7 +45,7 @@ FREE = Cost()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """How one request went that left by a route."""
+    """The result of one request through a route."""
 
     place: str = ""  # empty: the route has no limits
     route: str
@@ -83,14 +83,14 @@ class FleetRoutes:
     async def take(
         self, place: str, route: str, limits: RouteLimits, reserve: Cost, *, ttl_s: float
     ) -> int:
-        """0: go. -1: its budget is spent. Else the ms after which to ask again."""
+        """Take a place. 0: go. -1: its budget is spent. Else the ms after which to ask again."""
         told = " ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in limits)
         row = (place, route, told, f"{reserve.bytes} {reserve.money}")
         [answer] = await self.shard.take_routes([row], ttl_ms=ms(ttl_s))
         return int(answer)
 
     async def settle(self, settled: Sequence[Settled] = (), *, domain: str = "") -> Known:
-        """Count, and tell what is known about these domains, and about one that is asked for."""
+        """Count results. Returns what is known about their domains, and about `domain`."""
         now, flat, *pairs = await self.shard.settle_routes(
             [one.row for one in settled], domain=domain
         )
@@ -98,7 +98,7 @@ class FleetRoutes:
         return Known(int(now), _routes(flat), dict(zip(names, pairs[1::2], strict=True)))
 
     async def domains(self) -> list[str]:
-        """Those that something is known about, sorted."""
+        """The domains that something is known about, sorted."""
         keys, found = self.shard.keys, set[str]()
         async for batch in scan_keys(self.shard):
             known = map(keys.name_of, batch)
@@ -106,7 +106,7 @@ class FleetRoutes:
         return sorted(found)
 
     async def forget(self, routes: Iterable[str] = ()) -> None:
-        """What was spent and learned: of these routes what was spent, or everything."""
+        """Forget what these routes have spent; without names, all that was spent and learned."""
         if names := list(routes):
             known = await self.settle()
             fields = [f"{name}:{one}" for name in names for one in known.routes.get(name, {})]
@@ -118,7 +118,7 @@ class FleetRoutes:
 
 
 def _routes(flat: list[bytes]) -> dict[str, dict[str, float]]:
-    """`route:field`, number, ...: anybody may have written them."""
+    """From `route:field`, number, ...; skips invalid numbers, as others can write to the server."""
     found: dict[str, dict[str, float]] = {}
     for name, value in zip(flat[::2], flat[1::2], strict=True):
         route, _, what = name.decode("utf-8", "replace").rpartition(":")

@@ -1,4 +1,4 @@
-"""Walk large structures in small steps, so that other clients need not wait."""
+"""Walk large structures in small steps, so that other clients do not wait."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def scan_names(
     while True:
         key = shard.keys.key(name, member)
         cursor, flat = await shard.server.command(command, key, cursor, "COUNT", STEP)
-        # The client turns what HSCAN and ZSCAN answer into a dict or pairs.
+        # redis-py turns the replies of HSCAN and ZSCAN into a dict or pairs.
         names = list(flat) if width == 1 or isinstance(flat, dict) else [pair[0] for pair in flat]
         if names:
             yield [name.decode("utf-8", "backslashreplace") for name in names]
@@ -40,7 +40,7 @@ def scan_keys(shard: Shard) -> AsyncIterator[list[str]]:
 
 
 def scan_job(shard: Shard) -> AsyncIterator[list[str]]:
-    """The same of all shards of its job, also of shards that should not be."""
+    """All keys of all shards of its job, even of shards that should not exist."""
     return _scan(shard.server, job_prefix(shard.keys.job))
 
 

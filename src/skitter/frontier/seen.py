@@ -1,6 +1,6 @@
-"""The seen-set: every fingerprint that a job has met, in an exact set or a Bloom filter.
+"""The seen-set: every fingerprint that a job has seen, in an exact set or a Bloom filter.
 
-Only this module and lua/lib/seen.lua know which of the two a job has.
+Only this module and lua/lib/seen.lua know which of the two a job uses.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Bucket(NamedTuple):
     members: list[str]
 
     def is_right_for(self, fingerprint: str) -> bool:
-        """Whether it is looked for here, as lua/lib/seen_exact.lua does."""
+        """Whether lua/lib/seen_exact.lua would look for it here."""
         span = 1 << (self.of.bit_length() - 1)
         number = int(fingerprint[-9:]) % (2 * span)
         return self.number == (number if number < self.of else number - span)
@@ -42,7 +42,7 @@ class ExactSet:
 
     @property
     def fields(self) -> dict[str, object]:
-        """What scripts must know about it, in `control`."""
+        """The fields of `control` that scripts need."""
         return {}
 
     def problems(self, seen: int) -> list[str]:
@@ -67,7 +67,7 @@ class ExactSet:
 
 @dataclass(frozen=True, slots=True)
 class BloomFilter:
-    """Less memory, and some new fingerprints are taken for old ones."""
+    """Takes less memory, but mistakes some new fingerprints for seen ones."""
 
     bloom: Bloom
     key = "bloom"
@@ -78,7 +78,7 @@ class BloomFilter:
         return {"bloom_blocks": self.bloom.blocks, "bloom_hashes": self.bloom.hashes}
 
     def problems(self, seen: int) -> list[str]:
-        """Past its capacity it goes on, and skips more and more new URLs."""
+        """Beyond its capacity it keeps working, but skips more and more new URLs."""
         if seen <= self.bloom.capacity:
             return []
         return [
@@ -106,6 +106,6 @@ def seen_set(layout: Layout) -> SeenSet:
 
 
 def is_seen_set_of(control: Mapping[str, str], layout: Layout) -> bool:
-    """Whether scripts use the one that the job was created with."""
+    """Whether scripts use the seen-set that the job was created with."""
     wanted = {name: str(value) for name, value in seen_set(layout).fields.items()}
     return wanted == {name: control[name] for name in _FIELDS if name in control}

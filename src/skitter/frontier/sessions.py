@@ -1,5 +1,5 @@
-"""Sessions on the server: opened, logged in. What attempts learn of them travels with the end of
-their leases (`SessionNews`)."""
+"""Opening sessions on the server, and logging them in. What attempts learn about them is sent when
+their leases end (`SessionNews`)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
     from skitter.settings import SessionPool
 
-#: How long one worker may log a session in; if that one dies, others wait no longer than this.
+#: How long one worker may take to log in; if it dies, others wait no longer than this.
 CLAIM_S: Final = 60.0
-#: After a failed log-in nobody tries for so long; then twice as long, up to an hour.
+#: The pause after a failed log-in; it doubles with each failure, up to an hour.
 LOGIN_REST_S: Final = 10.0
 
 
 class LiveSession(msgspec.Struct, frozen=True, kw_only=True):
-    """A session of a pool; not what it holds."""
+    """A session of a pool, without its contents."""
 
     site: str
     kind: str  # its class; empty: that of plain requests
@@ -36,14 +36,14 @@ class LiveSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Pool(msgspec.Struct, frozen=True):
-    """As lua/lib/session.lua packs it."""
+    """What lua/lib/session.lua packs."""
 
     last: int = 0
     live: list[tuple[float, float, float, float]] = []
 
 
 async def live_sessions(frontier: Frontier, most: int) -> list[LiveSession]:
-    """The sessions of the job, by site; the first that are found."""
+    """The job's sessions, sorted by site; at most `most`, the first found."""
     found: list[LiveSession] = []
     for shard in frontier.shards:
         if not await shard.command("EXISTS", "sessions"):
@@ -61,7 +61,7 @@ async def live_sessions(frontier: Frontier, most: int) -> list[LiveSession]:
 def _sessions_of(name: str, packed: bytes | None) -> list[LiveSession]:
     try:
         live = msgspec.convert(decode(packed or b""), _Pool).live
-    except ValueError:  # it expired, or somebody else wrote it
+    except ValueError:  # it expired, or another program wrote it
         return []
     site, _, kind = name.partition("/")
     return [
@@ -83,31 +83,31 @@ class Wanted(NamedTuple):
 
     host: str  # of its lease
     name: str  # site/class
-    make: bool  # although there is none
-    known: str = ""  # `number version` of what is here
+    make: bool  # if there is none
+    known: str = ""  # `number version` of what we have
 
 
 class Opened(NamedTuple):
-    """A session as the server has it."""
+    """A session as stored on the server."""
 
     number: int  # 0: there is none
     version: int
     errors: float
-    fields: dict[str, bytes]  # empty: as known
+    fields: dict[str, bytes]  # empty: no change to what we have
 
 
 class Claimed(NamedTuple):
-    """Whether a session is logged in, or whose turn it is."""
+    """Whether a session is logged in, or who is to do it."""
 
     what: Literal["in", "busy", "rest", "gone", "yours"]
-    number: int  # `in`: for the how many-th time; `rest`: milliseconds
+    number: int  # `in`: how often it was logged in so far; `rest`: milliseconds
     reason: str
 
 
 async def open_sessions(
     frontier: Frontier, wanted: Sequence[Wanted], limits: SessionPool
 ) -> list[Opened]:
-    """One for each, in order; a call per shard."""
+    """Open a session for each, in order, with one call per shard."""
     by_shard: dict[int, list[int]] = {}
     for i, one in enumerate(wanted):
         by_shard.setdefault(frontier.shard_for(one.host).keys.shard, []).append(i)
@@ -143,7 +143,7 @@ class Key(NamedTuple):
 
 
 async def claim_login(frontier: Frontier, key: Key, *, claim: str) -> Claimed:
-    """Whose turn it is to log a session in."""
+    """Ask for the right to log a session in."""
     what, count, reason = await frontier.shard_for(key.host).claim_login(
         name=key.name, number=key.number, claim=claim, ttl_ms=ms(CLAIM_S)
     )
@@ -159,8 +159,8 @@ async def end_login(
     reason: str = "",
     rest_s: float | None = None,
 ) -> int:
-    """Share what a log-in brought, or say why it failed. For the how many-th time it is logged in;
-    0: it is not, or somebody else has done it."""
+    """Store the result of a log-in, or why it failed. Returns how often the session was logged in;
+    0: this log-in failed, or another worker has taken over."""
     return await frontier.shard_for(key.host).end_login(
         list((fields or {}).items()),
         name=key.name,

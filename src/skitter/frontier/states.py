@@ -1,13 +1,13 @@
-"""The state of a job, as the server has it."""
+"""The state of a job, as stored on the server."""
 
 from __future__ import annotations
 
 from skitter.errors import JobDamaged
 from skitter.model import State
 
-PURGE = "purge"  # a state of its own: every script refuses to work on such a job
+PURGE = "purge"  # not a State: every script refuses such a job
 
-#: Scripts know these words, and so do jobs that older releases made.
+#: The words used by scripts and by jobs of older releases.
 _STORED = {
     State.RUNNING: "run",
     State.PAUSED: "pause",

@@ -1,9 +1,9 @@
-"""Coroutines that run straight through, for callers without an event loop.
+"""Running coroutines without an event loop, for synchronous callers.
 
-A coroutine that awaits only what is there at once never waits: a single `send` runs it to its end.
-So the frontier needs no second, synchronous edition. Where a loop runs, its coroutines wait for the
-server as usual; where none does, their client blocks, and that is all the difference. A call then
-costs a third of what it costs through a loop.
+A coroutine that never suspends runs to its end with a single `send`. So the frontier needs no
+second, synchronous version: with a loop, its coroutines wait for the server as usual; without one,
+their client blocks. That is the only difference, and a call then costs a third of what it costs
+through a loop.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 
 def has_loop() -> bool:
-    """Whether an event loop runs here, which must not be blocked."""
+    """Whether an event loop runs in this thread, which must not be blocked."""
     return asyncio._get_running_loop() is not None
 
 
 def run_straight(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, where no loop runs."""
+    """Run a coroutine to its end without a loop."""
     try:
         work.send(None)
     except StopIteration as end:
@@ -43,21 +43,21 @@ async def pause(seconds: float) -> None:
     if has_loop():
         await asyncio.sleep(seconds)
     else:
-        time.sleep(seconds)  # noqa: ASYNC251  nobody else is held up
+        time.sleep(seconds)  # noqa: ASYNC251  blocks nobody else
 
 
 async def aside(function: Callable[..., T], *args: Any) -> T:
-    """Call what blocks: in a thread, if there is a loop."""
+    """Call a blocking function; in a thread, if a loop runs."""
     return await asyncio.to_thread(function, *args) if has_loop() else function(*args)
 
 
 class StraightClient:
-    """A blocking client of redis-py with the methods of the asyncio one that a frontier uses."""
+    """redis-py's blocking client, with those methods of the asyncio client that a frontier uses."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self.is_cluster = isinstance(client, redis.RedisCluster)
-        self._link: Any = None  # for scripts: nearly all calls, and nothing in them for the client
+        self._link: Any = None  # for scripts: nearly all calls, and they need nothing of the client
 
     async def execute_command(self, *words: Any, **reading: Any) -> Any:
         if words[0] == "EVALSHA" and not self.is_cluster:
@@ -72,7 +72,7 @@ class StraightClient:
             yield key
 
     async def together(self, key: str, commands: Sequence[Any]) -> list[Any]:
-        """Several commands on one connection, to the server that has the key."""
+        """Send commands on one connection, to the server that has the key."""
         there = self._client
         if self.is_cluster:
             there = there.get_redis_connection(there.get_node_from_key(key))
@@ -95,11 +95,11 @@ class StraightClient:
             self._link = self._client.connection_pool.get_connection()
         try:
             if not self._link.is_connected:
-                self._link.connect()  # with a sentinel: to whoever is the master now
+                self._link.connect()  # with sentinels: to the current master
             self._link.send_packed_command((hiredis.pack_command(words),))
             return self._link.read_response()
         except problems.ResponseError:
             raise
-        except BaseException:  # also Ctrl-C: an answer that nobody read is not that of the next
+        except BaseException:  # even Ctrl-C: the next call must not read the answer to this one
             self._link.disconnect()
             raise

@@ -1,4 +1,4 @@
-"""All shards of a job together: their numbers added up, and whether all of them are idle."""
+"""All shards of a job: their counts added up, and whether all of them are idle."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 _COUNTS = [name for name, kind in Stats.__annotations__.items() if kind == "int"]
 
 
-#: What counters of refused links begin with, as in lua/refuse.lua.
+#: Prefix of counters of refused links, as in lua/refuse.lua.
 REFUSED_BY = "refused by "
 
 
 class Totals(NamedTuple):
-    """The numbers of all shards, each of a moment of its own."""
+    """The counts of all shards, each read at its own moment."""
 
     stats: Stats
-    idle: bool  # nothing is leased, and nothing more will be handed out
+    idle: bool  # nothing is leased, and nothing more will be
     tickets: int = 0  # drawn so far
 
 
 async def read_totals(shards: Sequence[Shard]) -> Totals:
-    """Add up what the shards say.
+    """Add up the counts of the shards.
 
-    They are read one after the other, and a link may be on its way from one that is still to be
-    read to one that was. So what looks idle is read again: where no ticket was drawn, no work came
-    in or went out, and between the two readings all of them were idle at the same moment.
+    They are not read at one moment, and a link may be moving from a shard that is yet to be read to
+    one that was. So if all look idle, they are read again: if no ticket was drawn meanwhile, no
+    work came in or went out, so all were idle at one moment between the two readings.
     """
     totals = await _read(shards)
     if totals.idle and len(shards) > 1:
@@ -44,7 +44,7 @@ async def read_totals(shards: Sequence[Shard]) -> Totals:
 
 
 def _kept_out(total: Counter[str]) -> dict[str, int]:
-    """The most frequent kind first."""
+    """Refused links by kind, most frequent first."""
     return {
         name.removeprefix(REFUSED_BY): number
         for name, number in total.most_common()

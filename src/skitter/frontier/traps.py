@@ -1,6 +1,6 @@
-"""Traps: which leases may be fetched, by the budgets of the shapes of their URLs.
+"""Traps: each shape of URLs has a budget, which decides whether a lease may be fetched.
 
-docs/howto/traps.md is for users; docs/adr/0027-traps-are-held-by-shape.md tells why.
+docs/howto/traps.md is for users; docs/adr/0027-traps-are-held-by-shape.md explains why.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ FREE_AT_ONCE = 500
 
 
 class Permit(NamedTuple):
-    """What the frontier says about one lease."""
+    """The frontier's decision about one lease."""
 
-    is_ours: bool  # it may be fetched; otherwise it is held, or lost
-    ahead: int  # further pages of its shape that need not be asked for
-    is_shared: bool = False  # its host has so many shapes that this one has no budget of its own
+    is_ours: bool  # it may be fetched; else it is held, or lost
+    ahead: int  # further pages of its shape that may be fetched without asking
+    is_shared: bool = False  # its host has too many shapes, so they share a budget
 
 
 async def ask_permits(frontier: Frontier, asked: Sequence[tuple[Lease, int, bool]]) -> list[Permit]:
-    """Leases, each with the number of its shape, and whether it was found on a page of that shape.
-    Those that get no permit have ended."""
+    """Ask for leases, each with the number of its shape and whether it was found on a page of that
+    shape. Leases without a permit have ended."""
 
     async def send(shard: int, part: list[int]) -> list[Permit]:
         answer = await frontier.shards[shard].trap([_row(*asked[i]) for i in part])
@@ -47,19 +47,19 @@ def _row(lease: Lease, number: int, bred: bool) -> tuple[str, str, int, int, int
 
 
 async def look_again(frontier: Frontier, stats: Stats) -> int:
-    """If nothing else is left, let go some of what is held, to see whether it ends. Returns how
-    many URLs became pending."""
+    """If nothing else is left, free some held URLs to see whether the shape has an end. Returns how
+    many became pending."""
     if not stats.looks or stats.remaining or stats.reopened or stats.due:
         return 0
     return sum(await side_by_side(shard.look() for shard in frontier.shards))
 
 
 async def free_trapped(frontier: Frontier) -> int:
-    """Everything that is held becomes pending again, in small steps. Returns how many."""
+    """Make all held URLs pending again, in small steps. Returns how many."""
 
     async def free(shard: Shard) -> int:
         left = total = await shard.command("ZCARD", "trapped")
-        while left > 0:  # not more than there were: those still beyond their budget come back
+        while left > 0:  # no more than there were: those over budget are held again
             left -= await shard.free_trapped(at_most=min(left, FREE_AT_ONCE)) or left
         return int(total)
 

@@ -1,4 +1,4 @@
-"""Clocks that several hosts or several jobs share. They belong to no job, and expire unused."""
+"""Clocks shared by several hosts or jobs. They belong to no job, and expire when unused."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from skitter.frontier.wire import ms
 if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
-#: A place is free again after so long, whatever became of the request that had it.
+#: A place is freed after this long, even if its request never gives it back.
 HELD_S: Final = 60.0
-#: Above this limit, requests under way are not counted.
+#: Above this limit, requests in flight are not counted.
 MOST_PLACES: Final = 1000
-#: Asks for no moment, begins no rest, and has no place.
+#: Default arguments: no moment, no rest, no place.
 NOTHING: Final[dict[str, object]] = {
     "moment_ms": 0, "delay_ms": 0, "most_ms": -1, "for_ms": 0,
     "place": "", "most": -1, "held_ms": ms(HELD_S),
@@ -22,25 +22,24 @@ NOTHING: Final[dict[str, object]] = {
 
 
 class Turn(NamedTuple):
-    """When to leave. Without a moment the wait is too long, and nothing is reserved."""
+    """When to leave. A moment of 0: the wait is too long, and nothing is reserved."""
 
     wait_s: float
     moment_ms: int
 
 
 class Place(NamedTuple):
-    """A request among those of all who share a clock."""
+    """The place of a request among those in flight on a shared clock."""
 
     name: str
-    most: int  # that may be under way
+    most: int  # how many may be in flight
 
 
 async def take_turn(
     frontier: Frontier, clock: str, place: Place | None = None, **wanted: float
 ) -> Turn:
-    """Ask a clock for a moment, and for a place among those under way. `delay_s`: after whoever
-    left last; `most_s`: the longest wait; `moment_ms`: what was granted before, if it was not
-    used."""
+    """Ask a clock for a moment, and for a place among those in flight. `delay_s`: after the last
+    moment granted; `most_s`: the longest wait; `moment_ms`: an earlier grant, if still unused."""
     name, most = place or ("", -1)
     return await _call(
         frontier,
@@ -54,12 +53,12 @@ async def take_turn(
 
 
 async def give_back(frontier: Frontier, clock: str, place: Place) -> None:
-    """The request is over."""
+    """Free the place of a finished request."""
     await _call(frontier, clock, place=place.name, most=0)
 
 
 async def begin_rest(frontier: Frontier, clock: str, *, for_s: float) -> None:
-    """No moment is granted before it is over."""
+    """Grant no moment for `for_s`."""
     await _call(frontier, clock, for_ms=ms(for_s))
 
 
