@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import tempfile
 from dataclasses import replace
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(120)
 
+DOCS = Path(__file__).parents[2] / "docs"
 PASSWORD = "open-sesame"
 
 
@@ -127,6 +129,26 @@ async def test_a_job_of_six_shards_is_crawled_on_a_cluster_of_three_nodes(
     await crawl(cluster_url(cluster), fleet, job, layout=Layout(shards=6), urls=urls)
     keys = [one.ask("DBSIZE") for one in cluster]
     assert min(keys) > 0, f"a node had no part in it: {keys}"
+
+
+def least_rights() -> list[str]:
+    """What docs/security.md gives a user, with what docs/howto/cluster.md adds."""
+    found = re.search(r"user crawler on >PASSWORD (.+)", (DOCS / "security.md").read_text())
+    more = re.search(r"also needs `(.+?)`", (DOCS / "howto/cluster.md").read_text())
+    assert found
+    assert more
+    return [*found[1].split(), more[1]]
+
+
+async def test_a_user_with_least_rights_crawls_on_a_cluster(cluster, fleet, job):
+    for one in cluster:
+        one.ask("ACL", "SETUSER", "crawler", "on", f">{PASSWORD}", *least_rights())
+        one.ask("ACL", "LOG", "RESET")
+    url = cluster_url(cluster).replace("//", f"//crawler:{PASSWORD}@")
+
+    await crawl(url, fleet, job, layout=Layout(shards=6), urls=50)
+    refused = [entry for one in cluster for entry in one.ask("ACL LOG")]
+    assert {entry["object"] for entry in refused} <= {"config|get"}  # which it can do without
 
 
 async def test_max_pages_is_exact_over_the_nodes_of_a_cluster(cluster, fleet, job):
