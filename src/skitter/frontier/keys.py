@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: hash: job -> JSON of its layout; with the feed lists, all that belongs to no shard
+#: hash: job -> JSON of its layout
 JOBS = "skitter:jobs"
 
 
-#: hash: job -> JSON of what pumps of an outside engine have to know about it
+#: hash: job -> JSON of what pumps of another engine must know about it
 PUMPED = "skitter:pumped"
-#: hash: a machine of such an engine -> how many pumps it can run at a time, and when it said so
+#: hash: a machine of such an engine -> how many pumps it can run at a time, and when it reported
 PUMP_SLOTS = "skitter:pumped:rooms"
 
 #: hash: id of a token of the HTTP API -> JSON: its name, scopes and hash
 TOKENS = "skitter:tokens"
-#: zset: nonce of a browser's session that was ended -> when it would have ended by itself
+#: zset: nonce of a browser session that was logged out -> when it would have expired
 LOGOUTS = "skitter:logouts"
 #: stream: who did what to which job; capped
 ACTIONS = "skitter:actions"
@@ -50,48 +50,47 @@ class KeySpec:
 SHARD_KEYS: dict[str, KeySpec] = {
     "control": KeySpec("hash", "the desired state (run, pause, drain, cancel), limits, the clock"),
     "stats": KeySpec("hash", "counters: pending, done, seen, ticket, buckets, late, granted, ..."),
-    "budget": KeySpec("hash", "of shard 0: the share of max_pages of each shard", stored="pot"),
+    "budget": KeySpec("hash", "of shard 0: each shard's share of max_pages", stored="pot"),
     "hosts": KeySpec(
         "hash", "host -> packed: in_flight, asked_at, turn, pages, listed_in, its own limits"
     ),
     "due": KeySpec("zset", "host -> rank: hosts that may be asked now, best first"),
-    "due_browser": KeySpec("zset", "the same for pages that a browser shows: lua/lib/lane.lua"),
+    "due_browser": KeySpec("zset", "the same for pages that need a browser: lua/lib/lane.lua"),
     "wait": KeySpec("zset", "host -> ms: hosts with work that may not be asked before then"),
     "queue": KeySpec("zset", "fingerprint -> score (priority, then arrival)", family="host"),
     "task": KeySpec(
-        "hash", "fingerprint -> `priority host msgpack`: the request, until it is done for good"
+        "hash",
+        "fingerprint -> `priority host msgpack`: the request, until it is done and not revisited",
     ),
     "seen": KeySpec("set", "fingerprints as an intset, split before it grows too big", family="n"),
     "bloom": KeySpec("string", "one block of the Bloom filter, in place of seen", family="n"),
     "delayed": KeySpec("zset", "fingerprint -> ms: retries and scheduled work"),
-    "lease": KeySpec("zset", "fingerprint -> ms at which the lease runs out"),
+    "lease": KeySpec("zset", "fingerprint -> ms at which the lease expires"),
     "holder": KeySpec("hash", "fingerprint -> fencing token of the lease"),
     "trouble": KeySpec("hash", "fingerprint -> msgpack: failures, losses, last error and its time"),
     "dead": KeySpec("zset", "fingerprint -> ms at which it was given up"),
     "depths": KeySpec("hash", "fingerprint -> links from a seed; if the job has or had max_depth"),
     "outlinks": KeySpec("hash", "fingerprint of a page that is done -> zlib of msgpack: its links"),
     "reopenable": KeySpec(
-        "zset", "fingerprint of such a page -> depth: its links go in above this", stored="edge"
+        "zset", "fingerprint of such a page -> max_depth above which its links go in", stored="edge"
     ),
-    "reopening": KeySpec("string", "which client offers links of those again; expires"),
+    "reopening": KeySpec("string", "which client is offering their links again; expires"),
     "shapes": KeySpec(
         "hash", "host -> msgpack: shape of URLs -> pages, doublings of its budget, credit"
     ),
     "probation": KeySpec("hash", "fingerprint of a lease -> the shape whose budget it uses"),
-    "trapped": KeySpec("zset", "fingerprint -> shape: held, as its shape's budget is spent"),
-    "looks": KeySpec(
-        "zset", "shape and host -> how many of it were held when it was looked at; -1: a trap"
-    ),
+    "trapped": KeySpec("zset", "fingerprint -> shape: held because its shape's budget is spent"),
+    "looks": KeySpec("zset", "shape and host -> how many were held at the last look; -1: a trap"),
     "revisits": KeySpec("zset", "fingerprint of a page that is done -> ms of its next visit"),
     "webhooks": KeySpec(
         "hash", "of shard 0: id of a webhook -> JSON: where messages go, and about what"
     ),
-    "deliveries": KeySpec("hash", "of shard 0: messages to webhooks that were not taken yet"),
-    "webhook_lease": KeySpec("string", "of shard 0: which server sends those; expires"),
+    "deliveries": KeySpec("hash", "of shard 0: webhook messages that are not delivered yet"),
+    "webhook_lease": KeySpec("string", "of shard 0: which server sends them; expires"),
     "schedule": KeySpec("hash", "of shard 0: when rounds begin, and how many were missed"),
     "items": KeySpec("stream", "what handlers yielded, until a reader acknowledges it"),
     "marks": KeySpec("zset", "ms -> last ticket drawn before: how long requests wait; capped"),
-    "totals": KeySpec("hash", "counter -> all that was counted; a week after the last, expires"),
+    "totals": KeySpec("hash", "counter -> its total; expires a week after the last count"),
     "counts": KeySpec(
         "string",
         "a counter, 360 slots of 5 bytes: docs/reference/metrics.md; expires",
@@ -108,27 +107,27 @@ SHARD_KEYS: dict[str, KeySpec] = {
         family="step/slot/name",
     ),
     "daily": KeySpec(
-        "hash", "of no job: name and tags -> what users counted on a day; expires", family="day"
+        "hash", "of no job: name and tags -> users' own counts of a day; expires", family="day"
     ),
     "durations": KeySpec(
-        "hash", "of no job: log bucket -> how many, of what users timed; expires", family="day/name"
+        "hash", "of no job: log bucket -> count of users' own timings; expires", family="day/name"
     ),
     "quality": KeySpec("hash", "of shard 0: handler -> msgpack: what it found, by windows"),
     "thresholds": KeySpec("string", "of shard 0: msgpack: when quality counts as bad"),
-    "sink": KeySpec("hash", "of shard 0: the place that items go to, and when it was claimed"),
+    "sink": KeySpec("hash", "of shard 0: where items go, and when that was claimed"),
     "rejected": KeySpec("stream", "items that could not be stored, with the reason; capped"),
     "pages": KeySpec(
-        "hash", "fingerprint of a page that is done -> what came of it; capped", family="part"
+        "hash", "fingerprint of a page that is done -> its outcome; capped", family="part"
     ),
     "refused": KeySpec(
         "hash", "fingerprint of a link that was kept out -> msgpack of why; capped", family="part"
     ),
-    "kept_out": KeySpec("string", "HyperLogLog: how many such links of a kind", family="kind"),
+    "kept_out": KeySpec("string", "HyperLogLog of links kept out, by kind", family="kind"),
     "rendering": KeySpec(
-        "hash", "shape of URLs and plain, browser or neither -> pages like that; capped"
+        "hash", "shape of URLs and plain, browser or neither -> how many pages; capped"
     ),
-    "robots": KeySpec("string", "robots.txt as it was answered, until it expires", family="host"),
-    "sessions": KeySpec("string", "there is a pool of sessions in this shard; expires"),
+    "robots": KeySpec("string", "robots.txt as the host served it; expires", family="host"),
+    "sessions": KeySpec("string", "exists while this shard has a pool of sessions; expires"),
     "pool": KeySpec(
         "string",
         "msgpack: the live sessions of a site and class, with uses and errors; expires",
@@ -137,27 +136,26 @@ SHARD_KEYS: dict[str, KeySpec] = {
     "session": KeySpec(
         "hash", "its cookies, headers, route and log-in; expires", family="site/class/number"
     ),
-    "feeding": KeySpec("hash", "batch -> messages of a feed that are not in the frontier yet"),
+    "feeding": KeySpec("hash", "batch -> fed messages that are not in the frontier yet"),
     "trips": KeySpec("list", "the last requests to hosts with a delay, and when they left; capped"),
     "workers": KeySpec("hash", "worker -> msgpack of its last heartbeat"),
     "permits": KeySpec("zset", "permit -> ms: pumps of another engine that may work"),
     "callback": KeySpec(
-        "hash", "what runs once when the job is finished: who runs it, its result", stored="finale"
+        "hash", "the callback of a finished job: who runs it, its result", stored="finale"
     ),
     "reporter": KeySpec(
-        "string", "which pump tells callers that their pages are dead; expires", stored="telling"
+        "string", "which pump reports dead pages to their callers; expires", stored="telling"
     ),
     "events": KeySpec("stream", "the log of all workers, capped"),
     "routes": KeySpec("hash", "of the fleet: route:field -> sent, bytes, money, good, rests, ..."),
-    "flights": KeySpec("zset", "of the fleet: place -> ms until it counts", family="route"),
+    "flights": KeySpec("zset", "of the fleet: place -> ms at which it expires", family="route"),
     "arms": KeySpec(
-        "string", "of the fleet: msgpack, what routes to a domain brought; expires", family="domain"
+        "string", "of the fleet: msgpack, results of routes to a domain; expires", family="domain"
     ),
     "recent": KeySpec("hash", "verb -> number and answer of a client's last call", family="client"),
     "clock": KeySpec(
         "string",
-        "outside of all jobs, as `skitter:clock:{name}`: when those who share a clock may leave; "
-        "expires",
+        "of no job, as `skitter:clock:{name}`: when requests that share a clock may leave; expires",
         family="name",
         outside=True,
     ),

@@ -35,19 +35,19 @@ _COUNTERS: Final = (
     ("pages_total", "pages", "Pages that are done.", 1),
     ("items_total", "items", "Items that handlers found.", 1),
     ("items_stored_total", "stored", "Items that loaders stored.", 1),
-    ("retries_total", "retries", "Attempts that are made again later.", 1),
+    ("retries_total", "retries", "Attempts that will be retried.", 1),
     ("dead_letters_total", "dead", "Requests that were given up.", 1),
-    ("blocked_total", "blocked", "Answers that were a block page.", 1),
-    ("leases_lost_total", "lost", "Leases that ran out, as their worker vanished.", 1),
-    ("body_bytes_total", "bytes", "Bytes of bodies, and all that browsers moved.", 1),
-    ("browser_seconds_total", "browser_ms", "Seconds that browsers worked.", 1000),
-    ("proxy_cost_total", "proxy_money_micro", "What proxies cost, in your currency.", 1_000_000),
+    ("blocked_total", "blocked", "Responses that were block pages.", 1),
+    ("leases_lost_total", "lost", "Leases that expired because their worker vanished.", 1),
+    ("body_bytes_total", "bytes", "Bytes of bodies, and all browser traffic.", 1),
+    ("browser_seconds_total", "browser_ms", "Seconds of browser work.", 1000),
+    ("proxy_cost_total", "proxy_money_micro", "Cost of proxies, in your currency.", 1_000_000),
 )
 #: Histograms: name, timing, help text, bounds.
 _HISTOGRAMS: Final = (
     ("request_duration_seconds", "fetch", "A whole exchange.", FETCH_BOUNDS),
-    ("first_byte_seconds", "first_byte", "Until the head of the answer came.", FETCH_BOUNDS),
-    ("connect_seconds", "connect", "Connecting to a host, with TLS.", FETCH_BOUNDS),
+    ("first_byte_seconds", "first_byte", "Until the head of the response arrived.", FETCH_BOUNDS),
+    ("connect_seconds", "connect", "Connecting to a host, including TLS.", FETCH_BOUNDS),
     ("dns_seconds", "dns", "Looking up an address.", FETCH_BOUNDS),
     (
         "queue_wait_seconds",
@@ -57,7 +57,7 @@ _HISTOGRAMS: Final = (
     ),
     ("handler_duration_seconds", "handler", "Running a handler.", WORK_BOUNDS),
     ("load_duration_seconds", "load", "Storing a batch of items.", WORK_BOUNDS),
-    ("browser_duration_seconds", "browser", "Showing a page in a browser.", FETCH_BOUNDS),
+    ("browser_duration_seconds", "browser", "Rendering a page in a browser.", FETCH_BOUNDS),
 )
 _DEPTHS: Final = ("pending", "delayed", "leased", "dead", "shelved", "trapped")
 
@@ -89,7 +89,7 @@ async def _read(server: Server, job: str) -> _Job:
 
 
 def _build() -> Family:
-    family = Family("build_info", "gauge", "The release of what answers here.")
+    family = Family("build_info", "gauge", "The release of this server.")
     family.add(1, version=version("skitter"))
     return family
 
@@ -101,8 +101,8 @@ def _counters(jobs: list[_Job]) -> Iterator[Family]:
             family.add(job.totals.counts.get(counter, 0) / unit, crawl=job.name)
         yield family
     rejected = Family("items_rejected_total", "counter", "Items that could not be stored.")
-    requests = Family("requests_total", "counter", "Requests that ended, by what came of them.")
-    responses = Family("responses_total", "counter", "Answers, by the class of their status.")
+    requests = Family("requests_total", "counter", "Finished requests by outcome.")
+    responses = Family("responses_total", "counter", "Responses by status class.")
     for job in jobs:
         counts = job.totals.counts
         rejected.add(job.stats.rejected, crawl=job.name)
@@ -123,8 +123,8 @@ def _histograms(jobs: list[_Job]) -> Iterator[Family]:
 
 
 def _tables(jobs: list[_Job]) -> Iterator[Family]:
-    hosts = Family("host_requests_total", "counter", "Requests to the hosts that are asked most.")
-    routes = Family("route_requests_total", "counter", "Requests by the proxy they left through.")
+    hosts = Family("host_requests_total", "counter", "Requests to the busiest hosts.")
+    routes = Family("route_requests_total", "counter", "Requests by proxy.")
     for job in jobs:
         for family, label in ((hosts, "host"), (routes, "route")):
             for row in _top(job.totals.tables.get(label, [])):
@@ -145,14 +145,14 @@ def _top(rows: list[TableRow]) -> list[TableRow]:
 
 
 def _gauges(jobs: list[_Job]) -> Iterator[Family]:
-    depth = Family("queue_depth", "gauge", "Requests by the state they are in.")
-    text = "When the request arrived that has waited longest."
+    depth = Family("queue_depth", "gauge", "Requests by state.")
+    text = "Arrival time of the request that has waited longest."
     oldest = Family("queue_oldest_timestamp_seconds", "gauge", text)
-    items = Family("items_waiting", "gauge", "Items that wait for a loader.")
-    hosts = Family("hosts", "gauge", "Hosts that the job knows.")
-    state = Family("job_state", "gauge", "1 for the state that the job is in.")
-    last = Family("last_page_timestamp_seconds", "gauge", "When a page was last done.")
-    heard = Family("worker_heartbeat_timestamp_seconds", "gauge", "When a process last spoke up.")
+    items = Family("items_waiting", "gauge", "Items waiting for a loader.")
+    hosts = Family("hosts", "gauge", "Known hosts of the job.")
+    state = Family("job_state", "gauge", "1 for the current state of the job.")
+    last = Family("last_page_timestamp_seconds", "gauge", "When the last page was completed.")
+    heard = Family("worker_heartbeat_timestamp_seconds", "gauge", "When a process last reported.")
     for job in jobs:
         for one in _DEPTHS:
             depth.add(getattr(job.stats, one), crawl=job.name, state=one)
