@@ -1,4 +1,4 @@
-"""Commands run in this process, through the same entry point as the installed script."""
+"""Commands run in this process, as by the installed script."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from skitter.cli.main import run
+from skitter.cli.main import run_command
 
 
 @dataclass
@@ -36,7 +36,7 @@ def skitter(server_url, monkeypatch, capsys):
         monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
         code: Any = 0
         try:
-            run()
+            run_command()
         except SystemExit as stop:
             code = stop.code or 0
         captured = capsys.readouterr()

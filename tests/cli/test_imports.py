@@ -21,7 +21,7 @@ from skitter.cli.main import run
 run()
 """
 SPIDER = """
-import os, sys
+import gc, os, sys
 from skitter import Page, Spider
 
 spider = Spider("imports", "https://a.test/")
@@ -32,7 +32,7 @@ def nothing(page: Page):
 
 @spider.on_start
 def show():
-    print(*sys.modules, flush=True)
+    print(gc.isenabled(), gc.get_freeze_count(), *sys.modules, flush=True)
     os._exit(0)
 """
 
@@ -53,9 +53,18 @@ def test_the_menu_imports_no_command_and_no_library():
     found = modules_of("--help")
 
     ours = {name for name in found if name.startswith("skitter.")}
-    names = {"cli", "cli.main", "cli.menu", "cli.lines", "disk", "errors", "redact"}
+    names = {"cli", "cli.main", "cli.garbage", "cli.menu", "cli.lines", "disk", "errors", "redact"}
     assert ours == {f"skitter.{name}" for name in names}
-    assert not found & {"typer", "rich", "msgspec", "asyncio", "redis", "dataclasses", "pathlib"}
+    assert not found & {
+        "typer",
+        "rich",
+        "msgspec",
+        "asyncio",
+        "redis",
+        "dataclasses",
+        "pathlib",
+        "shutil",
+    }
 
 
 def test_a_look_at_a_job_imports_nothing_that_fetches_parses_or_stores(server_url):
@@ -87,13 +96,16 @@ def test_a_worker_imports_nothing_that_only_people_or_databases_need(
     )
 
     assert (done.returncode, done.stderr) == (0, "")
-    found = set(done.stdout.split())
+    collects, left_alone, *names = done.stdout.split()
+    assert (collects, int(left_alone) > 10_000) == ("True", True)
+    found = set(names)
     assert "skitter.worker.loop" in found
     assert not found & {"typer", "rich", "sqlalchemy", "pydantic", "celery", "playwright"}
     assert {name for name in found if name.startswith("skitter.cli")} == {
         "skitter.cli",
         "skitter.cli.main",
         "skitter.cli.child",
+        "skitter.cli.garbage",
         "skitter.cli.neighbours",
     }
     assert not found & {"skitter.sinks", "skitter.queue", "skitter.crawl"}
@@ -113,6 +125,22 @@ print(*sys.modules)
     found = set(done.stdout.split())
     assert "skitter.sinks.jsonl" in found
     assert not found & {"sqlalchemy", "psycopg", "pyarrow", "wreq", "selectolax", "typer", "rich"}
+
+
+def test_a_command_that_runs_on_collects_garbage_but_not_what_it_imported(server_url):
+    program = """
+import gc, sys
+from skitter.cli import jobs, main
+jobs.emit_json = lambda look: print(gc.isenabled(), gc.get_freeze_count(), file=sys.stderr)
+sys.argv = ["skitter", "status", "--json"]
+main.run()
+"""
+    environment = {**os.environ, "SKITTER_REDIS_URL": server_url}
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
+
+    collects, left_alone = done.stderr.split()
+    assert (collects, int(left_alone) > 10_000) == ("True", True)
 
 
 def test_every_command_of_the_menu_is_there():

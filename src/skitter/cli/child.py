@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from skitter.app import open_server
+from skitter.cli import garbage
 from skitter.cli.neighbours import give_way
 from skitter.errors import JobMissing, ServerStopped, SkitterError, UsageError
 from skitter.fleet.output import Output
@@ -49,6 +50,7 @@ def main(words: list[str]) -> None:
         work = _worker(job, int(parent), config)
     else:
         work = _loader(job, int(parent), config, transform=rest[1] if rest else "")
+    garbage.begin()
     with open_log(config.log):
         try:
             uvloop.run(work())

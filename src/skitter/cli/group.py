@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from skitter.cli import garbage
 from skitter.cli.menu import ABOUT
 
 Panels = Mapping[str, Mapping[str, str]]
@@ -39,6 +40,7 @@ def call(panels: Panels, name: str) -> None:
     try:
         command = get_command(group_of(panels, only=name))
         _name_values(command)
+        garbage.begin()
         command()
     except ReaderGone:
         raise BrokenPipeError from None

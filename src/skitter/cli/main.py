@@ -11,6 +11,7 @@ import os
 import sys
 from io import TextIOWrapper
 
+from skitter.cli import garbage
 from skitter.disk import NO_ROOM
 from skitter.errors import SkitterError, shorten
 
@@ -82,6 +83,15 @@ NOT_A_PATH = (
 
 def run() -> None:
     """The entry point."""
+    garbage.hold_off()
+    try:
+        run_command()
+    finally:
+        garbage.leave()
+
+
+def run_command() -> None:
+    """What the entry point does, for any process."""
     _open_what_is_closed()
     if isinstance(sys.stdout, TextIOWrapper):  # show ü as \xfc if the locale cannot encode it
         sys.stdout.reconfigure(errors="backslashreplace")

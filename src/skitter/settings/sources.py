@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from skitter.errors import BadOption, UsageError
 from skitter.settings.config import Config
@@ -26,6 +26,7 @@ DEFAULT = "default"
 OPTIONS: dict[str, Option] = {
     one.key: one for name, table in TABLES.items() for one in options_of(table, name)
 }
+T = TypeVar("T", bound=Table)
 #: A value, and where it came from.
 Found = dict[str, tuple[Any, str]]
 
@@ -40,25 +41,28 @@ def resolve(
 
     `given`: values of flags, by key. `spider`: the spider's own tables, by name.
     """
-    explicit = {key: (value, _flag(OPTIONS[key])) for key, value in (given or {}).items()}
     file = find_file()
-    layers = [explicit, _environment(), *(file.layers(job) if file else ()), _of(spider or {})]
-    found = ChainMap(*layers)
-    tables = {name: _table(name, table, found) for name, table in TABLES.items()}
+    found = ChainMap(*_layers(given or {}, file, job), _of(spider or {}))
+    tables = {name: _table(table, name, found) for name, table in TABLES.items()}
     origins = {key: found[key][1] if key in found else DEFAULT for key in OPTIONS}
     return Config(
         **tables,  # type: ignore[arg-type]
         proxies=file.proxies(job) if file else (),
         origins=origins,
-        explicit=frozenset(explicit),
+        explicit=frozenset(given or {}),
     )
+
+
+def _layers(given: Mapping[str, Any], file: File | None, job: str = "") -> list[Found]:
+    explicit = {key: (value, _flag(OPTIONS[key])) for key, value in given.items()}
+    return [explicit, _environment(), *(file.layers(job) if file else ())]
 
 
 def _flag(one: Option) -> str:
     return f"flag {one.flag if one.declared.flag and one.declared.in_run else f'-s {one.key}'}"
 
 
-def _table(name: str, table: type[Table], found: Mapping[str, tuple[Any, str]]) -> Table:
+def _table(table: type[T], name: str, found: Mapping[str, tuple[Any, str]]) -> T:
     options = [one for one in options_of(table, name) if one.key in found]
     try:
         made = table(**{one.name: found[one.key][0] for one in options})
@@ -74,14 +78,16 @@ def _table(name: str, table: type[Table], found: Mapping[str, tuple[Any, str]]) 
 
 def find_server(redis_url: str | None = None, directory: Path | str | None = None) -> Settings:
     """The arguments win; then SKITTER_REDIS_URL and SKITTER_DIR; then skitter.toml; then the
-    embedded server."""
+    embedded server. Of the other tables only what is set is checked: every process starts with
+    this call."""
     if redis_url is not None and not (isinstance(redis_url, str) and redis_url):
         raise BadOption("redis", redis_url, "a server's URL, such as redis://localhost:6379")
     said = {
         "server.redis_url": redis_url,
         "server.directory": None if directory is None else Path(directory),
     }
-    return resolve({key: value for key, value in said.items() if value is not None}).server
+    given = {key: value for key, value in said.items() if value is not None}
+    return _table(Settings, "server", ChainMap(*_layers(given, find_file())))
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
