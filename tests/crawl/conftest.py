@@ -23,6 +23,7 @@ from skitter.demo import SPIDER
 from skitter.demo.site import BookShop
 from skitter.frontier.admin.jobs import open_job
 from skitter.frontier.frontier import Frontier
+from skitter.model import Stats
 from skitter.settings import Settings
 from skitter.valkey import stop
 from waiting import PATIENCE_S
@@ -89,6 +90,9 @@ class Machine:
                 return await work(await open_job(server, job))
 
         return asyncio.run(opened())
+
+    def stats(self, job: str = "books") -> Stats:
+        return self.ask(Frontier.stats, job)
 
     def rows(self) -> list[dict[str, Any]]:
         """What is in the database, as the spider yielded it."""

@@ -149,11 +149,10 @@ def test_a_stopped_crawl_hands_back_what_it_holds_and_exits_130(open_shop, make_
     crawl.send_signal(signal.SIGINT)
     out, _ = crawl.communicate(timeout=60)
 
-    stats = json.loads(machine.call("status", "books", "--json").stdout)
+    stats = machine.stats()
     assert crawl.returncode == 130
     assert "stopped; run it again to continue" in out
-    assert stats["leased"] == 0
-    assert stats["lost"] == 0
+    assert (stats.leased, stats.lost) == (0, 0)
     assert machine.run().returncode == 0
     assert_complete(machine, shop)
 
@@ -163,7 +162,7 @@ def test_what_is_pushed_to_the_feed_of_a_living_crawl_is_fetched(open_shop, make
     machine = make_machine(shop)
     machine.start("run", str(SPIDER), "--workers", "1", "--keep-alive")
     until(lambda: len(machine.rows()) == 50)
-    until(lambda: json.loads(machine.call("status", "books", "--json").stdout)["finished"])
+    until(lambda: machine.stats().finished)
 
     client = _client(machine)
     client.lpush(feed_key("books"), f"{shop.url}?fed=1", "no url at all")

@@ -295,7 +295,7 @@ def test_a_server_whose_clock_is_set_in_mid_crawl_neither_stops_nor_hurries_it(m
         offset.write_text(f"{hours}\n")
 
     assert crawl.end() == 0, crawl.said
-    assert json.loads(status(machine))["lost"] == 0
+    assert machine.stats().lost == 0
     assert fetched_twice(machine.shop.log()) == []
     assert_complete(machine, machine.shop)
 

@@ -53,7 +53,7 @@ def test_a_worker_that_stays_waits_for_a_crawl_that_was_removed(open_shop, make_
     assert machine.call("purge", "books", "--yes").returncode == 0
     assert any("was removed: waiting until it is run again." in said for said in worker.stderr)
     machine.call("push", "books", shop.url)
-    until(lambda: json.loads(machine.call("status", "books", "--json").stdout)["crawled"])
+    until(lambda: machine.stats().crawled)
 
     assert len(shop.log()) > 1.5 * asked
     assert set(machine.children("work")) == set(pids)

@@ -105,14 +105,13 @@ def test_a_crawl_that_ends_at_max_pages_says_so_and_its_processes_may_print(mach
     joined = machine.call("worker", "talk.py", "--processes", "1")
 
     assert joined.returncode == 0, joined.stderr
-    stats = json.loads(machine.call("status", "talk", "--json").stdout)
-    assert stats["done"] == 5  # whoever joins takes the job as it is
+    assert machine.stats("talk").done == 5  # whoever joins takes the job as it is
 
 
 def test_a_worker_that_comes_first_makes_the_job_as_its_spider_wants_it(machine, until):
     machine.start("up").communicate()
     helper = machine.start("worker", str(SPIDER), "--processes", "1")
-    until(lambda: machine.call("status", "books").returncode == 0)
+    until(lambda: machine.children("work"))
 
     options = json.loads(machine.call("set", "books", "--json").stdout)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.server
 import json
 import os
@@ -10,8 +11,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
+
+from skitter.app import open_server
+from skitter.frontier.admin.jobs import open_job
+from skitter.settings import JobOptions, Settings
+from skitter.valkey import stop
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -88,7 +95,7 @@ def skitter(short_dir, site):
 
     call.folder = folder  # type: ignore[attr-defined]
     yield call
-    call("down")
+    stop(folder / ".skitter")
 
 
 def run(skitter, *words: str, **environment: str):
@@ -151,10 +158,15 @@ def test_a_secret_header_is_neither_in_the_process_list_nor_in_what_is_shown(ski
     assert "hush" not in shown.stdout
 
 
+async def options_in(folder: Path) -> JobOptions:
+    async with open_server(Settings(directory=folder / ".skitter")) as server:
+        return (await open_job(server, "site")).options
+
+
 def test_what_an_operator_set_stays_until_a_flag_or_fresh(skitter):
     def limits() -> tuple[float, object]:
-        found = json.loads(skitter("set", "site", "--json").stdout)
-        return found["politeness"]["delay_s"], found["limits"]["max_pages"]
+        found = asyncio.run(options_in(skitter.folder))
+        return found.politeness.delay_s, found.limits.max_pages
 
     run(skitter)
     assert limits() == (0.5, None)
