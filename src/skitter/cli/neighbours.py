@@ -1,4 +1,4 @@
-"""Workers yield the CPU to an HTTP server on the same machine, since people wait for it.
+"""Workers yield the CPU to an HTTP server on the machine, as people and producers wait for it.
 
 The server holds a lock while it lives: a marker file would outlive a killed server.
 """

@@ -1,4 +1,4 @@
-"""The audit log: every change an operator makes, from the command line or over HTTP.
+"""The action log: every change an operator makes, from the command line or over HTTP.
 
 There is one log per server, so it still shows who purged a job.
 """

@@ -160,7 +160,7 @@ def budget_problems(budget: Mapping[str, str]) -> Iterator[str]:
 
 
 def share_problems(counts: Mapping[str, int], taken_back: str) -> Iterator[str]:
-    """A shard stays within its share of max_pages, less what was taken back."""
+    """A shard stays within its share of max_pages, and no more is taken back than it ceded."""
     known = Counter(counts)
     used, share = known["done"] + known["leased"], known["granted"] - known["ceded"]
     if known["max_pages"] and used > share:
