@@ -17,6 +17,10 @@ BROKEN = "handler page failed: KeyError: '{}' (shop.py:12: price = prices[name])
         ("404 Not Found", "404 Not Found"),
         ("redirect loop: https://a.test/1 -> https://a.test/2", "redirect loop: ... -> ..."),
         (BROKEN.format("a"), "handler page failed: KeyError (shop.py:12: price = prices[name])"),
+        (
+            "handler page failed: it yielded a set (shop.py:3: yield {1})",
+            "handler page failed: it yielded a set (shop.py:3: yield {1})",
+        ),
         ("handler page failed: it yielded 'x'", "handler page failed: it yielded '...'"),
     ],
 )

@@ -182,7 +182,11 @@ async def test_a_request_made_by_hand_gets_its_depth_and_parent():
     [
         (Request(url=URL, meta={"page": object()}), "cannot be stored: .*object"),
         (Request(url=URL, priority=5000), "priority must be"),
-        (Request(url=URL, headers={"a": 1}), "cannot be stored: Expected `str`"),  # type: ignore[dict-item]
+        (Request(url=URL, headers={"a": 1}), "headers must be a dict of text to text"),  # type: ignore[dict-item]
+        (Request(url=URL, parent=URL, timeout_s=1e-5), "timeout_s must be a number from 0.001"),
+        (Request(url=URL, parent=URL, max_body_mb=-1), "max_body_mb must be a number"),
+        (Request(url=URL, parent=URL, country="Germany"), "country must be two lower case"),
+        (Request(url=URL, parent=URL, session="a b"), "session must be up to 255 characters"),
         (Request(url=URL, meta={"a": "\ud800"}), "cannot be stored: .*surrogates"),
         (Request(url=URL, meta={"a": 2**70}), "cannot be stored: "),
         (Request(url=None), "cannot be stored: Expected `str`"),  # type: ignore[arg-type]

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 #: A handler's error, as worded by worker/verdict.py: handler, exception, message, and place.
-_HANDLER = re.compile(r"(?P<head>handler \S+ failed: [\w.]+).*?(?P<place> \(\S+:\d+.*\))?")
+_HANDLER = re.compile(
+    r"(?P<head>handler \S+ failed: [\w.]+)(?P<said>.*?)(?P<place> \(\S+:\d+.*\))?"
+)
 _URL = re.compile(r"https?://\S+")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 LONGEST = 160
@@ -24,7 +26,9 @@ LOOK_AT = 10_000  # dead letters; more would take longer than anybody waits for 
 
 def kind_of(reason: str) -> str:
     """The reason without the parts that differ from page to page. Pure."""
-    if (handler := _HANDLER.fullmatch(reason)) and handler["place"]:
+    handler = _HANDLER.fullmatch(reason)
+    # Our own errors are sentences, without the name of an exception.
+    if handler and handler["place"] and (not handler["said"] or handler["said"][0] == ":"):
         return f"{handler['head']}{handler['place']}"[:LONGEST]
     return _QUOTED.sub("'...'", _URL.sub("...", redact_text(reason)))[:LONGEST]
 

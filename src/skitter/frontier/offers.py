@@ -12,6 +12,7 @@ from skitter.errors import BadOption, TooBig
 from skitter.frontier.wire import NOT_PLAIN, encode
 from skitter.model import LANES
 from skitter.settings import FetchOptions, Layout, check_number, check_priority, options_of
+from skitter.settings.proxy import check_country
 from skitter.urls import fingerprint, fingerprint_of, identify
 
 if TYPE_CHECKING:
@@ -56,6 +57,17 @@ class Offer(msgspec.Struct, frozen=True):
 
 def offer(request: Request, layout: Layout, *, limit_bytes: int = MAX_RECORD_BYTES) -> Offer:
     """Raises BadURL, BadOption or TooBig, naming the value."""
+    check_request(request)
+    url, fp, host = identify_request(request, layout)
+    body = _encode_request(request, url)
+    check_record(body, request, limit_bytes=limit_bytes)
+    name = with_lane(host, request.lane) if request.lane else host
+    record = b"%d %b %b" % (request.priority, name.encode(), body)
+    return Offer(layout.shard_of(host), (fp, name, request.priority, request.depth, record))
+
+
+def check_request(request: Request) -> None:
+    """Raises BadOption, naming the value."""
     priority = request.priority
     if type(priority) is not int or priority:  # this sees every link: most have none
         check_priority(priority)
@@ -64,12 +76,8 @@ def offer(request: Request, layout: Layout, *, limit_bytes: int = MAX_RECORD_BYT
         _check_limits(request)
     if request.session:
         _check_slot(request.session, "session")
-    url, fp, host = identify_request(request, layout)
-    body = _encode_request(request, url)
-    check_record(body, request, limit_bytes=limit_bytes)
-    name = with_lane(host, request.lane) if request.lane else host
-    record = b"%d %b %b" % (priority, name.encode(), body)
-    return Offer(layout.shard_of(host), (fp, name, priority, request.depth, record))
+    if request.country:
+        check_country(request.country)
 
 
 def check_record(body: bytes, request: Request, *, limit_bytes: int = MAX_RECORD_BYTES) -> bytes:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from skitter.errors import SkitterError, SpiderError, UsageError, shorten
-from skitter.frontier.offers import check_record
+from skitter.frontier.offers import check_record, check_request
 from skitter.logs import PAGE_URL
 from skitter.model import Request
 from skitter.page import TooComplex
-from skitter.settings import check_priority
 from skitter.spider.items import (
     Item,
     NotAnItem,
@@ -181,7 +180,7 @@ class _Run:
         if request.parent is None:
             request = msgspec.structs.replace(request, parent=page.url, depth=page.depth + 1)
             request, size_bytes = self._storable(request)
-        elif request.meta or request.headers or request.priority or not request.is_plain:
+        elif not _is_usual(request):
             request, size_bytes = self._storable(request)
         if request.handler is not None and request.handler not in self._spider.handlers:
             self._refuse_handler(request)
@@ -196,7 +195,7 @@ class _Run:
         """The request as the frontier will read it back, and its size. A bad one is refused here,
         where the error can name its handler."""
         try:
-            check_priority(request.priority)
+            check_request(request)
             record = check_record(_encode(request), request)
             return _decode_request(record), len(record)
         except (UsageError, TypeError, ValueError, OverflowError) as error:
@@ -255,6 +254,18 @@ class _Run:
     def _error(self, reason: str) -> HandlerError:
         """With the current line of a plain generator, which yielded the bad value."""
         return HandlerError(self._name, self._page, reason, line_of(self._outputs))
+
+
+def _is_usual(request: Request) -> bool:
+    """Whether it says nothing beyond what `page.follow` fills in, as nearly all links do."""
+    return request.is_plain and not (
+        request.meta
+        or request.headers
+        or request.priority
+        or request.country
+        or request.timeout_s is not None
+        or request.max_body_mb is not None
+    )
 
 
 def _quota(handler: str, limits: Limits) -> Quota:
