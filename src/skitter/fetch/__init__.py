@@ -1,4 +1,4 @@
-"""Fetching pages: one exchange per call, with limits on everything that comes from outside."""
+"""Fetching pages: one exchange per call, with limits on all outside input."""
 
 from skitter.fetch.client import Fetcher, HttpFetcher
 from skitter.fetch.encoding import decode

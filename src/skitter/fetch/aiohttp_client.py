@@ -1,6 +1,6 @@
 """The client on `aiohttp`: no HTTP/2, more CPU time, and nothing in common with wreq.
 
-It is there so that one young library is not a single point of failure (docs/adr).
+It exists so that one young library is not a single point of failure (docs/adr/0033).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _NO_LIMITS: Final = aiohttp.ClientTimeout(
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 5.6.2
 _BREAKING: Final = re.compile(r"[\r\n\0]")
 _GONE: Final = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
-_SAFE: Final = ("GET", "HEAD")  # RFC 9110 9.2.1: to be sent twice without harm
+_SAFE: Final = ("GET", "HEAD")  # RFC 9110 9.2.1: harmless to repeat
 
 
 class _HungUp(BadResponse):
-    """The server closed a connection that had been idle, perhaps before it had the request."""
+    """The server closed a reused connection, perhaps before it had the request."""
 
 
 class _Answer(aiohttp.ClientResponse):
-    """One that knows who sent it: aiohttp gives the connection back as soon as it can."""
+    """Remembers who sent it: aiohttp gives the connection back as soon as it can."""
 
     address: str | None = None
 
@@ -51,7 +51,7 @@ class _Answer(aiohttp.ClientResponse):
 
 
 class AiohttpClient:
-    """A session of aiohttp's for each name, and for each proxy."""
+    """An aiohttp session for each name, and for each proxy."""
 
     def __init__(self, options: FetchOptions) -> None:
         self._options = options
@@ -112,7 +112,7 @@ class AiohttpClient:
                         first_byte_s=first_byte_s,
                     )
                 except BaseException:
-                    answer.close()  # what is left of it is not read
+                    answer.close()  # the rest is not read
                     raise
         except TimeoutError:
             if whole.expired():
@@ -138,8 +138,8 @@ class AiohttpClient:
             max_field_size=most,
             max_headers=512,
         )
-        # Else it sends a GET, a PUT or a DELETE again by itself, at once, if the server hangs up.
-        # There is no option for that; aiohttp's own test client sets this.
+        # Otherwise it repeats a GET, PUT or DELETE at once if the server hangs up. There is no
+        # public option; aiohttp's own test client sets this.
         session._retry_connection = False
         return session
 
@@ -150,7 +150,7 @@ class AiohttpClient:
 
 
 def _headers(call: Call, options: FetchOptions) -> dict[str, str]:
-    """All of them, in lower case: one that is given twice is the request's."""
+    """All headers, in lower case; the request's own win."""
     authority = call.url.split("/", 3)[2]
     headers = {"host": authority, "user-agent": options.user_agent, "accept": options.accept}
     headers["accept-encoding"] = ACCEPTED
@@ -171,7 +171,7 @@ def _ask(session: aiohttp.ClientSession, call: Call, headers: dict[str, str]) ->
     target = URL(call.url, encoded=True)
     extra: dict[str, Any] = {}
     if call.proxy.startswith("http") and target.scheme == "http":
-        extra["proxy"] = _bare(call.proxy)  # so that the whole URL is asked for
+        extra["proxy"] = _bare(call.proxy)  # so that the request line has the whole URL
     return session.request(
         call.request.method,
         target,
@@ -187,8 +187,8 @@ def _bare(proxy: str) -> URL:
 
 
 async def _read_body(call: Call, answer: _Answer, quiet: asyncio.Timeout) -> bytes:
-    """Count while it comes. Not kept in pieces: a server may send each byte in a chunk of its own,
-    and ten million of those are gigabytes."""
+    """Count as it arrives. Chunks are not kept: a server may send each byte in its own, and ten
+    million of them take gigabytes."""
     body, most_bytes = bytearray(), call.options.max_body_bytes
     unpacker = unpacker_of(answer.headers.get("content-encoding", ""))
     loop, silence_s = asyncio.get_running_loop(), call.options.first_byte_timeout_s
@@ -202,7 +202,7 @@ async def _read_body(call: Call, answer: _Answer, quiet: asyncio.Timeout) -> byt
     return bytes(body)
 
 
-# The first that fits decides.
+# The first match decides.
 _FAILURES: Final[tuple[tuple[type[Exception], type[FetchError], str], ...]] = (
     (BadPacking, BadResponse, "the body does not decompress"),
     (aiohttp.ClientPayloadError, BadResponse, "the body was cut off"),

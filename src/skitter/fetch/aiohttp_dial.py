@@ -1,7 +1,7 @@
-"""How aiohttp comes to its connections: we dial, so that the guard's addresses are the ones used.
+"""How aiohttp gets its connections: we dial, so that only addresses the guard checked are used.
 
-aiohttp asks its connector for a connection to a host; this one has the addresses of one name, or
-one proxy. aiohttp itself knows only HTTP proxies.
+aiohttp asks its connector for a connection to a host; ours has the addresses of one name, or one
+proxy. aiohttp itself supports only HTTP proxies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from skitter.fetch.upstream import TargetUnreachable, Upstream, UpstreamError
 if TYPE_CHECKING:
     from skitter.fetch.call import Call
 
-#: RFC 8305 5: how long one address may keep the next waiting.
+#: RFC 8305 5: how long to try one address before trying the next as well.
 NEXT_ADDRESS_S: Final = 0.25
 _END: Final = b"\r\n\r\n"
 _NO_ROUTE: Final = (errno.ENETUNREACH, errno.EHOSTUNREACH)
@@ -34,25 +34,25 @@ _NO_ROUTE: Final = (errno.ENETUNREACH, errno.EHOSTUNREACH)
 
 @dataclass(slots=True)
 class Exchange:
-    """One call, and the clock of its silences, which stands still while we dial."""
+    """One call, and its silence timer, which is stopped while we dial."""
 
     call: Call
     quiet: asyncio.Timeout
-    connect_s: float = 0.0  # what the dialling took
+    connect_s: float = 0.0  # spent dialling
 
     @property
     def is_reused(self) -> bool:
-        """Whether its connection was there before."""
+        """Whether its connection was open before."""
         return not self.connect_s
 
 
-#: The exchange of this task: aiohttp hands nothing of ours to its connector.
+#: The exchange of this task: aiohttp passes nothing of ours to its connector.
 EXCHANGE: ContextVar[Exchange] = ContextVar("skitter_exchange")
 
 
 class _Handler(ResponseHandler):
-    """The head first, then what came with it: bytes beyond a body that is as long as the head says
-    would cost the whole answer else."""
+    """Feeds the head first, then the rest: otherwise bytes beyond the declared length of the body
+    would cost the whole response."""
 
     _at_head = True
 
@@ -66,7 +66,7 @@ class _Handler(ResponseHandler):
             self._at_head = False
             super().data_received(data[:end])
             data = data[end:]
-        super().data_received(data)  # also without data: a parser that paused goes on
+        super().data_received(data)  # even if empty: a paused parser resumes
 
 
 class Connector(aiohttp.BaseConnector):
@@ -76,7 +76,7 @@ class Connector(aiohttp.BaseConnector):
         super().__init__(limit=0)
         self._tls, self._addresses, self._proxy = tls, addresses, proxy
         self._upstream = Upstream.of(proxy, tls=tls) if proxy else None
-        # A writer that is collected closes its connection, from Python 3.11.5.
+        # From Python 3.11.5, a writer that is garbage-collected closes its connection.
         self._writers: WeakKeyDictionary[ResponseHandler, object] = WeakKeyDictionary()
 
     def _make(self) -> ResponseHandler:
@@ -114,7 +114,7 @@ class Connector(aiohttp.BaseConnector):
     async def _tunnel(
         self, upstream: Upstream, call: Call, port: int, tls: ssl.SSLContext | None
     ) -> ResponseHandler:
-        if upstream.is_http and not tls:  # it takes whole requests
+        if upstream.is_http and not tls:  # it takes requests without a tunnel
             _, writer = await upstream.open()
         else:
             _, writer = await upstream.tunnel(call.whom.name, port)
@@ -160,14 +160,14 @@ def _explain_socket(error: Exception, url: str) -> FetchError:
 
 
 def _info(address: str, port: int) -> Any:
-    """As getaddrinfo spells an address; `%eth0` is the scope of one that is local to a link."""
+    """An address as getaddrinfo returns it; `%eth0` is the scope of a link-local one."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     where = (address, port, 0, 0) if ":" in address else (address, port)
     return family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", where
 
 
 def tls_of(*, verify: bool, ca_file: str | None) -> ssl.SSLContext:
-    """Trust in the system's authorities, or in those of the file alone."""
+    """Trust the system's authorities, or only those in the file."""
     context = ssl.create_default_context(cafile=ca_file if verify else None)
     if not verify:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -1,6 +1,6 @@
-"""Which hosts get an Authorization header: those that the operator named, and no other origin.
+"""Which hosts get an Authorization header: those the operator named, and no other origin.
 
-It is chosen for each request by where that goes, so that a redirect cannot take it elsewhere.
+It is chosen by the target of each request, so that a redirect cannot take it elsewhere.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Credentials:
         return bool(self._headers)
 
     def header_for(self, url: str, whom: Authority) -> str | None:
-        """What this URL's origin gets."""
+        """The header for this URL's origin."""
         scheme = url.partition(":")[0]
         header = self._headers.get(f"{scheme}://{whom.host_port}")
         if header and scheme == "http" and whom.host_port not in self._warned:
@@ -44,7 +44,7 @@ class Credentials:
         return header
 
     def _add(self, host: str, header: str) -> None:
-        """A host without a port means the default one of http and of https."""
+        """A host without a port means the default ports of http and https."""
         for scheme in DEFAULT_PORTS:
             whom = authority_of(f"{scheme}://{host}/")
             self._headers[f"{scheme}://{whom.host_port}"] = header

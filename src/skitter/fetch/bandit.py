@@ -1,18 +1,18 @@
 """Which route to take to a domain: discounted Thompson sampling. Pure; chance is an argument.
 
-For each domain and route the fleet counts good pages and bans, and forgets: by 0.995 with each
-request to the domain, by half with each hour, and all but a route's last 30 pages or so. A choice
-draws a success rate for each route from what is known about it, so that a route is tried as often
-as it may be the best. One that nobody knows much about any more is tried again: that is how a route
-that has recovered is found.
+For each domain and route the fleet counts good pages and bans. Counts decay by 0.995 with each
+request to the domain and by half every hour, and keep only about the last 30 pages of a route. A
+choice draws a success rate for each route from what is known about it, so a route is tried as often
+as it may be the best. One about which little is known any more is tried again: that is how a
+recovered route is found.
 
-Of the rates drawn, the route is taken
+By the rates drawn, the choice is
 
-- that earns most, if a good page has a value: rate x value - price;
-- else the one with the most good pages for its price, of those with the required success rate; if
-  none has it, of those within a tenth of the best.
+- if a good page has a value, the route that earns most: rate x value - price;
+- otherwise the route with the most good pages for its price among those with the required success
+  rate; if there are none, among those within a tenth of the best.
 
-The price has a little added for each second of waiting, so that of equals the fast one wins.
+Each second of waiting adds a little to the price, so that the faster of two equals wins.
 
 Discounted Thompson sampling: Qi et al. 2023. "Good enough, then cheapest": Sinha et al. 2021.
 """
@@ -33,10 +33,10 @@ KEPT: Final = 0.995
 HALF_LIFE_MS: Final = 3_600_000
 MEMORY: Final = 30.0
 NEARLY: Final = 0.9
-#: What is assumed about a page through a route that brought none yet.
+#: Assumed for a page by a route that has brought none yet.
 USUAL_S: Final = 0.5
 USUAL_MB: Final = 0.1
-#: An unknown route is thought to be rather good, so that it is tried.
+#: An unknown route is assumed to be rather good, so that it is tried.
 HOPE: Final = 2.0
 
 
@@ -69,7 +69,7 @@ class Arms(msgspec.Struct):
     arms: dict[str, Arm] = {}
 
     def learn(self, route: str, *, is_good: bool, seconds: float, mb: float, now_ms: float) -> None:
-        """One page that came, or was banned, as lua/lib/arms.lua does."""
+        """Count one page that arrived or was banned, as lua/lib/arms.lua does."""
         fade = KEPT * 0.5 ** (max(0.0, now_ms - self.at) / HALF_LIFE_MS)
         for arm in self.arms.values():
             arm.fade(fade)
@@ -90,7 +90,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Aims:
-    """What a choice is after."""
+    """What a choice optimizes."""
 
     page_value: float | None = None  # what a good page is worth, in the currency of the prices
     success_rate: float = 0.7  # required, where pages have no value
@@ -122,7 +122,7 @@ def choose(
 
 
 def cost_of(price: Price, arm: Arm) -> float:
-    """Of a request, in money alone."""
+    """The cost of a request in money, without waiting."""
     return price.per_request + price.per_mb * (arm.mb + USUAL_MB) / (arm.tries + 1)
 
 

@@ -1,8 +1,8 @@
-"""Renders pages: one browser per process, started with the first page; a context per session.
+"""Renders pages: one browser per process, started on the first page; a context per session.
 
-Everything that a browser does in a long life leaks, so each part has an end: a context after some
-pages or minutes, the browser after more of them or with too much memory. Whatever is under way
-there ends first, and new pages begin in the next one.
+A long-lived browser leaks, so each part is replaced: a context after some pages or minutes, the
+browser after more of them or when it uses too much memory. Pages in flight finish first; new ones
+start in the replacement.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
 
 FAREWELL_S: Final = 5.0
 MOST_CONTEXTS: Final = 32
-LONGEST_S: Final = 600.0  # requests are on the server, where others can write
-#: A context belongs to a session, and to the proxy that the session goes through.
+LONGEST_S: Final = 600.0  # caps a request's timeout, which others may have written
+#: A context belongs to a session and the proxy it uses.
 Key = tuple[str, str | None]
 
 
 @dataclass(slots=True, eq=False)
 class Context:
-    """A jar of cookies and storage of its own in the browser."""
+    """A browser context: its own cookies and storage."""
 
     raw: Any
     way: Way
     chromium: Chromium
     born: float = field(default_factory=time.monotonic)
     pages: int = 0  # begun
-    busy: int = 0  # under way
+    busy: int = 0  # in flight
     is_retired: bool = False
 
     def is_worn(self, options: BrowserOptions) -> bool:
@@ -82,7 +82,7 @@ class BrowserRenderer:
         resolver: Resolver | None = None,
         keeps_cookies: bool = True,
     ) -> None:
-        self._keeps_cookies = keeps_cookies  # or each page has a context of its own
+        self._keeps_cookies = keeps_cookies  # False: a context for each page
         self._options, self._fetch = options or BrowserOptions(), fetch or FetchOptions()
         self._guard, self._resolver = guard or Guard(), resolver or Resolver()
         self._credentials = Credentials(self._fetch)
@@ -92,7 +92,7 @@ class BrowserRenderer:
         self._slots = asyncio.Semaphore(self._options.concurrency)
         self._opening = asyncio.Lock()
         self._chromium: Chromium | None = None
-        self._running: set[Chromium] = set()  # also those that only end what they have begun
+        self._running: set[Chromium] = set()  # also retired ones that still have pages
         self._contexts: dict[Key, Context] = {}
 
     async def __aenter__(self) -> Self:
@@ -113,7 +113,7 @@ class BrowserRenderer:
         leave: Leave | None = None,
         proxy: str | None = None,
     ) -> Response:
-        """The page as it ended. Raises FetchError, BrowserMissing and BrowserFailed."""
+        """The rendered page. Raises FetchError, BrowserMissing and BrowserFailed."""
         self._guard.check_url(request.url)
         async with self._slots, self._tab(request, how, proxy) as (tab, context):
             try:
@@ -123,7 +123,7 @@ class BrowserRenderer:
                     response = await context.chromium.run(tab.render(deadline, leave))
                     response = with_cookies(response, await context.raw.cookies(), jar)
             except TimeoutError:
-                context.is_retired = True  # whatever held it up stays behind
+                context.is_retired = True  # so that whatever hung is gone
                 raise FetchTimeout(request.url, _too_slow(how, tab.within_s)) from None
             except context.chromium.api.Error as error:
                 raise tab.explain(error) from error
@@ -149,7 +149,7 @@ class BrowserRenderer:
                 raise self._make_tab(page, request, how, context).explain(error) from error
             yield self._make_tab(page, request, how, context), context
         finally:
-            # Also when we are cancelled: a tab that stays open works on.
+            # Also when we are cancelled: a tab left open keeps working.
             await asyncio.shield(self._give_back(context, page))
 
     def _make_tab(self, page: Any, request: Request, how: Render, context: Context) -> Tab:
@@ -177,7 +177,7 @@ class BrowserRenderer:
         session = SESSION.get()
         name = session.id if session else registrable_domain(authority_of(request.url).name)
         key = (name if self._keeps_cookies else token_hex(8), proxy)
-        async with self._opening:  # two pages of a session must not open one each
+        async with self._opening:  # so that two pages of a session share one
             context = self._contexts.get(key)
             if context is not None and context.is_worn(self._options):
                 await self._retire(key, context)
@@ -185,7 +185,7 @@ class BrowserRenderer:
             if context is None:
                 context = self._contexts[key] = await self._open_context(request.url, proxy)
                 await self._make_room()
-                context.is_retired = not self._keeps_cookies  # it is closed with its page
+                context.is_retired = not self._keeps_cookies  # closed with its page
             context.busy += 1
             context.pages += 1
             context.chromium.pages += 1
@@ -217,13 +217,13 @@ class BrowserRenderer:
         return Context(raw, way, chromium)
 
     async def _make_room(self) -> None:
-        """The contexts that nobody uses, the oldest first."""
+        """Close idle contexts, the oldest first."""
         idle = [(key, one) for key, one in self._contexts.items() if not one.busy]
         for key, context in idle[: max(0, len(self._contexts) - MOST_CONTEXTS)]:
             await self._retire(key, context)
 
     async def _retire(self, key: Key, context: Context) -> None:
-        """Nothing new begins there; it is closed when nothing is under way."""
+        """No new pages start there; it is closed when none is in flight."""
         self._contexts.pop(key, None)
         context.is_retired = True
         if not context.busy:
@@ -235,7 +235,7 @@ class BrowserRenderer:
                 if page is not None:
                     await page.close()
         except TimeoutError:
-            context.chromium.give_up()  # its other pages are tried again
+            context.chromium.give_up()  # its other pages are retried
         except context.chromium.api.Error:
             pass  # it crashed, or the browser did
         context.busy -= 1
@@ -259,7 +259,7 @@ class BrowserRenderer:
     # --- the browser ------------------------------------------------------------------------------
 
     async def _take_chromium(self) -> Chromium:
-        """The one that runs; a worn one ends with the last page that is under way there."""
+        """The running browser; a worn one ends with its last page in flight."""
         if self._chromium is not None and self._chromium.is_worn(self._options):
             await self._replace(self._chromium)
         if self._chromium is None:

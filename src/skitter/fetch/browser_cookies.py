@@ -1,7 +1,7 @@
-"""The cookies of a session in a browser, and those of the browser in a session.
+"""Copies the cookies of a session into a browser, and back.
 
-They come back as Set-Cookie lines of the answer, whether a server or a script set them, and pass
-the same rules. Those of other hosts stay in the browser.
+They come back as Set-Cookie lines of the response, whether a server or a script set them, and are
+subject to the same rules. Those of other hosts stay in the browser.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def to_browser(cookies: Iterable[Cookie]) -> list[dict[str, Any]]:
-    """As Playwright takes them."""
+    """In Playwright's format."""
     return [
         {
             "name": one.name,
@@ -37,7 +37,7 @@ def to_browser(cookies: Iterable[Cookie]) -> list[dict[str, Any]]:
 
 
 def with_cookies(response: Response, found: list[dict[str, Any]], before: Jar | None) -> Response:
-    """The answer, with what the browser has now and what it has no longer."""
+    """The response, with cookies that the browser has now and deletions of those it lost."""
     where = Place.of(response.url)
     here = [one for one in found if _is_of(one, where)]
     lines = [*map(_line, here), *_gone(here, before, where)]

@@ -1,7 +1,7 @@
-"""What a client is asked for, and what each of them has to keep to.
+"""What a client is asked to do, and what every client must obey.
 
-A `Client` makes one exchange. Everything that is a matter of safety is decided before: the URL in
-one spelling, the addresses that may be dialled, the headers, the limits.
+A `Client` makes one exchange. Everything that concerns safety is decided before: the spelling of
+the URL, the addresses that may be dialled, the headers, the limits.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ class Call:
     """One request, checked."""
 
     request: Request
-    url: str  # in the spelling that is sent
+    url: str  # as it is sent
     whom: Authority
-    addresses: tuple[str, ...]  # the only ones to dial; empty: the URL has its own
-    proxy: str  # as `spell` has it; empty: none
+    addresses: tuple[str, ...]  # the only ones to dial; empty: the URL contains one
+    proxy: str  # as `spell` returns it; empty: none
     headers: dict[str, str]  # of the request, with credentials
-    options: FetchOptions  # with what the request wants otherwise
+    options: FetchOptions  # with the request's own limits
     leave: Leave | None
-    check: Callable[[str, str | None], None] | None  # of the address that answered, by the guard
+    check: Callable[[str, str | None], None] | None  # URL, address that answered
 
 
 class Client(Protocol):
-    """A library that speaks HTTP. It neither follows redirects nor keeps cookies, and dials no
-    address but those of the call."""
+    """A library that speaks HTTP. It neither follows redirects nor keeps cookies, and dials only
+    the addresses of the call."""
 
     def open(self) -> None: ...
 
@@ -61,7 +61,7 @@ def bad_header(call: Call) -> FetchError:
 
 
 def read_headers(call: Call, raw: Iterable[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
-    """As text, if they are not too much of it; names in lower case."""
+    """The headers as text, names in lower case. Raises ResponseTooLarge."""
     pairs = list(raw)
     most = call.options.max_header_bytes
     if sum([len(name) + len(value) for name, value in pairs]) > most:
@@ -77,7 +77,7 @@ def too_large(call: Call) -> ResponseTooLarge:
 
 
 def _text(value: bytes) -> str:
-    """UTF-8 where it is, as browsers read Location; else bytes one by one (RFC 9110 5.5)."""
+    """UTF-8 if valid, as browsers read Location; otherwise Latin-1 (RFC 9110 5.5)."""
     try:
         return value.decode()
     except UnicodeDecodeError:

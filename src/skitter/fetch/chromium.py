@@ -1,8 +1,8 @@
-"""One running browser: found, started, measured, and ended to its last process.
+"""One running browser: finding, starting, measuring and ending it, down to its last process.
 
-The library starts a driver (Node.js), and that the browser, which leads a process group of its own.
-A browser that does not close is killed by its group, and the driver reaps it. If this process is
-killed, the driver notices and takes the browser along.
+The library starts a driver (Node.js), which starts the browser in its own process group. If the
+browser does not close, its group is killed, and the driver reaps it. If this process is killed, the
+driver notices and ends the browser.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ ARGUMENTS: Final = (
     "--disable-component-update",
     "--disable-gpu",
     "--disable-sync",
-    # No UDP past the proxy. Chromium 156 knows only the second name.
+    # No UDP that bypasses the proxy. Chromium 156 knows only the second name.
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
-    "--proxy-bypass-list=<-loopback>",  # Chromium skips a proxy for loopback otherwise
+    "--proxy-bypass-list=<-loopback>",  # else Chromium bypasses the proxy for loopback
 )
 FAREWELL_S: Final = 5.0
 START_S: Final = 60.0
 
 
 def missing(options: BrowserOptions) -> str | None:
-    """What there is to install, with the command; None if all is there."""
+    """What is missing, and how to install it; None: nothing."""
     if find_spec(options.provider) is None:
         extra = "'skitter[browser]'" if options.provider == "playwright" else options.provider
         return f"{options.provider} is not installed: pip install {extra}"
@@ -66,7 +66,7 @@ def missing(options: BrowserOptions) -> str | None:
 
 
 def find_browser() -> str | None:
-    """The browser of this system."""
+    """The path of an installed browser."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
@@ -78,7 +78,7 @@ def check_browser(options: BrowserOptions) -> None:
 
 @dataclass(slots=True, eq=False)
 class Chromium:
-    """A browser that runs."""
+    """A running browser."""
 
     api: Any  # the library's module
     browser: Any
@@ -120,7 +120,7 @@ class Chromium:
         return bool(self.browser.is_connected())
 
     def is_worn(self, options: BrowserOptions) -> bool:
-        """Whether another should take its place."""
+        """Whether to replace it."""
         old = time.monotonic() - self.born > options.browser_age_s
         most = options.max_memory_mb
         return (
@@ -132,7 +132,7 @@ class Chromium:
         )
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Raises the library's error if the browser dies meanwhile: some calls would not return."""
+        """Raises the library's error if the browser dies, as some calls would never return."""
         task, gone = asyncio.ensure_future(work), asyncio.ensure_future(self._gone.wait())
         try:
             await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -145,7 +145,7 @@ class Chromium:
             await asyncio.gather(task, gone, return_exceptions=True)
 
     async def close(self) -> None:
-        """Until its last process has ended."""
+        """Close it, down to its last process."""
         with suppress(self.api.Error, TimeoutError):
             async with asyncio.timeout(FAREWELL_S):
                 await self.browser.close()
@@ -153,7 +153,7 @@ class Chromium:
         await _stop(self._manager)
 
     def give_up(self) -> None:
-        """Whatever is under way there fails, and is tried again in another."""
+        """Kill it. Its pages in flight fail, and are retried in another browser."""
         self.is_retired = True
         self.kill()
 
@@ -169,7 +169,7 @@ async def _launch(library: Any, options: BrowserOptions, proxy: str) -> Any:
         executable_path=options.executable or find_browser(),
         args=[*ARGUMENTS, f"--proxy-server={proxy}", *as_root],
         chromium_sandbox=not as_root,
-        # Ctrl-C is for us: pages under way may end.
+        # Ctrl-C is for us: pages in flight may finish.
         handle_sigint=False,
         handle_sigterm=False,
         handle_sighup=False,
@@ -177,8 +177,7 @@ async def _launch(library: Any, options: BrowserOptions, proxy: str) -> Any:
 
 
 async def _group_of(browser: Any) -> int | None:
-    """The driver makes it the leader of a group; asked of the browser itself, as the driver does
-    not say."""
+    """Its process group, which it leads. Asked of the browser, as the driver does not say."""
     session = await browser.new_browser_cdp_session()
     said = await session.send("SystemInfo.getProcessInfo")
     await session.detach()
@@ -190,7 +189,7 @@ async def _group_of(browser: Any) -> int | None:
 
 
 async def _stop(manager: Any) -> None:
-    """The driver; one that hangs is killed."""
+    """Stop the driver; kill it if it hangs."""
     client = getattr(manager, "_client", None)
     process = getattr(getattr(client, "_transport", None), "_proc", None)
     with suppress(Exception):
@@ -203,7 +202,7 @@ async def _stop(manager: Any) -> None:
 
 
 def memory_mb(group: int | None) -> float:
-    """Of all processes of a group; 0 where the system does not tell."""
+    """Memory of all processes of a group; 0 where there is no /proc."""
     pages = 0
     for stat in Path("/proc").glob("[0-9]*/stat") if group else ():
         with suppress(OSError):

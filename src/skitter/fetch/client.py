@@ -1,4 +1,4 @@
-"""One request, one exchange: the method that stands for it, and what holds for every client."""
+"""One request, one exchange: the `Fetcher` protocol, and what all HTTP clients have in common."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from skitter.fetch.call import Client
     from skitter.model import Request, Response
 
-# URLs that no two parsers read differently; anything else takes the spelling of `identify` first,
-# so that the guard and the client cannot disagree about the host.
+# URLs that all parsers read alike; others are normalized by `identify` first, so that the guard and
+# the client cannot disagree about the host.
 _PLAIN: Final = re.compile(r"https?://(?:[a-z0-9._-]+|\[[0-9a-f:]+\])(?::[0-9]+)?/[!\"$-\[\]-~]*")
 
 
@@ -34,16 +34,16 @@ class Fetcher(Protocol):
     ) -> Response:
         """The response, whatever its status, or a FetchError.
 
-        `proxy`: http://, https:// or socks5://, with credentials or without; None: direct.
+        `proxy`: http://, https:// or socks5://, with or without credentials; None: direct.
         """
         ...
 
 
 class HttpFetcher:
-    """The real thing, on the client that the options name. Use it as
-    `async with HttpFetcher(options) as fetcher`.
+    """Fetches with the client that the options name.
 
-    Cookies are neither kept nor sent; proxies from the environment are not used.
+    Use it as `async with HttpFetcher(options) as fetcher`. Cookies are neither kept nor sent;
+    proxies from the environment are ignored.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class HttpFetcher:
             headers=self._headers_for(request, url, whom),
             options=options,
             leave=leave,
-            # again: the address that answers must be one of those we allowed
+            # once more: the address that answers must be one that we allow
             check=None if allowed or proxy else self._guard.check_address,
         )
         check_method(call)
@@ -103,8 +103,8 @@ class HttpFetcher:
         return call
 
     def _options_for(self, request: Request) -> FetchOptions:
-        """With what the request wants otherwise. It may take longer, and not bring more: memory is
-        the operator's to give. Raises BadOption."""
+        """The options, with the request's own limits. It may take longer but not bring more:
+        memory is for the operator to grant. Raises BadOption."""
         options = self._options
         if (time_s := request.timeout_s) is not None:
             options = replace(options, total_timeout_s=time_s, first_byte_timeout_s=time_s)
@@ -118,8 +118,8 @@ class HttpFetcher:
         return request.headers
 
     async def _addresses(self, url: str, whom: Authority, *, allowed: bool) -> tuple[str, ...]:
-        """What may be dialled: each address of the name, all of them checked. Empty: the URL
-        has one in place of a name."""
+        """What may be dialled: all addresses of the name, checked. Empty: the URL has an address
+        instead of a name."""
         if not allowed:
             self._guard.check_url(url)
         if is_address(whom.name):
@@ -131,7 +131,7 @@ class HttpFetcher:
         return addresses
 
     async def _check_target(self, url: str, whom: Authority, *, allowed: bool) -> None:
-        """What may be dialled is the proxy's business, except for what we know to be private."""
+        """The proxy decides what to dial, except for what we know to be private."""
         if not allowed:
             self._guard.check_url(url)
             if not is_address(whom.name):

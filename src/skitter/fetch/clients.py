@@ -1,9 +1,9 @@
-"""A client per name, which dials the addresses that were checked and no others.
+"""A client per name, which dials only the addresses that were checked.
 
-Neither library offers more than this: a client made with the addresses of a name asks no name
-server for it. A name that changes its address between the check and the connection (DNS rebinding)
-gains nothing. The URL keeps the name, so that TLS and the Host header do. A client costs 0.06 ms
-and 50 KB. One whose addresses are replaced goes when its requests under way are done.
+Neither library offers more than this: a client made with the addresses of a name does not look it
+up. A name that changes its address between the check and the connection (DNS rebinding) gains
+nothing. The URL keeps the name, for TLS and the Host header. A client costs 0.06 ms and 50 KB. One
+whose addresses are replaced is closed when its requests in flight are done.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class Dialer(Generic[C]):
 
     client: C
     addresses: tuple[str, ...]
-    busy: int = 0  # requests under way
-    most: int = 0  # at a time: it has no more idle connections than that
+    busy: int = 0  # requests in flight
+    most: int = 0  # of them at a time, so of its idle connections too
     is_retired: bool = False
 
 
 @dataclass(slots=True)
 class Clients(Generic[C]):
-    """The clients of one fetcher, the one used last at the end.
+    """The clients of one fetcher, the most recently used last.
 
-    `make`: a client for a name and its addresses, or for a proxy. `end`: of one without requests.
+    `make`: a client for a name and its addresses, or for a proxy. `end`: closes an idle one.
     """
 
     options: FetchOptions
@@ -55,14 +55,14 @@ class Clients(Generic[C]):
         self._is_open = False
 
     def take(self, host: str, addresses: tuple[str, ...] = (), *, proxy: str = "") -> Dialer[C]:
-        """The client for a host as its URL spells it; without addresses, it is one itself. A proxy
-        has one for all hosts: its credentials may stand for a session, which nobody else joins.
+        """The client for a host as its URL spells it; without addresses, the host is one itself. A
+        proxy has one for all hosts, and shares it with no other: its credentials may be a session.
 
-        Whoever takes it gives it back.
+        The caller must give it back.
         """
         if not self._is_open:  # wreq would raise CancelledError, as if the task were cancelled
             raise RuntimeError("the fetcher is not open: use it in `async with`.")
-        # Literal addresses need no name server, so that they share a client.
+        # Literal addresses need no look-up, so they share a client.
         name = proxy or (host if addresses else "")
         dialer = self._dialers.get(name)
         if dialer is None or not _are_the_same(dialer.addresses, addresses):
@@ -80,8 +80,8 @@ class Clients(Generic[C]):
             self.end(dialer.client)
 
     def _grow(self, dialer: Dialer[C]) -> None:
-        """One connection more. A broad crawl meets more hosts than it may open files: those that
-        rested longest make room."""
+        """One more connection. A broad crawl visits more hosts than it may open files: clients idle
+        for longest make room."""
         dialer.most += 1
         self._most += 1
         resting = [name for name, one in self._dialers.items() if not one.busy]
@@ -99,5 +99,5 @@ class Clients(Generic[C]):
 
 
 def _are_the_same(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
-    """In any order: name servers rotate it."""
+    """In any order, as name servers rotate it."""
     return old == new or set(old) == set(new)

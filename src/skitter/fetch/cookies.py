@@ -1,8 +1,8 @@
-"""Cookies as browsers keep them (RFC 6265bis), in a jar that travels by its changes.
+"""Cookies as browsers keep them (RFC 6265bis), in a jar of which only changes are stored.
 
-No library fits (docs/adr/0023): `http.cookiejar` follows the rules of 1997, knows no suffix list
-and is stored as a whole; wreq's jar belongs to a client. SameSite plays no part: we visit no page
-on behalf of another. A server may set 180 cookies of 4 KB, 64 KB in all; then the oldest go.
+No library fits (docs/adr/0023): `http.cookiejar` follows the rules of 1997, has no suffix list and
+is stored as a whole; wreq's jar belongs to a client. SameSite does not apply: we visit no page on
+behalf of another. A server may set 180 cookies of 4 KB, 64 KB in all; beyond that the oldest go.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 MOST_COOKIES: Final = 180
 MOST_BYTES: Final = 64 * 2**10
-#: RFC 6265bis 5.6: of name and value together, of one attribute, and the longest life.
+#: RFC 6265bis 5.6: name and value together, one attribute, longest lifetime.
 _PAIR_BYTES, _ATTRIBUTE_BYTES, _LONGEST_S = 4096, 1024, 400 * 86_400
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")  # and half characters
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")  # and surrogates
 _WSP: Final = " \t"
 _DELIMITERS: Final = re.compile(r"[\x09\x20-\x2f\x3b-\x40\x5b-\x60\x7b-\x7e]+")
 _TIME: Final = re.compile(r"(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\D|$)")
@@ -67,7 +67,7 @@ class Cookie(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Place(NamedTuple):
-    """Where a request goes, as far as cookies see it: not the port."""
+    """Where a request goes, as cookies see it: without the port."""
 
     host: str
     path: str
@@ -80,7 +80,7 @@ class Place(NamedTuple):
         return cls(host, parts.path or "/", parts.scheme == "https")
 
     def is_in(self, domain: str) -> bool:
-        """RFC 6265bis 5.1.3: the domain itself, or a name below it; an address is only itself."""
+        """RFC 6265bis 5.1.3: the domain itself or a name below it; an address has none."""
         return self.host == domain or (
             self.host.endswith(f".{domain}") and not is_address(self.host)
         )
@@ -114,7 +114,7 @@ class Jar:
         return "; ".join(f"{one.name}={one.value}" if one.name else one.value for one in found)
 
     def take(self, response: Response, *, now: float) -> None:
-        """Keep what an answer sets, and forget what it lets expire."""
+        """Keep cookies that a response sets, and drop those it expires."""
         lines = [value for name, value in response.headers if name == "set-cookie"]
         if not lines:
             return
@@ -129,7 +129,7 @@ class Jar:
         self.added, self.removed = {}, set()
 
     def _may_set(self, cookie: Cookie, where: Place) -> bool:
-        """RFC 6265bis 5.7, 16: over http nobody replaces a cookie of https."""
+        """RFC 6265bis 5.7, 16: http must not replace a secure cookie."""
         return where.secure or not any(
             one.secure
             and one.name == cookie.name
@@ -163,7 +163,7 @@ class Jar:
 
 
 def parse(line: str, where: Place, *, now: float) -> Cookie | None:
-    """One Set-Cookie header; None: it is to be ignored (RFC 6265bis 5.6 and 5.7)."""
+    """One Set-Cookie header; None: ignore it (RFC 6265bis 5.6 and 5.7)."""
     if _CONTROL.search(line):
         return None
     pair, *rest = line.split(";")
@@ -190,7 +190,7 @@ def parse(line: str, where: Place, *, now: float) -> Cookie | None:
 
 
 def _attributes(parts: Iterable[str]) -> dict[str, str]:
-    """By name in lower case; of several, the last."""
+    """Attributes by name in lower case; the last one wins."""
     pairs = (part.partition("=") for part in parts)
     return {
         name.strip(_WSP).lower(): value.strip(_WSP)
@@ -200,7 +200,7 @@ def _attributes(parts: Iterable[str]) -> dict[str, str]:
 
 
 def _domain_of(said: str, where: Place) -> str | None:
-    """Whose cookie it is; empty: only this host's; None: of somebody else, or of everybody."""
+    """The domain of the cookie; empty: this host only; None: another site's, or a public suffix."""
     domain = said.removeprefix(".").lower()
     if not domain:
         return ""
@@ -212,7 +212,7 @@ def _domain_of(said: str, where: Place) -> str | None:
 
 
 def _keeps_promises(cookie: Cookie, said: dict[str, str], where: Place) -> bool:
-    """Secure over https alone, and what the prefixes of names stand for."""
+    """Secure only over https, and the rules of name prefixes."""
     if cookie.secure and not where.secure:
         return False
     marked = (cookie.name or cookie.value).lower()
@@ -225,7 +225,7 @@ def _keeps_promises(cookie: Cookie, said: dict[str, str], where: Place) -> bool:
 
 
 def _expiry(said: dict[str, str], now: float) -> float | None:
-    """Max-Age wins; what makes no sense is not there."""
+    """Max-Age wins; invalid values are ignored."""
     if _MAX_AGE.fullmatch(age := said.get("max-age", "")):
         seconds = int(age) if len(age) < 12 else -1 if age.startswith("-") else _LONGEST_S
         return now + min(seconds, _LONGEST_S) if seconds > 0 else 0.0
@@ -255,7 +255,7 @@ def parse_date(text: str) -> float | None:
 
 
 def _month(name: str) -> int:
-    """1 for `jan`; 0: it is none."""
+    """1 for `jan`; 0: not a month."""
     at = _MONTHS.find(name)
     return at // 3 + 1 if len(name) == 3 and at % 3 == 0 and at >= 0 else 0
 

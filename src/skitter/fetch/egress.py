@@ -1,13 +1,13 @@
-"""The egress proxy: the one way out for a browser, and the guard stands in it.
+"""The egress proxy: a browser's only way out, controlled by the guard.
 
 A browser resolves names and opens connections where no hook of ours sees it: for pictures, frames,
 workers, WebSockets, redirects. So it gets a proxy in this process, on loopback, as its only way
-out. For each connection the name is resolved once, the guard judges every address, and one of those
-is dialled; or the connection goes on through the upstream proxy of its way. A *way* is one user of
-the proxy (a session's context): its credentials, its upstream, its count of bytes. Whoever has no
-credentials, as other users of the machine, gets nothing.
+out. For each connection the name is resolved once, the guard checks every address, and one of them
+is dialled; or the connection goes through the upstream proxy of its way. A *way* is one user of the
+proxy (a session's context): its credentials, its upstream, its byte counts. Clients without
+credentials, such as other users of the machine, are refused.
 
-Nothing is decrypted: TLS goes through. A plain http:// request has a connection of its own.
+Nothing is decrypted: TLS passes through. Each plain http:// request has its own connection.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from skitter.fetch.resolver import Resolver
 
 HOST: Final = "127.0.0.1"
-#: A browser opens connections ahead of need. This is for those that are never used.
+#: Time limit for connections that a browser opens ahead of need and never uses.
 HEAD_S: Final = 120.0
 BLOCK_BYTES: Final = 64 * 2**10
 MOST_FAILURES: Final = 1000
-#: RFC 9110 7.6.1: what concerns one connection is not passed on.
+#: RFC 9110 7.6.1: headers of a single connection are not passed on.
 _HOP_BY_HOP: Final = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"proxy-authorization", b"te", b"upgrade"}
 )
@@ -87,7 +87,7 @@ class Way:
 class _Head(NamedTuple):
     method: bytes
     target: bytes
-    lines: list[bytes]  # the headers, as they came
+    lines: list[bytes]  # the headers, unchanged
 
     @classmethod
     def of(cls, raw: bytes) -> _Head | None:
@@ -111,7 +111,7 @@ class _Head(NamedTuple):
 
 
 class Egress:
-    """Use it as `async with Egress(guard, resolver) as egress`, and make ways."""
+    """Use it as `async with Egress(guard, resolver) as egress`, and open ways."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Egress:
     # --- a connection -----------------------------------------------------------------------------
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # Tasks of our own: asyncio's server logs an error for each that is cancelled at the end.
+        # Our own tasks: asyncio's server logs an error for each one cancelled at the end.
         task = asyncio.create_task(self._serve((reader, writer)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -181,7 +181,7 @@ class Egress:
                 return _say(writer, b"400 Bad Request")
             if way := self._way_of(head):
                 break
-            # RFC 9110 15.5.8: it may ask again on the same connection, unless a body follows.
+            # RFC 9110 15.5.8: it may try again on the same connection, unless a body follows.
             _say(writer, b"407 Proxy Authentication Required", _REALM + _CLOSE * head.has_body)
             if head.has_body:
                 return None
@@ -225,7 +225,7 @@ class Egress:
             return ConnectFailed(url, "the connection failed")
 
     async def _addresses(self, url: str) -> tuple[str, ...]:
-        """Every address of the host, each of them checked."""
+        """Every address of the host, all checked."""
         whom = authority_of(url)
         self._guard.check_url(url)
         if is_address(whom.name):
@@ -248,7 +248,7 @@ class Egress:
             asyncio.create_task(_relay(browser[0], site[1], way, "sent_bytes")),
             asyncio.create_task(_deliver(head, site[0], browser[1], way)),
         )
-        try:  # browsers do not close by half: the end of one is the end of both
+        try:  # browsers do not half-close: if one direction ends, both do
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in ways:
@@ -257,7 +257,7 @@ class Egress:
 
 
 def _whom(head: _Head) -> tuple[str, int]:
-    """The URL that stands for the target, and its port. Raises BadURL and ValueError."""
+    """A URL for the target, and its port. Raises BadURL and ValueError."""
     target = head.target.decode("ascii")
     if head.method == b"CONNECT":
         port = int(target.rpartition(":")[2])
@@ -268,7 +268,7 @@ def _whom(head: _Head) -> tuple[str, int]:
 
 
 def _request(way: Way, head: _Head) -> bytes:
-    """As its receiver wants it: a site gets the path, an http proxy the whole URL."""
+    """The request to send: with the path for a site, with the whole URL for an http proxy."""
     if way.upstream and way.upstream.is_http:
         target, more = head.target, way.upstream.credentials
     else:
@@ -279,8 +279,8 @@ def _request(way: Way, head: _Head) -> bytes:
 
 
 async def _pass_heads(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: Way) -> None:
-    """The head of a response, which says that the connection ends with it: the next request may be
-    for another host. Those before it (100, 103) are left out."""
+    """Pass on the head of a response, with Connection: close, as the next request may be for
+    another host. Interim ones (100, 103) are dropped."""
     while True:
         raw = await reader.readuntil(END)
         way.received_bytes += len(raw)

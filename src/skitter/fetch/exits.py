@@ -1,6 +1,6 @@
-"""A route made ready: its gateway's address for country and session, or its API's URL for a page.
+"""A route ready for use: the gateway's URL for a country and session, or the API's URL for a page.
 
-Secrets live here, in the memory of the worker, and nowhere else.
+Secrets are kept here, in the worker's memory, and nowhere else.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Exit:
 
     @classmethod
     def open(cls, route: Route) -> Self:
-        """Raises UsageError if its secret is not where it should be."""
+        """Raises UsageError if its secret is missing."""
         return cls(route, route.read_secret() if route.secret else "")
 
     def proxy(self, *, country: str = "", session: str = "") -> str | None:
-        """The proxy's URL; None: directly. The session's name is not told, only a hash of it."""
+        """The proxy's URL; None: direct. It contains only a hash of the session's name."""
         if self.route.kind != "gateway":
             return None
         parts = urlsplit(self.route.url)
@@ -64,7 +64,7 @@ class Exit:
         return -int(-money * MILLIONTHS // 1)
 
     def _values(self, country: str, session: str) -> dict[str, str]:
-        """A country goes into user names, so that it is checked here. Raises BadOption."""
+        """The country becomes part of user names, so it is checked here. Raises BadOption."""
         country = check_country(country) if country else ""
         mark = blake2b(session.encode(), digest_size=6).hexdigest() if session else ""
         return {
@@ -77,7 +77,7 @@ class Exit:
 
 
 def fill(template: str, values: dict[str, str]) -> str:
-    """The template with its fields; a part in brackets goes if one of its fields is empty."""
+    """Fill in the template; a part in brackets is dropped if one of its fields is empty."""
 
     def part(found: re.Match[str]) -> str:
         fields = _FIELD.findall(found[1])

@@ -1,9 +1,9 @@
 """Server-side request forgery (SSRF): addresses that a crawler must not connect to.
 
-A link, a redirect or a DNS record is written by strangers and can point into the network that the
-crawler runs in. `Guard` refuses such addresses unless the operator named the host. It is pure; the
-client asks it about the URL before it sends anything, and about every address the name resolves to,
-which are the only ones it then dials (clients.py).
+Links, redirects and DNS records are written by strangers and can point into the crawler's own
+network. `Guard` refuses such addresses unless the operator named the host. It is pure; the client
+asks it about the URL before sending anything, and about every address the name resolves to, and
+dials only those (clients.py).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 Address = IPv4Address | IPv6Address
 
-# The IANA registries of special-purpose addresses. `ipaddress` knows most of them, but not the same
-# ones in every Python: 3.11 takes 192.0.0.192 (Oracle's metadata) for a public address.
+# The IANA registries of special-purpose addresses. `ipaddress` knows most of them, but which ones
+# depends on the Python: 3.11 takes 192.0.0.192 (Oracle's metadata) for a public address.
 _SPECIAL: Final[tuple[tuple[IPv4Network | IPv6Network, str], ...]] = tuple(
     (ip_network(network), kind)
     for network, kind in (
@@ -53,7 +53,7 @@ _SPECIAL: Final[tuple[tuple[IPv4Network | IPv6Network, str], ...]] = tuple(
         ("3fff::/20", "a reserved address"),  # RFC 9637: documentation
     )
 )
-# IPv6 addresses that carry an IPv4 address, and how far from the right it stands.
+# IPv6 networks whose addresses contain an IPv4 address, and its bit offset from the right.
 _CARRIERS: Final = (
     (IPv6Network("::ffff:0:0/96"), 0),  # IPv4-mapped
     (IPv6Network("::ffff:0:0:0/96"), 0),  # IPv4-translated, RFC 2765
@@ -61,26 +61,26 @@ _CARRIERS: Final = (
     (IPv6Network("64:ff9b::/96"), 0),  # NAT64
     (IPv6Network("2002::/16"), 80),  # 6to4
 )
-# RFC 5214 6.1: ISATAP marks an address by the middle of its lower half, under any prefix.
+# RFC 5214 6.1: under any prefix, ISATAP addresses have one of these before the last 32 bits.
 _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
 _AUTHORITY: Final = re.compile(r"[A-Za-z]+://[^/?#\\]*")
 DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 
 
 class Authority(NamedTuple):
-    """Whom a URL addresses, in the spelling of `identify`."""
+    """The host that a URL addresses, as `identify` spells it."""
 
     name: str  # without the brackets of an IPv6 address
     host: str  # with them
-    host_port: str  # the scheme's default is spelled too
-    dialled: str  # the name as the URL has it, with the dot of DNS's root, if there is one
+    host_port: str  # even if the port is the scheme's default
+    dialled: str  # the name as in the URL, with a trailing dot if it has one
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
     """Refuses addresses that are not public, except on hosts that the operator allowed.
 
-    `allowed_hosts` has names with a port (that port alone) or without (every port).
+    `allowed_hosts`: names with a port (only that one) or without (every port).
     """
 
     allowed_hosts: frozenset[str] = frozenset()
@@ -90,8 +90,8 @@ class Guard:
 
     @classmethod
     def for_seeds(cls, urls: Iterable[str], *, also: Iterable[str] = ()) -> Self:
-        """A seed that is a private address, or localhost, allows itself, on its own port: not all
-        that listens on that machine. A name is what its DNS says today, so it does not."""
+        """A seed that is a private address or localhost allows itself, on its own port: not all
+        ports of that machine. Other names do not, as their DNS may change."""
         named = (authority_of(url) for url in urls)
         own = frozenset(one.host_port for one in named if refusal_of_name(one.name))
         return cls(own | frozenset(also))
@@ -101,17 +101,17 @@ class Guard:
         return bool(self.allowed_hosts) and self.permits(authority_of(url))
 
     def permits(self, whom: Authority) -> bool:
-        """The same, for those who know the authority already."""
+        """The same, if the authority is known already."""
         return whom.host_port in self.allowed_hosts or whom.host in self.allowed_hosts
 
     def check_url(self, url: str) -> None:
-        """Refuse what can be seen in the URL alone: addresses in any spelling, and localhost."""
+        """Refuse by the URL alone: addresses in any spelling, and localhost."""
         reason = refusal_of_name(authority_of(url).name)
         if reason and not self.allows(url):
             raise _refused(url, reason)
 
     def check_address(self, url: str, address: str | None) -> None:
-        """Refuse an address that the name stands for, or that answered; unknown is refused too."""
+        """Refuse an address that the name resolves to or that answered; also an unknown one."""
         reason = refusal(address) if address else "the address that answered is unknown"
         if reason and not self.allows(url):
             raise _refused(url, reason)
@@ -119,7 +119,7 @@ class Guard:
 
 @lru_cache(maxsize=4096)
 def refusal(address: str) -> str | None:
-    """Why an IP address is off limits; None for a public one."""
+    """Why an IP address is off limits; None: it is public."""
     ip = ip_address(address.partition("%")[0])
     kind = _kind(ip)
     return f"{ip} is {kind}" if kind else None
@@ -127,7 +127,7 @@ def refusal(address: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def refusal_of_name(name: str) -> str | None:
-    """Why a host is off limits by its name alone; None if its address decides."""
+    """Why a host is off limits by its name alone; None: its address decides."""
     if name == "localhost" or name.endswith(".localhost"):  # RFC 6761 6.3: always loopback
         return f"{name} is this machine"
     return refusal(name) if is_address(name) else None
@@ -147,7 +147,7 @@ def _refused(url: str, reason: str) -> AddressRefused:
 
 
 def authority_of(url: str) -> Authority:
-    """Whom a URL addresses. Understood once a host: the hot path is a look-up."""
+    """The authority of a URL. Parsed once per host: the hot path is a look-up."""
     found = _AUTHORITY.match(url)
     return _understand(found[0] if found else url)
 
@@ -157,7 +157,7 @@ def _understand(beginning: str) -> Authority:
     target = identify(beginning)
     host, port = _split_port(target.host)
     port = port or DEFAULT_PORTS[target.url.partition(":")[0]]
-    dialled, host = host, host.removesuffix(".")  # the same name in another spelling
+    dialled, host = host, host.removesuffix(".")  # the same name
     return Authority(host.strip("[]"), host, f"{host}:{port}", dialled)
 
 
@@ -189,7 +189,7 @@ def _last_32_bits(ip: IPv6Address) -> IPv4Address:
 
 
 def _spell(host: str) -> str:
-    """Bring an operator's host to the spelling of `identify`; a port that was given stays."""
+    """Normalize an operator's host as `identify` does; a given port is kept."""
     if host.count(":") > 1 and not host.startswith("["):
         host = f"[{host}]"
     try:

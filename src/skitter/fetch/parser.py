@@ -1,6 +1,6 @@
-"""The program that tries pages: see trial.py. It knows nothing of Skitter.
+"""The program that tries to parse pages: see trial.py. It imports nothing of Skitter.
 
-Input: the size of a page, then the page, in UTF-8. Output for each: one byte.
+Input: the size of a page, then the page in UTF-8. Output for each: one byte.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MEMORY_BYTES: Final = 128 * 2**20
 
 
 def serve(pages: BinaryIO, answers: BinaryIO) -> None:
-    """Until the input ends, which it does with the process that asks."""
+    """Serve until the input ends, as it does when the calling process ends."""
     from selectolax.lexbor import LexborHTMLParser  # noqa: F401 - once for all copies
 
     while len(header := pages.read(HEADER.size)) == HEADER.size:
@@ -33,7 +33,7 @@ def serve(pages: BinaryIO, answers: BinaryIO) -> None:
 
 
 def _survives(page: bytes) -> bool:
-    """In a copy: of a process without threads, so that nobody has a lock."""
+    """Parse in a fork, of a process without threads, so that no lock is held."""
     child = os.fork()
     if child == 0:
         _parse_and_exit(page)
@@ -56,13 +56,13 @@ def _parse_and_exit(page: bytes) -> None:
 
 def _limit_memory() -> None:
     statm = Path("/proc/self/statm")
-    if statm.exists():  # elsewhere, such a limit is not kept
+    if statm.exists():  # elsewhere, the limit is not enforced
         in_use = int(statm.read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (in_use + MEMORY_BYTES, in_use + MEMORY_BYTES))
 
 
 if __name__ == "__main__":
-    # Those who stop a crawl stop the process that asks. A page must not seem to be the reason.
+    # Whoever stops a crawl stops the calling process; a page must not seem to be the cause.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -1,9 +1,9 @@
-"""Through a proxy: its address, whose fault a failure is, and what the guard still sees.
+"""Fetching through a proxy: its URL, whose fault a failure is, and what the guard still refuses.
 
-A page is fetched at a name that the proxy resolves (also with SOCKS5), so what it dials is beyond
-our sight. What stays refused: addresses in the URL that are not public, and names that are not
-public where we stand, in case the proxy is a neighbour. The proxy itself is the operator's word and
-may be anywhere.
+The proxy resolves the name of a page (also with SOCKS5), so we cannot see what it dials. Still
+refused are addresses in the URL that are not public, and names that do not resolve to public
+addresses here, in case the proxy is in our network. The proxy itself, named by the operator, may be
+anywhere.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PROXY_AUTHENTICATION_REQUIRED: Final = 407
 
 @lru_cache(maxsize=4096)
 def spell(proxy: str) -> str:
-    """The proxy's address as clients take it. Raises BadOption: wreq would go without it."""
+    """The proxy's URL as clients take it. Raises BadOption: wreq would ignore a bad one."""
     parts = urlsplit(proxy)
     try:
         is_good = parts.scheme in SCHEMES and bool(parts.hostname) and (parts.port or 0) >= 0
-    except ValueError:  # a port that is none
+    except ValueError:  # a bad port
         is_good = False
     if not is_good:
         raise BadOption("proxy", redact(proxy), "scheme://host:port, with http, https or socks5")
@@ -39,17 +39,17 @@ def spell(proxy: str) -> str:
 
 
 def rejected(url: str, proxy: str) -> ProxyFault:
-    """For a 407, which the proxy answered in the page's place."""
+    """The error for a 407 from the proxy."""
     return ProxyFault(url, f"the proxy {shown(proxy)} rejects our credentials (407)")
 
 
 async def check_target(guard: Guard, resolver: Resolver, url: str, whom: Authority) -> None:
-    """Refuse a name whose addresses are not public as we see them; one that we cannot resolve is
-    for the proxy to resolve."""
+    """Refuse a name whose addresses are not public as seen from here; one that we cannot resolve is
+    left to the proxy."""
     for address in await resolver.attempt(whom.name):
         guard.check_address(url, address)
 
 
 def shown(proxy: str) -> str:
-    """Without its credentials, whose user name says who pays and for which country."""
+    """The proxy without its credentials: even the user name says who pays and for which country."""
     return urlsplit(proxy).netloc.rpartition("@")[2]

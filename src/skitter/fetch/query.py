@@ -1,7 +1,7 @@
-"""The query of a link, and the text of a form, in the bytes that a browser would send.
+"""The query of a link, and the text of a form, as the bytes that a browser would send.
 
 URL 4.4 (query state) and 1.3 (percent-encode after encoding): the path of a link is always UTF-8,
-its query has the encoding of the page; what that cannot express becomes `&#number;`.
+its query has the encoding of the page; characters it lacks become `&#number;`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import webencodings
 
 from skitter.urls import MAX_URL_BYTES
 
-#: Encoding 4.3: they are for reading alone, and what is sent is UTF-8.
+#: Encoding 4.3: these are for decoding only; what is sent is UTF-8.
 _AS_UTF8: Final = frozenset({"utf-8", "utf-16le", "utf-16be", "replacement"})
 _QUOTED: Final = frozenset(b"\"#<>'")
 _REMOVED: Final = str.maketrans("", "", "\t\n\r")
 _TRIMMED: Final = "".join(map(chr, range(0x21)))
 _SHIFTS: Final = dict.fromkeys((0x0E, 0x0F, 0x1B), "%26%2365533%3B")
-#: Where Python's codecs write another character for the same bytes, or know none.
+#: Where Python's codecs use another character for the same bytes, or none.
 _SPELLINGS: Final = {
     "shift_jis": str.maketrans({"\u2212": "\uff0d", "\u00a5": "\\", "\u203e": "~"}),
     "euc-jp": str.maketrans(
@@ -39,7 +39,7 @@ _NUMBER: Final = "%26%23{}%3B"  # &#number;
 
 
 def encode_query(link: str, encoding: str) -> str:
-    """The link, with a query that is in ASCII already. `encoding`: as `decode` names it."""
+    """The link, with its query encoded to ASCII. `encoding`: as `decode` names it."""
     if encoding in _AS_UTF8 or link.isascii() or len(link) > MAX_URL_BYTES:
         return link  # too long to be a link at all: 2 MB of it took minutes
     link = link.strip(_TRIMMED).translate(_REMOVED)
@@ -49,7 +49,7 @@ def encode_query(link: str, encoding: str) -> str:
 
 
 def encode_text(text: str, encoding: str) -> bytes:
-    """What a form sends: what the encoding cannot express becomes `&#number;`."""
+    """What a form sends: characters that the encoding lacks become `&#number;`."""
     if encoding in _AS_UTF8:
         return text.encode(errors="replace")
     return _encode(text, encoding, "&#{};")
@@ -68,7 +68,7 @@ def _encode(text: str, name: str, number: str) -> bytes:
 
     codecs.register_error("skitter.query", express)
     spelled = text.translate(_SPELLINGS.get(name, {}))
-    # Each sign is tried once: Python's codecs take the square of how many they do not know.
+    # Each character is tried once: Python's codecs are quadratic in the number they do not know.
     unknown = {ord(one): number.format(ord(one)) for one in set(spelled) if not _has(name, one)}
     return _codec(name).encode(spelled.translate(unknown), "skitter.query")[0]
 
@@ -84,8 +84,8 @@ def _has(name: str, character: str) -> bool:
 
 
 def _codec(name: str) -> codecs.CodecInfo:
-    if name == "big5":  # read with the signs of Hong Kong, and written without (Encoding 11.1)
+    if name == "big5":  # decoded with the Hong Kong characters, encoded without (Encoding 11.1)
         return codecs.lookup("cp950")
     encoding = webencodings.lookup(name)
-    assert encoding is not None, name  # `decode` has it from the same table
+    assert encoding is not None, name  # `decode` uses the same table
     return encoding.codec_info

@@ -1,4 +1,4 @@
-"""How a page is rendered, and the one method that stands for whatever renders it."""
+"""How a page is rendered, and the protocol of renderers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from skitter.fetch.client import Leave
     from skitter.model import Request, Response
 
-#: What a page loads beside itself, as browsers sort it.
+#: Kinds of subresources, as browsers name them.
 KINDS: Final = (
     "eventsource",
     "fetch",
@@ -33,10 +33,10 @@ class Render:
 
     #: A CSS selector: the page is ready when it matches. None: when its network is quiet.
     wait_for: str | None = None
-    #: JavaScript to run then, one after the other; what is a promise is waited for.
+    #: JavaScript to run then, one after the other; promises are awaited.
     scripts: tuple[str, ...] = ()
     screenshot: bool = False  # of the whole page, as page.screenshot
-    #: What is not loaded.
+    #: Kinds that are not loaded.
     block: tuple[str, ...] = ("image", "font", "media")
     #: Render only pages of a shape whose plain HTML lacks what the handler needs.
     auto: bool = False
@@ -76,6 +76,6 @@ class Renderer(Protocol):
         leave: Leave | None = None,
         proxy: str | None = None,
     ) -> Response:
-        """The page as it ended, redirects followed: its last URL, the status and the headers of
-        that, its HTML as the body; or a FetchError."""
+        """The rendered page after redirects: its final URL with status and headers, and its HTML
+        as the body; or a FetchError."""
         ...

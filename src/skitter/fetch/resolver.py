@@ -1,7 +1,6 @@
-"""Looking names up: the addresses that the guard judges are the ones that the client dials.
+"""Looks up names, so that clients dial the very addresses that the guard checked.
 
-wreq would resolve names itself, to addresses that were not checked. It gets ours instead
-(clients.py).
+wreq would resolve names itself, to unchecked addresses. It gets ours instead (clients.py).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Resolver:
         *,
         lookup: Lookup | None = None,
         clock: Callable[[], float] = time.monotonic,
-        on_answer: Callable[[float], None] = lambda _: None,  # hears how many seconds it took
+        on_answer: Callable[[float], None] = lambda _: None,  # gets the seconds it took
     ) -> None:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="skitter-names")
         self._lookup: Lookup = lookup or self._ask_system
@@ -38,23 +37,23 @@ class Resolver:
         self._asking: dict[str, asyncio.Task[tuple[str, ...]]] = {}
 
     def known(self, name: str) -> tuple[str, ...] | None:
-        """The addresses, if they were asked for lately."""
+        """The addresses, if they were looked up recently."""
         entry = self._known.get(name)
         return entry[1] if entry and entry[0] > self._clock() else None
 
     async def resolve(self, name: str) -> tuple[str, ...]:
-        """Every address of a name; OSError if it has none. A hundred callers ask once."""
+        """Every address of a name; OSError if it has none. Concurrent callers share a look-up."""
         if addresses := self.known(name):
             return addresses
         task = self._asking.get(name)
         if task is None:
             task = self._asking[name] = asyncio.create_task(self._ask(name))
             task.add_done_callback(_take_exception)
-        # Shielded: a caller that gives up must not take the answer from the others.
+        # Shielded: a caller that gives up must not cancel the look-up for others.
         return await asyncio.shield(task)
 
     async def attempt(self, name: str) -> tuple[str, ...]:
-        """The addresses, or none if it does not resolve soon, which is remembered, too."""
+        """The addresses, or none if it does not resolve soon; that is remembered too."""
         entry = self._known.get(name)
         if entry and entry[0] > self._clock():
             return entry[1]
@@ -97,6 +96,6 @@ def _system_addresses(name: str) -> tuple[str, ...]:
 
 
 def _take_exception(task: asyncio.Task[tuple[str, ...]]) -> None:
-    """Retrieve the exception even if every caller has gone, or asyncio warns that nobody did."""
+    """Retrieve the exception even if every caller has gone, or asyncio warns about it."""
     if not task.cancelled():
         task.exception()

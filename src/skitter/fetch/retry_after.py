@@ -9,12 +9,12 @@ from typing import Final
 
 LONGEST_S: Final = 86_400.0
 
-_LONGEST_TEXT: Final = 100  # three times a date; the parser of dates is slow with more
-_SECONDS: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")  # fractions are not allowed, and are sent
+_LONGEST_TEXT: Final = 100  # three times a date; the date parser is slow on more
+_SECONDS: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")  # fractions are not allowed, but are sent
 
 
 def retry_after_s(value: str | None, *, now: float, longest_s: float = LONGEST_S) -> float | None:
-    """Seconds from `now` by a Retry-After header, at the most `longest_s`; None if it says nothing.
+    """Seconds from `now` by a Retry-After header, at most `longest_s`; None if it says nothing.
 
     RFC 9110 10.2.3: seconds, or an HTTP date. A date in the past means no wait.
     """

@@ -1,9 +1,9 @@
-"""robots.txt by RFC 9309: what it says, what its absence says, and how long to believe it.
+"""robots.txt by RFC 9309: what it says, what its absence means, and how long to rely on it.
 
     answer                    may fetch            ask again after
     2xx                       by its rules         24 h
     3xx (over 5 hops), 4xx    everything           24 h
-    429, 5xx, no answer       nothing, for now     10 min or Retry-After, longer as it goes on
+    429, 5xx, no answer       nothing, for now     10 min or Retry-After, longer if it persists
     the same for 30 days      everything           24 h
 
 `RobotsRules` is a value: its bytes go to the frontier, so that one fetch serves the whole fleet.
@@ -38,7 +38,7 @@ MOST_USAGE: Final = 100  # rules of Content-Usage
 
 _USER_AGENT: Final = re.compile(r"\s*user[ -]?agent\s*[:\s]([^#]*)", re.IGNORECASE)
 _SITE_WIDE: Final = re.compile(r"\s*(?:sitemaps?|site-map|host)\s*[:\s]", re.IGNORECASE)
-# A line that is not a rule does not end the list of names at the top of a group.
+# Only a rule ends the list of names at the top of a group.
 _RULE: Final = re.compile(
     r"[^#]*:|\s*(?:di[as]\w+|allow|crawl.delay|request.rate|visit.time)\s", re.IGNORECASE
 )
@@ -64,7 +64,7 @@ class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         retry_after: str | None = None,
         unreachable_since: float | None = None,
     ) -> Self:
-        """What an answer means. `unreachable_since` is that of the rules it replaces."""
+        """The rules of a response. `unreachable_since` is that of the rules it replaces."""
         if _is_trouble(status):
             return cls(
                 status=status,
@@ -77,7 +77,7 @@ class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
     @classmethod
     def unreachable(cls, reason: str, *, at: float, unreachable_since: float | None = None) -> Self:
-        """No answer at all: the network, or an answer that is not HTTP."""
+        """No answer: the network failed, or the response was not HTTP."""
         since = at if unreachable_since is None else unreachable_since
         return cls(status=0, fetched_at=at, reason=reason, unreachable_since=since)
 
@@ -90,7 +90,7 @@ class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
     @property
     def ttl_s(self) -> float:
-        """How long to believe it. The longer a failure lasts, the more rarely it is checked."""
+        """How long to rely on it. The longer a failure lasts, the less often it is checked."""
         if self._may_fetch_nothing:
             lasted_s = self.fetched_at - (self.unreachable_since or self.fetched_at)
             return min(FRESH_S, max(TROUBLE_S, lasted_s, self.retry_after_s or 0.0))
@@ -107,7 +107,7 @@ class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         return not self.body or self._rules(token).can_fetch(url, token)
 
     def crawl_delay_s(self, user_agent: str) -> float | None:
-        """What Crawl-delay asks for, or Request-rate if that is slower; at any time of day."""
+        """What Crawl-delay asks for, or Request-rate if slower; its time of day is ignored."""
         token = product_token(user_agent)
         rules = self._rules(token)
         rate = rules.request_rate(token)
@@ -116,8 +116,8 @@ class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         return delay_s or None
 
     def usage(self, url: str, user_agent: str) -> str:
-        """What Content-Usage says of a URL, as `train-ai=n`; empty: nothing. AIPREF: the rule that
-        matches most of the path."""
+        """What Content-Usage says about a URL, such as `train-ai=n`; empty: nothing. AIPREF: the
+        rule that matches most of the path."""
         rules = self._usage_rules(product_token(user_agent))
         if not rules:
             return ""
@@ -125,7 +125,7 @@ class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         return max(fitting, default=(0, ""), key=itemgetter(0))[1]
 
     def _usage_rules(self, token: str) -> list[tuple[str, str, Protego]]:
-        """Path, what is said, and who knows whether the path fits; read once."""
+        """Path, usage, and a matcher for the path; parsed once."""
         key = f"usage of {token}"
         found: list[tuple[str, str, Protego]] | None = self.__dict__.get(key)
         if found is None:
@@ -137,7 +137,7 @@ class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
         return found
 
     def explain(self, url: str, user_agent: str) -> str:
-        """The verdict in a sentence, with the line that decided; for people, so it may be slow."""
+        """The verdict in a sentence, with the deciding line; for people, so it may be slow."""
         if self._may_fetch_nothing:
             return f"robots.txt: nothing may be fetched for now ({self._trouble})."
         if self.unreachable_since is not None:
@@ -181,8 +181,8 @@ class RobotsRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 def lines_for(text: str, token: str) -> list[tuple[int, str]]:
-    """The numbered lines of the groups that speak to a product (2.2.1: the most specific name of
-    it), and those that are for all.
+    """The numbered lines of the groups for a product (2.2.1: by its most specific name), and those
+    that apply to all.
 
     Protego would keep the rules of each of ten thousand names.
     """
@@ -209,13 +209,13 @@ def lines_for(text: str, token: str) -> list[tuple[int, str]]:
 
 
 def _agent(value: str) -> str:
-    """Names must not have wildcards, but some have."""
+    """Names must not contain wildcards, but some do."""
     name = value.strip().lower()
     return name if name == "*" else name.replace("*", "")
 
 
 def _speaks_to(agent: str, token: str) -> bool:
-    """`bot` speaks to `bot` and to `bot-news`, and not to `mybot`."""
+    """`bot` applies to `bot` and `bot-news`, but not to `mybot`."""
     if agent == "*":
         return True
     at = token.find(agent) if agent else -1
@@ -223,7 +223,7 @@ def _speaks_to(agent: str, token: str) -> bool:
 
 
 def open_rules(data: bytes) -> RobotsRules | None:
-    """None: there are none, or nobody of this release wrote them; they are never so large."""
+    """None: there are none, or they are unreadable or larger than this release writes."""
     try:
         return RobotsRules.from_bytes(data) if 0 < len(data) <= 2 * MAX_BYTES else None
     except ValueError:  # msgspec's errors are ValueErrors
@@ -231,7 +231,7 @@ def open_rules(data: bytes) -> RobotsRules | None:
 
 
 def explain_rules(data: bytes, url: str, user_agent: str) -> str:
-    """What rules that somebody stored say about a URL; empty: they cannot be read."""
+    """What stored rules say about a URL; empty: they cannot be read."""
     rules = open_rules(data)
     return rules.explain(url, user_agent) if rules else ""
 
@@ -245,9 +245,9 @@ async def fetch_robots(
     unreachable_since: float | None = None,
     leave: Leave | None = None,
 ) -> RobotsRules:
-    """Ask an origin for its robots.txt, `at` a moment. Every failure is an answer here.
+    """Fetch the robots.txt of an origin, `at` a moment. Failures become rules too.
 
-    RFC 9309 2.3.1.2: redirects lead to other hosts too, and the rules hold for the first one.
+    RFC 9309 2.3.1.2: redirects to other hosts are followed, and the rules hold for the first one.
     """
     try:
         response = await _follow(fetcher, guard, robots_url(origin), leave)
@@ -263,7 +263,7 @@ async def fetch_robots(
 
 
 def robots_url(url: str) -> str:
-    """Where the rules for a URL stand."""
+    """The URL of the robots.txt for a URL."""
     found = join(url, "/robots.txt")
     if found is None:
         raise BadURL(url, "it has no robots.txt: only http and https do.")
@@ -272,9 +272,9 @@ def robots_url(url: str) -> str:
 
 @lru_cache(maxsize=64)
 def product_token(user_agent: str) -> str:
-    """What robots.txt calls us (RFC 9309 2.2.1): `Skitter` of `Skitter/0.1 (+...)`.
+    """Our name in robots.txt (RFC 9309 2.2.1): `Skitter` of `Skitter/0.1 (+...)`.
 
-    The whole header would match groups meant for others, by words of its comment or its URL.
+    The whole header would match groups meant for others, by words in its comment or URL.
     """
     compatible = re.search(r"\(compatible;\s*([A-Za-z_-]+)", user_agent)
     first = re.match(r"[A-Za-z_-]+", user_agent)
@@ -287,7 +287,7 @@ async def _follow(fetcher: Fetcher, guard: Guard, url: str, leave: Leave | None)
     origin = origin_of(url)
     while True:
         guard.check_url(url)
-        gate = leave if origin_of(url) == origin else None  # other machines' clocks differ
+        gate = leave if origin_of(url) == origin else None  # other hosts have other clocks
         response = await fetcher.fetch(Request(url=url), leave=gate)
         location = response.header("location") if 300 <= response.status < 400 else None
         target = join(url, location) if location else None
@@ -297,13 +297,13 @@ async def _follow(fetcher: Fetcher, guard: Guard, url: str, leave: Leave | None)
 
 
 def _usage_rule(value: str) -> tuple[str, str, Protego]:
-    """`train-ai=n` is for all paths, `/news/ train-ai=n` for some."""
+    """`train-ai=n` applies to all paths, `/news/ train-ai=n` to some."""
     path, _, said = value.partition(" ") if value.startswith(("/", "*")) else ("/", "", value)
     return path, said.strip(), Protego.parse(f"User-agent: *\nDisallow: {path}")
 
 
 def _is_trouble(status: int) -> bool:
-    """2.3.1.4; and 429, of which it does not speak: Google and Nutch wait, and so do we."""
+    """2.3.1.4; and 429, which it does not mention: Google and Nutch wait, and so do we."""
     return status == 429 or not 200 <= status < 500
 
 
@@ -317,7 +317,7 @@ def _matches(pattern: str, url: str) -> bool:
 
 
 def _whole_lines(body: bytes) -> bytes:
-    """A line that was cut in half could mean something else."""
+    """A line cut in half could mean something else."""
     if len(body) <= MAX_BYTES:
         return body
     return body[: body.rfind(b"\n", 0, MAX_BYTES) + 1]

@@ -1,4 +1,4 @@
-"""Session: who we are to a site. Cookies, headers that a log-in brought, and a way out."""
+"""Session: who we are to a site. Cookies, headers from a log-in, and a route."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from skitter.urls import origin_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: The session of the request that is fetched now, for a browser; an attempt is a task of its own.
+#: The session of the current request, for routes and browsers; each attempt is its own task.
 SESSION: ContextVar[Session | None] = ContextVar("skitter_session", default=None)
-#: The route that the last request of this task went by: a session that begins with it stays there.
+#: The route of this task's last request: a session that begins with it stays on it.
 ROUTE: ContextVar[str] = ContextVar("skitter_route", default="")
-#: How cookies are called on the server.
+#: Prefix of cookies' fields on the server.
 _COOKIE: Final = "c:"
 _HEADERS, _ORIGIN, _ROUTE, _LOGIN = "headers", "origin", "route", "login"
-# As text: the msgpack of Redis knows no bytes.
+# As text: the msgpack of Redis has no bytes type.
 _encode = msgspec.json.Encoder().encode
 _decode_cookie = msgspec.json.Decoder(Cookie).decode
 _decode_headers = msgspec.json.Decoder(dict[str, str]).decode
@@ -30,25 +30,25 @@ _decode_headers = msgspec.json.Decoder(dict[str, str]).decode
 
 @dataclass(slots=True)
 class Session:
-    """One identity at one site, for one attempt. What changes is sent as `news`."""
+    """One identity at one site, for one attempt. Changes are sent as `news`."""
 
     name: str  # site/class
     number: int = 0  # 0: the server has none yet
     jar: Jar = field(default_factory=Jar)
-    #: Sent to `origin` and nobody else: what a log-in brought, such as a bearer token.
+    #: Headers from a log-in, such as a bearer token; sent only to `origin`.
     headers: dict[str, str] = field(default_factory=dict)
     origin: str = ""
     route: str = ""  # of [[proxy]]; empty: none was chosen
     has_new_route: bool = False
-    login: int = 0  # for the how many-th time it is logged in; 0: it is not
-    score: float = 0.0  # how often it was refused lately
-    errors: float = 0.0  # how that changes with this attempt
+    login: int = 0  # number of this log-in; 0: not logged in
+    score: float = 0.0  # how often it was refused recently
+    errors: float = 0.0  # how this attempt changes that
     logged_out: bool = False
     claim: str = ""  # while we log it in
 
     @classmethod
     def of(cls, name: str, number: int, score: float, fields: Mapping[str, bytes]) -> Session:
-        """As the server has it. What makes no sense is left out: anybody may have written it."""
+        """As the server has it. Unreadable parts are dropped: anybody may have written them."""
         cookies = (_cookie(value) for key, value in fields.items() if key.startswith(_COOKIE))
         return cls(
             name=name,
@@ -66,7 +66,7 @@ class Session:
         return f"{self.name}/{self.number}"
 
     def dress(self, request: Request, *, now: float) -> Request:
-        """The request as it leaves. A Cookie header of its own is sent in place of ours."""
+        """The request as it is sent. Its own Cookie header replaces ours."""
         extra: dict[str, str] = {}
         if cookies := self.jar.header_for(request.url, now=now):
             extra["cookie"] = cookies
@@ -78,16 +78,17 @@ class Session:
         return msgspec.structs.replace(request, headers=extra | own)
 
     def note(self, *, refused: bool) -> None:
-        """How the site took it. As in Crawlee, a page that arrives makes up for half a refusal."""
+        """Note whether the site refused. As in Crawlee, a page that arrives offsets half a
+        refusal."""
         self.errors = 1.0 if refused else -min(0.5, self.score)
 
     def go_by(self, route: str) -> None:
-        """From now on; the server hears of it."""
+        """Use this route from now on; the server is told."""
         self.has_new_route = self.has_new_route or route != self.route
         self.route = route
 
     def take(self, response: Response, *, now: float) -> None:
-        """Cookies of an answer, a redirect's too."""
+        """Take the cookies of a response, including redirects."""
         self.jar.take(response, now=now)
 
     @property
@@ -98,12 +99,12 @@ class Session:
 
     @property
     def login_fields(self) -> dict[str, str]:
-        """The same, with the headers that a log-in brought."""
+        """The same, with the headers from a log-in."""
         headers = {_HEADERS: _encode(self.headers).decode(), _ORIGIN: self.origin}
         return self.fields | (headers if self.headers else {})
 
     def news(self) -> SessionNews | None:
-        """What the server has to hear; None: nothing."""
+        """What to tell the server; None: nothing."""
         said: dict[str, Any] = {}
         if fields := self.fields:
             said["fields"] = [part for pair in fields.items() for part in pair]

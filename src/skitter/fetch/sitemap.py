@@ -1,8 +1,8 @@
 """What a sitemap or a feed lists: urlset, sitemapindex, RSS, Atom, plain text; packed or not.
 
 One state machine on expat, fed piece by piece: a document is never unpacked or built as a whole.
-It comes from a stranger, so it is bounded, and a DOCTYPE, where entities are made, ends it. What
-was read before a limit or a mistake counts.
+It comes from a stranger, so it is bounded, and a DOCTYPE, which can define entities, is refused.
+Entries read before a limit or an error count.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from skitter.urls import MAX_URL_BYTES, join
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Both by the protocol, sitemaps.org.
+#: Both from the protocol, sitemaps.org.
 MOST_URLS: Final = 50_000
 MOST_BYTES: Final = 50 * 2**20
 #: Elements or lines. A real sitemap of 50 MB has fewer; 50 kB of gzip can have millions.
 MOST_PARTS: Final = 1_000_000
-#: Sitemaps that one index may name, of the protocol's 50,000: each of them is a request.
+#: Sitemaps taken from one index; the protocol allows 50,000, but each one is a request.
 MOST_SITEMAPS: Final = 5_000
 PIECE_BYTES: Final = 64 * 2**10
-#: Half of what is added to a priority for a page that changed just now is left after so long.
+#: After this long, half of the priority added for a recent change is left.
 HALF_LIFE_S: Final = 30 * 86_400
 
-#: Root -> which element is an entry, and how deep it stands.
+#: Root -> the element of an entry, and its depth.
 _ENTRIES: Final = {
     "urlset": ("url", 2),
     "sitemapindex": ("sitemap", 2),
@@ -53,7 +53,7 @@ _BOMS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
 class NotASitemap(ValueError):
-    """It is something else: HTML, as a rule."""
+    """It is something else, usually HTML."""
 
 
 class Entry(NamedTuple):
@@ -61,10 +61,10 @@ class Entry(NamedTuple):
 
     url: str
     changed_at: float | None = None  # seconds since the epoch
-    weight: float | None = None  # sitemaps.org calls it priority: 0 to 1, usually 0.5
+    weight: float | None = None  # priority in sitemaps.org: 0 to 1, default 0.5
 
     def priority(self, *, now: float) -> int:
-        """Its place in the queue: -100 to 100 by weight, and up to 100 more for a recent change."""
+        """Its queue priority: -100 to 100 by weight, and up to 100 more for a recent change."""
         weighed = round(200 * (self.weight - 0.5)) if self.weight is not None else 0
         if self.changed_at is None:
             return weighed
@@ -81,7 +81,7 @@ class Listing(msgspec.Struct):
 
 
 def read_sitemap(body: bytes, *, url: str) -> Listing:
-    """The entries of a document; addresses are relative to `url`. Raises NotASitemap."""
+    """The entries of a document; links are relative to `url`. Raises NotASitemap."""
     found = Listing()
     try:
         _read(body, _Reader(url, found))
@@ -91,7 +91,7 @@ def read_sitemap(body: bytes, *, url: str) -> Listing:
 
 
 class _Enough(Exception):
-    """Nothing more is read."""
+    """Stop reading here."""
 
 
 def _read(body: bytes, reader: _Reader) -> None:
@@ -142,11 +142,11 @@ class _Reader:
     def __init__(self, url: str, found: Listing) -> None:
         self._url, self._found = url, found
         self._depth = self._parts = self._entries = 0
-        self._entry = ("", 0)  # the name of entries in this document, and their depth
+        self._entry = ("", 0)  # the element of entries in this document, and its depth
         self._field = ""
         self._text = ""
         self._values: dict[str, str] = {}
-        self._line = b""  # of a text, not yet complete
+        self._line = b""  # of plain text, not yet complete
         self._parser = parser = expat.ParserCreate()
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = self._refuse_doctype
@@ -192,7 +192,7 @@ class _Reader:
                 self._note_link(attributes)
 
     def _note_link(self, attributes: dict[str, str]) -> None:
-        """That of the page itself: others are its comments, its file, its feed."""
+        """Note only the page's own link: others are its comments, its file, its feed."""
         self._field = ""
         if attributes.get("rel", "alternate") == "alternate" and "hreflang" not in attributes:
             self._values.setdefault("url", attributes["href"])
@@ -237,7 +237,7 @@ class _Reader:
             raise _Enough(f"it has more than {MOST_PARTS:,} parts")
 
     def _add(self, values: dict[str, str]) -> None:
-        """Entries that make no sense count as well, or they could go on for ever."""
+        """Invalid entries count too, or they could go on forever."""
         is_index = self._entry[0] == "sitemap"
         most = MOST_SITEMAPS if is_index else MOST_URLS
         if self._entries == most:
@@ -256,7 +256,7 @@ def _local(name: str) -> str:
 
 
 def _moment(text: str) -> float | None:
-    """Of a W3C date or that of an e-mail; the whole day, if it has no time."""
+    """The timestamp of a W3C or e-mail date; without a time, midnight."""
     for parse in (datetime.fromisoformat, parsedate_to_datetime):
         try:
             moment = parse(text[:64])

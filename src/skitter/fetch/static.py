@@ -1,4 +1,4 @@
-"""A stand-in for the client: pages from a dict, for tests of spiders and of Skitter."""
+"""A fetcher that serves pages from a dict, for tests of spiders and of Skitter."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MISSING: Final = b"<title>404 Not Found</title>"
 
 
 class StaticFetcher:
-    """Answers from `pages` and remembers what was asked.
+    """Answers from `pages` and remembers the requests.
 
-    A page is its HTML, a whole Response, or an error to raise; what is not there is a 404.
+    A page is its HTML, a whole Response, or an error to raise; any other URL is a 404.
     """
 
     def __init__(self, pages: Mapping[str, bytes | Response | Exception] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""One page in one tab: go there, wait until it is ready, take what it became."""
+"""One page in one tab: go there, wait until it is ready, take the result."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from skitter.model import Request
 
 _HTML: Final = ("text/html", "application/xhtml+xml")
-#: They tell of bytes that were sent, not of the HTML that was made of them.
+#: These describe the bytes sent, not the HTML made from them.
 _OF_THE_WIRE: Final = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 _NAVIGATIONS: Final = 5  # by scripts and <meta http-equiv=refresh>
 _READ_AGAIN_S: Final = 0.1
-#: A script that submits a form or clicks a link returns before the page goes anywhere.
+#: A script that submits a form or clicks a link returns before the navigation begins.
 _A_MOMENT: Final = "() => new Promise(done => setTimeout(done, 50))"
 
-#: What Chromium says, and what it means; the first that is found decides.
+#: What Chromium says, and what it means; the first match decides.
 _CAUSES: Final[tuple[tuple[str, type[FetchError], str], ...]] = (
     ("Download is starting", FetchError, "it is a file to download: fetch it without a browser"),
     ("ERR_TOO_MANY_REDIRECTS", FetchError, "it redirects in circles"),
@@ -48,26 +48,26 @@ _CAUSES: Final[tuple[tuple[str, type[FetchError], str], ...]] = (
 )
 
 
-@dataclass(eq=False)  # not slots: the library notes on an object that it listens to
+@dataclass(eq=False)  # not slots: the library sets attributes on its listeners
 class Tab:
-    """A page of the browser, with what is asked of it."""
+    """A page of the browser, and what to do with it."""
 
     page: Any
     request: Request
     how: Render
     way: Way
-    headers: dict[str, str]  # of the page itself, and of no other
+    headers: dict[str, str]  # for the page itself only
     within_s: float
     settle_s: float
     most_bytes: int
-    _main: list[Any] = field(default_factory=list)  # responses that the main frame showed
+    _main: list[Any] = field(default_factory=list)  # responses shown in the main frame
     _last_asked: str = ""
     _moved_before: int = 0
-    _under_way: set[Any] = field(default_factory=set)  # where it is going
+    _under_way: set[Any] = field(default_factory=set)  # navigations
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def render(self, deadline: asyncio.Timeout, leave: Leave | None) -> Response:
-        """The time runs from when the request leaves."""
+        """Render the page; the time limit starts when the request leaves."""
         await self._prepare()
         self._moved_before = self.way.moved_bytes
         if leave is not None:
@@ -117,7 +117,7 @@ class Tab:
 
     async def _route(self, route: Any) -> None:
         asked = route.request
-        with suppress(Exception):  # the page is gone meanwhile
+        with suppress(Exception):  # the page may be gone
             if asked.resource_type in self.how.block:
                 await route.abort("blockedbyclient")
             elif self._is_own(asked) and self._is_special:
@@ -137,8 +137,8 @@ class Tab:
         return bool(self.headers or self.request.body or self.request.method != "GET")
 
     async def _send(self, route: Any) -> None:
-        """As the request wants it. Not with `continue_`, which takes its headers along when the
-        page redirects to another origin (playwright#32939)."""
+        """Send it with our method, headers and body. Not by `continue_`, which keeps the headers
+        when the page redirects to another origin (playwright#32939)."""
         answer = await route.fetch(
             method=self.request.method,
             headers={**route.request.headers, **self.headers},
@@ -178,7 +178,7 @@ class Tab:
             what = f"the script {shorten(script, 40)!r} failed: {shorten(text)}"
             raise RenderFailed(self.request.url, what) from error
 
-    # --- what it became ---------------------------------------------------------------------------
+    # --- the result -------------------------------------------------------------------------------
 
     async def _take(self, started: float) -> Response:
         main = self._main[-1] if self._main else None
@@ -191,7 +191,7 @@ class Tab:
         shot = await self._screenshot() if self.how.screenshot else None
         if len(body) + len(shot or b"") > self.most_bytes:
             raise ResponseTooLarge(self.request.url, f"the page is over {self.most_bytes:,} bytes")
-        if is_html:  # its characters are what the browser made of them
+        if is_html:  # the browser has decoded it, and we encode it as UTF-8
             headers = [(n, v) for n, v in headers if n != "content-type"]
             headers.append(("content-type", "text/html; charset=utf-8"))
         return Response(
@@ -205,7 +205,7 @@ class Tab:
         )
 
     def _last_url(self, main: Any) -> str:
-        """What scripts wrote into the address bar counts; a fragment alone does not."""
+        """The URL in the address bar, where scripts may change it; a fragment alone is ignored."""
         url = str(self.page.url)
         if not url.startswith(("http://", "https://")):
             raise self._failure() or FetchError(self.request.url, f"it ended at {shorten(url)}")
@@ -234,13 +234,13 @@ class Tab:
         return RenderFailed(url, f"the browser failed: {shorten(_first_line(error))}")
 
     def _failure(self) -> FetchError | None:
-        """Why the way out did not reach the host at which it ended."""
+        """Why the egress proxy could not reach the last host."""
         found = self.way.failure_of(self._last_asked or self.request.url)
         return type(found)(self.request.url, found.reason) if found else None
 
 
 def _close(popup: Any) -> None:
-    """A window that the page opens is of no use."""
+    """Close windows that the page opens."""
     task = asyncio.ensure_future(popup.close())
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
 

@@ -1,9 +1,9 @@
 """Try to parse a page in another process, which may die in the attempt.
 
-A worker has threads, signal handlers and connections that a copy of it would share: a copy made
-with `fork` can wait for ever for a lock that one of the threads had, and a Ctrl-C that reaches it
-counts twice here. So there is one small helper for each process, a program of its own
-(parser.py), which has nothing to share and makes a copy of itself for each page.
+A worker has threads, signal handlers and connections that a fork would share: it could wait forever
+for a lock that one of the threads held, and a Ctrl-C that reaches it would count twice here. So
+each process has one small helper, a separate program (parser.py) with nothing to share, which forks
+for each page.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ import selectolax
 
 from skitter.fetch.parser import HEADER, TAKEN
 
-#: The helper counts processor time. This is for one that hangs, not for a busy machine.
+#: The helper limits CPU time. This is for a helper that hangs, not for a busy machine.
 LONGEST_S: Final = 60.0
 _PROGRAM: Final = Path(__file__).with_name("parser.py")
 _LIBRARY: Final = Path(selectolax.__file__).parents[1]
 
 
 def can_be_parsed(text: str) -> bool:
-    """Whether it takes a second and some memory at most. Blocks as long."""
+    """Whether parsing takes at most a second and some memory. Blocks that long."""
     return _helper().can_be_parsed(text.encode(errors="replace"))
 
 
 def thread() -> ThreadPoolExecutor:
-    """Where to wait for it: in one thread, as there is one helper."""
+    """The thread to wait in: only one, as there is one helper."""
     return _helper().thread
 
 
@@ -50,12 +50,12 @@ class _Helper:
 
     def can_be_parsed(self, text: bytes) -> bool:
         with self._turn:
-            # Somebody may have ended the helper while it was idle; then a new one is asked.
+            # The helper may have been killed while idle; then a new one is asked.
             answer = self._ask(text) or self._ask(text)
         return answer == TAKEN
 
     def _ask(self, text: bytes) -> bytes:
-        """Empty: there was no answer."""
+        """The helper's answer; empty: none."""
         if self._process is None:
             self._process = _start()
         assert self._process.stdin is not None
@@ -82,7 +82,7 @@ class _Helper:
                     pipe.close()
 
 
-#: By process: a copy of this one (Celery's pool makes some) must not talk to the same helper.
+#: By pid: a fork of this process (Celery's pool makes some) must not use the same helper.
 _helpers: dict[int, _Helper] = {}
 
 
@@ -97,7 +97,7 @@ def _end() -> None:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    # Nothing from the environment or the working folder: -I. It ends when its input does.
+    # -I: nothing from the environment or the working folder. It ends when its input does.
     command = [sys.executable, "-I", "-S", str(_PROGRAM), str(_LIBRARY)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 

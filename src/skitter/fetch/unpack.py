@@ -1,6 +1,6 @@
-"""Bodies that are compressed, for a client that leaves them so: unpacked as they come, and counted.
+"""Decompresses bodies as they arrive, and counts them, for a client that does not.
 
-aiohttp's own unpacking takes a gzip that was cut off for a whole page.
+aiohttp's own decompression takes a truncated gzip for a whole page.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-#: What can be unpacked here, as Accept-Encoding has it.
+#: What can be decompressed here, for Accept-Encoding.
 ACCEPTED: Final = "gzip, deflate, br, zstd"
 BLOCK_BYTES: Final = 256 * 2**10
 
 
 class BadPacking(ValueError):
-    """It does not decompress, or ends too early."""
+    """The body does not decompress, or ends too early."""
 
 
 class Unpacker(Protocol):
-    """One body: feed it, and it says how much came out."""
+    """Decompresses one body."""
 
     def feed(self, data: bytes, most_bytes: int) -> bytes:
-        """At the most a block more than `most_bytes`. Raises BadPacking."""
+        """Returns at most a block more than `most_bytes`. Raises BadPacking."""
         ...
 
     def finish(self) -> None:
-        """Raises BadPacking if something is missing."""
+        """Raises BadPacking if the body is incomplete."""
         ...
 
 
 def unpacker_of(encoding: str) -> Unpacker | None:
-    """None: there is nothing to unpack, or nothing that we know."""
+    """None: it is not compressed, or in an unknown way."""
     kind = _KINDS.get(encoding.strip().lower())
     return kind() if kind else None
 
 
 class _Zlib:
-    """gzip, and both that are called deflate: with zlib's header (RFC 9110 8.4.1.2) and without."""
+    """gzip, and both kinds of deflate: with zlib's header (RFC 9110 8.4.1.2) and without."""
 
     def __init__(self) -> None:
         self._state: zlib._Decompress | None = None

@@ -1,8 +1,8 @@
-"""A connection to somebody far away: directly, or through an upstream proxy.
+"""Opens a connection, directly or through an upstream proxy.
 
-Upstreams are http, https and SOCKS5 (RFC 1928), each with credentials or without. They are named by
-the operator, so that they may stand at a private address. An upstream gets the name of the target,
-not an address: it may see other addresses than we do, and wants the name for its own rules.
+Upstreams are http, https and SOCKS5 (RFC 1928), each with or without credentials. The operator
+names them, so they may have a private address. An upstream gets the name of the target, not an
+address: it may see other addresses than we do, and needs the name for its own rules.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from skitter.errors import BadOption
 
-#: Of a request or a response, before its body.
+#: Limit on the head of a request or response.
 HEAD_BYTES: Final = 64 * 2**10
 FAREWELL_S: Final = 2.0
 END: Final = b"\r\n\r\n"
@@ -33,7 +33,7 @@ _REFUSALS: Final = {
     5: "nothing listens on that port",
     6: "it took too long",
 }
-_TARGETS: Final = (4, 5, 6)  # of those, what is not the proxy's fault
+_TARGETS: Final = (4, 5, 6)  # those that are not the proxy's fault
 
 Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -43,23 +43,23 @@ class UpstreamError(OSError):
 
 
 class TargetUnreachable(UpstreamError):
-    """The proxy works, and says that the target does not. SOCKS5 tells them apart (RFC 1928 6)."""
+    """The proxy works but cannot reach the target. SOCKS5 tells them apart (RFC 1928 6)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """A proxy of the operator's."""
+    """A proxy that the operator named."""
 
     scheme: str
     host: str
     port: int
     user: str = ""
     password: str = field(default="", repr=False)
-    tls: ssl.SSLContext | None = field(default=None, repr=False)  # whom an https proxy has to know
+    tls: ssl.SSLContext | None = field(default=None, repr=False)  # for an https proxy
 
     @classmethod
     def of(cls, url: str, *, tls: ssl.SSLContext | None = None) -> Self:
-        """Raises BadOption for what is not the URL of a proxy."""
+        """Raises BadOption if it is not the URL of a proxy."""
         try:
             parts = urlsplit(url)
             usual = DEFAULT_PORTS[parts.scheme]
@@ -74,12 +74,12 @@ class Upstream:
 
     @property
     def is_http(self) -> bool:
-        """It takes whole requests for http:// URLs, and CONNECT for the rest."""
+        """Whether it takes plain requests for http:// URLs, and CONNECT for the rest."""
         return self.scheme in ("http", "https")
 
     @property
     def credentials(self) -> bytes:
-        """The line of a head that carries them; empty if there are none."""
+        """The header line with the credentials; empty: none."""
         if not self.user:
             return b""
         pair = b64encode(f"{self.user}:{self.password}".encode())
@@ -164,7 +164,7 @@ async def dial(addresses: tuple[str, ...], port: int) -> Wire:
 
 
 async def hang_up(writer: asyncio.StreamWriter) -> None:
-    """What was written is sent first, if it goes quickly."""
+    """Close it, after sending what was written if that is quick."""
     try:
         async with asyncio.timeout(FAREWELL_S):
             writer.close()

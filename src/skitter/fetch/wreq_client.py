@@ -1,4 +1,4 @@
-"""The client on `wreq`, which is the default: HTTP/2, and a third of the CPU time of others."""
+"""The client on `wreq`, the default: HTTP/2, and a third of the CPU time of others."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class _Wreq(NamedTuple):
 
 
 class WreqClient:
-    """wreq has no hook for names, but a client can be made with the addresses of some. All clients
-    share one pool of threads."""
+    """wreq has no hook for name resolution, but a client can be made with the addresses of names.
+    All clients share one thread pool."""
 
     def __init__(self, options: FetchOptions) -> None:
         self._options = options
@@ -43,7 +43,7 @@ class WreqClient:
         self._clients.close()
 
     async def exchange(self, call: Call) -> Response:
-        # Before it leaves: a client takes 15 ms to make, and more on a busy machine.
+        # Before it leaves: making a client takes 15 ms, and more on a busy machine.
         dialer = self._clients.take(call.whom.dialled, call.addresses, proxy=call.proxy)
         try:
             if call.leave is not None:
@@ -79,7 +79,7 @@ class WreqClient:
 
 
 async def _send(one: _Wreq, call: Call) -> wreq.Response:
-    """Everything that differs from request to request."""
+    """Send the request, with all that differs from one to the next."""
     request = call.request
     extra: dict[str, Any] = {"proxy": one.proxy} if one.proxy else {}
     if call.headers:
@@ -104,7 +104,7 @@ async def _read_head(
         address = _ip(answer.remote_addr)
         if call.check:
             call.check(call.url, address)
-        # wreq's own limit is soft: it grows its buffer in large steps.
+        # wreq's own limit is soft: its buffer grows in large steps.
         raw = [(name.tobytes(), value.tobytes()) for name, value in answer.headers]
         return address, read_headers(call, raw)
     except FetchError:
@@ -113,17 +113,17 @@ async def _read_head(
 
 
 async def _read_body(call: Call, answer: wreq.Response) -> bytes:
-    # Known only where nothing is chunked or packed: it is not what the server claims.
+    # Known only if the body is neither chunked nor compressed: it is the true size, not a claim.
     length = answer.content_length
     if length is not None and length <= call.options.max_body_bytes:
         return bytes(await answer.bytes())
-    async with answer.stream() as stream:  # leaving it lets go of the connection
+    async with answer.stream() as stream:  # leaving it releases the connection
         return await _count_body(call, stream)
 
 
 async def _count_body(call: Call, stream: wreq.Streamer) -> bytes:
-    """Count while it comes: a small gzip can be a huge page. Not kept in pieces: a server may
-    send each byte in a chunk of its own, and ten million of those are gigabytes."""
+    """Count as it arrives: a small gzip can be a huge page. Chunks are not kept: a server may send
+    each byte in its own, and ten million of them take gigabytes."""
     body, most_bytes = bytearray(), call.options.max_body_bytes
     async for chunk in stream:
         if isinstance(chunk, memoryview):  # else trailers

@@ -1,8 +1,8 @@
 """What wreq's errors mean to us.
 
-wreq has a class for each stage and the cause only in its message, which is the `Debug` form of a
-Rust error. So a failure is known by its class and by words of that message, in one table; the
-tests provoke each on a real socket, and would notice if a release spelled them otherwise.
+wreq has a class for each stage; the cause is only in the message, the `Debug` form of a Rust error.
+So a failure is recognized by its class and by words of that message, in one table; the tests
+provoke each on a real socket, and would notice if a release changed the words.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CONNECTING: Final = (
     wreq_errors.TlsError,
 )
 
-# The first that is found in the message decides.
+# The first match in the message decides.
 _CAUSES: Final[tuple[tuple[str, type[FetchError], str], ...]] = (
     ("dns error", ConnectFailed, "the name does not resolve"),
     ("CERTIFICATE_VERIFY_FAILED", ConnectFailed, "the TLS certificate is not trusted"),
@@ -54,7 +54,7 @@ _CAUSES: Final[tuple[tuple[str, type[FetchError], str], ...]] = (
     ("Parse(TooLarge)", ResponseTooLarge, "the headers are over the limit"),
     ("Parse(", BadResponse, "the response is not HTTP"),
     ("IncompleteMessage", BadResponse, "the connection closed before a response came"),
-    # HTTP/2 (RFC 9113 7): as much as a 429, or as a port that refuses.
+    # HTTP/2 (RFC 9113 7): the same as a 429, or a port that refuses.
     ("REFUSED_STREAM", ConnectRefused, "the server refuses requests on this connection"),
     ("ENHANCE_YOUR_CALM", ConnectRefused, "the server has had enough of our requests"),
     ("GoAway", BadResponse, "the server ended the connection before the request"),
@@ -64,7 +64,7 @@ _CAUSES: Final[tuple[tuple[str, type[FetchError], str], ...]] = (
     ("ConnectionReset", BadResponse, "the connection was reset"),
     ("BrokenPipe", BadResponse, "the connection was reset"),
 )
-# What is left, by the class.
+# The rest, by class.
 _STAGES: Final[tuple[tuple[tuple[type[Exception], ...], type[FetchError], str], ...]] = (
     (_CONNECTING, ConnectFailed, "the connection failed"),
     ((wreq_errors.ConnectionResetError,), BadResponse, "the connection was reset"),
@@ -73,7 +73,7 @@ _STAGES: Final[tuple[tuple[tuple[type[Exception], ...], type[FetchError], str], 
     ((wreq_errors.BuilderError,), FetchError, "the request cannot be sent"),
 )
 #: What wreq's message says, and what it means. SOCKS5 tells the target's failures from its own
-#: (RFC 1928 6); the gateways of HTTP do not.
+#: (RFC 1928 6); HTTP proxies do not.
 _PROXY_TARGET: Final = re.compile(r"Socks\((?:HostUnreachable|ConnectionRefused|TTLExpired)")
 _PROXY_CAUSES: Final = (
     ("ProxyAuthRequired", "rejects our credentials (407)"),
@@ -89,7 +89,7 @@ _PROXY_CAUSES: Final = (
 
 
 def explain(error: Exception, url: str, *, elapsed_s: float, options: FetchOptions) -> FetchError:
-    """Our error for one of wreq's, with a reason that a person can use."""
+    """Our error for one of wreq's, with a useful reason."""
     text = str(error)
     if "TimedOut" in text or isinstance(error, wreq_errors.TimeoutError):
         return FetchTimeout(url, _what_was_slow(error, elapsed_s, options))
@@ -103,7 +103,7 @@ def explain(error: Exception, url: str, *, elapsed_s: float, options: FetchOptio
 
 
 def explain_proxy(error: Exception, url: str, proxy: str) -> FetchError | None:
-    """The failure of the proxy; None: it is the page's own."""
+    """The proxy's failure; None: it is the page's own."""
     if not isinstance(error, wreq_errors.ProxyConnectionError):
         return None
     text = str(error)
