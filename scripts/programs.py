@@ -39,6 +39,8 @@ PROGRAMS: Final = {
     "initdb": Program("postgresql", BENCH, file="usr/lib/postgresql/*/bin/initdb"),
     # A library that shifts the clock of a process that preloads it.
     "libfaketime": Program("libfaketime", file="usr/lib/*/faketime/libfaketime.so.1"),
+    # A library that the embedded server runs with, if it is there.
+    "libjemalloc": Program("libjemalloc2", BENCH, file="usr/lib/*/libjemalloc.so.2"),
     "mount": Program("mount"),
     "nginx": Program("nginx-light", BENCH),
     "openssl": Program("openssl", BENCH),

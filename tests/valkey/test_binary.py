@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from redis import Redis
 
 from needs import need
 from skitter.errors import ServerFailed, ServerUnfit
-from skitter.valkey import hold, running
+from skitter.valkey import binary, hold, running
 from skitter.valkey.binary import examine_binary
 
 
@@ -35,11 +37,46 @@ def test_the_server_that_is_asked_for_is_the_one_that_starts(directory, monkeypa
         assert client.get("kept") == b"yes"
 
     assert process is not None
-    assert (process.name, process.version) == examine_binary()[1:]
+    assert (process.name, process.version) == examine_binary()[1:3]
 
 
 def test_without_a_wish_it_is_the_one_that_comes_with_skitter():
     assert examine_binary().name == "Valkey"
+
+
+def libraries_of(directory: Path) -> str:
+    process = running(directory)
+    assert process is not None
+    return Path(f"/proc/{process.pid}/maps").read_text()
+
+
+@pytest.mark.parametrize(("asked", "loaded"), [(None, True), ("", False)])
+def test_a_server_with_the_allocator_of_glibc_runs_with_jemalloc_unless_told_otherwise(
+    directory, monkeypatch, asked, loaded
+):
+    need("libjemalloc")
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    if asked is not None:
+        monkeypatch.setenv("LD_PRELOAD", asked)
+
+    assert bool(examine_binary().preload) is loaded
+    with hold(directory):
+        assert (binary.JEMALLOC in libraries_of(directory)) is loaded
+
+
+def test_without_jemalloc_the_server_starts_without_a_word(directory, monkeypatch):
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+    monkeypatch.setattr(binary, "JEMALLOC", "libnowhere.so.2")
+
+    assert examine_binary().preload == ""
+    with hold(directory) as server:
+        assert "libnowhere" not in server.log.read_text()
+
+
+def test_a_server_that_was_built_with_jemalloc_gets_no_second_one(monkeypatch):
+    monkeypatch.setenv("SKITTER_SERVER", need("redis-server"))
+
+    assert examine_binary().preload == ""
 
 
 @pytest.mark.parametrize(

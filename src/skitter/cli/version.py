@@ -24,4 +24,5 @@ def _server() -> str:
     except SkitterError as error:
         return f"none: {error}"
     where = f", {found.path} ({VARIABLE})" if os.environ.get(VARIABLE) else ""
-    return f"{found.name} {found.version}{where}"
+    preloaded = f", with {found.preload}" if found.preload else ""
+    return f"{found.name} {found.version}{where}{preloaded}"

@@ -15,6 +15,11 @@ from skitter.settings.tables import OLDEST_SERVERS
 #: Names the valkey-server or redis-server to start instead of the bundled one.
 VARIABLE: Final = "SKITTER_SERVER"
 VERSION_S: Final = 30.0
+#: Scripts allocate and free small values by the thousand; glibc caches 7 of each size by default.
+#: Saves a twentieth of the server's work in batches, a tenth in single calls. Ignored elsewhere.
+TUNABLES: Final = "glibc.malloc.tcache_count=1000"
+#: Servers that were built with the allocator of glibc need about half the CPU time with this one.
+JEMALLOC: Final = "libjemalloc.so.2"
 # "Valkey server v=9.1.2 sha=...", "Redis server v=7.0.15 sha=..."
 _VERSION: Final = re.compile(r"(Valkey|Redis) server v=([0-9.]+)")
 
@@ -25,6 +30,7 @@ class ServerBinary(NamedTuple):
     path: Path
     name: str  # Valkey or Redis
     version: str
+    preload: str  # a library that is here, and that it runs with; empty: none, or it needs none
 
 
 def server_binary() -> Path:
@@ -36,10 +42,29 @@ def server_binary() -> Path:
 def examine_binary() -> ServerBinary:
     """The same, after checking its version. Raises ServerFailed and ServerUnfit."""
     path = server_binary()
-    command = [str(path), "--version"]
+    said = _ask_version(path, preload=JEMALLOC)
+    # Only the dynamic linker knows whether the library is there; if not, it says so and goes on.
+    is_there = not said.stderr and "LD_PRELOAD" not in os.environ
+    preload = JEMALLOC if is_there and "malloc=libc" in said.stdout else ""
+    if said.returncode:
+        said = _ask_version(path, preload="")
+    found = _VERSION.search(said.stdout)
+    if not found:
+        raise _unusable(path, "it is neither valkey-server nor redis-server")
+    binary = ServerBinary(path, found[1], found[2], preload)
+    _check_age(binary)
+    return binary
+
+
+def _ask_version(path: Path, *, preload: str) -> subprocess.CompletedProcess[str]:
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=VERSION_S, check=False
+        return subprocess.run(
+            [str(path), "--version"],
+            env=environment(preload),
+            capture_output=True,
+            text=True,
+            timeout=VERSION_S,
+            check=False,
         )
     except OSError as error:
         raise _unusable(path, str(error.strerror).lower()) from error
@@ -47,12 +72,12 @@ def examine_binary() -> ServerBinary:
         raise _unusable(path, f"it did not report its version within {VERSION_S:g} s") from error
     except UnicodeDecodeError as error:
         raise _unusable(path, "it does not report its version") from error
-    found = _VERSION.search(done.stdout)
-    if not found:
-        raise _unusable(path, "it is neither valkey-server nor redis-server")
-    binary = ServerBinary(path, found[1], found[2])
-    _check_age(binary)
-    return binary
+
+
+def environment(preload: str) -> dict[str, str]:
+    """What a server is started with. Whoever sets LD_PRELOAD, even to nothing, decides."""
+    ours = {"LD_PRELOAD": preload} if preload else {}
+    return {**ours, "GLIBC_TUNABLES": TUNABLES, **os.environ}
 
 
 def _check_age(binary: ServerBinary) -> None:

@@ -16,13 +16,14 @@ from redis.retry import Retry
 
 from skitter.errors import DiskFull, InfrastructureError, ServerFailed, ServerRefused
 from skitter.valkey import config, locks
-from skitter.valkey.binary import examine_binary
+from skitter.valkey.binary import environment, examine_binary
 from skitter.valkey.trust import open_append
 from skitter.valkey.waiting import Progress, Wait
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from skitter.valkey.binary import ServerBinary
     from skitter.valkey.config import ServerOptions
     from skitter.valkey.home import EmbeddedServer
 
@@ -30,9 +31,6 @@ REPLY_TIMEOUT_S = 1.0
 KILLED = "it was killed, by somebody or because memory ran out"
 #: For a server that is alive but silent; one that reports loading is not silent.
 PATIENCE_S = 60.0
-#: Scripts allocate and free small values by the thousand; glibc caches 7 of each size by default.
-#: Saves a twentieth of the server's work in batches, a tenth in single calls. Ignored elsewhere.
-TUNABLES = "glibc.malloc.tcache_count=1000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +105,7 @@ def spawn(server: EmbeddedServer, options: ServerOptions, progress: Progress | N
     server.socket.unlink(missing_ok=True)
     with open_log(server) as log, locks.inheritable(server.server_lock) as lock:
         log_start = log.tell()
-        _run(binary.path, server.directory, output=log, lock=lock)
+        _run(binary, server.directory, output=log, lock=lock)
     if not is_ready(server, progress):
         log_text = server.log.read_bytes()[log_start:].decode(errors="replace")
         raise _not_started(server, log_text)
@@ -128,12 +126,12 @@ def open_log(server: EmbeddedServer) -> BinaryIO:
     return os.fdopen(open_append(server.log), "ab")
 
 
-def _run(binary: Path, directory: Path, *, output: BinaryIO, lock: int) -> None:
+def _run(binary: ServerBinary, directory: Path, *, output: BinaryIO, lock: int) -> None:
     """Returns once the server has detached itself, or failed to."""
     subprocess.run(
-        [binary.absolute(), "valkey.conf"],
+        [binary.path.absolute(), "valkey.conf"],
         cwd=directory,
-        env={"GLIBC_TUNABLES": TUNABLES, **os.environ},
+        env=environment(binary.preload),
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
