@@ -105,6 +105,18 @@ async def test_a_damaged_host_takes_new_requests_behind_those_it_has(raw):
     assert (await raw.lease()).fps == ["1", "2"]
 
 
+async def test_a_host_in_a_line_that_does_not_exist_is_put_in_one_by_its_next_request(raw):
+    await raw.add("1", host="h3.test")
+    nowhere = struct.pack(FORMAT, 0, 0, 0, 1, 0, 7, 1, 0, 0)
+    await put(raw, "HSET", "hosts", "h3.test", nowhere)
+    await put(raw, "ZREM", "due", "h3.test")
+
+    await raw.add("2", host="h3.test")
+
+    assert await raw.counter("damaged") == 1
+    assert (await raw.lease(5)).fps == ["1", "2"]
+
+
 async def test_what_is_no_queue_stops_nobody_and_makes_way_for_one(raw):
     await fill(raw)
     await put(raw, "DEL", "queue", member="h3.test")

@@ -41,7 +41,8 @@ local codes, finished, troubled, known, done = {}, {}, {}, {}, 0
 local first_link = EACH.start + leases * EACH.stride
 local link_at = first_link
 local item_at = link_at + LINK * links
-for i, claim in ipairs(claims) do
+for i = 1, #claims do
+  local claim = claims[i]
   local more_links, more_items, depth, reach = brought_by(claim)
   local packed_at, first_item = item_at, item_at + (depth and 1 or 0)
   local next_link, next_item = link_at + LINK * more_links, first_item + more_items

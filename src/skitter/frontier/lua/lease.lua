@@ -21,10 +21,10 @@ COST   O(limit * log N), whatever the number of hosts and URLs
 local proof = token .. string.format('.%d', wall_ms / 1000)
 
 local function hand_out(fps)
-  local expiries, holders = {}, {}
-  for i, fp in ipairs(fps) do
-    expiries[2 * i - 1], expiries[2 * i] = now_ms + ttl_ms, fp
-    holders[2 * i - 1], holders[2 * i] = fp, proof
+  local expiries, holders, until_ms = {}, {}, string.format('%.0f', now_ms + ttl_ms)
+  for i = 1, #fps do
+    expiries[2 * i - 1], expiries[2 * i] = until_ms, fps[i]
+    holders[2 * i - 1], holders[2 * i] = fps[i], proof
   end
   bulk('ZADD', lease, expiries)
   bulk('HSET', holder, holders)
@@ -72,9 +72,9 @@ local reply = {
 local troubles = redis.call('EXISTS', trouble) == 1 and bulk_read('HMGET', trouble, fps) or {}
 local found = keeps_depths and bulk_read('HMGET', depths, fps)
 local width = found and 4 or 3
-for i, fp in ipairs(fps) do
+for i = 1, #fps do
   local at = 8 + width * (i - 1)
-  reply[at + 1], reply[at + 2], reply[at + 3] = fp, records[i] or '', troubles[i] or ''
+  reply[at + 1], reply[at + 2], reply[at + 3] = fps[i], records[i] or '', troubles[i] or ''
   if found then reply[at + 4] = found[i] or '' end
 end
 return reply

@@ -17,7 +17,8 @@ local function read_claims(how_many)
   end
   local tokens, records = bulk_read('HMGET', holder, fps), bulk_read('HMGET', task, fps)
   local taken = {}
-  for i, claim in ipairs(claims) do
+  for i = 1, #claims do
+    local claim = claims[i]
     -- The same lease twice in one call: the first one counts.
     local held = tokens[i] == ARGV[claim.at + 1] and not taken[claim.fp]
     -- A record that was damaged meanwhile says no host: it is left to `reap`.
@@ -31,13 +32,13 @@ end
 -- The leases end here; what becomes of the requests is the caller's business.
 local function end_leases(claims)
   local fps, names = {}, {}
-  for _, claim in ipairs(claims) do
-    if claim.record then
-      fps[#fps + 1], names[#names + 1] = claim.fp, claim.host
-    end
+  for i = 1, #claims do
+    local claim = claims[i]
+    if claim.record then fps[#fps + 1], names[#names + 1] = claim.fp, claim.host end
   end
   load_hosts(names)
-  for _, name in ipairs(names) do
+  for i = 1, #names do
+    local name = names[i]
     local known = touch(name)
     if known.in_flight > 0 then known.in_flight = known.in_flight - 1 end -- or it was begun anew
     -- Room for one more: that moves a host which stood nowhere. One in line keeps its place.

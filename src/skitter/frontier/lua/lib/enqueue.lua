@@ -1,7 +1,7 @@
 --[[
 enqueue: make a request pending, behind others of its priority (in a job of order lifo: before). It is written by `settle_all`.
 ]]
---@include settle waits
+--@include settle stands waits
 local arrivals = {} -- host -> score, fingerprint, score, fingerprint, ...
 
 local function rank_anew(known, priority, ticket)
@@ -10,11 +10,8 @@ local function rank_anew(known, priority, ticket)
 end
 
 local function enqueue(fp, name, priority)
-  local known, ticket = peek(name), draw_ticket()
-  -- One more behind others in a line that stands changes nothing about the host.
-  if known.listed_in == NOWHERE or known.tied == 0 or priority > known.best then
-    rank_anew(host(name), priority, ticket)
-  end
+  local ticket = draw_ticket()
+  if not stands(name, priority) then rank_anew(host(name), priority, ticket) end
   local list, score = arrivals[name], score_of(priority, place_in_line(ticket))
   if list then list[#list + 1], list[#list + 2] = score, fp else arrivals[name] = { score, fp } end
 end

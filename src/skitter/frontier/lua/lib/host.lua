@@ -9,9 +9,23 @@ A record that makes no sense is begun anew: one damaged host must not stop all o
 KEYS   hosts    hash   host -> numbers, as in host_record.lua
 ]]
 --@include bulk counters host_record
-local loaded = {} -- name -> table
+local packed_hosts = {} -- name -> as it was read
+local loaded = {} -- name -> table, of those that somebody asked for
 local touched = {} -- name -> true: to be written
 local unsettled = {} -- name -> true: to be put in its list
+
+-- Many at once; the others are read when they are asked for.
+local function load_hosts(names)
+  local missing = {}
+  for i = 1, #names do
+    local name = names[i]
+    if not packed_hosts[name] then
+      packed_hosts[name], missing[#missing + 1] = NEW_HOST, name
+    end
+  end
+  local found = bulk_read('HMGET', hosts, missing)
+  for i = 1, #missing do packed_hosts[missing[i]] = found[i] or NEW_HOST end
+end
 
 local function begin_anew(name)
   local known = unpack_host(NEW_HOST)
@@ -21,22 +35,12 @@ local function begin_anew(name)
   return known
 end
 
-local function load_hosts(names)
-  local missing, listed = {}, {}
-  for i = 1, #names do
-    local name = names[i]
-    if not loaded[name] and not listed[name] then
-      missing[#missing + 1], listed[name] = name, true
-    end
-  end
-  for i, packed in ipairs(bulk_read('HMGET', hosts, missing)) do
-    loaded[missing[i]] = unpack_host(packed or NEW_HOST) or begin_anew(missing[i])
-  end
-end
-
 local function peek(name)
-  if not loaded[name] then load_hosts({ name }) end
-  return loaded[name]
+  if loaded[name] then return loaded[name] end
+  if not packed_hosts[name] then load_hosts({ name }) end
+  local known = unpack_host(packed_hosts[name]) or begin_anew(name)
+  loaded[name] = known
+  return known
 end
 
 local function touch(name)

@@ -12,6 +12,7 @@ host_record: the numbers that are known about a host, packed as frontier/host.py
 ]]
 local FORMAT = '<i4i4i4i4i2Bddd' -- a third of the time of msgpack; `own` follows as msgpack, if any
 local LENGTH = struct.size(FORMAT)
+local PLACE, PLACE_AT = '<i4i2B', 13 -- a part of it
 local NOWHERE, DUE, WAIT, UNKNOWN = 0, 1, 2, 3
 local NEVER = -32768
 local NONE = {}
@@ -42,6 +43,12 @@ local function unpack_host(packed)
     next_list = nil, next_rank = nil, -- settle.lua
     own = own,
   }
+end
+
+-- tied, best and listed_in alone; UNKNOWN: it makes no sense.
+local function unpack_place(packed)
+  if #packed < LENGTH then return 0, NEVER, UNKNOWN end
+  return struct.unpack(PLACE, packed, PLACE_AT)
 end
 
 local function pack_host(known)

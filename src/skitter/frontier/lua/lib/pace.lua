@@ -20,7 +20,7 @@ local function pace(records, is_repeated)
   load_hosts(names)
   if not wants_delay() then return '' end
   for i, name in ipairs(names) do
-    local known = loaded[name]
+    local known = peek(name)
     local delay_ms = delay_of(known)
     local slack_ms = slack_of(known, delay_ms)
     local moment_ms = is_repeated and slack_ms > 0 and 0 or known.asked_at

@@ -32,7 +32,8 @@ end
 -- Those of the fingerprints that can be handed out, and the record of each beside it.
 local function sift(fps, from)
   local records = bulk_read('HMGET', task, fps)
-  for _, record in ipairs(records) do
+  for i = 1, #fps do
+    local record = records[i]
     if not record or not find(record, SOUND) then return without_damaged(fps, from, records) end
   end
   return fps, records

@@ -30,7 +30,7 @@ local function line_up(name, rank, wanted)
 end
 
 local function take_from(name)
-  local known, popped = host(name), redis.pcall('ZPOPMIN', queue .. name)
+  local known, popped = loaded[name], redis.pcall('ZPOPMIN', queue .. name) -- form_line's `host`
   local fp, score = popped[1], popped[2]
   if not fp then -- its queue is gone, or is none
     count('damaged', 1)
@@ -50,12 +50,11 @@ local function form_line(most)
   local best, names = redis.call('ZPOPMIN', lane == '' and due or due_browser, most), {}
   for i = 1, #best, 2 do names[#names + 1] = best[i] end
   load_hosts(names)
-  for i, name in ipairs(names) do
-    local known = host_in_line(name, NOWHERE)
+  for i = 1, #names do
     -- A limit may have been lowered since the host was put there.
-    if decide_list(name, known) == DUE then
+    if decide_list(names[i], host_in_line(names[i], NOWHERE)) == DUE then
       local length = #line.names + 1
-      line.names[length], line.ranks[length] = name, tonumber(best[2 * i])
+      line.names[length], line.ranks[length] = names[i], tonumber(best[2 * i])
     end
   end
 end
