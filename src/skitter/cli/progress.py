@@ -75,7 +75,9 @@ def line(moment: Moment) -> str:
     look = moment.look
     return (
         f"{some(look.done, 'page')}, {speed(look.pages_per_s)}/s, {look.pending:,} pending, "
-        f"{look.leased:,} in flight, {look.dead:,} dead, "
+        f"{look.leased:,} in flight, "
+        + (f"{look.delayed:,} delayed, " if look.delayed else "")
+        + f"{look.dead:,} dead, "
         + (f"{look.blocked:,} blocked, " if look.blocked else "")
         + f"{some(look.stored, 'item')} stored, "
         + (f"{look.items:,} waiting, " if look.items else "")
