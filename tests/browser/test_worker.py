@@ -125,7 +125,7 @@ def test_what_is_missing_comes_with_the_command_that_installs_it(
     with pytest.raises(BrowserMissing, match="there is no Chromium: apt-get install chromium"):
         check_browser(BrowserOptions())
     absent = BrowserOptions(executable=tmp_path / "chrome")
-    assert missing(absent) == f"{tmp_path}/chrome is not a program: correct executable"
+    assert missing(absent) == f"{tmp_path}/chrome is not a program: correct browser.executable"
     other = missing(BrowserOptions(provider="patchright"))
     assert other == "patchright is not installed: pip install patchright"
     assert missing(BrowserOptions(cdp_url="http://127.0.0.1:9222")) is None

@@ -59,7 +59,9 @@ def missing(options: BrowserOptions) -> str | None:
         return None
     if options.executable is not None:
         there = os.access(options.executable, os.X_OK)
-        return None if there else f"{options.executable} is not a program: correct executable"
+        return (
+            None if there else f"{options.executable} is not a program: correct browser.executable"
+        )
     if find_browser() is None:
         return "there is no Chromium: apt-get install chromium, or name one as browser.executable"
     return None
