@@ -367,7 +367,7 @@ class ClientMissing(InfrastructureError):
         other = "wreq" if client == "aiohttp" else "aiohttp"
         super().__init__(
             f"the HTTP client {client} cannot be imported ({error}): install it with "
-            f"`pip install skitter[{client}]`, or use the other with -s fetch.client={other}."
+            f"`pip install 'skitter[{client}]'`, or use the other with -s fetch.client={other}."
         )
         self.client = client
 
