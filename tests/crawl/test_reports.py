@@ -6,7 +6,10 @@ import json
 
 import pytest
 
+from skitter.crawl.plan import Plan
 from skitter.demo import SPIDER
+from skitter.settings import resolve
+from skitter.spider import Spider
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -48,6 +51,22 @@ spider = Spider("dead", ["%URL%", "%URL%/missing", "%URL%/gone"],
 def page(page):
     yield {"url": page.url}
 """
+
+
+def test_a_crawl_by_one_kind_of_workers_says_what_is_left_to_others():
+    plain, rendering = Spider("plain", ["https://a.test/"]), Spider("made", ["https://a.test/"])
+
+    @plain.page
+    @rendering.page(render=True)
+    def page(page): ...
+
+    def left(spider: Spider, only: str | None) -> str:
+        config = resolve({"workers.only": only})
+        return Plan(spider=spider, job="a", config=config, out="").left_to_others
+
+    assert left(rendering, None) == left(plain, "http") == ""
+    assert left(rendering, "http").startswith("--only http: pages that need a browser wait for")
+    assert left(rendering, "browser").startswith("--only browser: pages that need no browser wait")
 
 
 @pytest.fixture

@@ -53,6 +53,13 @@ async def test_a_host_that_rests(frontier):
     assert "its host may be asked again in 90.0 s" in await reasons(frontier)
 
 
+async def test_a_page_for_a_browser(frontier):
+    await frontier.add([Request(url=URL, lane="browser")])
+
+    said = "it needs a browser: workers with --only http do not take it"
+    assert said in await reasons(frontier)
+
+
 async def test_a_long_wait_is_told_in_hours(frontier):
     await frontier.add([Request(url=URL)])
     await set_host(frontier, "a.test", blocked_for_s=21_600)

@@ -83,6 +83,8 @@ async def begin(server: Server, plan: Plan, tell: Tell) -> Crawl:
         tell(f"{gone}: --fresh crawls again.")
     plan = replace(plan, allow=(*plan.allow, *await offer_seeds(frontier, plan.spider)))
     _check_begun(plan, now := await frontier.stats())
+    if plan.left_to_others:
+        tell(plan.left_to_others)
     if before.crawled and now.crawled:
         tell(f"{frontier.job} is finished, and {_why_idle(now)}")
     return Crawl(plan, frontier, out, before, began, await frontier.server_time(), lost)

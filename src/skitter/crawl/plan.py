@@ -58,6 +58,15 @@ class Plan:
         return is_ours and bool(self.spider.renders)
 
     @property
+    def left_to_others(self) -> str:
+        """What waits for other workers because of --only, in a sentence; empty: nothing."""
+        only = self.config.workers.only
+        if only is None or (only == "http" and not self.spider.renders):
+            return ""
+        rest = "pages that need a browser" if only == "http" else "pages that need no browser"
+        return f"--only {only}: {rest} wait for other workers: `skitter worker`."
+
+    @property
     def worker(self) -> WorkerConfig:
         """What each worker gets."""
         fetch = self.config.fetch

@@ -156,6 +156,7 @@ async def _explain(
             *_next_visit(facts, now_s),
             *_gone(facts, options),
             *(_waiting(host, options, totals.stats.state, now_s) if facts.queued else []),
+            *_lane(facts),
             *_budget(options, totals.stats.done, facts),
         ],
         method=request.method if request else None,
@@ -328,6 +329,12 @@ def _waiting(host: HostFacts, options: JobOptions, state: State, now_s: float) -
     if host.queued > 1:
         reasons.append(f"its host has {host.queued:,} requests waiting")
     return reasons or ["it may be handed out now: is a worker running?"]
+
+
+def _lane(facts: RequestFacts) -> list[str]:
+    if not (facts.queued and facts.request and facts.request.lane == "browser"):
+        return []
+    return ["it needs a browser: workers with --only http do not take it"]
 
 
 def _slowed(host: HostFacts, options: JobOptions) -> list[str]:
