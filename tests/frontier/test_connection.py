@@ -16,6 +16,8 @@ from skitter.frontier.links import Links
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+PING = b"*1\r\n$4\r\nPING\r\n"
+
 
 @asynccontextmanager
 async def open_connection(url: str) -> AsyncIterator[Any]:
@@ -47,12 +49,15 @@ async def test_a_connection_that_breaks_leaves_no_error_that_nobody_asked_for():
         assert not ended._log_traceback  # otherwise the garbage collector prints it
 
 
-def test_a_write_to_a_connection_that_was_closed_a_moment_ago_is_a_lost_connection(server_url):
+@pytest.mark.parametrize("step", ["ask", "send_packed_command"])
+def test_a_write_to_a_connection_that_was_closed_a_moment_ago_is_a_lost_connection(
+    server_url, step
+):
     async def write() -> None:
         async with open_connection(server_url) as connection:
             connection._writer.transport.abort()
             with pytest.raises(redis.exceptions.ConnectionError):
-                await connection.send_command("PING", check_health=False)
+                await getattr(connection, step)(PING)
 
     uvloop.run(write())
 
@@ -86,3 +91,51 @@ async def test_a_server_that_reads_nothing_is_a_timeout():
         with pytest.raises(redis.exceptions.TimeoutError):
             await connection.send_command("ECHO", b"x" * 2**25, check_health=False)
         ended.set()
+
+
+async def answer_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("does", "error"),
+    [
+        (answer_nothing, redis.exceptions.TimeoutError),
+        (hang_up, redis.exceptions.ConnectionError),
+    ],
+)
+def test_a_script_that_is_never_answered_is_a_lost_call(does, error):
+    async def ask() -> None:
+        listener = await asyncio.start_server(does, "127.0.0.1", 0)
+        host, port = listener.sockets[0].getsockname()
+        async with listener, open_connection(f"redis://{host}:{port}") as connection:
+            connection.socket_timeout = 0.1 if does is answer_nothing else 60
+            with pytest.raises(error):
+                await connection.ask(PING)
+
+    uvloop.run(ask())
+    asyncio.run(ask())
+
+
+async def test_a_master_that_became_a_replica_is_asked_no_more_on_that_connection():
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        met.append(writer)
+        while b"EVALSHA" not in (said := await reader.read(4096)):
+            if not said:
+                return
+            writer.write(b"+OK\r\n" * said.count(b"*"))
+        writer.write(b"-READONLY You can't write against a read only replica.\r\n")
+        await reader.read()
+        writer.close()
+
+    met: list[asyncio.StreamWriter] = []
+    listener = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    host, port = listener.sockets[0].getsockname()
+    async with listener:
+        client: Any = _client(f"redis://{host}:{port}", None, Links())
+        for _ in range(2):
+            with pytest.raises(redis.exceptions.ReadOnlyError):
+                await client.execute_command("EVALSHA", "0" * 40, 0)
+        await client.aclose()
+    assert len(met) == 2

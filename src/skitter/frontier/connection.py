@@ -99,10 +99,21 @@ class Server:
         if is_cluster(self.client):
             keys = [*keys, keys[0] + ABSENT]
         words: tuple[Any, ...] = ("EVALSHA", script.sha, len(keys), *keys, *args)
-        send = partial(self.client.execute_command, *words)
         if replicated:
             send = partial(call_replicated, self.client, keys[0], *words)
+        else:
+            check_process(self.pid)
+            try:  # nearly always, this is all there is to it
+                return await self.client.execute_command(*words)
+            except (problems.RedisError, OSError, AttributeError) as error:
+                send = partial(self._again, [error], words)
         return await self._answered(partial(self._loaded, script, send))
+
+    async def _again(self, failed: list[Exception], words: tuple[Any, ...]) -> Any:
+        """What has failed once counts as the first attempt."""
+        if failed:
+            raise failed.pop()
+        return await self.client.execute_command(*words)
 
     async def _answered(self, send: Callable[[], Awaitable[Any]]) -> Any:
         """Repeat until it is answered, or until patience ends."""

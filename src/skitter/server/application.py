@@ -19,6 +19,7 @@ from starlette.staticfiles import StaticFiles
 
 from skitter.server.api_page import api_page
 from skitter.server.endpoint import Endpoint, refuse
+from skitter.server.heads import NOT_KEPT, SECURITY
 from skitter.server.openapi import openapi
 from skitter.server.problems import Refusal
 from skitter.server.route import JSON
@@ -35,11 +36,6 @@ if TYPE_CHECKING:
 
 SEND_S = 60.0
 STATIC = Path(__file__).parent / "static"
-SECURITY = [
-    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-]
 
 
 def application(site: Site, routes: Sequence[Route] = ROUTES) -> ASGIApp:
@@ -92,14 +88,15 @@ class Guarded:
             return
 
         # Files have an ETag: browsers ask whether they have changed.
-        keep = b"no-cache" if scope["path"].startswith("/static/") else b"no-store"
+        is_file = scope["path"].startswith("/static/")
+        extra = [*SECURITY, (b"cache-control", b"no-cache") if is_file else NOT_KEPT]
 
         is_long = False
 
         async def guarded(message: Message) -> None:
             nonlocal is_long
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *SECURITY, (b"cache-control", keep)]
+                message["headers"] = [*message["headers"], *extra]
             is_long = is_long or message.get("more_body", False)
             if is_long:
                 await _send_in_time(send, message)

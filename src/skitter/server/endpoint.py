@@ -15,9 +15,10 @@ from starlette.responses import Response
 from skitter.errors import SkitterError
 from skitter.server.actions import note_call
 from skitter.server.call import Call
-from skitter.server.caller import check_scope, identify
+from skitter.server.caller import check_scope, header, identify
+from skitter.server.heads import head_of
 from skitter.server.problems import MEDIA, Refusal, bad_input, problem_of, retry_after_s
-from skitter.server.protocol import WHOLE
+from skitter.server.protocol import ANSWER, WHOLE
 from skitter.server.route import JSON
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             response = await self._answer(Request(scope, receive))
+            if response is None:
+                return
         except (SkitterError, Refusal) as error:
             response = refuse(error)
         except ClientDisconnect:
@@ -56,7 +59,8 @@ class Endpoint:
         with suppress(ClientDisconnect):
             await response(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: Request) -> Response | None:
+        """None: it is sent."""
         values: dict[str, Any] = {}
         caller = None
         if self.route.scope:
@@ -67,18 +71,23 @@ class Endpoint:
         if self.route.body:
             values["body"] = await read_json(request, self.route.decode)
         call = Call(self.site, request, caller)
-        answering = self._act(call, values)
+        is_change = self.route.scope == "operate" and self.route.method != "GET"
+        act = self._act_and_note if is_change else self.route.answer
+        answering = act(call, **values)
         if not self.route.knows_away:
             answering = self.site.presence.through(answering)
         answer = await answering
         if isinstance(answer, Response):
             return answer
-        return Response(encode(answer), self.route.status, call.headers, JSON)
+        say = request.scope.get("state", {}).get(ANSWER)
+        if say is None or call.headers:
+            return Response(encode(answer), self.route.status, call.headers, JSON)
+        say(head_of(self.route.status), encode(answer))
+        return None
 
-    async def _act(self, call: Call, values: dict[str, Any]) -> Any:
+    async def _act_and_note(self, call: Call, **values: Any) -> Any:
         answer = await self.route.answer(call, **values)
-        if self.route.scope == "operate" and self.route.method != "GET":
-            await note_call(call, self.route.name, values)
+        await note_call(call, self.route.name, values)
         return answer
 
 
@@ -128,4 +137,4 @@ async def _read_body(request: Request) -> bytes:
 
 
 def media_type(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return header(request, b"content-type").partition(";")[0].strip().lower()

@@ -13,6 +13,7 @@ from skitter.engine.pulse import cancel_all
 from skitter.errors import SkitterError
 from skitter.frontier.admin.jobs import open_job
 from skitter.server.call import Call
+from skitter.server.caller import header
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -43,7 +44,7 @@ async def events(call: Call, query: Listen) -> Response:
     if query.job and query.job not in hub.channels and not hub.presence.away:
         # It raises while we can still answer with a problem.
         await hub.presence.through(open_job(call.site.server, query.job))
-    return EventStream(hub, query.job, call.request.headers.get("last-event-id", ""))
+    return EventStream(hub, query.job, header(call.request, b"last-event-id"))
 
 
 class EventStream(Response):

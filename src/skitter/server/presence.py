@@ -26,6 +26,26 @@ UNREAD_S = 0.05
 DEAD_S = 6.0
 
 
+class UnderWay:
+    """A call that can be ended from elsewhere: asyncio.Timeout would do, and costs more."""
+
+    __slots__ = ("_before", "_is_ended", "_task")
+
+    def __init__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._before, self._is_ended = task, task.cancelling(), False
+
+    def end(self) -> None:
+        if not self._is_ended:
+            self._is_ended = True
+            self._task.cancel()
+
+    def was_ended(self) -> bool:
+        """Whether that is why it was cancelled, and nothing else."""
+        return self._is_ended and self._task.uncancel() <= self._before
+
+
 @dataclass(slots=True)
 class Presence:
     """Here or away. What is under way when Redis goes away ends at once, with an error that says
@@ -34,7 +54,7 @@ class Presence:
     server: Server
     away: str = ""  # what is wrong; empty: it is here
     _change: asyncio.Future[None] | None = None
-    _limits: set[asyncio.Timeout] = field(default_factory=set)  # of the calls under way
+    _calls: set[UnderWay] = field(default_factory=set)
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
@@ -54,17 +74,16 @@ class Presence:
         if self.away:
             work.close()
             self.check()
-        limit = asyncio.timeout(None)  # of no time, until it is set
-        self._limits.add(limit)
+        call = UnderWay()
+        self._calls.add(call)
         try:
-            async with limit:
-                return await work
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise ServerUnreachable(self.away) from None
+            return await work
+        except asyncio.CancelledError:
+            if call.was_ended():
+                raise ServerUnreachable(self.away) from None
+            raise
         finally:
-            self._limits.discard(limit)
+            self._calls.discard(call)
 
     async def pause(self, seconds: float) -> None:
         """At most so long: it is over when Redis goes or comes."""
@@ -83,9 +102,8 @@ class Presence:
             self._change.set_result(None)
             self._change = None
         if away:
-            for limit in self._limits:
-                if not limit.expired():
-                    limit.reschedule(0)
+            for call in self._calls:
+                call.end()
 
     async def _watch(self) -> None:
         while True:

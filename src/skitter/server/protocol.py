@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 if TYPE_CHECKING:
     import asyncio
+
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 #: From the connection, or the first byte of a further request, to the end of its headers.
 HEADERS_S = 10.0
@@ -18,6 +21,8 @@ LINGER_S = 20.0
 CONTINUE = b"HTTP/1.1 100 "
 #: In the state of a call: its body has come, and nobody has to wait for it.
 WHOLE = "skitter.whole"
+#: There, too: `answer` of the call, for those that have all of it at once.
+ANSWER = "skitter.answer"
 
 
 class HeadWithBody:
@@ -38,12 +43,34 @@ class HeadWithBody:
             self._transport.write(self._head + data)
             self._head = b""
 
+    def write_whole(self, data: bytes) -> None:
+        self._is_first = False
+        self._transport.write(data)
+
     def close(self) -> None:
         self._transport.write(self._head)
         self._protocol.hang_up()
 
     def is_closing(self) -> bool:
         return self._transport.is_closing()
+
+
+def answer(cycle: RequestResponseCycle, head: bytes, body: bytes) -> None:
+    """A whole answer at once. ASGI's way, with two messages whose headers are checked one by one,
+    costs a producer's push a tenth of its time."""
+    if cycle.disconnected:
+        return
+    cycle.waiting_for_100_continue, cycle.response_started = False, True
+    more = [*cycle.default_headers, (b"content-length", b"%d" % len(body))]
+    if not cycle.keep_alive:
+        more.append((b"connection", b"close"))
+    lines = b"".join(b"%b: %b\r\n" % line for line in more)
+    cycle.transport.write_whole(head + lines + b"\r\n" + body)  # type: ignore[attr-defined]
+    cycle.response_complete = True
+    cycle.message_event.set()
+    if not cycle.keep_alive:
+        cycle.transport.close()
+    cycle.on_response()
 
 
 class PatientProtocol(HttpToolsProtocol):
@@ -81,6 +108,7 @@ class PatientProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         if self.scope["method"] != "HEAD":  # which has no body
             self.cycle.transport = HeadWithBody(self)  # type: ignore[assignment]
+            self.scope["state"][ANSWER] = partial(answer, self.cycle)
 
     def on_message_complete(self) -> None:
         self.scope["state"][WHOLE] = True

@@ -46,44 +46,53 @@ class JobPushes:
     _count: int = 0
     _at_once: int = 0
     _sent_at: float = 0.0
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _tasks: set[asyncio.Task[list[Added]]] = field(default_factory=set)
 
     async def add(self, offers: Sequence[Offer]) -> list[Added]:
         """What became of each. Raises Refusal while too many wait."""
         if self._count > MOST_WAITING:
             says = "more URLs arrive than the frontier takes in: push again later."
             raise Refusal(429, says, retry_after_s=1)
-        future: asyncio.Future[list[Added]] = asyncio.get_running_loop().create_future()
-        self._waiting.append((offers, future))
         self._count += len(offers)
         held_up = time.monotonic() - self._sent_at > HELD_UP_S
         if not self._at_once or (held_up and self._at_once < MOST_AT_ONCE):
             self._at_once += 1
-            self._sent_at = time.monotonic()
-            task = asyncio.create_task(self._send())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            return await self._send(offers)
+        future: asyncio.Future[list[Added]] = asyncio.get_running_loop().create_future()
+        self._waiting.append((offers, future))
         return await future
 
-    async def _send(self) -> None:
-        while self._waiting:
-            self._sent_at = time.monotonic()
-            batch, self._waiting = self._waiting, []
-            together = [one for offers, _ in batch for one in offers]
-            try:
-                answers = await self.presence.through(self.frontier.add_offers(together))
-            except Exception as error:
-                for _, future in batch:
-                    if not future.done():
-                        future.set_exception(error)
-            else:
-                at = 0
-                for offers, future in batch:
-                    if not future.done():  # else its client has gone
-                        future.set_result(answers[at : at + len(offers)])
-                    at += len(offers)
+    async def _send(self, own: Sequence[Offer] = ()) -> list[Added]:
+        """What became of the sender's own, which go with those that wait."""
+        batch, self._waiting = self._waiting, []
+        together = [*own, *(one for offers, _ in batch for one in offers)]
+        self._sent_at = time.monotonic()
+        try:
+            answers = await self.presence.through(self.frontier.add_offers(together))
+        except BaseException as error:
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
+            raise
+        finally:
             self._count -= len(together)
-        self._at_once -= 1
+            self._go_on()
+        at = len(own)
+        for offers, future in batch:
+            if not future.done():  # else its client has gone
+                future.set_result(answers[at : at + len(offers)])
+            at += len(offers)
+        return answers[: len(own)]
+
+    def _go_on(self) -> None:
+        """Those that collected meanwhile have no sender of their own."""
+        if not self._waiting:
+            self._at_once -= 1
+            return
+        task = asyncio.create_task(self._send())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
 @dataclass(slots=True)

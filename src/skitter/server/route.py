@@ -13,7 +13,7 @@ import msgspec
 from skitter.frontier.admin.tokens import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Coroutine
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class Route:
 
     method: Method
     path: str
-    answer: Callable[..., Awaitable[Any]]
+    answer: Callable[..., Coroutine[Any, Any, Any]]
     scope: Scope | None = "read"  # None: no token is needed
     status: int = 200
     errors: tuple[int, ...] = ()  # beside those that any call may end with

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from itertools import islice
 from typing import Any
@@ -65,7 +64,7 @@ class Pushing:
     def __init__(self, pushes: JobPushes) -> None:
         self.pushes = pushes
         self.line = 0
-        self.counts: Counter[Added] = Counter()
+        self.new = self.seen = self.deep = 0
         self.bad: list[BadEntry] = []
 
     async def many(self, urls: Iterable[Entry], priority: int) -> None:
@@ -87,13 +86,11 @@ class Pushing:
 
     def result(self) -> Pushed:
         """Raises Refusal if nothing of it can be crawled."""
-        taken = self.counts.total()
-        if self.bad and not taken:
+        if self.bad and not self.new + self.seen + self.deep:
             first = self.bad[0]
             more = f" (and {self.line - 1:,} more)" if self.line > 1 else ""
             raise Refusal(422, f"{first.reason}{more}", field=f"urls[{first.line - 1}]")
-        counts = {name.value: self.counts[name] for name in (Added.NEW, Added.SEEN, Added.DEEP)}
-        return Pushed(**counts, bad=self.bad)
+        return Pushed(new=self.new, seen=self.seen, deep=self.deep, bad=self.bad)
 
     def _offer(self, entry: Entry | bytes, priority: int) -> Offer | None:
         self.line += 1
@@ -107,13 +104,16 @@ class Pushing:
     async def _add(self, offers: list[Offer]) -> None:
         if not offers:
             return
-        self.counts.update(await self.pushes.add(offers))
+        answers = await self.pushes.add(offers)
+        self.new += answers.count(Added.NEW)  # a Counter would ask each for its hash, in Python
+        self.seen += answers.count(Added.SEEN)
+        self.deep += answers.count(Added.DEEP)
         frontier = self.pushes.frontier
-        if self.counts[Added.CLOSED]:
+        if Added.CLOSED in answers:
             raise JobClosed(frontier.job, (await frontier.stats()).state)
-        if self.counts[Added.FULL]:
+        if Added.FULL in answers:
             most = (await frontier.fresh_options()).limits.max_pending or 0
-            raise QueueFull(frontier.job, max_pending=most, added=self.counts[Added.NEW])
+            raise QueueFull(frontier.job, max_pending=most, added=self.new)
 
 
 def _request(entry: Entry | bytes, priority: int) -> Request:
