@@ -73,6 +73,11 @@ async def test_the_axis_of_a_chart_has_round_numbers(desk: Desk) -> None:
     assert await ticks("linear(16, [0, 1])") == [0, 5, 10, 15, 20]
     assert await ticks("linear(1600, [0, 1])") == [0, 500, 1000, 1500, 2000]
     assert await ticks("linear(0.5, [0, 1])") == pytest.approx([0, 0.2, 0.4, 0.6])
-    in_bytes = [await ticks(f"linear({most}, [0, 1], {{base: 1024}})") for most in (6e5, 4e6)]
-    assert in_bytes == [[0, 200 * kb, 400 * kb, 600 * kb], [0, mb, 2 * mb, 3 * mb, 4 * mb]]
+    sizes = (6e5, 1.1e6, 4e6)
+    in_bytes = [await ticks(f"linear({most}, [0, 1], {{ofBytes: true}})") for most in sizes]
+    assert in_bytes == [
+        [0, 256 * kb, 512 * kb, 768 * kb],
+        [0, 512 * kb, mb, 1.5 * mb],
+        [0, mb, 2 * mb, 3 * mb, 4 * mb],
+    ]
     assert await ticks("logarithmic(3, 400, [0, 1])") == [1, 10, 100, 1000]

@@ -105,6 +105,33 @@ async def test_every_count_of_a_job_is_on_its_overview(desk: Desk, seeded: Front
     assert counts - {"crawled", "finished"} <= set(names)
 
 
+async def test_what_holds_a_job_back_is_what_it_waits_for(desk: Desk, redis: Server) -> None:
+    frontier = await create_job(redis, "idle")
+    page = await desk.open("#/jobs/idle/pipeline")
+    held = page.locator(".stage", has_text="URLs in queue")
+    await expect(held).to_contain_text("no URL is waiting")
+    await frontier.add([Request("http://a.test/")])
+    await expect(held).to_contain_text("no worker is at work")
+
+    await page.goto(f"{desk.address}#/jobs/idle/overview")
+    await expect(page.locator("main")).to_contain_text("URLs wait, and no worker is at work")
+    await expect(page.locator("main")).not_to_contain_text("handed out")
+
+
+async def test_the_pipeline_is_seen_whole_on_a_small_laptop(desk: Desk, redis: Server) -> None:
+    frontier = await create_job(redis, "whole")
+    await frontier.add([Request(f"http://localhost:12345/{i}") for i in range(9)])
+    page = await desk.open("#/jobs/whole/pipeline", viewport={"width": 1280, "height": 800})
+    await expect(page.locator("[data-field=pending]").first).to_have_text("9")
+    await expect(page.locator("line-chart text").first).to_be_attached()
+
+    await expect(page.locator("html")).to_have_js_property("scrollHeight", 800)
+    await page.set_viewport_size({"width": 1280, "height": 1000})
+    await expect(page.locator("html")).to_have_js_property("scrollHeight", 1000)
+    await page.set_viewport_size({"width": 1280, "height": 800})
+    await expect(page.locator("html")).to_have_js_property("scrollHeight", 800)
+
+
 async def test_on_a_telephone_the_page_that_is_shown_is_seen_in_the_row(
     desk: Desk, seeded: Frontier
 ) -> None:

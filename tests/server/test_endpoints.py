@@ -65,6 +65,13 @@ async def test_a_purge_wants_the_name_again(web, frontier, server, job):
     assert job not in await list_jobs(server)
 
 
+async def test_a_setting_with_a_value_of_the_wrong_kind_is_named(web, frontier, job):
+    body = {"max_depth": 3, "politeness": {"delay_s": 5}}
+    answer = await web.patch(f"/api/jobs/{job}/settings", json=body)
+
+    assert (answer.status_code, answer.json()["field"]) == (422, "politeness")
+
+
 async def test_settings_are_changed_for_all_workers(web, frontier, server, job):
     changed = await web.patch(f"/api/jobs/{job}/settings", json={"max_depth": 3, "max_pages": None})
 

@@ -122,7 +122,21 @@ async def read_json(request: Request, decode: Callable[[bytes], T]) -> T:
     try:
         return decode(body)
     except msgspec.MsgspecError as error:
-        raise bad_input(error) from None
+        raise bad_input(error, _bad_key(body, decode)) from None
+
+
+def _bad_key(body: bytes, decode: Callable[[bytes], Any]) -> str:
+    """msgspec does not say which key of a table has the wrong value."""
+    try:
+        table = msgspec.json.decode(body)
+    except msgspec.MsgspecError:
+        return ""
+    for key in table if isinstance(table, dict) else ():
+        try:
+            decode(encode({key: table[key]}))
+        except msgspec.MsgspecError:
+            return str(key)
+    return ""
 
 
 async def _read_body(request: Request) -> bytes:

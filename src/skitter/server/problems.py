@@ -92,12 +92,14 @@ def retry_after_s(error: Exception) -> int | None:
     return RETRY_AFTER_S if isinstance(error, errors.SkitterError) and error.retryable else None
 
 
-def bad_input(error: msgspec.MsgspecError) -> Refusal:
-    """What msgspec says of input, with the field's name on its own."""
+def bad_input(error: msgspec.MsgspecError, key: str = "") -> Refusal:
+    """What msgspec says of input, with the field's name on its own; `key`: what it calls [...]"""
     text, _, place = str(error).partition(" - at `$")
     if not isinstance(error, msgspec.ValidationError):
         return Refusal(400, f"the body is not JSON: {text}.")
     unknown = re.search(r"field `([^`]*)`", text)
+    if place.startswith("[...]"):
+        place = key + place.removeprefix("[...]")
     field = place.rstrip("`").lstrip(".") or (unknown[1] if unknown else "")
     return Refusal(422, f"{text}.", field=field)
 

@@ -23,9 +23,13 @@ export function trimmed(history, least = 30) {
     const first = Math.min(...known.map((at) => (at < 0 ? Infinity : at)));
     const length = Object.values(history.series)[0]?.length ?? 0;
     const skipped = Math.max(0, Math.min(first - 1, length - least));
-    const cut = (values) => values.slice(skipped);
-    const series = Object.fromEntries(Object.entries(history.series).map(([name, values]) => [name, cut(values)]));
-    return { ...history, from: history.from + skipped * history.step_s, series };
+    const { step_s: step, series, quantiles = {} } = history;
+    const cut = (rows) => mapped(rows, (values) => values.slice(skipped));
+    return { ...history, from: history.from + skipped * step, series: cut(series), quantiles: mapped(quantiles, cut) };
+}
+
+function mapped(rows, change) {
+    return Object.fromEntries(Object.entries(rows).map(([name, value]) => [name, change(value)]));
 }
 
 /** Counts of a bucket as a rate per second. The last one is not over: its rate is that of the time it has lasted, and

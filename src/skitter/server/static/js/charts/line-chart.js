@@ -44,7 +44,7 @@ export class LineChart extends HTMLElement {
      * @param {(value: number) => string} options.format
      * @param {(value: number) => string} [options.tick] the same beside the axis, where there is less room
      * @param {boolean} [options.isLog]
-     * @param {number} [options.base] 1,024, where a thousand is that many
+     * @param {boolean} [options.ofBytes]
      * @param {string} [options.note]
      */
     constructor(options) {
@@ -149,7 +149,7 @@ export class LineChart extends HTMLElement {
                   height - BOTTOM,
                   TOP,
               ])
-            : linear(Math.max(...values), [height - BOTTOM, TOP], { base: this.#options.base });
+            : linear(Math.max(...values), [height - BOTTOM, TOP], { ofBytes: this.#options.ofBytes });
         const x = (at) => LEFT + (at / Math.max(1, this.#length - 1)) * (width - LEFT - RIGHT);
         this.#svg.replaceChildren(
             ...this.#axes(x, y, width, height),

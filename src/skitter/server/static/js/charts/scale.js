@@ -2,12 +2,10 @@
 
 /** @typedef {{(value: number): number, ticks: number[]}} Scale */
 
-/** From 0 to a round number, also if a thousand is 1,024. @returns {Scale} */
-export function linear(most, [from, to], { wanted = 4, base = 1000 } = {}) {
+/** From 0 to a round number; of bytes, that is a power of two. @returns {Scale} */
+export function linear(most, [from, to], { wanted = 4, ofBytes = false } = {}) {
     const rough = Math.max(most, 1e-9) / wanted;
-    const unit = base ** Math.max(0, Math.floor(Math.log(rough) / Math.log(base)));
-    const nice = niceStep(rough / unit);
-    const step = (nice < 1000 ? nice : base) * unit;
+    const step = ofBytes ? 2 ** Math.max(0, Math.ceil(Math.log2(rough))) : niceStep(rough);
     const top = step * Math.max(1, Math.ceil(most / step - 1e-9));
     const scale = (value) => from + (value / top) * (to - from);
     scale.ticks = Array.from({ length: Math.round(top / step) + 1 }, (_, at) => at * step);

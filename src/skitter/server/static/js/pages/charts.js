@@ -1,6 +1,6 @@
 /** What was measured, over an hour to a week. */
 
-import { perSecond, RANGES, readHistory, seriesOf } from "../charts/history.js";
+import { perSecond, RANGES, readHistory, seriesOf, trimmed } from "../charts/history.js";
 import { LineChart } from "../charts/line-chart.js";
 import { h } from "../dom.js";
 import { bytes, compact, count, duration, rate } from "../format.js";
@@ -47,7 +47,7 @@ const CHARTS = [
     times("Time to the first byte", "first_byte"),
     times("Time in handlers", "handler"),
     times("Time to load", "load"),
-    { title: "Bytes", note: "per second", read: counters("bytes"), format: bytes, base: 1024 },
+    { title: "Bytes", note: "per second", read: counters("bytes"), format: bytes, ofBytes: true },
     times("Time in browsers", "browser"),
 ];
 const NAMES = [
@@ -92,7 +92,8 @@ export class ChartsPage extends Page {
         );
     }
 
-    #show(history) {
+    #show(whole) {
+        const history = trimmed(whole);
         CHARTS.forEach(({ read }, at) => this.#charts[at].show({ ...history, series: seriesOf(read(history)) }));
     }
 }

@@ -6,6 +6,7 @@ import { h, set, View } from "../dom.js";
 import { compact, count, duration, NONE, rate, some } from "../format.js";
 import { icon } from "../icons.js";
 import { Page } from "../page.js";
+import { limitOf } from "../parts/bound.js";
 import { Flow } from "../parts/flow.js";
 import { ClusterLog } from "../parts/log.js";
 import { progress } from "../parts/progress.js";
@@ -199,10 +200,8 @@ function notFollowed({ kept_out: kinds = {} }) {
     return parts.join(", ") || "no link was excluded";
 }
 
-function bound({ bound: by, eta_s: eta, finished }) {
-    if (finished) return "nothing: the job is finished";
-    const left = eta === null || eta === undefined ? "" : `; about ${duration(eta)} left`;
-    return (by ? `${by.host}: one request every ${duration(by.delay_s)}` : "how fast workers and hosts are") + left;
+function bound(overview) {
+    return limitOf(overview, ({ host, delay_s }) => `${host}: one request every ${duration(delay_s)}`);
 }
 
 function keptOut({ kept_out: kinds = {}, refused = 0 }) {

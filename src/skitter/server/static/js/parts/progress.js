@@ -1,7 +1,7 @@
 /** How far the crawl is: one bar, with what became of every URL so far. */
 
 import { h, set, View } from "../dom.js";
-import { count } from "../format.js";
+import { count, duration } from "../format.js";
 
 const PARTS = [
     ["done", "done", ({ done }) => done],
@@ -39,10 +39,20 @@ export function progress({ isShort = false } = {}) {
     const element = h(
         "div",
         {},
-        h("div", { class: "progress", "aria-hidden": "true" }, bars),
+        h(
+            "div",
+            { class: "how-far" },
+            h("div", { class: "progress", "aria-hidden": "true" }, bars),
+            h("span", {}, view.text(left)),
+        ),
         h("div", { class: "legend" }, PARTS.map(key)),
     );
     return { element, show: (overview) => view.show(overview) };
+}
+
+function left({ eta_s: eta, finished }) {
+    if (finished || eta === null || eta === undefined) return "";
+    return `about ${duration(eta < 120 ? Math.round(eta) : Math.round(eta / 60) * 60)} left`;
 }
 
 function share(part, overview) {

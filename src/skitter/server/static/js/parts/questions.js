@@ -4,7 +4,9 @@ import { h, View } from "../dom.js";
 import { bytes, count, duration, money, NONE, percent, rate, some } from "../format.js";
 import { linkTo } from "../router.js";
 import { fact } from "../page.js";
+import { limitOf } from "./bound.js";
 import { Spark } from "./spark.js";
+import { isFetching } from "./stepper.js";
 import { shareOf, successBar, toneOf } from "./success.js";
 import { DataTable } from "./table.js";
 
@@ -58,7 +60,7 @@ function pace({ state, pages_per_s: pages, workers }) {
     if (state === "finished") return "nothing is left to fetch";
     if (state !== "running" && state !== "draining") return state;
     if (pages) return "";
-    return workers?.length ? "no page was done in the last seconds" : "no worker is at work";
+    return workers?.some(isFetching) ? "no page was done in the last seconds" : "no worker is at work";
 }
 
 function left({ eta_s: eta, state, finished }) {
@@ -66,10 +68,10 @@ function left({ eta_s: eta, state, finished }) {
     return eta === null || eta === undefined ? NONE : `about ${duration(eta)}`;
 }
 
-function bound({ bound: by, finished }) {
-    if (finished) return "nothing: all is done";
-    if (!by) return "how fast workers and hosts are: no delay holds it back";
-    return `${by.host}: ${count(by.queued)} queued, one every ${duration(by.delay_s)} (${by.why})`;
+function bound(overview) {
+    const shown = ({ host, queued, delay_s, why }) =>
+        `${host}: ${count(queued)} queued, one every ${duration(delay_s)} (${why})`;
+    return limitOf(overview, shown);
 }
 
 // --- is it healthy?
@@ -177,6 +179,8 @@ export function stuckCard(view, job) {
 function trouble({
     state,
     pending,
+    delayed,
+    leased,
     workers,
     silent_workers: silent,
     oldest_pending_s: age,
@@ -185,11 +189,13 @@ function trouble({
     done,
 }) {
     const isOpen = state === "running" || state === "draining";
-    if (isOpen && pending && !workers?.length) return ["Yes", "URLs wait, and no worker is at work", "bad"];
+    const isIdle = !(pending || delayed || leased);
+    if (isOpen && pending && !workers?.some(isFetching)) return ["Yes", "URLs wait, and no worker is at work", "bad"];
     if (silent) return ["Partly", `${some(silent, "worker")} fell silent`, "bad"];
     if (isOpen && age > OLD_S && !pages) return ["Yes", "URLs wait, and no page gets done", "bad"];
     if (dead > done) return ["Partly", "more URLs were given up than done", "bad"];
-    return ["No", isOpen ? "work is handed out and comes back" : `the job is ${state}`, null];
+    if (!isOpen) return ["No", `the job is ${state}`, null];
+    return ["No", isIdle ? "no URL is waiting" : "work is handed out and comes back", null];
 }
 
 // --- what does it cost?
