@@ -38,10 +38,11 @@ def test_two_nodes_bring_every_book_once_and_ask_for_no_page_twice(open_shop, ma
     assert len(missing) == 8
     counted = [total(one.windows).items for one in cluster.ask(read_quality)]
     assert sum(counted) == len(cluster.items())
-    names = ["pages", "items", "fetch.ok", "fetch.http_error"]
+    names = ["pages", "items", "stored", "fetch.ok", "fetch.http_error"]
     told = cluster.ask(partial(read_history, names=names, since_s=300))
-    pages, items, good, bad = (sum(n or 0 for n in one) for one in told.series.values())
+    pages, items, stored, good, bad = (sum(n or 0 for n in one) for one in told.series.values())
     assert (pages, items) == (cluster.stats().done, len(cluster.items()))
+    assert stored == cluster.stats().stored == items
     assert good + bad == sum(node.stat("downloader/response_count") for node in (one, two))
 
 

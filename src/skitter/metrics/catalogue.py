@@ -17,7 +17,7 @@ COUNTERS: Final = {
     "bytes": "bytes of bodies, and all browser traffic",
     **{f"fetch.{one}": f"requests that ended as {one}" for one in OUTCOMES},
     **{f"status.{one}": f"responses with status {one}" for one in CLASSES},
-    "stored": "items that a loader has stored",
+    "stored": "items that were stored",
     "browser_ms": "milliseconds of browser work",
     "proxy_money_micro": "cost of proxies, in millionths",
     #: Where it is 0, nothing was recorded at that time.

@@ -62,7 +62,7 @@ class Delivery:
     ) -> None:
         self.frontier, self.mailbox, self.say = frontier, mailbox, say
         self.departures, self.on_duplicates = departures, on_duplicates
-        self.pages = self.errors = 0
+        self.pages = self.errors = self._stored = 0
         self.quality, self.figures = FoundItems("parse"), Figures()
         self._in_cluster = (options.server.redis_url or "").startswith("redis+cluster")
 
@@ -73,6 +73,8 @@ class Delivery:
         for _ in range(len(exchanges)):
             exchange, size, took_ms = exchanges.popleft()
             self.figures.add_exchange(exchange, size=size, ms=took_ms)
+        stored, self._stored = self._stored, self.mailbox.scraped
+        self.figures.count("stored", self._stored - stored)
         await self.figures.send(frontier)
 
     async def flush(self) -> None:

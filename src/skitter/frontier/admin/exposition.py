@@ -34,7 +34,7 @@ MOST_WORKERS: Final = 200
 _COUNTERS: Final = (
     ("pages_total", "pages", "Pages that are done.", 1),
     ("items_total", "items", "Items that handlers found.", 1),
-    ("items_stored_total", "stored", "Items that loaders stored.", 1),
+    ("items_stored_total", "stored", "Items that were stored.", 1),
     ("retries_total", "retries", "Attempts that will be retried.", 1),
     ("dead_letters_total", "dead", "Requests that were given up.", 1),
     ("blocked_total", "blocked", "Responses that were block pages.", 1),
