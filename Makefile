@@ -35,9 +35,10 @@ demo: $(CORE) ## Show Skitter at work
 	@$(BIN)/skitter demo
 	@echo "To see it live in a browser: $(BIN)/skitter demo --dashboard"
 
+# More processes than cores: tests wait for the processes that they start.
 test: $(STAMP) ## Run the tests
 	@scripts/system-packages test
-	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --durations 15 $(ARGS)
+	@$(BIN)/python -m pytest -n 6 --dist loadfile --no-loadscope-reorder --durations 15 $(ARGS)
 
 check: $(STAMP) ## Check style, types and layers
 	@$(BIN)/ruff check .

@@ -37,7 +37,9 @@ def machine(open_shop, make_machine):
 
 
 def test_what_a_handler_logs_is_in_the_log_of_the_crawl(machine):
-    done = machine.call("run", "talks.py", "--workers", "1", "--log-file", "all.log")
+    done = machine.call(
+        "run", "talks.py", "--workers", "1", "-o", "rows.jsonl", "--log-file", "all.log"
+    )
     assert done.returncode == 0, done.stderr
     assert "skitter.loader: loader started" in (machine.folder / "all.log").read_text()
     told = machine.call("logs", "talks", "--json").stdout.splitlines()
@@ -57,7 +59,7 @@ def test_what_a_handler_logs_is_in_the_log_of_the_crawl(machine):
 
 def test_the_level_and_a_file_are_settings(machine):
     words = ("--log-level", "warning", "--log-file", "all.log", "-s", "log.format=json")
-    done = machine.call("run", "talks.py", "--workers", "1", *words)
+    done = machine.call("run", "talks.py", "--workers", "1", "-o", "rows.jsonl", *words)
     assert done.returncode == 0, done.stderr
     records = [json.loads(line) for line in (machine.folder / "all.log").read_text().splitlines()]
     assert {(one["level"], one["text"], one["url"]) for one in records} >= {

@@ -110,7 +110,7 @@ def test_when_most_urls_are_dead_it_is_no_success_unless_so_many_may(machine):
 
 
 def test_a_crawl_that_ends_at_max_pages_says_so_and_its_processes_may_print(machine):
-    done = machine.call("run", "talk.py", "--workers", "1", "--json")
+    done = machine.call("run", "talk.py", "--workers", "1", "-o", "talk.jsonl", "--json")
 
     report = json.loads(done.stdout)  # what handlers print is not in the way
     assert done.returncode == 0, done.stderr

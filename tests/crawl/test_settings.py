@@ -99,7 +99,9 @@ def skitter(short_dir, site):
 
 
 def run(skitter, *words: str, **environment: str):
-    return skitter("run", "site.py", "--workers", "1", "--json", *words, **environment)
+    """Into a file: two processes less import SQLAlchemy."""
+    out = ("-o", "site.jsonl")
+    return skitter("run", "site.py", "--workers", "1", "--json", *out, *words, **environment)
 
 
 def test_what_is_set_reaches_the_wire(skitter, site):
@@ -188,7 +190,7 @@ def test_what_an_operator_set_stays_until_a_flag_or_fresh(skitter):
 
 
 def test_one_spider_has_several_jobs(skitter):
-    run(skitter, "-a", "path=two", "--job", "second")
+    skitter("run", "site.py", "--workers", "1", "-a", "path=two", "--job", "second")
 
     assert "second" in skitter("status", "--json").stdout
     assert (skitter.folder / "second.db").exists()

@@ -19,7 +19,8 @@ from skitter.celery.registry import read_specs
 from skitter.celery.results import ScrapeFailed
 from skitter.celery.runtime import runtime_of
 from skitter.errors import BadOption, BadURL, SpiderError, UsageError
-from skitter.frontier.admin.jobs import purge_job
+from skitter.frontier.admin.jobs import list_jobs, purge_job
+from skitter.frontier.admin.workers import heartbeats
 from skitter.frontier.keys import PUMP_SLOTS
 from waiting import until
 
@@ -228,7 +229,8 @@ def test_map_reduce_runs_the_reducer_over_all_pages_and_leaves_nothing(busy):
 
     summary = result.get(timeout=WAIT_S)
     assert (summary["total"], summary["successful"], summary["failed"]) == (61, 60, 1)
-    until(lambda: f"map-{result.id}" not in busy.skitter("status", "--json").stdout)
+    server = busy.run(runtime_of(busy.app).server())
+    until(lambda: f"map-{result.id}" not in busy.run(list_jobs(server)))
 
 
 def test_a_reducer_that_raises_fails_with_what_it_said(busy):
@@ -331,7 +333,8 @@ def test_pumps_are_seen_in_status_beside_our_own_workers(busy):
     try:
         busy.skitter("pause", "crew")  # its pump waits for the end of that
 
-        until(lambda: "celery" in busy.skitter("status", "crew").stdout, deadline_s=WAIT_S)
+        until(lambda: busy.on_job("crew", heartbeats), deadline_s=WAIT_S)
+        assert "1 celery" in busy.skitter("status", "crew").stdout
         look = json.loads(busy.skitter("top", "crew", "--once", "--json").stdout)
         assert isinstance(look, list)
     finally:
