@@ -116,6 +116,14 @@ def test_a_tidy_page_of_few_elements_is_plain_however_long_its_text_is(part):
     assert is_tidy(text)
 
 
+def test_a_page_of_many_tags_is_not_tidy_whatever_its_length():
+    few, many = ("<p>text</p>" * 500, "<p>text</p>" * 5000)
+
+    for text in (few, many):
+        long = text + " " * nesting.UNCOUNTED_CHARS
+        assert is_tidy(text) == is_tidy(long) == (text is few)
+
+
 @pytest.mark.parametrize(
     "part", ["a < b", '<p a=">">', "<p a='<'>", "<p", "<P>", "<p / a>", "<!-- > -->"]
 )

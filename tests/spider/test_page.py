@@ -38,6 +38,30 @@ def test_a_page_tells_what_the_server_answered():
     assert repr(page) == f"<Page 404 {URL}>"
 
 
+def test_a_body_in_utf_8_is_parsed_as_it_came_and_not_encoded_again():
+    page = page_of("<p>na\u00efve</p>".encode())
+
+    assert page.css_first("p").text() == "na\u00efve"
+    assert page.tree.raw_html is page.body
+
+
+@pytest.mark.parametrize(
+    ("body", "charset", "text"),
+    [
+        (b"<p>caf\xe9</p>", "utf-8", "caf\ufffd"),
+        (b"<p>caf\xe9</p>", "latin1", "caf\u00e9"),
+        (b"\xef\xbb\xbf<p>caf\xc3\xa9</p>", "latin1", "caf\u00e9"),
+        (b"<p>\xed\xa0\x80</p>", "utf-8", "\ufffd\ufffd\ufffd"),  # half of a pair
+        (b"<p>\xef\xbf\xbd</p>", "utf-8", "\ufffd"),  # as the server sent it
+    ],
+)
+def test_any_other_body_is_parsed_as_its_text(body, charset, text):
+    page = page_of(body, headers={"content-type": f"text/html; charset={charset}"})
+
+    assert page.css_first("p").text() == text
+    assert page.tree.css_first("body").html == f"<body><p>{text}</p></body>"
+
+
 @pytest.mark.parametrize(
     ("content_type", "body", "is_html"),
     [

@@ -51,8 +51,12 @@ def decode(body: bytes, headers: Headers = ()) -> tuple[str, str]:
 
 
 def _declared(body: bytes, headers: Headers) -> str | None:
-    content_type = next((value for key, value in headers if key == "content-type"), "")
-    return _in_content_type(content_type) or _in_document(body[:_PRESCAN_BYTES])
+    for key, value in headers:
+        if key == "content-type":
+            if name := _in_content_type(value):
+                return name
+            break
+    return _in_document(body[:_PRESCAN_BYTES])
 
 
 @lru_cache(maxsize=256)  # a site says the same on every page
@@ -63,7 +67,7 @@ def _in_content_type(value: str) -> str | None:
 
 def _in_document(start: bytes) -> str | None:
     """HTML 13.2.3.2: what the document says of itself, in an XML declaration or a meta element."""
-    if xml := _XML.match(start):
+    if start.startswith(b"<?xml") and (xml := _XML.match(start)):
         return _readable(xml[1].decode("latin-1"))
     if b"<!--" in start:
         start = _COMMENT.sub(b"", start)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 FEW_TAGS, FEW_CHARS = 1_000, 100_000
 #: Below these it is found out in some milliseconds whether a page is plain.
 SOME_TAGS, SOME_CHARS = 5_000, 1_000_000
+#: Up to here, to count the tags first would cost a third of the time of reading them.
+UNCOUNTED_CHARS: Final = 250_000
 #: People's pages are less than a hundred deep.
 DEEPEST: Final = 250
 MOST_ELEMENTS: Final = 200_000
@@ -121,13 +123,30 @@ _ENDS_ITSELF: Final = re.compile(rf"""(?:{_SPACE}/|{_SPACE}[^\s"'=<>/]+="[^"]*"/
 _SEPARATOR: Final = re.compile(r"""[\s/"']""")
 
 
-def is_plain(text: str, tags: int | None = None) -> bool:
-    """Whether the page is certain to be cheap to parse. Linear in its size. `tags`: no fewer than
-    it has, for those who have counted them."""
-    tags = text.count("<") if tags is None else tags
-    if is_small(text, tags) or (tags < SOME_TAGS and is_tidy(text)):
-        return True
-    if tags >= MOST_ELEMENTS:
+def is_plain(text: str) -> bool:
+    """Whether the page is certain to be cheap to parse. Linear in its size."""
+    return is_small(text) or is_tidy(text) or is_orderly(text)
+
+
+def is_small(text: str | bytes) -> bool:
+    """Whether it is plain at a glance."""
+    return len(text) < FEW_CHARS and _count_tags(text) < FEW_TAGS
+
+
+def is_tidy(text: str) -> bool:
+    """Whether it is plain at a second glance: few of its tags begin an element, and each is written
+    so that nobody can read it in another way."""
+    if len(text) > UNCOUNTED_CHARS and _count_tags(text) >= SOME_TAGS:
+        return False
+    begun = _BEGUN.findall(text)
+    if len(begun) >= FEW_TAGS or "" in begun:
+        return False
+    return begun.count("body") + begun.count("html") <= MOST_ROOTS
+
+
+def is_orderly(text: str) -> bool:
+    """Whether it is plain, tag by tag."""
+    if _count_tags(text) >= MOST_ELEMENTS:
         return False
     count = _Count()
     for token in tokens(text):
@@ -139,23 +158,13 @@ def is_plain(text: str, tags: int | None = None) -> bool:
     return count.elements <= MOST_ELEMENTS
 
 
-def is_small(text: str | bytes, tags: int) -> bool:
-    """Whether it is plain at a glance. `tags`: how many `<` it has."""
-    return tags < FEW_TAGS and len(text) < FEW_CHARS
+def is_quickly_read(text: str | bytes) -> bool:
+    """Whether `is_orderly` need not be asked in a thread: it may take longer than the parser."""
+    return len(text) < SOME_CHARS and _count_tags(text) < SOME_TAGS
 
 
-def is_tidy(text: str) -> bool:
-    """Whether it is plain at a second glance, if it has no more than some tags: few of them begin
-    an element, and each is written so that nobody can read it in another way."""
-    begun = _BEGUN.findall(text)
-    if len(begun) >= FEW_TAGS or "" in begun:
-        return False
-    return begun.count("body") + begun.count("html") <= MOST_ROOTS
-
-
-def is_quickly_read(body: bytes, tags: int) -> bool:
-    """Whether `is_plain` need not be asked in a thread: it may take twice as long as the parser."""
-    return tags < SOME_TAGS and len(body) < SOME_CHARS
+def _count_tags(text: str | bytes) -> int:
+    return text.count("<") if isinstance(text, str) else text.count(b"<")
 
 
 def tokens(text: str) -> Iterator[re.Match[str]]:

@@ -32,6 +32,7 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
     links: list[Offer]  # of the lease's own shard: they go into the completion
     ahead: list[Offer]  # of other shards, or too many: they go first
     items: list[bytes]
+    size_bytes: int  # of links and items
     again: list[Request]  # links that are known, and kept with the others
     outlinks: Outlinks | None = None  # all of them, if the job keeps depths
 
@@ -55,13 +56,9 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
         return self.lease.fingerprint, self.lease.token, self.brings, self.feedback
 
     @property
-    def size_bytes(self) -> int:
-        kept = len(self.outlinks.packed) if self.outlinks else 0
-        return sum(one.size_bytes for one in self.links) + sum(map(len, self.items)) + kept
-
-    @property
     def weight(self) -> int:
-        return 1 + len(self.links) + len(self.items) + self.size_bytes // WEIGHT_BYTES
+        size_bytes = self.size_bytes + (len(self.outlinks.packed) if self.outlinks else 0)
+        return 1 + len(self.links) + len(self.items) + size_bytes // WEIGHT_BYTES
 
 
 def seal(completion: Completion, layout: Layout, *, raw: bool = False) -> Sealed:
@@ -78,26 +75,28 @@ def seal_offers(
     lease = completion.lease
     shard = layout.shard_of(lease.host)
     here = [one for one in offers if one.shard == shard]
-    surplus = _surplus(here)
+    surplus, size_bytes = _surplus(here)
+    items = [_check_item(item, lease, raw=raw) for item in completion.items]
     return Sealed(
         shard=shard,
         lease=lease,
         feedback=pack_feedback(completion.feedback),
         links=here[surplus:],
         ahead=here[:surplus] + [one for one in offers if one.shard != shard],
-        items=[_check_item(item, lease, raw=raw) for item in completion.items],
+        items=items,
+        size_bytes=size_bytes + sum(map(len, items)),
         again=list(completion.again),
     )
 
 
-def _surplus(offers: Sequence[Offer]) -> int:
-    """How many of the first go ahead: the last ones fit into a completion."""
+def _surplus(offers: Sequence[Offer]) -> tuple[int, int]:
+    """How many of the first go ahead: the last ones, of so many bytes, fit into a completion."""
     size_bytes = 0
     for count, one in enumerate(reversed(offers)):
+        if count == MAX_LINKS or size_bytes + one.size_bytes > MAX_LINK_BYTES:
+            return len(offers) - count, size_bytes
         size_bytes += one.size_bytes
-        if count == MAX_LINKS or size_bytes > MAX_LINK_BYTES:
-            return len(offers) - count
-    return 0
+    return 0, size_bytes
 
 
 def keep_outlinks(sealed: Sealed, *, is_cut: bool) -> Sealed:

@@ -77,9 +77,11 @@ class Frontier:
     options: JobOptions
     shards: list[Shard]
     complete_batch: int = COMPLETE_BATCH
+    #: The job has a max_depth, or had one: the links of its pages are kept. As of the last lease.
+    keeps_depths: bool = False
     _options_at: float = field(default_factory=time.monotonic)
     #: shard -> state, born, whether it keeps no depths
-    _lives: dict[int, tuple[object, ...]] = field(default_factory=dict)
+    _lives: dict[int, tuple[object, object, bool]] = field(default_factory=dict)
     _all_lives: Hashable = ()  # hashable copy for `epoch`, which is read at every page
     #: shard -> pages to be reopened, as of the last lease; None: it keeps no depths
     _to_reopen: dict[int, int | None] = field(default_factory=dict)
@@ -114,11 +116,6 @@ class Frontier:
         """While it stays the same, the server still has all that it accepted. A new value: perhaps
         not, as it may have restarted without its last second, or the job was created again."""
         return self.server.links.made, self._all_lives
-
-    @property
-    def keeps_depths(self) -> bool:
-        """Whether the job has or had a max_depth, so that links of its pages are kept."""
-        return any(count is not None for count in self._to_reopen.values())
 
     def has_sessions(self, host: str) -> bool:
         """Whether the shard of this host has sessions, as of the last lease."""
@@ -215,6 +212,7 @@ class Frontier:
         if self._lives.get(shard) != (life := (state, born, to_reopen < 0)):
             self._lives[shard] = life
             self._all_lives = tuple(sorted(self._lives.items()))
+            self.keeps_depths = not all(without for _, _, without in self._lives.values())
         self._to_reopen[shard] = None if to_reopen < 0 else to_reopen
         width = 3 if to_reopen < 0 else 4
         columns = [rows[i::width] for i in range(width)]

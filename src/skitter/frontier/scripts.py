@@ -107,25 +107,26 @@ class Script:
 @cache
 def script(name: str, *, strict: bool = False) -> Script:
     """The verb `name`. Strict: without allow-oom, for calls that make the server grow."""
+    header, code = _assemble(name)
+    flags = "" if strict else header.flags
+    source = f"#!lua flags={flags}\n{code}" if flags else f"#!lua\n{code}"
+    sha = hashlib.sha1(source.encode()).hexdigest()
+    names = tuple(name for name, _ in header.argv)
+    common = tuple(name for name in names if name in COMMON)
+    return Script(name, header, source, sha, names, common)
+
+
+@cache
+def _assemble(name: str) -> tuple[Header, str]:
+    """All of a verb but the line of its flags; it takes some milliseconds."""
     verb = _read(f"{name}.lua")
     libs = {lib: _read(f"lib/{lib}.lua") for lib in _includes(name)}
     parts = _without_unused(list(libs.values()), verb)
     words = frozenset[str]().union(*map(_words, (*parts, verb)))
     header = _merge(verb, list(libs.values()), words)
-    flags = "" if strict else header.flags
-    source = "\n".join(
-        [
-            f"#!lua flags={flags}" if flags else "#!lua",
-            _prelude(name, header, words),
-            *([_limits([*parts, verb])] if "limits" in libs else []),
-            *_enclosed(parts, verb),
-            verb,
-        ]
-    )
-    sha = hashlib.sha1(source.encode()).hexdigest()
-    names = tuple(name for name, _ in header.argv)
-    common = tuple(name for name in names if name in COMMON)
-    return Script(name, header, source, sha, names, common)
+    limits = [_limits([*parts, verb])] if "limits" in libs else []
+    code = "\n".join([_prelude(name, header, words), *limits, *_enclosed(parts, verb), verb])
+    return header, code
 
 
 def verbs() -> list[str]:
@@ -233,7 +234,12 @@ def _outline(lib: str) -> tuple[frozenset[str], dict[str, frozenset[str]]]:
 
 @cache
 def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(_COMMENT.sub("", text)))
+    return frozenset(_WORD.findall(_without_comments(text)))
+
+
+@cache
+def _without_comments(text: str) -> str:
+    return _COMMENT.sub("", text)
 
 
 def _enclosed(libs: list[str], verb: str) -> Iterator[str]:
@@ -255,7 +261,7 @@ def _enclosed(libs: list[str], verb: str) -> Iterator[str]:
 
 def _limits(texts: list[str]) -> str:
     """`read_control`, which reads those limits and facts of a job that the code names."""
-    asked = {name for text in texts for name in _LIMIT.findall(_COMMENT.sub("", text))}
+    asked = {name for text in texts for name in _LIMIT.findall(_without_comments(text))}
     limits, facts = sorted(asked.intersection(NUMBERS)), sorted(asked.intersection(FACTS))
     fields = ["state", "shards", *facts, *limits]
     read = {name: f"found[{i}]" for i, name in enumerate(fields, 1)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,6 +13,7 @@ from skitter.metrics.spread import DOUBLINGS, doubling_of
 
 #: How many kinds of requests are counted separately per batch: hosts come from the web.
 MOST_KINDS: Final = 2000
+MOST_TIMINGS: Final = 1000
 _BY_HUNDREDS: Final = ("none", "none", *CLASSES[:4])
 
 
@@ -31,7 +32,10 @@ class Recorder:
     """Adds up metrics until `take`."""
 
     _counts: Counter[str] = field(default_factory=Counter)
-    _timings: dict[str, Histogram] = field(default_factory=dict)
+    #: Durations in ms. They become histograms a thousand at a time: a page brings three of them, and
+    #: taking a logarithm costs ten times as much as storing the number.
+    _timings: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    _histograms: dict[str, Histogram] = field(default_factory=dict)
     #: Requests, bytes, ms, and requests per doubling.
     _exchanges: dict[Exchange, list[float]] = field(default_factory=dict)
 
@@ -40,10 +44,17 @@ class Recorder:
             self._counts[name] += by
 
     def time(self, name: str, ms: float) -> None:
-        timing = self._timings.get(name)
-        if timing is None:
-            timing = self._timings[name] = Histogram()
-        timing.add(ms)
+        timings = self._timings[name]
+        timings.append(ms)
+        if len(timings) >= MOST_TIMINGS:
+            self._fold()
+
+    def _fold(self) -> None:
+        timings, self._timings = self._timings, defaultdict(list)
+        for name, every in timings.items():
+            histogram = self._histograms.setdefault(name, Histogram())
+            for ms in every:
+                histogram.add(ms)
 
     def add_exchange(self, kind: Exchange, *, size: int = 0, ms: float | None) -> None:
         """Count a finished request, with any outcome. `ms` is None if its duration is unknown."""
@@ -60,10 +71,11 @@ class Recorder:
             self.time("fetch", ms)
 
     def take(self, worker: str) -> Batch:
-        """All metrics since the last call."""
-        batch = Batch(self._counts, self._timings)
+        """All since the last time."""
+        self._fold()
+        batch = Batch(self._counts, self._histograms)
         exchanges = self._exchanges
-        self._counts, self._timings, self._exchanges = Counter(), {}, {}
+        self._counts, self._histograms, self._exchanges = Counter(), {}, {}
         for kind, figures in exchanges.items():
             _unfold(batch, kind, worker, [round(one) for one in figures])
         return batch

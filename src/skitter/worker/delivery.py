@@ -238,17 +238,22 @@ class Delivery:
     async def _complete(self, pages: list[_Page]) -> None:
         epoch = self.frontier.epoch
         answers = await self.frontier.complete_sealed([page.sealed for page in pages])
+        done = [one for one, said in zip(pages, answers, strict=True) if said is Ended.DONE]
+        self.tally.pages += len(done)
+        self.figures.count("pages", len(done))
+        self.figures.count("items", sum([len(page.completion.items) for page in done]))
+        self.memory.add_requests(
+            [link for page in done for link in page.completion.links], epoch=epoch
+        )
+        for page in done:
+            if page.handled:
+                self.quality.add_page(page.completion.lease.request.handler, page.completion.items)
+        if len(done) < len(pages):
+            self._note_late(pages, answers)
+
+    def _note_late(self, pages: list[_Page], answers: list[Ended]) -> None:
         for page, answer in zip(pages, answers, strict=True):
-            if answer is Ended.DONE:
-                self.tally.pages += 1
-                self.figures.count("pages")
-                self.figures.count("items", len(page.completion.items))
-                if page.handled:
-                    self.quality.add_page(
-                        page.completion.lease.request.handler, page.completion.items
-                    )
-                self.memory.add_requests(page.completion.links, epoch=epoch)
-            else:
+            if answer is not Ended.DONE:
                 self.tally.late += 1
                 url = page.completion.lease.url
                 self.log("warning", f"{url}: too late, another worker has it")
