@@ -20,6 +20,7 @@ from redis.asyncio import ConnectionPool, RedisCluster
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
+from redis.driver_info import DriverInfo
 from redis.retry import Retry as BlockingRetry
 
 from skitter.errors import ServerUnfit, UsageError
@@ -242,6 +243,8 @@ def _client(url: str, password: str | None, links: Links) -> Client:
             return OurRedis(master.connection_pool, links)
         if scheme in ("redis", "rediss", "unix"):
             check_database(url)
+            # Each connection would look up the version of redis-py, for a millisecond.
+            options["driver_info"] = DriverInfo()
             return OurRedis(ConnectionPool.from_url(url, retry=once, **options), links)
     except ValueError as error:
         raise bad_address(GIVEN, url, error) from None

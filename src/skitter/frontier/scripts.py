@@ -245,18 +245,26 @@ def _without_comments(text: str) -> str:
 def _enclosed(libs: list[str], verb: str) -> Iterator[str]:
     """Each lib in a block of its own, so that only what others use of it is seen outside: Lua has
     room for 200 names in a script."""
-    words = [_words(text) for text in (*libs, verb)]
-    for i, lib in enumerate(libs):
-        later = set[str]().union(*words[i + 1 :])
-        shown = [one[2] for one in _LOCAL.finditer(lib) if later & set(one[2].split(", "))]
+    later = set(_words(verb))
+    blocks: list[str] = []
+    for lib in reversed(libs):
+        names = (one[2] for one in _LOCAL.finditer(lib))
+        blocks.append(_block(lib, tuple(one for one in names if later & set(one.split(", ")))))
+        later |= _words(lib)
+    return reversed(blocks)
 
-        def declare(one: re.Match[str], shown: list[str] = shown) -> str:
-            return (one[1] or "") + one[2] if one[2] in shown else one[0]
 
-        outside = f"local {', '.join(shown)}\n" if shown else ""
-        condition = _CONDITION.search(lib)
-        begin = f"if {condition[1]} then" if condition else "do"
-        yield f"{outside}{begin}\n{_LOCAL.sub(declare, lib)}end"
+@cache
+def _block(lib: str, shown: tuple[str, ...]) -> str:
+    """A lib of which these names are seen outside."""
+
+    def declare(one: re.Match[str]) -> str:
+        return (one[1] or "") + one[2] if one[2] in shown else one[0]
+
+    outside = f"local {', '.join(shown)}\n" if shown else ""
+    condition = _CONDITION.search(lib)
+    begin = f"if {condition[1]} then" if condition else "do"
+    return f"{outside}{begin}\n{_LOCAL.sub(declare, lib)}end"
 
 
 def _limits(texts: list[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -75,7 +74,7 @@ class HandlerOutput:
     rejected: list[Rejected] = field(default_factory=list)  # items
     refused: list[tuple[str, Refused]] = field(default_factory=list)  # URLs
     exceeded: str = ""  # what was dropped because it was over a page's limits
-    undeclared: Counter[str] = field(default_factory=Counter)  # fields dropped from items
+    undeclared: dict[str, int] = field(default_factory=dict)  # fields dropped from items
     known: int = 0  # requests skipped because they were added recently
 
 
@@ -233,7 +232,9 @@ class _Run:
             return item
         settled = fit(item, self._spider.item)
         if not isinstance(settled, Rejected):
-            self.output.undeclared.update(undeclared(item, self._spider.item))
+            counts = self.output.undeclared
+            for name in undeclared(item, self._spider.item):
+                counts[name] = counts.get(name, 0) + 1
         return settled
 
     async def _hooked(self, item: Item) -> Item:

@@ -117,7 +117,7 @@ class _Sorted:
             RejectedItem(url=url, field=one.field, reason=one.reason, item=one.item)
             for one in output.rejected
         ]
-        self.counts["undeclared"] += output.undeclared.total()
+        self.counts["undeclared"] += sum(output.undeclared.values())
         self.undeclared |= output.undeclared.keys()
         if output.exceeded:
             self.counts["capped"] += 1
