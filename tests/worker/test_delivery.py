@@ -106,6 +106,22 @@ async def test_a_request_with_more_than_a_url_does_not_make_the_plain_get_known(
     assert link.url not in memory.known
 
 
+async def test_links_that_went_in_since_their_page_was_handled_are_not_sent_again(frontier):
+    memory = RequestMemory(lambda: frontier.epoch)
+    delivery = Delivery(frontier, memory, lambda level, text: None)
+    first, second = await leases(frontier, 2)
+    known, new = (Request(url=f"https://a.test/{name}") for name in ("known", "new"))
+    apart = Request(url=known.url, method="POST")
+    delivery.add(Completed(Completion(lease=first, links=[known])))
+    await delivery.flush()
+    delivery.add(Completed(Completion(lease=second, links=[known, new, apart])))
+    await delivery.flush()
+
+    stats = await frontier.stats()
+    assert (stats.done, stats.pending, stats.duplicates) == (2, 3, 0)
+    assert new.url in memory.known
+
+
 async def hand_in_a_link(frontier, memory) -> str:
     delivery = Delivery(frontier, memory, lambda level, text: None)
     [lease] = await leases(frontier, 1)

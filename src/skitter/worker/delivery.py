@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from skitter.engine.figures import Figures
 from skitter.engine.memory import LinkMemory
 from skitter.engine.outbox import Batch, Outbox, may_be_about_a_page, send_each
@@ -62,6 +64,7 @@ class _Sorted:
     """Outcomes by what is done with them."""
 
     layout: Layout
+    known: Container[str] = ()  # links that the server has
     told: Container[str] = ()  # links whose refusal the server knows
     size_bytes: int = 0
     done: list[_Page] = field(default_factory=list)
@@ -90,7 +93,7 @@ class _Sorted:
 
     def _add_completed(self, outcome: Completed) -> None:
         """What cannot be sent is the end of its page, and of no other."""
-        completion, output = outcome.completion, outcome.output
+        completion, output = self._without_known(outcome.completion), outcome.output
         try:
             sealed = seal(completion, self.layout)
         except (UsageError, *NOT_PLAIN) as error:
@@ -104,6 +107,15 @@ class _Sorted:
             self._add_remarks(completion.lease.url, output)
         if output and output.refused:
             self._add_refused(completion.lease.url, output)
+
+    def _without_known(self, completion: Completion) -> Completion:
+        """Without the links that went in since its handler ran. When a crawl begins, most do: tens
+        of pages are handled at a time, and each has the links of the others."""
+        known = self.known
+        links = [one for one in completion.links if one.url not in known or not one.is_plain]
+        if len(links) == len(completion.links):
+            return completion
+        return msgspec.structs.replace(completion, links=links)
 
     def _add_refused(self, page: str, output: HandlerOutput) -> None:
         """Pages of a site share most of the links that are refused: each is told once."""
@@ -201,7 +213,7 @@ class Delivery:
 
     def _pack(self, outcomes: list[Outcome]) -> Batch:
         """The first of them: some hundreds, or some megabytes."""
-        found, size = _Sorted(self.frontier.layout, self._refused.known), 0
+        found, size = _Sorted(self.frontier.layout, self.memory.known, self._refused.known), 0
         for outcome in outcomes:
             found.add(outcome)
             size += 1
