@@ -6,6 +6,6 @@ import gc
 
 
 def spare_what_is_loaded() -> None:
-    """Modules, spiders and settings stay until the process ends: 45,000 objects, which cost every
-    full collection 20 ms, and pages wait for it."""
+    """Exempt everything loaded so far from garbage collection: modules, spider and settings are
+    45,000 objects that live as long as the process and add 20 ms to every full collection."""
     gc.freeze()

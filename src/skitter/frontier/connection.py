@@ -243,7 +243,7 @@ def _client(url: str, password: str | None, links: Links) -> Client:
             return OurRedis(master.connection_pool, links)
         if scheme in ("redis", "rediss", "unix"):
             check_database(url)
-            # Each connection would look up the version of redis-py, for a millisecond.
+            # Otherwise each connection looks up the version of redis-py, which takes a millisecond.
             options["driver_info"] = DriverInfo()
             return OurRedis(ConnectionPool.from_url(url, retry=once, **options), links)
     except ValueError as error:

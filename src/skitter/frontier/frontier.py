@@ -77,7 +77,7 @@ class Frontier:
     options: JobOptions
     shards: list[Shard]
     complete_batch: int = COMPLETE_BATCH
-    #: The job has a max_depth, or had one: the links of its pages are kept. As of the last lease.
+    #: The job has or had a max_depth, so that links of its pages are kept. As of the last lease.
     keeps_depths: bool = False
     _options_at: float = field(default_factory=time.monotonic)
     #: shard -> state, born, whether it keeps no depths

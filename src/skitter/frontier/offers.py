@@ -25,7 +25,6 @@ WEIGHT_BYTES = 4096
 
 
 NOTHING: dict[str, Any] = {}
-_TEXT, _MAYBE_TEXT = {str}, {str, type(None)}
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -139,24 +138,16 @@ def _check_fields(request: Request) -> None:
         raise BadOption("method", request.method, "a word such as GET")
     if not isinstance(request.body, bytes):
         raise BadOption("body", request.body, "bytes")
-    texts = {type(request.unique), type(request.identity), type(request.slot)}
-    if texts | {type(request.session)} != _TEXT:
-        _refuse_other_than_text(request)
-    if not _MAYBE_TEXT.issuperset((type(request.parent), type(request.handler))):
-        _refuse_other_than_text(request)
+    for name in ("unique", "identity", "slot", "session"):
+        if not isinstance(value := getattr(request, name), str):
+            raise BadOption(name, value, "text")
+    for name in ("parent", "handler"):
+        if (value := getattr(request, name)) is not None and not isinstance(value, str):
+            raise BadOption(name, value, "text")
     if request.headers != NOTHING and not _is_table(request.headers, str):
         raise BadOption("headers", request.headers, "a dict of text to text")
     if request.meta != NOTHING and not _is_table(request.meta, object):
         raise BadOption("meta", request.meta, "a dict whose keys are text")
-
-
-def _refuse_other_than_text(request: Request) -> None:
-    """A subclass of str is text, too."""
-    for name in ("unique", "identity", "slot", "session", "parent", "handler"):
-        value = getattr(request, name)
-        may_be_absent = name in ("parent", "handler")
-        if not isinstance(value, str) and not (may_be_absent and value is None):
-            raise BadOption(name, value, "text")
 
 
 def _check_limits(request: Request) -> None:

@@ -118,7 +118,7 @@ def script(name: str, *, strict: bool = False) -> Script:
 
 @cache
 def _assemble(name: str) -> tuple[Header, str]:
-    """All of a verb but the line of its flags; it takes some milliseconds."""
+    """A verb without the line of its flags. Cached: assembling it takes some milliseconds."""
     verb = _read(f"{name}.lua")
     libs = {lib: _read(f"lib/{lib}.lua") for lib in _includes(name)}
     parts = _without_unused(list(libs.values()), verb)
@@ -256,7 +256,7 @@ def _enclosed(libs: list[str], verb: str) -> Iterator[str]:
 
 @cache
 def _block(lib: str, shown: tuple[str, ...]) -> str:
-    """A lib of which these names are seen outside."""
+    """A lib in a block; only the names in `shown` are visible outside it."""
 
     def declare(one: re.Match[str]) -> str:
         return (one[1] or "") + one[2] if one[2] in shown else one[0]

@@ -32,7 +32,7 @@ class Recorder:
     """Adds up metrics until `take`."""
 
     _counts: Counter[str] = field(default_factory=Counter)
-    #: Durations in ms. They become histograms a thousand at a time: a page brings three of them, and
+    #: Durations in ms, turned into histograms a thousand at a time: a page has three of them, and
     #: taking a logarithm costs ten times as much as storing the number.
     _timings: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     _histograms: dict[str, Histogram] = field(default_factory=dict)

@@ -134,8 +134,8 @@ class Document:
         return self._tree
 
     def _utf8(self) -> str | bytes:
-        """What the parser reads, which is UTF-8. A body that is such already is not encoded again,
-        which would take a tenth of the parser's time."""
+        """The input of the parser, which reads UTF-8. A body in valid UTF-8 is passed as it is:
+        encoding its text again would add a tenth to the parser's time."""
         text, encoding = self._decode()
         if encoding != "utf-8" or "\ufffd" in text or self.body.startswith(BOM_UTF8):
             return text

@@ -109,8 +109,8 @@ class _Sorted:
             self._add_refused(completion.lease.url, output)
 
     def _without_known(self, completion: Completion) -> Completion:
-        """Without the links that went in since its handler ran. When a crawl begins, most do: tens
-        of pages are handled at a time, and each has the links of the others."""
+        """Drop the links that were added since the handler ran. At the start of a crawl many are:
+        dozens of pages are handled before the first is completed, and they share links."""
         known = self.known
         links = [one for one in completion.links if one.url not in known or not one.is_plain]
         if len(links) == len(completion.links):
