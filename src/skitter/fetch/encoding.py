@@ -1,7 +1,7 @@
-"""Which characters the bytes of a page stand for, as browsers decide it.
+"""Decodes the bytes of a page as browsers do.
 
-In this order (WHATWG HTML 13.2.3, Encoding 6): a byte order mark, the charset of Content-Type, a
-declaration in the first 1024 bytes, UTF-8 if the body is valid UTF-8, windows-1252.
+The encoding is, in this order (WHATWG HTML 13.2.3, Encoding 6): a byte order mark, the charset of
+Content-Type, a declaration in the first 1024 bytes, UTF-8 if the body is valid UTF-8, windows-1252.
 Labels come from `webencodings`, the table of the standard (latin1 means windows-1252, and so on).
 """
 
@@ -19,7 +19,7 @@ Headers = Iterable[tuple[str, str]]
 _PRESCAN_BYTES: Final = 1024
 _MARKS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16be"), (b"\xff\xfe", "utf-16le"))
 
-# Possessive, and no name begins in the middle of one: strangers write what is searched here.
+# Possessive, and no match begins inside a name: the input comes from strangers.
 _CHARSET: Final = re.compile(r"""charset\s*+=\s*+["']?+\s*+([^\s;"']+)""", re.IGNORECASE)
 _XML: Final = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([^"'>]+)["']""")
 _COMMENT: Final = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
@@ -28,7 +28,7 @@ _ATTRIBUTE: Final = re.compile(
     r"""(?<![^\s=/>"'])([^\s=/>"']++)\s*+=\s*+(?:"([^"]*)"|'([^']*)'|([^\s>"']+))""", re.DOTALL
 )
 
-_CONTENT_TYPE_CHARS: Final = 256  # strangers write it; nothing sensible is longer
+_CONTENT_TYPE_CHARS: Final = 256  # it comes from strangers; nothing sensible is longer
 # windows-1252 leaves no byte undefined; Python's cp1252 leaves five.
 _WINDOWS_1252: Final = {
     byte: bytes([byte]).decode("cp1252")
@@ -38,7 +38,7 @@ _WINDOWS_1252: Final = {
 
 
 def decode(body: bytes, headers: Headers = ()) -> tuple[str, str]:
-    """The text, without its byte order mark, and the standard's name of the encoding."""
+    """The text, without its byte order mark, and the standard name of its encoding."""
     for mark, name in _MARKS:
         if body.startswith(mark):
             return _decode(body[len(mark) :], name), name
@@ -66,7 +66,7 @@ def _in_content_type(value: str) -> str | None:
 
 
 def _in_document(start: bytes) -> str | None:
-    """HTML 13.2.3.2: what the document says of itself, in an XML declaration or a meta element."""
+    """HTML 13.2.3.2: the encoding named in an XML declaration or a meta element."""
     if start.startswith(b"<?xml") and (xml := _XML.match(start)):
         return _readable(xml[1].decode("latin-1"))
     if b"<!--" in start:
@@ -101,7 +101,7 @@ def _label_of(text: str) -> str | None:
 
 
 def _readable(label: str) -> str | None:
-    """We have just read it as ASCII, so it is not UTF-16 whatever it says (HTML 13.2.3.2)."""
+    """We have just read it as ASCII, so it cannot be UTF-16 (HTML 13.2.3.2)."""
     name = _name(label)
     if name in ("utf-16le", "utf-16be"):
         return "utf-8"
@@ -109,7 +109,7 @@ def _readable(label: str) -> str | None:
 
 
 def sent_as(labels: str) -> str | None:
-    """The first that is known of an `accept-charset`, by the standard's name."""
+    """The first known label of an `accept-charset`, by its standard name."""
     return next((name for label in labels.split() if (name := _name(label))), None)
 
 

@@ -1,15 +1,14 @@
 """Pages that would block the parser: for some of what HTML allows, its time is quadratic.
 
-Measured on lexbor, with the interpreter's lock held all the time: 100,000 <div> inside each other,
-500 KB, a minute; 200 KB of attributes of one element, 1.5 s; 50 KB of <p><font color=...> that
-nobody closes, 3 million elements and a gigabyte. HTML has too many such ways to know them all, so
-a page is *plain* if it is certain to be cheap, which nearly all are; any other is tried first by
-`skitter.fetch.trial`, within limits.
+Measured on lexbor, with the interpreter's lock held throughout: 100,000 nested <div>, 500 KB, a
+minute; 200 KB of attributes on one element, 1.5 s; 50 KB of unclosed <p><font color=...>, 3 million
+elements and a gigabyte. HTML has too many such cases to list, so a page is *plain* if it is certain
+to be cheap, as nearly all are; any other is tried first by `skitter.fetch.trial`, within limits.
 
-Certain means: what is counted as open here is at least what is open in the parser. A start tag
-counts, also where the parser would ignore it or close others by itself; an end tag takes away only
-what the parser certainly closes: the last element, or what is inside a block that no tag since may
-have closed. HTML 13.2.6 calls the elements and their rules by these names.
+Certain means: at least as many elements are counted as open here as are open in the parser. A start
+tag always counts, even if the parser would ignore it or close others first; an end tag subtracts
+only what the parser certainly closes: the last element, or the contents of a block that no later
+tag may have closed. The names of elements and rules are those of HTML 13.2.6.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-#: Below both of these any page is cheap, whatever is in it.
+#: Below both of these any page is cheap, whatever it contains.
 FEW_TAGS, FEW_CHARS = 1_000, 100_000
-#: Below these it is found out in some milliseconds whether a page is plain.
+#: Below these, checking whether a page is plain takes a few milliseconds.
 SOME_TAGS, SOME_CHARS = 5_000, 1_000_000
-#: In longer texts tags are counted before they are read; in shorter ones counting saves nothing,
-#: and costs a third of the time of reading.
+#: In longer texts tags are counted before they are parsed; in shorter ones counting saves nothing,
+#: and costs a third of the time of parsing.
 UNCOUNTED_CHARS: Final = 250_000
-#: People's pages are less than a hundred deep.
+#: Real pages are less than a hundred deep.
 DEEPEST: Final = 250
 MOST_ELEMENTS: Final = 200_000
 MOST_ATTRIBUTES: Final = 200
 FEW_ATTRIBUTE_CHARS: Final = 500
-#: <body> again adds its attributes to the first.
+#: A second <body> adds its attributes to the first.
 MOST_ROOTS: Final = 10
-#: How far up the end of a block looks for its beginning.
+#: How far up to look for the beginning of a block at its end.
 REACH: Final = 20
 
 
@@ -48,12 +47,12 @@ _ROOTS: Final = _names("html head body")
 _CELLS: Final = _names("td th caption")
 _PARTS: Final = _CELLS | _names("tr tbody thead tfoot colgroup col")
 _TABLE: Final = _PARTS - {"col"} | {"table"}
-#: Their end tags close whatever is inside ("has an element in scope").
+#: Their end tags close everything inside ("has an element in scope").
 _BLOCKS: Final = _TABLE | _names(
     "address article aside blockquote center details dialog dir div dl dd dt fieldset figcaption "
     "figure footer header hgroup h1 h2 h3 h4 h5 h6 li main menu nav ol p pre section summary ul"
 )
-#: No end tag of something outside closes these, but the end of a part of the same table.
+#: No end tag of an outer element closes these, except that of a part of the same table.
 _MARKERS: Final = _CELLS | _names("table template select button applet marquee object ol ul")
 _OPAQUE: Final = _names("table template select applet marquee object")
 _FOREIGN: Final = _names("svg math")
@@ -62,12 +61,12 @@ _MIXED: Final = (_BLOCKS | _FORMATTING | _ROOTS) - {"a"} | _names(
     "br embed hr img meta ruby span sub sup var foreignobject desc mi mo mn ms mtext annotation-xml"
 )
 _STRANGE: Final = _names("plaintext frameset")
-#: Inside these the parser has rules of its own.
+#: Inside these the parser has special rules.
 _WILFUL: Final = _names("select template")
 _HEADINGS: Final = _names("h1 h2 h3 h4 h5 h6")
-#: Elements that end without a tag of their own ("generate implied end tags").
+#: Elements that end without an end tag ("generate implied end tags").
 _IMPLIED: Final = _names("dd dt li optgroup option p rb rp rt rtc")
-#: What the start of an element may close. A <p> ends where a block begins.
+#: What a start tag may close. A <p> ends where a block begins.
 _CLOSED_BY: Final = (
     dict.fromkeys(_BLOCKS | _names("form hr listing search xmp"), _names("p"))
     | dict.fromkeys(_HEADINGS, _HEADINGS | {"p"})
@@ -82,7 +81,7 @@ _CLOSED_BY: Final = (
         "table": _names("p table"),
     }
 )
-#: Most elements of a page begin and end around a few words; they are read as one token.
+#: Most elements of a page contain only a few words; each is read as one token.
 _LEAVES: Final = "a|b|code|dd|dt|em|h[1-6]|i|label|li|option|p|span|strong|td|th|tt"
 _RAW: Final = "script|style|textarea|title|xmp|iframe|noembed|noframes"
 _SPACE: Final = r"[ \t\n\f\r]"
@@ -93,9 +92,9 @@ _ATTRIBUTES: Final = rf"""
         (?: {_SPACE}*+ = {_SPACE}*+
             (?: "[^"]*+"? | '[^']*+'? | [^ \t\n\f\r>"'][^ \t\n\f\r>]*+ )?+ )?+
     )*+"""
-#: A token: an element of raw text, an ordinary tag, a comment, or anything else that `<` begins.
-#: Everything is possessive or runs to the end of the text: no character is read twice. But no group
-#: with a look-ahead is: up to Python 3.11.4 it takes what it only looked at (cpython gh-106052).
+#: A token: a raw text element, an ordinary tag, a comment, or anything else that begins with `<`.
+#: Everything is possessive or runs to the end of the text, so no character is read twice. Groups
+#: with a look-ahead are not: up to Python 3.11.4 they consume what they see (cpython gh-106052).
 _TOKEN: Final = re.compile(
     rf"""<(?:
       (?P<leaf>{_LEAVES}){_NAME_ENDS} (?P<given>{_ATTRIBUTES}) > [^<]*+ </(?P=leaf)>
@@ -108,9 +107,9 @@ _TOKEN: Final = re.compile(
     )""",
     re.VERBOSE,
 )
-#: The names of start tags, if every `<` of a page begins a tag of few attributes, a doctype or a
-#: comment; any other has an empty name. Without those, a parser that comes to a `<` reads what is
-#: meant and no more of it: no attributes are hidden in a text, nor tags in an attribute.
+#: The names of start tags; any `<` that does not begin a tag with few attributes, a doctype or a
+#: comment has an empty name. If there are none of those, the parser reads every `<` as it is meant:
+#: no attributes are hidden in text, nor tags in an attribute.
 _BEGUN: Final = re.compile(
     rf"""<(?! /[a-z][a-z0-9]*+> | !--[^<>]*+(?<=--)> | !(?:doctype|DOCTYPE)[^<>]*+> )
     (?: ([a-z][a-z0-9]*+)
@@ -135,8 +134,7 @@ def is_small(text: str | bytes) -> bool:
 
 
 def is_tidy(text: str) -> bool:
-    """Whether it is plain at a second glance: few of its tags begin an element, and each is written
-    so that nobody can read it in another way."""
+    """Whether it is plain at a second glance: it has few start tags, and each is unambiguous."""
     if len(text) > UNCOUNTED_CHARS and _count_tags(text) >= SOME_TAGS:
         return False
     begun = _BEGUN.findall(text)
@@ -146,12 +144,12 @@ def is_tidy(text: str) -> bool:
 
 
 def is_orderly(text: str) -> bool:
-    """Whether it is plain when each of its tags is looked at in turn."""
+    """Whether it is plain when each of its tags is checked in turn."""
     if _count_tags(text) >= MOST_ELEMENTS:
         return False
     count = _Count()
     for token in tokens(text):
-        # What holds for one paragraph holds for those that follow it, but that they are more.
+        # After one paragraph, those that follow it change only the number of elements.
         if token[1] and token[1] == count.leaf and len(token[2]) <= FEW_ATTRIBUTE_CHARS:
             count.elements += 1 + count.formatting + count.dangling
         elif not count.take(*token.groups()):
@@ -160,7 +158,7 @@ def is_orderly(text: str) -> bool:
 
 
 def is_quickly_read(text: str | bytes) -> bool:
-    """Whether `is_orderly` need not be asked in a thread: it may take longer than the parser."""
+    """Whether `is_orderly` may run outside a thread: it may take longer than the parser."""
     return len(text) < SOME_CHARS and _count_tags(text) < SOME_TAGS
 
 
@@ -173,13 +171,13 @@ def tokens(text: str) -> Iterator[re.Match[str]]:
 
 
 class _Count:
-    """What may be open, at the most."""
+    """The most that may be open in the parser."""
 
     def __init__(self) -> None:
         self.open: list[str] = []
-        self.doubtful: list[bool] = []  # of each that is open: the parser may have closed it
-        self.formatting = 0  # of those that are open
-        self.dangling = 0  # formatting that was never closed, and is opened again in what follows
+        self.doubtful: list[bool] = []  # for each of these: the parser may have closed it
+        self.formatting = 0  # open ones
+        self.dangling = 0  # unclosed formatting, which the parser reopens in what follows
         self.elements = self.roots = self.foreign = 0
         self.leaf = ""  # the last token, if it was one
 
@@ -193,7 +191,7 @@ class _Count:
         name: str | None,
         rest: str,
     ) -> bool:
-        """One token. False: it is not plain."""
+        """Count one token. False: the page is not plain."""
         if leaf:
             self.leaf = leaf
             self.elements += 1 + self.formatting + self.dangling
@@ -213,7 +211,7 @@ class _Count:
         return self._begin(name, rest)
 
     def _take_raw(self, inside: str) -> bool:
-        """Where it is doubtful whether it is text or tags, it must have no tags."""
+        """If the contents may be text or tags, they must have no tags."""
         self.elements += 1
         is_doubtful = self.foreign or "select" in self.open or "<!--" in inside
         return not (is_doubtful and "<" in inside)
@@ -246,13 +244,13 @@ class _Count:
         elif name in _BLOCKS and (inside := self._inside(name)) is not None:
             for _ in range(inside + 1):
                 self._close_last()
-        else:  # it may have closed one of those, and all in it
+        else:  # it may have closed one with that name, and all inside
             if name in _PARTS:
                 self._doubt_table()
             self._doubt(_HEADINGS if name in _HEADINGS else frozenset({name}))
 
     def _inside(self, name: str) -> int | None:
-        """How many are closed with it; None: not certain."""
+        """How many elements it closes besides its own; None: not certain."""
         walls = _OPAQUE if name in _TABLE else _MARKERS
         lost = 0
         for inside, one in enumerate(reversed(self.open[-REACH:])):
@@ -263,41 +261,41 @@ class _Count:
                 return inside
             if one in walls:
                 return None
-            # The end of a cell forgets the formatting in it.
+            # The end of a cell drops the formatting inside.
             lost = 0 if one in _CELLS else lost + (one in _FORMATTING)
         return None
 
     def _may_be_ignored(self, name: str) -> bool:
-        """<tr> is, outside of a table; in <select>, most are."""
+        """<tr> is ignored outside a table; in <select>, most tags are."""
         return (name in _PARTS and self._last_certain({"table"}) < 0) or not _WILFUL.isdisjoint(
             self.open
         )
 
     def _doubt_before(self, name: str) -> None:
-        """What the start of an element may close."""
+        """Mark as doubtful what a start tag may close."""
         if name in _PARTS:
             self._doubt_table()
         elif name in _CLOSED_BY and not (name == "table" and self._is_in_cell()):
             self._doubt(_CLOSED_BY[name])
 
     def _doubt(self, names: frozenset[str]) -> None:
-        """The first with one of these names, and all in it, may be closed."""
+        """The first with one of these names, and all inside, may be closed."""
         if not names.isdisjoint(self.open):
             self._doubt_from(next(i for i, one in enumerate(self.open) if one in names))
 
     def _doubt_table(self) -> None:
-        """All in the last table may be closed: the parser adds rows that nobody wrote."""
+        """Everything in the last table may be closed: the parser inserts implied rows."""
         self._doubt_from(self._last_certain({"table"}) + 1)
 
     def _doubt_from(self, place: int) -> None:
         self.doubtful[place:] = [True] * (len(self.open) - place)
 
     def _is_in_cell(self) -> bool:
-        """There, a table is certainly a table of its own."""
+        """In a cell, a <table> certainly begins a nested table."""
         return self._last_certain(_CELLS) > self._last_certain({"table"})
 
     def _last_certain(self, names: Collection[str]) -> int:
-        """The last that is certainly open; -1: none is."""
+        """The index of the last that is certainly open; -1: none."""
         for place in range(len(self.open) - 1, -1, -1):
             if self.open[place] in names and not self.doubtful[place]:
                 return place

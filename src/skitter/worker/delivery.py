@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 BATCH = 50
 BATCH_BYTES = 8 * 2**20
-#: How long results wait for others to be sent with, while pages are under way.
+#: How long results wait for a batch while pages are in flight.
 LINGER_S = 0.02
 LONGEST_PAUSE_S = 5.0
-MOST_UNDECLARED = 100  # names of fields may be data
+MOST_UNDECLARED = 100  # field names may be data
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Tally:
 
 
 class _Page(NamedTuple):
-    """A page that is done, and what is sent of it."""
+    """A page that is done, and what is sent for it."""
 
     completion: Completion
     sealed: Sealed
@@ -61,7 +61,7 @@ class _Page(NamedTuple):
 
 @dataclass(slots=True)
 class _Sorted:
-    """Outcomes by what is done with them."""
+    """Outcomes, sorted by how they are sent."""
 
     layout: Layout
     known: Container[str] = ()  # links that the server has
@@ -72,10 +72,10 @@ class _Sorted:
     graves: list[Failure] = field(default_factory=list)
     early: list[Lease] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    blocked: list[str | None] = field(default_factory=list)  # by the handlers of their requests
+    blocked: list[str | None] = field(default_factory=list)  # handlers of blocked requests
     rejected: list[RejectedItem] = field(default_factory=list)
-    exceeded: list[tuple[str, str]] = field(default_factory=list)  # URL, what was left out
-    undeclared: set[str] = field(default_factory=set)  # fields that were left out
+    exceeded: list[tuple[str, str]] = field(default_factory=list)  # URL, what was dropped
+    undeclared: set[str] = field(default_factory=set)  # fields that were dropped
     refused: dict[str, Refusal] = field(default_factory=dict)  # links, by URL
 
     def add(self, outcome: Outcome) -> None:
@@ -92,7 +92,7 @@ class _Sorted:
             self.early.append(outcome.lease)
 
     def _add_completed(self, outcome: Completed) -> None:
-        """What cannot be sent is the end of its page, and of no other."""
+        """A page that cannot be sent is buried; the others go on."""
         completion, output = self._without_known(outcome.completion), outcome.output
         try:
             sealed = seal(completion, self.layout)
@@ -101,7 +101,7 @@ class _Sorted:
         else:
             self.done.append(_Page(completion, sealed, output is not None))
             self.size_bytes += sealed.size_bytes
-        if outcome.skipped and not output:  # else it is among those that are kept out
+        if outcome.skipped and not output:  # else it is counted as refused
             self.counts["skipped"] += 1
         if output and (output.rejected or output.exceeded or output.undeclared):
             self._add_remarks(completion.lease.url, output)
@@ -118,7 +118,7 @@ class _Sorted:
         return msgspec.structs.replace(completion, links=links)
 
     def _add_refused(self, page: str, output: HandlerOutput) -> None:
-        """Pages of a site share most of the links that are refused: each is told once."""
+        """Pages of a site share most of their refused links: each is reported once."""
         told, refused = self.told, self.refused
         for url, why in output.refused:
             if url not in told and url not in refused:
@@ -181,11 +181,11 @@ class Delivery:
             self._many.set()
 
     def hurry(self) -> None:
-        """Nothing is under way: nothing else is going to come."""
+        """Send now: nothing is in flight, so nothing else will come."""
         self._many.set()
 
     async def run(self) -> None:
-        """Send for ever: when there are many, or when the first has waited a little."""
+        """Send forever: when there are many, or when the first has waited a little."""
         while True:
             await self._some.wait()
             with suppress(TimeoutError):
@@ -194,7 +194,7 @@ class Delivery:
             await self.flush()
 
     async def flush(self) -> None:
-        """Send all there are; while the server is away or full, wait and try again."""
+        """Send everything; while the server is away or full, wait and retry."""
         pause_s = 0.1
         while len(self._outbox):
             try:
@@ -212,7 +212,7 @@ class Delivery:
         self._many.clear()
 
     def _pack(self, outcomes: list[Outcome]) -> Batch:
-        """The first of them: some hundreds, or some megabytes."""
+        """A batch of the first outcomes: some hundreds, or some megabytes."""
         found, size = _Sorted(self.frontier.layout, self.memory.known, self._refused.known), 0
         for outcome in outcomes:
             found.add(outcome)
@@ -238,12 +238,12 @@ class Delivery:
         )
 
     async def report(self, frontier: Frontier) -> None:
-        """What was found and measured, with the heartbeat."""
+        """Send what was found and measured, with the heartbeat."""
         await self.quality.send(frontier)
         await self.figures.send(frontier)
 
     async def tell_departures(self, leases: Iterable[Lease]) -> None:
-        """Before a lease ends: the next turn of its host counts from when its request left."""
+        """Report when requests left, before leases end: the next turn of a host counts from it."""
         if self.departures is not None:
             await self.departures.tell(leases)
 
@@ -304,7 +304,7 @@ class Delivery:
             self.log("error", f"{some(len(rejected), 'rejected item')} could not be kept: {error}")
         self.tally.rejected += len(rejected)
         for one in rejected:
-            level = "warning" if one.field else "info"  # a hook of the user's dropped it
+            level = "warning" if one.field else "info"  # info: a user's hook dropped it
             self.log(level, f"an item of {one.url} was rejected: {one.why}")
 
     async def _tell(self, found: _Sorted) -> None:
@@ -313,7 +313,7 @@ class Delivery:
             self.figures.count("blocked")
         for url, what in found.exceeded:
             self.log("warning", f"{url}: {what}")
-        # Each field once: it is in every item, as a rule.
+        # Each field once: it is usually in every item.
         new = sorted(found.undeclared - self._undeclared)
         for name in new[: MOST_UNDECLARED - len(self._undeclared)]:
             self._undeclared.add(name)
