@@ -48,6 +48,11 @@ export function duration(seconds) {
     return parts.join(" ");
 }
 
+/** about 40 s, about 4 min: an estimate is not exact to the second. */
+export function roughly(seconds) {
+    return `about ${duration(seconds < 120 ? Math.round(seconds) : Math.round(seconds / 60) * 60)}`;
+}
+
 function trim(digits) {
     return digits.replace(/\.0$/, "");
 }

@@ -1,7 +1,7 @@
 /** How far the crawl is: one bar, with what became of every URL so far. */
 
 import { h, set, View } from "../dom.js";
-import { count, duration } from "../format.js";
+import { count, roughly } from "../format.js";
 
 const PARTS = [
     ["done", "done", ({ done }) => done],
@@ -52,7 +52,7 @@ export function progress({ isShort = false } = {}) {
 
 function left({ eta_s: eta, finished }) {
     if (finished || eta === null || eta === undefined) return "";
-    return `about ${duration(eta < 120 ? Math.round(eta) : Math.round(eta / 60) * 60)} left`;
+    return `${roughly(eta)} left`;
 }
 
 function share(part, overview) {

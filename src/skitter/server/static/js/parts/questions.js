@@ -1,7 +1,7 @@
 /** The four cards of the overview: a question, its answer in large, and the facts behind it. */
 
 import { h, View } from "../dom.js";
-import { bytes, count, duration, money, NONE, percent, rate, some } from "../format.js";
+import { bytes, count, duration, money, NONE, percent, rate, roughly, some } from "../format.js";
 import { linkTo } from "../router.js";
 import { fact } from "../page.js";
 import { limitOf } from "./bound.js";
@@ -65,7 +65,7 @@ function pace({ state, pages_per_s: pages, workers }) {
 
 function left({ eta_s: eta, state, finished }) {
     if (finished || state === "finished") return "nothing";
-    return eta === null || eta === undefined ? NONE : `about ${duration(eta)}`;
+    return eta === null || eta === undefined ? NONE : roughly(eta);
 }
 
 function bound(overview) {
