@@ -106,7 +106,7 @@ async def test_the_size_on_the_server_has_a_limit(frontier, clock):
     shard = frontier.home
     key = shard.keys.key("quality")
     assert await shard.server.command("HLEN", key) == MOST_HANDLERS
-    assert await shard.server.command("MEMORY", "USAGE", key, "SAMPLES", 0) < 750_000
+    assert await shard.server.command("MEMORY", "USAGE", key, "SAMPLES", 0) < 850_000  # jemalloc rounds up more than glibc
 
 
 async def test_an_ordinary_handler_takes_two_kilobytes(frontier, clock):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 #: Limits per job: handlers, and columns (a field and a type) per handler. With observe.lua's
-#: WINDOWS and 5 bytes per number, that is at most 750 KB; a handler with 10 fields takes 2 KB.
+#: WINDOWS and 5 bytes per number, that is at most 850 KB; a handler with 10 fields takes 2 KB.
 MOST_HANDLERS = 20
 MOST_COLUMNS = 100
 LONGEST_NAME = 60
