@@ -11,7 +11,7 @@ from skitter.metrics.slots import COUNT_GRAINS, SLOTS, TABLE_GRAINS, TIMING_GRAI
 from skitter.metrics.spread import DOUBLINGS
 
 #: As docs/howto/metrics.md says.
-MOST_MB, USUAL_MB = 66, 16
+MOST_MB, USUAL_MB = 68, 17
 LAST_SLOT_MS = 1_700_000_000_000 // 21_600_000 * 21_600_000 + 21_599_000
 
 

@@ -504,7 +504,6 @@ def test_the_server_is_durable_evicts_nothing_and_listens_on_no_port(directory):
             "maxmemory-policy": "noeviction",
             "save": "",
             "set-max-intset-entries": "512",
-            "hash-max-listpack-entries": "64",
             "dir": os.path.realpath(directory),
         }.items():
             assert client.config_get(name) == {name: value}

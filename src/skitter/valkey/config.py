@@ -37,8 +37,6 @@ auto-aof-rewrite-percentage 100
 save ""
 # A full server refuses writes. It never forgets a URL.
 maxmemory-policy noeviction
-# Leases go into a hash by the hundred. In a compact one, each is searched for from the start.
-hash-max-listpack-entries 64
 # The seen-set counts on buckets of this size being compact.
 set-max-intset-entries 512
 protected-mode yes
