@@ -1,10 +1,10 @@
 """The HTTP API and the dashboard: `skitter serve`. The only package that imports Starlette.
 
-routes       the table: what can be asked, by whom, and which function answers
+routes       the table: each call, the scope it needs, and the function that answers
 route        one row of it: input, output and summary come from the function's signature
-endpoint     a row becomes an ASGI application: who asks, what, and the answer as JSON
+endpoint     turns a row into an ASGI application: authenticate, parse, answer in JSON
 problems     every error as problem+json
-site         what all calls share: the server, tokens, pushes under way
+site         shared by all calls: the server, tokens, pushes in flight
 application  the ASGI application: routes, static files, Host header, security headers
-running      uvicorn around it
+running      runs it under uvicorn
 """

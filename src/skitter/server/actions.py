@@ -21,20 +21,20 @@ log = logging.getLogger("skitter.server")
 
 
 class Which(First, frozen=True, kw_only=True):
-    """`after`: the `next` of the page before."""
+    """`after`: the `next` of the previous page."""
 
     after: EntryId = ""
 
 
 async def actions(call: Call, query: Which) -> Rows[Action]:
-    """Who changed the job, when and how: the newest first."""
+    """Who changed the job, when and how, newest first."""
     job, server = call.path("job"), call.site.server
     rows = await read_actions(server, job, before=query.after, limit=query.limit)
     return Rows(rows=rows, next=rows[-1].id if len(rows) == query.limit else None)
 
 
 async def note_call(call: Call, what: str, values: Mapping[str, Any]) -> None:
-    """A line for a call that changed something."""
+    """Log a call that changed something."""
     assert call.caller
     parts = dict(call.request.path_params)
     detail = {**parts, **call.request.query_params, **_given(values.get("body"))}
@@ -47,12 +47,12 @@ async def note_call(call: Call, what: str, values: Mapping[str, Any]) -> None:
     token = call.caller.token
     try:
         await note_action(call.site.server, f"{token.name} ({token.id})", Deed(job, what, said))
-    except SkitterError as error:  # the call has done its work
+    except SkitterError as error:  # the call itself succeeded
         log.warning("%s of %s is not in the action log: %s", what, job, error)
 
 
 def _given(body: Any) -> dict[str, Any]:
-    """What the body says, without what it leaves as it is."""
+    """The fields that the body sets."""
     built = msgspec.to_builtins(body)
     return {k: v for k, v in built.items() if v is not None} if isinstance(built, dict) else {}
 

@@ -1,4 +1,4 @@
-"""The API for people: one page, made from the table of routes."""
+"""A readable page about the API, generated from the table of routes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _part(route: Route, document: dict[str, Any]) -> str:
 
 
 def _fields(operation: dict[str, Any], document: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Of the path, the query, the body and the answer: name, type, where it stands."""
+    """Yield (name, type, location) for the path, the query, the body and the answer."""
     for one in operation["parameters"]:
         must = " (required)" if one["required"] and one["in"] == "query" else ""
         yield one["name"], kind_of(one["schema"]), f"{one['in']}{must}"
@@ -75,7 +75,7 @@ def _properties(
 
 
 def kind_of(schema: dict[str, Any]) -> str:
-    """The type of a value in a few words."""
+    """A short name for the type."""
     if "$ref" in schema:
         return str(schema["$ref"].rpartition("/")[2])
     if "anyOf" in schema:

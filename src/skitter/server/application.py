@@ -1,4 +1,4 @@
-"""The ASGI application: the routes, the page, and what holds for every call."""
+"""The ASGI application: the routes, the dashboard, and the checks on every call."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STATIC = Path(__file__).parent / "static"
 
 
 def application(site: Site, routes: Sequence[Route] = ROUTES) -> ASGIApp:
-    """Everything that is served."""
+    """Build the application that serves everything."""
     document = msgspec.json.encode(openapi(routes))
     page_of_routes = api_page(routes)
 
@@ -66,7 +66,7 @@ def application(site: Site, routes: Sequence[Route] = ROUTES) -> ASGIApp:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """What Starlette refuses: no such path, or not with this method."""
+    """Answer what Starlette refuses: an unknown path or method."""
     assert isinstance(error, HTTPException)
     says = f"{request.method} {request.url.path}: see api/openapi.json for what there is."
     response = refuse(Refusal(error.status_code, says))
@@ -75,7 +75,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 class Guarded:
-    """Around every call: the Host header is checked, and answers get security headers."""
+    """Checks the Host header of every call and adds security headers to the answer."""
 
     def __init__(self, app: ASGIApp, site: Site, *, often: Route) -> None:
         self.app, self.site = app, site
@@ -87,7 +87,7 @@ class Guarded:
             await self.app(scope, receive, send)
             return
 
-        # Files have an ETag: browsers ask whether they have changed.
+        # Files have an ETag: browsers may cache them, but must revalidate.
         is_file = scope["path"].startswith("/static/")
         extra = [*SECURITY, (b"cache-control", b"no-cache") if is_file else NOT_KEPT]
 
@@ -105,13 +105,13 @@ class Guarded:
 
         host = next((value for name, value in scope["headers"] if name == b"host"), b"")
         if not is_known_host(host.decode("latin-1"), self.site.allowed_hosts):
-            # A page of a stranger may have its own name resolve to this address (DNS rebinding).
+            # DNS rebinding: a hostile page may make its own name resolve to this address.
             says = "this server does not go by that name: `skitter serve --allow-host NAME` adds it"
             await refuse(Refusal(421, says, field="Host"))(scope, receive, guarded)
             return
         is_method = scope["method"] == self.often.route.method
         if is_method and (found := self.match_often(scope["path"])):
-            # Most calls are this one: Starlette's middleware and router would add a twentieth.
+            # The most frequent call skips Starlette's middleware and router: they add 5%.
             scope["path_params"] = found.groupdict()
             await self.often(scope, receive, guarded)
         else:
@@ -119,7 +119,7 @@ class Guarded:
 
 
 async def _send_in_time(send: Send, message: Message) -> None:
-    """A client that does not read what it asked for keeps a database open."""
+    """Disconnect a client that stops reading: its answer may keep a database open."""
     try:
         async with asyncio.timeout(SEND_S):
             await send(message)
@@ -127,9 +127,9 @@ async def _send_in_time(send: Send, message: Message) -> None:
         raise ClientDisconnect from None
 
 
-@lru_cache(maxsize=256)  # the same few names come with every call
+@lru_cache(maxsize=256)  # calls repeat the same few names
 def is_known_host(header: str, allowed: frozenset[str]) -> bool:
-    """Whether a Host header names this server: by address, as localhost, or as it was allowed."""
+    """Whether a Host header is an IP address, localhost or an allowed name."""
     host = header.rpartition(":")[0] if not header.endswith("]") and ":" in header else header
     host = host.lower().removesuffix(".")
     return host == "localhost" or host in allowed or _is_address(host)

@@ -1,4 +1,4 @@
-"""One call, for the function that answers it."""
+"""One call, as passed to the function that answers it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Call:
-    """Who asks for what, and what is needed to answer."""
+    """The request, its caller and the site."""
 
     site: Site
     request: Request
@@ -29,5 +29,5 @@ class Call:
         return str(self.request.path_params[name])
 
     async def frontier(self) -> Frontier:
-        """The job that the path names."""
+        """Open the job named in the path."""
         return await open_job(self.site.server, self.path("job"))

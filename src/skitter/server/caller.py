@@ -1,4 +1,4 @@
-"""Whether a call may be answered: a bearer token or a session, the scope, no forgery."""
+"""Authenticate a call by bearer token or session; check its scope and its CSRF token."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SAFE = frozenset({"GET", "HEAD"})
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whose token it is; and their session, if they came with a cookie."""
+    """The caller's token, and the session cookie if there is one."""
 
     token: Token
     session: str = ""
 
 
 def header(request: Request, name: bytes) -> str:
-    """Its value, or nothing. Starlette's headers cost more than all that is checked here."""
+    """Its value, or "". Starlette's `headers` costs more than all the checks here together."""
     for one, value in request.scope["headers"]:
         if one == name:
             return str(value, "latin-1")
@@ -34,7 +34,7 @@ def header(request: Request, name: bytes) -> str:
 
 
 async def identify(request: Request, keyring: Keyring) -> Caller:
-    """Raises Refusal: 401 without a valid token or session, 403 for a forgery."""
+    """Raises Refusal: 401 without a valid token or session, 403 without the CSRF token."""
     if given := header(request, b"authorization"):
         kind, _, text = given.partition(" ")
         if kind.lower() == "bearer" and (token := await keyring.by_token(text.strip())):
@@ -53,7 +53,7 @@ async def identify(request: Request, keyring: Keyring) -> Caller:
 
 
 def cookie_name(request: Request) -> str:
-    """Browsers send a cookie to every port of a host: each dashboard has one of its own."""
+    """Named after the port: browsers send a host's cookies to all of its ports."""
     server = request.scope.get("server")
     return f"skitter_session_{server[1] if server else ''}"
 

@@ -1,5 +1,5 @@
-"""Live messages about jobs. Each job has one reader, however many clients listen, and a message is
-encoded once."""
+"""Live messages about jobs. However many clients listen, each job is read and each message encoded
+once."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from skitter.watch import Overview, Watcher
 
 EVERY_S = 1.0
-#: Reading takes at most one in so many seconds.
+#: Reading takes at most 1/SHARE of the time.
 SHARE = 5
-#: A stream is never silent for longer: a client that hears nothing knows that the server hangs,
-#: and proxies do not close it.
+#: The longest silence in a stream: after that, clients know that the server hangs. It also keeps
+#: proxies from closing the connection.
 TICK_S = 5.0
 RECENT_LINES, RECENT_S = 100, 3600.0
-#: What a client may be behind, in seconds; one that reads slower is let go.
+#: Seconds a client may lag behind; a slower one is disconnected.
 BEHIND = 30
 encode = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
 class Hub:
-    """The channels that somebody listens to."""
+    """The channels that have listeners."""
 
     watcher: Watcher
     presence: Presence
@@ -46,7 +46,7 @@ class Hub:
 
     @contextmanager
     def listening(self, job: str) -> Iterator[tuple[Channel, Listener]]:
-        """The first that comes starts the reader of the job, and the last that leaves stops it."""
+        """The first listener starts the job's reader, and the last one stops it."""
         if job not in self.channels:
             self.channels[job] = Channel(self.watcher, self.presence, job)
         channel, listener = self.channels[job], Listener()
@@ -61,7 +61,7 @@ class Hub:
 
 @dataclass(slots=True, eq=False)
 class Listener:
-    """One client, and what it was not sent yet. None: it is over."""
+    """One client and its unsent messages. None ends the stream."""
 
     waiting: asyncio.Queue[bytes | None] = field(default_factory=lambda: asyncio.Queue(BEHIND))
     is_slow: asyncio.Event = field(default_factory=asyncio.Event)
@@ -79,7 +79,7 @@ class Listener:
 
 @dataclass(slots=True, eq=False)
 class Channel:
-    """The messages about one job, or about all."""
+    """The messages about one job, or about all jobs."""
 
     watcher: Watcher
     presence: Presence
@@ -87,8 +87,8 @@ class Channel:
     listeners: set[Listener] = field(default_factory=set)
     latest: bytes = b""  # the last overview
     recent: deque[bytes] = field(default_factory=lambda: deque(maxlen=RECENT_LINES))
-    last: str = ""  # id of the last line of the log that was sent
-    away: bytes = b""  # the message, while it is so
+    last: str = ""  # id of the last log line sent
+    away: bytes = b""  # the "away" message, while Redis is away
     is_open: asyncio.Event = field(default_factory=asyncio.Event)
     reader: asyncio.Task[None] = field(init=False)
     _told_at: float = field(default_factory=time.monotonic)
@@ -98,8 +98,8 @@ class Channel:
         self.reader = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
-        """Every second, until nobody listens or the job is gone. (A cancellation alone would not
-        do: see `cancel_all`.)"""
+        """Read every second until nobody listens or the job is gone. (Cancelling alone is not
+        enough: see `cancel_all`.)"""
         while self.listeners:
             began = time.monotonic()
             try:
@@ -112,7 +112,7 @@ class Channel:
             else:
                 if self.away:
                     self.away, told = b"", message("back", {}) + told
-            self.is_open.set()  # so that a client hears that the server is away
+            self.is_open.set()  # clients must learn that Redis is away, too
             self._tell(told)
             await self.presence.pause(max(EVERY_S, SHARE * (time.monotonic() - began)))
 
@@ -143,7 +143,7 @@ class Channel:
         return self._news("overview", look) + await self._read_log(frontier, look.at)
 
     def _news(self, event: str, looks: Overview | list[Overview]) -> bytes:
-        """Nothing, if only the time has passed."""
+        """The overview as a message; empty if nothing but the time has changed."""
         rows = looks if isinstance(looks, list) else [looks]
         shown = [msgspec.structs.replace(one, at=0.0, elapsed_s=None) for one in rows]
         if shown == self._shown:
@@ -159,12 +159,12 @@ class Channel:
             found += map(line, page)
             self.last = page[-1].id
         self.recent.extend(found)
-        return b"" if is_first else b"".join(found)  # a new client gets the recent ones
+        return b"" if is_first else b"".join(found)  # new clients get the recent lines
 
     async def missed(self, listener: Listener, after: str) -> AsyncIterator[bytes]:
-        """What a client has to know first: all since the line it has, or else the recent ones."""
+        """The state now, then the lines since the client's last one, or else the recent lines."""
         await self.is_open.wait()
-        listener.forget()  # all of that is in what follows
+        listener.forget()  # the messages below include it
         upto = self.last
         yield self.latest + (self.away or message("back", {}))
         if not self.job or not is_id(after):

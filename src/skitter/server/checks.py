@@ -1,4 +1,4 @@
-"""Is every URL accounted for, and why is one where it is."""
+"""Whether every URL is accounted for, and why a URL is where it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters: look, group, retry, drop."""
+"""Dead letters: list, group, retry, drop."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from skitter.server.problems import Refusal
 from skitter.server.query import Page
 from skitter.server.route import Rows
 
-#: Dead letters that one call looks at: others have their turn.
+#: Dead letters that one call reads at most, so that other calls get their turn.
 LOOK_AT = 5000
 GROUPS_LOOK_AT = 50_000
 CURSOR = re.compile(r"(\d{1,5})\.(\d{1,15})\.(\d{1,20})")
-Letter = dict[str, Any]  # as `skitter dead list --json` has it
+Letter = dict[str, Any]  # as in `skitter dead list --json`
 
 
 class Letters(Page, frozen=True, kw_only=True):
-    """By a part of the URL, or a pattern with * and ?; by a part of the reason, or its kind."""
+    """Filter by part of the URL or a pattern with * and ?, by part of the reason, or its kind."""
 
     url: str | None = None
     reason: str | None = None
@@ -60,7 +60,7 @@ class Drop(Selection, frozen=True, kw_only=True):
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """How many there were, and how many were changed."""
+    """How many matched, and how many were changed."""
 
     matched: int
     changed: int
@@ -69,7 +69,7 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
 async def dead_list(call: Call, query: Letters) -> Rows[Letter]:
     """Dead letters, oldest first, without their secrets.
 
-    A page may have few rows or none, where many do not match; `next` says that there is more.
+    If many do not match, a page may have few rows or none; `next` says that there is more.
     """
     frontier, rows, looked = await call.frontier(), list[Letter](), 0
     wanted = Filter(url=query.url, reason=query.reason)
@@ -83,7 +83,7 @@ async def dead_list(call: Call, query: Letters) -> Rows[Letter]:
 
 
 async def dead_groups(call: Call) -> Rows[Group]:
-    """Dead letters by kind of reason, the largest group first; of the oldest 50,000."""
+    """The oldest 50,000 dead letters by kind of reason, largest group first."""
     groups: dict[str, Group] = {}
     looked = 0
     async for letter in dead_letters(await call.frontier()):

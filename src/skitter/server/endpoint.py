@@ -1,4 +1,4 @@
-"""A row of the table becomes an ASGI application."""
+"""Turns a row of the table of routes into an ASGI application."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ log = logging.getLogger("skitter.server")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Checks a call, has it answered and sends the answer, or the problem."""
+    """Checks a call and sends the answer or the problem."""
 
     route: Route
     site: Site
@@ -60,7 +60,7 @@ class Endpoint:
             await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response | None:
-        """None: it is sent."""
+        """None: already sent."""
         values: dict[str, Any] = {}
         caller = None
         if self.route.scope:
@@ -110,7 +110,7 @@ def read_query(request: Request, kind: Any) -> Any:
 
 
 async def read_json(request: Request, decode: Callable[[bytes], T]) -> T:
-    """The body."""
+    """Read and decode the body."""
     if media_type(request) != JSON:
         raise Refusal(415, f"send the body as JSON, with `content-type: {JSON}`.")
     is_here = request.scope.get("state", {}).get(WHOLE)
@@ -126,7 +126,7 @@ async def read_json(request: Request, decode: Callable[[bytes], T]) -> T:
 
 
 def _bad_key(body: bytes, decode: Callable[[bytes], Any]) -> str:
-    """msgspec does not say which key of a table has the wrong value."""
+    """Find the key with the wrong value: msgspec does not name it."""
     try:
         table = msgspec.json.decode(body)
     except msgspec.MsgspecError:

@@ -1,4 +1,4 @@
-"""Live events over HTTP: server-sent events."""
+"""Live events, as server-sent events."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from skitter.server.channels import Channel, Hub, Listener
 
 MEDIA = "text/event-stream"
-#: A stream ends after a while, and the browser comes back, with a token that is checked again.
+#: Streams end now and then; browsers reconnect, and their token is checked again.
 LONGEST_S = 600.0
 HEADERS = {"content-type": MEDIA, "x-accel-buffering": "no"}
 
 
 class Listen(msgspec.Struct, frozen=True):
-    """Which job; without one, the list of all."""
+    """The job; without one, the list of all jobs."""
 
     job: str = ""
 
@@ -37,18 +37,18 @@ async def events(call: Call, query: Listen) -> Response:
 
     With a job: `overview` once a second while it changes, and `log` for each line of its log.
     Without one: `jobs`. `away` and `back` are about the Redis server; `gone`: the job was purged;
-    `tick`: nothing is new (every 5 s, so that a client which hears nothing knows why).
-    `Last-Event-ID` is the id of the last `log` that the client has.
+    `tick`: nothing new (every 5 s, so that silence means that the server hangs).
+    `Last-Event-ID` is the id of the last `log` that the client received.
     """
     hub = call.site.events
     if query.job and query.job not in hub.channels and not hub.presence.away:
-        # It raises while we can still answer with a problem.
+        # Raise before the stream starts, while we can still answer with a problem.
         await hub.presence.through(open_job(call.site.server, query.job))
     return EventStream(hub, query.job, header(call.request, b"last-event-id"))
 
 
 class EventStream(Response):
-    """An answer without end."""
+    """An answer that does not end."""
 
     def __init__(self, hub: Hub, job: str, after: str) -> None:
         super().__init__(headers=HEADERS)
@@ -74,8 +74,8 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": part, "more_body": True})
 
         await body(b"retry: 1000\n\n")
-        with suppress(SkitterError):  # the client comes back
-            async for part in channel.missed(listener, self.after):  # what is new meanwhile waits
+        with suppress(SkitterError):  # the client reconnects
+            async for part in channel.missed(listener, self.after):  # new messages queue meanwhile
                 await body(part)
             while messages := await listener.waiting.get():
                 await body(messages)

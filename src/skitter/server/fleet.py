@@ -1,4 +1,4 @@
-"""Sessions and routes of the fleet, and tasks of Celery."""
+"""Sessions, routes and Celery tasks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TASK_ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
 
 
 async def sessions(call: Call, query: First) -> Rows[LiveSession]:
-    """The live sessions of the job: how often each was used, and how often it was refused."""
+    """The job's live sessions: how often each was used and refused."""
     return Rows(rows=await live_sessions(await call.frontier(), query.limit))
 
 

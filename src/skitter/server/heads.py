@@ -1,4 +1,4 @@
-"""The headers that every answer has."""
+"""Headers common to all answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOT_KEPT = (b"cache-control", b"no-store")
 
 @cache
 def head_of(status: int) -> bytes:
-    """The head of an answer in JSON, but for its date and length."""
+    """The head of a JSON answer, without its date and length."""
     lines = [(b"content-type", JSON.encode()), *SECURITY, NOT_KEPT]
     first = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
     return first + b"".join(b"%b: %b\r\n" % line for line in lines)

@@ -21,7 +21,7 @@ from skitter.server.route import Removed, Rows
 
 
 class NewHook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where messages are posted, and about what; without `on`, about everything."""
+    """Where to post messages, and about what; without `on`, about everything."""
 
     url: str
     on: list[Occasion] = []
@@ -31,7 +31,7 @@ class NewHook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WhichHook(msgspec.Struct, frozen=True):
-    """As the list shows it."""
+    """The id, as listed."""
 
     id: str
 

@@ -1,4 +1,4 @@
-"""Hosts: how often they are asked, how that goes, and values of their own."""
+"""Hosts: their request rates and outcomes, and the values that override the job's."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from skitter.settings import JobOptions
 
 
 class Hosts(First, frozen=True, kw_only=True):
-    """The worst share of good answers first, the most to do, or the longest delay."""
+    """Sort by lowest success rate, longest queue or longest delay."""
 
     sort: Literal["success", "queued", "delay"] = "delay"
 
 
 class Host(HostRow, frozen=True, kw_only=True):
-    """A host, with what came of the requests to it in the last hours."""
+    """A host, with the outcomes of its requests in the last hours."""
 
     blocked_until: float
-    own: dict[str, float]  # its values in place of the job's
+    own: dict[str, float]  # values that override the job's
     ok: int = 0
     failed: int = 0
     bytes: int = 0
-    ms: int = 0  # of all requests together
+    ms: int = 0  # total of all requests
     p95_ms: float | None = None
 
 
@@ -46,7 +46,7 @@ async def hosts(call: Call, query: Hosts) -> Rows[Host]:
         if query.sort == "delay":
             return (one.delay(options).seconds, one.queued)
         went = asked.get(one.name)
-        share = went.ok / max(1, went.ok + went.failed) if went else 2.0  # never asked: last
+        share = went.ok / max(1, went.ok + went.failed) if went else 2.0  # no requests yet: last
         return (-share, went.failed if went else 0, one.queued)
 
     found = await top_hosts(frontier, query.limit, rank)

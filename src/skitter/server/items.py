@@ -1,7 +1,7 @@
-"""Stored items: some of them, or all as a file.
+"""Stored items: a page of them, or all as a file.
 
-The frontier knows where items go, but whoever can write to it could name any file: only what this
-server was configured with is opened.
+The frontier records where items are stored, but anyone who can write to it could name any file: we
+open only what this server was configured with.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ LOOK_AT = 5000
 PART = 500
 PLACE = re.compile(r"(\d{1,5}/\d{1,15}-\d{1,15})?")
 MEDIA = {"ndjson": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
-Item = dict[str, Any]  # _id, _url, _fetched_at, and its own fields
+Item = dict[str, Any]  # _id, _url, _fetched_at and its own fields
 Lines = list[tuple[str, bytes]]
 
 
 class Items(Page, frozen=True, kw_only=True):
-    """`where`: a part of the row as JSON, in any case; `field`: only of this field."""
+    """`where`: text in the row's JSON, ignoring case; `field`: search only this field."""
 
     where: str = ""
     field: str = ""
 
 
 class Export(Query, frozen=True, kw_only=True):
-    """NDJSON, or CSV in which no cell is a formula."""
+    """NDJSON, or CSV with formulas escaped."""
 
     format: Format = "ndjson"
 
 
 async def items(call: Call, query: Items) -> Rows[Item]:
-    """The items of the job: from where they are stored, or those that wait for a loader.
+    """The job's items: the stored ones, or those waiting for a loader.
 
-    A page may have few rows or none, where many do not match; `next` says that there is more.
+    If many do not match, a page may have few rows or none; `next` says that there is more.
     """
     frontier = await call.frontier()
     source = await _source(call, frontier)
@@ -72,7 +72,7 @@ async def items(call: Call, query: Items) -> Rows[Item]:
 
 
 async def export_items(call: Call, query: Export) -> Response:
-    """All items that are stored now, as a file."""
+    """All items stored so far, as a file."""
     frontier = await call.frontier()
     source = await _source(call, frontier)
     if source is None:
@@ -80,7 +80,7 @@ async def export_items(call: Call, query: Export) -> Response:
             409, "no item of this job is stored yet: `skitter run` or `skitter load` does that."
         )
     parts = _parts(source, query.format)
-    first = await anext(parts, b"")  # fails, if it does, before the answer begins
+    first = await anext(parts, b"")  # fail before the answer starts, if at all
     name = f'attachment; filename="{frontier.job}.{query.format}"'
 
     async def all_parts() -> AsyncIterator[bytes]:
@@ -107,7 +107,7 @@ async def _page(frontier: Frontier, source: Destination | None, after: str, limi
 
 
 async def _source(call: Call, frontier: Frontier) -> Destination | None:
-    """Where this server reads the items of a job; None: they are in the frontier."""
+    """Where to read a job's items from; None: they are in the frontier."""
     held = await find_sink(frontier)
     if not held:
         return None

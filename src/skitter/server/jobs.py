@@ -1,4 +1,4 @@
-"""Jobs: list, look, steer."""
+"""Jobs: list, inspect, control."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ log = logging.getLogger("skitter.server")
 
 
 class Steered(msgspec.Struct, frozen=True):
-    """What the operator wants of the job now."""
+    """The state that the operator asked for."""
 
     state: State
 
 
 class Wish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Workers per machine; 0: as many as the work is worth."""
+    """Workers per machine; 0: automatic."""
 
     workers: int
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Its name, the options that differ from the defaults, and how many parts it has."""
+    """Its name, the options that differ from the defaults, and the number of parts."""
 
     job: str
     options: dict[str, float | int | str | bool | None] = {}
@@ -46,13 +46,13 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Confirmation(Query, frozen=True, kw_only=True):
-    """The name of the job again."""
+    """The job's name, repeated."""
 
     confirm: str = ""
 
 
 class Purged(msgspec.Struct, frozen=True, kw_only=True):
-    """What is gone."""
+    """What was removed."""
 
     job: str
     removed_keys: int
@@ -70,7 +70,7 @@ async def job(call: Call) -> Overview:
 
 
 async def create(call: Call, body: NewJob) -> Overview:
-    """Create a job. Runs keep the options that are given here."""
+    """Create a job. Runs keep the options given here."""
     layout = Layout(shards=body.shards)
     frontier = await new_job(call.site.server, body.job, changes=body.options, layout=layout)
     return await call.site.watcher.look_at(frontier)
@@ -86,7 +86,7 @@ async def purge(call: Call, query: Confirmation) -> Purged:
 
 
 async def workers(call: Call) -> Rows[Heartbeat]:
-    """The workers and loaders that are running."""
+    """The running workers and loaders."""
     return Rows(rows=await live_workers(await call.frontier()))
 
 
@@ -116,7 +116,7 @@ async def _steer(call: Call, state: State) -> Steered:
 
 
 async def scale(call: Call, body: Wish) -> Wish:
-    """Set how many workers each machine runs; running ones follow."""
+    """Set how many workers each machine runs; running fleets follow."""
     if not 0 <= body.workers <= MOST_WORKERS:
         says = f"workers must be 1 to {MOST_WORKERS:,}, or 0 for automatic."
         raise Refusal(422, says, field="workers", hint="pause the job to stop all workers.")

@@ -1,4 +1,4 @@
-"""Who asks: tokens, sessions of browsers, and how often a wrong token may be tried."""
+"""Tokens, browser sessions, and a limit on failed log-ins."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from skitter.server.problems import Refusal
 if TYPE_CHECKING:
     from skitter.frontier.connection import Server
 
-#: A revoked token is refused after this long at the latest.
+#: A revoked token is refused within this time.
 FRESH_S = 2.0
-#: How often the server is asked for tokens that nobody knows here.
+#: Unknown tokens make us read the list again, at most this often.
 UNKNOWN_S = 0.2
-#: While the frontier's server is away, the tokens that were read last are good.
+#: If the frontier's server takes longer to answer, the tokens read last stay valid.
 AWAY_S = 1.0
 SESSION_S = 86_400
 ONE_TIME_S = 900.0
@@ -31,7 +31,7 @@ FAILURES, FAILURES_S, MOST_ADDRESSES = 10, 60.0, 1000
 
 
 class Session(NamedTuple):
-    """A browser that has logged in: by which token, and until when."""
+    """A browser's log-in: with which token, and until when."""
 
     token: str  # its id
     until: int
@@ -40,23 +40,23 @@ class Session(NamedTuple):
 
 @dataclass(slots=True)
 class Keyring:
-    """The tokens as the server has them, and sessions, which are signed: those that were ended are
-    kept, and no others."""
+    """A copy of the server's tokens, and the sessions. Sessions are signed, so only those that
+    ended early are stored."""
 
     server: Server
     key: bytes  # signs sessions
     owner: str = ""  # id of the token that a one-time code stands for
     failures: Failures = field(default_factory=lambda: Failures())
     _tokens: dict[str, Token] = field(default_factory=dict)
-    _proven: dict[str, Token] = field(default_factory=dict)  # texts that were sent since
-    _ended: dict[str, float] = field(default_factory=dict)  # nonce of a session -> its end
+    _proven: dict[str, Token] = field(default_factory=dict)  # by text; checked since the last read
+    _ended: dict[str, float] = field(default_factory=dict)  # session nonce -> expiry
     _read_at: float = -FRESH_S
     _asked_at: float = 0.0
     _reading: asyncio.Task[None] | None = None
-    _codes: dict[str, float] = field(default_factory=dict)  # one-time code -> when it is void
+    _codes: dict[str, float] = field(default_factory=dict)  # hash of a one-time code -> expiry
 
     async def by_token(self, text: str) -> Token | None:
-        """Who has this token; None: nobody."""
+        """The token with this text; None if unknown."""
         await self._refresh(FRESH_S)
         if known := self._proven.get(text):
             return known
@@ -69,7 +69,7 @@ class Keyring:
 
     async def by_id(self, identity: str) -> Token | None:
         await self._refresh(FRESH_S)
-        if identity not in self._tokens:  # made a moment ago, perhaps, after the last look
+        if identity not in self._tokens:  # perhaps created after the last read
             await asyncio.sleep(max(0.0, self._read_at + UNKNOWN_S - time.monotonic()))
             await self._refresh(UNKNOWN_S / 2)
         return self._tokens.get(identity)
@@ -83,8 +83,8 @@ class Keyring:
             self._reading = asyncio.create_task(self._read())
             self._reading.add_done_callback(lambda task: task.cancelled() or task.exception())
         if age_s < older_than_s:
-            return  # it is read ahead of time, so that nobody has to wait
-        reading = self._reading  # another one may have begun when this one ends
+            return  # read ahead of time: nobody waits
+        reading = self._reading  # another may have replaced it when the wait ends
         late_s = max(0.0, self._asked_at + AWAY_S - time.monotonic())
         done, _ = await asyncio.wait({reading}, timeout=late_s if self._tokens else None)
         if done and (failure := reading.exception()) and not self._tokens:
@@ -94,27 +94,27 @@ class Keyring:
         asked_at = time.monotonic()
         tokens, ended = await list_tokens(self.server), await list_logouts(self.server)
         self._tokens, self._proven = {one.id: one for one in tokens}, {}
-        now = time.time()  # what was ended here meanwhile stays so
+        now = time.time()  # keep the sessions ended here meanwhile
         self._ended = {one: end for one, end in (self._ended | ended).items() if end > now}
         self._read_at = asked_at
 
     # --- browsers ---------------------------------------------------------------------------------
 
     def one_time_code(self) -> str:
-        """For a link that logs a browser in, once and soon."""
+        """For a link that logs a browser in once, within ONE_TIME_S."""
         code = secrets.token_urlsafe(24)
         self._codes[hash_of(code)] = time.monotonic() + ONE_TIME_S
         return code
 
     async def log_in(self, text: str) -> Token | None:
-        """By a token or a one-time code."""
+        """Log in with a token or a one-time code."""
         void_at = self._codes.pop(hash_of(text), None)
         if void_at is not None:
             return await self.by_id(self.owner) if time.monotonic() < void_at else None
         return await self.by_token(text)
 
     def new_session(self, token: Token) -> str:
-        """The value of a cookie: whose session, until when, and our signature."""
+        """A cookie: token id, expiry, nonce and our signature."""
         facts = f"{token.id}.{int(time.time()) + SESSION_S}.{secrets.token_hex(8)}"
         return f"{facts}.{self._sign('session', facts)}"
 
@@ -126,14 +126,14 @@ class Keyring:
         return None if session.nonce in self._ended else token
 
     async def end_session(self, cookie: str) -> None:
-        """Whoever has a copy of the cookie is refused: here at once, by other servers soon."""
+        """Refuse the cookie and copies of it: here at once, on other servers soon."""
         if session := self._session(cookie):
             self._ended[session.nonce] = session.until
             now = int(time.time())
             await note_logout(self.server, session.nonce, until=session.until, now=now)
 
     def _session(self, cookie: str) -> Session | None:
-        """What the cookie says, if we signed it."""
+        """The cookie's session, if we signed it."""
         facts, _, signature = cookie.rpartition(".")
         if not hmac.compare_digest(self._sign("session", facts).encode(), signature.encode()):
             return None
@@ -141,7 +141,7 @@ class Keyring:
         return Session(token, int(until), nonce)
 
     def csrf(self, cookie: str) -> str:
-        """What a page of ours knows of its session, and a page of a stranger cannot."""
+        """The session's CSRF token: our pages know it, pages of other sites cannot."""
         return self._sign("csrf", cookie)
 
     def _sign(self, what: str, text: str) -> str:

@@ -1,4 +1,4 @@
-"""Browsers log in and out."""
+"""Log browsers in and out."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from skitter.server.problems import Refusal
 
 
 class Credentials(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A token, or the code of a log-in link."""
+    """A token, or the code from a log-in link."""
 
     token: str
 
 
 class Me(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is logged in, and where."""
+    """Who is logged in, and to which server."""
 
     name: str
     scopes: list[Scope]
@@ -35,7 +35,7 @@ class LoggedOut(msgspec.Struct, frozen=True):
 
 
 async def log_in(call: Call, body: Credentials) -> Me:
-    """Log a browser in: the answer sets a session cookie."""
+    """Log a browser in: sets a session cookie."""
     keyring, now = call.site.keyring, time.monotonic()
     address = call.request.client.host if call.request.client else ""
     keyring.failures.check(address, now)
@@ -50,7 +50,7 @@ async def log_in(call: Call, body: Credentials) -> Me:
 
 
 async def log_out(call: Call) -> LoggedOut:
-    """End the session: the cookie is removed, and a copy of it is refused."""
+    """End the session: removes the cookie and refuses copies of it."""
     if cookie := call.request.cookies.get(cookie_name(call.request)):
         await call.site.keyring.end_session(cookie)
     call.headers["set-cookie"] = _cookie(call, "", 0)
@@ -58,7 +58,7 @@ async def log_out(call: Call) -> LoggedOut:
 
 
 async def me(call: Call) -> Me:
-    """Who you are, what you may do, and the token that a browser sends with every change."""
+    """Who you are, what you may do, and the CSRF token that browsers send with every change."""
     return _me(call, await identify(call.request, call.site.keyring))
 
 

@@ -1,4 +1,4 @@
-"""The server about itself: its health, and the figures of all jobs for Prometheus."""
+"""The server's health, and the metrics of all jobs."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ async def healthz(call: Call) -> Health:
 
 
 async def metrics(call: Call) -> Response:
-    """The figures of all jobs, as Prometheus reads them."""
+    """The metrics of all jobs, in Prometheus format."""
     return Response(await exposition(call.site.server), media_type=CONTENT_TYPE)

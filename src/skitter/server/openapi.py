@@ -14,12 +14,12 @@ from skitter.server.problems import MEDIA, Problem
 from skitter.server.route import JSON, Route
 
 REFERENCE = "#/components/schemas/{name}"
-#: What any call may end with.
+#: Errors that any call may return.
 ALWAYS = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 429, 503)
 
 
 def openapi(routes: Sequence[Route]) -> dict[str, Any]:
-    """The document."""
+    """Build the document."""
     schemas, components = _schemas(routes)
     paths: dict[str, Any] = {}
     for route in routes:

@@ -22,7 +22,7 @@ TOKEN, KEY = "http-token", "http-key"
 
 @dataclass(frozen=True, slots=True)
 class OwnToken:
-    """With the right to operate."""
+    """A token with the scope `operate`."""
 
     text: str
     file: Path
@@ -34,7 +34,7 @@ class OwnToken:
 
 
 async def own_token(server: Server) -> OwnToken:
-    """The one in the file, or a new one if there is none or it was revoked."""
+    """Read the token from its file; create one if there is none or it was revoked."""
     file = _directory(server) / TOKEN
     text = _read(file)
     if SHAPE.fullmatch(text):
@@ -49,7 +49,7 @@ async def own_token(server: Server) -> OwnToken:
 
 
 def session_key(server: Server) -> bytes:
-    """Kept, so that browsers stay logged in when the server is started again."""
+    """Kept in a file, so that browsers stay logged in across restarts."""
     file = _directory(server) / KEY
     text = _read(file)
     if len(text) != 64:
@@ -59,7 +59,7 @@ def session_key(server: Server) -> bytes:
 
 
 def _directory(server: Server) -> Path:
-    """That of the embedded server; for another one, a directory of the user's by its address."""
+    """The embedded server's; else one per server address in the user's state directory."""
     if server.directory:
         return server.directory
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
@@ -76,7 +76,7 @@ def _read(file: Path) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """As a whole, and never readable for others."""
+    """Write atomically, never readable by others."""
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         new = file.with_name(f"{file.name}.{secrets.token_hex(4)}")

@@ -1,4 +1,4 @@
-"""Whether Redis answers: asked once for all calls, so that none has to wait to find out."""
+"""Whether Redis answers: checked once for all calls, so that none waits to find out."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 EVERY_S = 1.0
-#: Redis is away if a PING takes longer than that.
+#: Redis is away if a PING takes longer.
 LATE_S = 2.0
-#: If we were held up ourselves, the answer may be here already, unread.
+#: If our own event loop was blocked, the answer may have arrived unread: time to read it.
 UNREAD_S = 0.05
-#: A connection may be dead without a word: after this long, a new one is tried.
+#: A connection may die silently: after this long, try a new one.
 DEAD_S = 6.0
 
 
 class UnderWay:
-    """A call that can be ended from elsewhere: asyncio.Timeout would do, and costs more."""
+    """A call that others can end. asyncio.Timeout would do, but costs more."""
 
     __slots__ = ("_before", "_is_ended", "_task")
 
@@ -42,17 +42,17 @@ class UnderWay:
             self._task.cancel()
 
     def was_ended(self) -> bool:
-        """Whether that is why it was cancelled, and nothing else."""
+        """Whether `end`, and nothing else, cancelled it."""
         return self._is_ended and self._task.uncancel() <= self._before
 
 
 @dataclass(slots=True)
 class Presence:
-    """Here or away. What is under way when Redis goes away ends at once, with an error that says
-    so: a limit of time on each call would be a limit on long work, too."""
+    """Whether Redis is here or away. When it goes away, calls in flight fail at once and say so;
+    a timeout per call would also cut off long work."""
 
     server: Server
-    away: str = ""  # what is wrong; empty: it is here
+    away: str = ""  # what is wrong; empty: Redis is here
     _change: asyncio.Future[None] | None = None
     _calls: set[UnderWay] = field(default_factory=set)
 
@@ -65,12 +65,12 @@ class Presence:
             await cancel_all([watch])
 
     def check(self) -> None:
-        """Raises ServerUnreachable while it is away."""
+        """Raises ServerUnreachable while Redis is away."""
         if self.away:
             raise ServerUnreachable(self.away)
 
     async def through(self, work: Coroutine[Any, Any, T]) -> T:
-        """What the work gives. Raises ServerUnreachable as soon as Redis is away."""
+        """Do the work. Raises ServerUnreachable as soon as Redis is away."""
         if self.away:
             work.close()
             self.check()
@@ -86,7 +86,7 @@ class Presence:
             self._calls.discard(call)
 
     async def pause(self, seconds: float) -> None:
-        """At most so long: it is over when Redis goes or comes."""
+        """Sleep; return early when Redis goes away or comes back."""
         await asyncio.wait({self._changing}, timeout=seconds)
 
     @property
@@ -111,7 +111,7 @@ class Presence:
             await asyncio.sleep(EVERY_S)
 
     async def _ask(self) -> str:
-        """What is wrong. While the answer is late, others hear of it."""
+        """Return what is wrong. If the answer is late, end other calls without waiting for it."""
         ping = asyncio.create_task(self.server.command("PING"))
         try:
             for limit_s in (LATE_S, UNREAD_S):

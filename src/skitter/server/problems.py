@@ -1,4 +1,4 @@
-"""Every error as problem+json (RFC 9457), in this one place."""
+"""Every error as problem+json (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from skitter import errors
 
-#: The first class that fits decides.
+#: The first matching class decides.
 STATUS: tuple[tuple[type[errors.SkitterError], int], ...] = (
     (errors.JobMissing, 404),
     (errors.TooBig, 413),
@@ -42,7 +42,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Refusal(Exception):
-    """A call that the server itself refuses, without asking the frontier."""
+    """A call refused by the HTTP server, not by the frontier."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Refusal(Exception):
 
 
 def problem_of(error: Exception) -> Problem:
-    """What the client gets to see of an error."""
+    """What the client sees of an error."""
     if isinstance(error, Refusal):
         title = HTTPStatus(error.status).phrase
         return Problem(
@@ -86,14 +86,14 @@ def problem_of(error: Exception) -> Problem:
 
 
 def retry_after_s(error: Exception) -> int | None:
-    """Seconds after which the same call may succeed; None: it will not."""
+    """Seconds until a retry may succeed; None: it will not."""
     if isinstance(error, Refusal):
         return error.retry_after_s
     return RETRY_AFTER_S if isinstance(error, errors.SkitterError) and error.retryable else None
 
 
 def bad_input(error: msgspec.MsgspecError, key: str = "") -> Refusal:
-    """What msgspec says of input, with the field's name on its own; `key`: what it calls [...]"""
+    """Split msgspec's error into message and field; `key` replaces its `[...]`."""
     text, _, place = str(error).partition(" - at `$")
     if not isinstance(error, msgspec.ValidationError):
         return Refusal(400, f"the body is not JSON: {text}.")

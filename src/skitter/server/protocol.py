@@ -1,4 +1,4 @@
-"""HTTP against clients that are slow on purpose: uvicorn would wait for headers for ever."""
+"""HTTP with timeouts against slow clients: uvicorn would wait forever for headers."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-#: From the connection, or the first byte of a further request, to the end of its headers.
+#: From the connection, or the first byte of a later request, to the end of its headers.
 HEADERS_S = 10.0
 HEADERS_BYTES = 64 * 2**10
-#: For the rest of a body that was refused: a client that is cut off does not see why. And for a
-#: client to read the rest of its answer, when the connection is to end.
+#: Time to send the rest of a refused body (a client that is cut off does not see why), and to read
+#: the rest of an answer before the connection closes.
 LINGER_S = 20.0
 CONTINUE = b"HTTP/1.1 100 "
-#: In the state of a call: its body has come, and nobody has to wait for it.
+#: Key in a call's state: its whole body has arrived.
 WHOLE = "skitter.whole"
-#: There, too: `answer` of the call, for those that have all of it at once.
+#: Key in a call's state: sends a whole answer at once.
 ANSWER = "skitter.answer"
 
 
 class HeadWithBody:
-    """A transport that keeps the head of an answer until its body comes: uvicorn writes them
-    apart, which would be two packets. (ASGI wants no less: it has servers wait for the body.)"""
+    """A transport that holds back the head of an answer until its body comes: uvicorn would send
+    them as two packets. (ASGI, too, asks servers to wait for the body.)"""
 
     __slots__ = ("_head", "_is_first", "_protocol", "_transport")
 
@@ -56,8 +56,8 @@ class HeadWithBody:
 
 
 def answer(cycle: RequestResponseCycle, head: bytes, body: bytes) -> None:
-    """A whole answer at once. ASGI's way, with two messages whose headers are checked one by one,
-    costs a producer's push a tenth of its time."""
+    """Send a whole answer at once. ASGI's two messages, with headers checked one by one, cost a
+    producer's push a tenth of its time."""
     if cycle.disconnected:
         return
     cycle.waiting_for_100_continue, cycle.response_started = False, True
@@ -74,7 +74,7 @@ def answer(cycle: RequestResponseCycle, head: bytes, body: bytes) -> None:
 
 
 class PatientProtocol(HttpToolsProtocol):
-    """Patient, but not for ever."""
+    """Limits the time for headers, refused bodies and unread answers."""
 
     headers_s = HEADERS_S
 
@@ -82,7 +82,7 @@ class PatientProtocol(HttpToolsProtocol):
         super().__init__(*words, **names)
         self._deadline: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
-        self._unread = 0  # bytes of headers that are not complete
+        self._unread = 0  # bytes of incomplete headers
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -124,7 +124,7 @@ class PatientProtocol(HttpToolsProtocol):
         self.hang_up()
 
     def hang_up(self) -> None:
-        """asyncio keeps a connection that is closed for as long as its client does not read."""
+        """Abort after a while: asyncio keeps a closed connection open until the client reads."""
         if not self.transport.is_closing():
             self.transport.close()
             if self.transport.get_write_buffer_size():

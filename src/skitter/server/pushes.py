@@ -1,4 +1,4 @@
-"""Pushes that come together go together: while one `add` is under way, others collect."""
+"""Batches pushes: while one `add` is in flight, others collect for the next."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from skitter.model import Added
     from skitter.server.presence import Presence
 
-#: A job that was purged and created again is noticed after this long.
+#: We notice within this time that a job was purged and created again.
 SAME_S = 2.0
 MOST_JOBS = 100
-#: Offers of a job that may wait for their turn; beyond that, clients have to push again.
+#: Waiting offers per job; beyond that, clients have to push again.
 MOST_WAITING = 20_000
-#: An `add` that takes longer waits in Redis behind somebody's long script: another one joins it
-#: there, so that pushes wait for one such script and not for two.
+#: An `add` that takes longer waits in Redis behind a long script. Another one then joins it there,
+#: so that pushes wait for one such script, not two.
 HELD_UP_S = 0.004
 MOST_AT_ONCE = 3
 
@@ -49,7 +49,7 @@ class JobPushes:
     _tasks: set[asyncio.Task[list[Added]]] = field(default_factory=set)
 
     async def add(self, offers: Sequence[Offer]) -> list[Added]:
-        """What became of each. Raises Refusal while too many wait."""
+        """Return each offer's result. Raises Refusal while too many wait."""
         if self._count > MOST_WAITING:
             says = "more URLs arrive than the frontier takes in: push again later."
             raise Refusal(429, says, retry_after_s=1)
@@ -63,7 +63,7 @@ class JobPushes:
         return await future
 
     async def _send(self, own: Sequence[Offer] = ()) -> list[Added]:
-        """What became of the sender's own, which go with those that wait."""
+        """Send `own` with the waiting offers; return the results of `own`."""
         batch, self._waiting = self._waiting, []
         together = [*own, *(one for offers, _ in batch for one in offers)]
         self._sent_at = time.monotonic()
@@ -79,13 +79,13 @@ class JobPushes:
             self._go_on()
         at = len(own)
         for offers, future in batch:
-            if not future.done():  # else its client has gone
+            if not future.done():  # done: its client has gone
                 future.set_result(answers[at : at + len(offers)])
             at += len(offers)
         return answers[: len(own)]
 
     def _go_on(self) -> None:
-        """Those that collected meanwhile have no sender of their own."""
+        """Send the offers that collected meanwhile: they have no sender of their own."""
         if not self._waiting:
             self._at_once -= 1
             return
@@ -97,7 +97,7 @@ class JobPushes:
 
 @dataclass(slots=True)
 class Pushes:
-    """The jobs that are pushed to."""
+    """The open jobs, by name."""
 
     server: Server
     presence: Presence

@@ -1,4 +1,4 @@
-"""What a job has on record: its figures over time, its log, the quality of its items."""
+"""A job's records: its metrics over time, its log, the quality of its items."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skitter.server.route import Rows
 
 
 class Chart(Query, frozen=True, kw_only=True):
-    """Names of counters and timings, how far back, and at most how many points."""
+    """Names of counters and timings, how far back to go, and the most points to return."""
 
     names: str = "pages,items"
     since_s: Annotated[float, msgspec.Meta(gt=0, le=WEEK_S)] = 3600.0
@@ -30,21 +30,21 @@ class Chart(Query, frozen=True, kw_only=True):
 
 
 class By(Query, frozen=True, kw_only=True):
-    """In whole hours, up to two days."""
+    """What to group by, over whole hours, up to two days."""
 
     by: Literal["host", "worker", "route", "session", "outcome", "status"] = "host"
     since_s: Annotated[float, msgspec.Meta(gt=0, le=2 * 86_400)] = 3600.0
 
 
 class Lines(First, frozen=True, kw_only=True):
-    """`after`: the id of the last line one has; without it, the end of the log."""
+    """`after`: the id of your last line; without it, the end of the log."""
 
     after: EntryId = ""
     level: Literal["debug", "info", "warning", "error"] = "debug"
 
 
 class Quality(msgspec.Struct, frozen=True, kw_only=True):
-    """How well each field is filled, now and before; `bad`: what got bad."""
+    """How well each field is filled, now and before; `bad`: what got worse."""
 
     job: str
     bad: list[Finding]
@@ -62,8 +62,8 @@ async def history(call: Call, query: Chart) -> History:
 
 
 async def figures(call: Call, query: By) -> Rows[TableRow]:
-    """Requests by host, worker, route, session, outcome or class of status: how many went well, and
-    how long they took. p95_ms is right within its doubling: 64 to 128 ms, 128 to 256, ..."""
+    """Requests by host, worker, route, session, outcome or status class: how many succeeded, and
+    how long they took. p95_ms is exact to within a factor of 2: 64 to 128 ms, 128 to 256, ..."""
     return Rows(rows=await read_table(await call.frontier(), query.by, since_s=query.since_s))
 
 

@@ -22,24 +22,24 @@ JSON = "application/json"
 
 
 class Rows(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """Part of a list. `next`, if there is more, is the `after` of the next call."""
+    """Part of a list. `next`, if there is more: the `after` of the next call."""
 
     rows: list[T]
     next: str | None = None
 
 
 class Removed(msgspec.Struct, frozen=True):
-    """Whether there was one."""
+    """Whether there was anything to remove."""
 
     removed: bool
 
 
 @dataclass(frozen=True)
 class Route:
-    """What is asked, who may, and which function answers.
+    """A method and path, the scope it needs, and the function that answers.
 
-    The function takes the call, and `query` or `body` if it wants one: their types, that of what
-    it returns and its docstring are the rest of the row.
+    The function takes the call and, if it wants them, `query` and `body`. The rest of the row
+    comes from their types, its return type and its docstring.
     """
 
     method: Method
@@ -47,11 +47,11 @@ class Route:
     answer: Callable[..., Coroutine[Any, Any, Any]]
     scope: Scope | None = "read"  # None: no token is needed
     status: int = 200
-    errors: tuple[int, ...] = ()  # beside those that any call may end with
+    errors: tuple[int, ...] = ()  # besides those that any call may return
     media: str = JSON  # of the answer
     takes: tuple[str, ...] = (JSON,)  # media types of the body
-    reads: Any = None  # type of a body that the function reads by itself
-    knows_away: bool = False  # it decides by itself what to say while Redis is away
+    reads: Any = None  # type of a body that the function itself reads
+    knows_away: bool = False  # it handles the absence of Redis itself
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
@@ -83,5 +83,5 @@ class Route:
 
     @property
     def parameters(self) -> list[str]:
-        """The names in the path."""
+        """The names of the path's parameters."""
         return re.findall(r"{(\w+)(?::\w+)?}", self.path)

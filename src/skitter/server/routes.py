@@ -1,6 +1,6 @@
-"""The table of routes: handlers, OpenAPI, the reference and the tests come from it.
+"""The table of routes: the source of handlers, OpenAPI, the reference page and tests.
 
-A module of endpoints is a file of this package; its rows stand here.
+Other files of this package define the handlers; every row is here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from skitter.server.route import JSON, Route
 JOB = "/api/jobs/{job}"
 
 ROUTES: tuple[Route, ...] = (
-    # --- URLs; the first row is the one that is asked most, and is found without the router
+    # --- URLs; the first row is called most often and bypasses the router
     Route(
         "POST",
         f"{JOB}/urls",
@@ -63,7 +63,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{JOB}/webhooks", hooks.webhooks, "operate"),
     Route("POST", f"{JOB}/webhooks", hooks.webhook_add, "operate", status=201),
     Route("DELETE", f"{JOB}/webhooks", hooks.webhook_remove, "operate"),
-    # --- what became of URLs
+    # --- outcomes of URLs
     Route("GET", f"{JOB}/url", checks.story),
     Route("GET", f"{JOB}/audit", checks.audit_job),
     Route("GET", f"{JOB}/dead", dead.dead_list),

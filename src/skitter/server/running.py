@@ -1,4 +1,4 @@
-"""uvicorn around the application."""
+"""Runs the application under uvicorn."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from skitter.server.site import Site
 
-#: What is under way when it ends gets so long.
+#: Time for calls in flight to end at shutdown.
 GRACE_S = 2
 MOST_CONNECTIONS = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen, with which certificate, and what browsers call it."""
+    """Where to listen, with which certificate, and the names that browsers use."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -39,7 +39,7 @@ class Address:
 
     @property
     def names(self) -> frozenset[str]:
-        """All that a browser may call it, beside addresses and localhost."""
+        """The names that browsers may use besides IP addresses and localhost."""
         return frozenset(name.lower() for name in (self.host, *self.aliases))
 
     @property
@@ -47,7 +47,7 @@ class Address:
         return self.certificate is not None
 
     def check(self, *, insecure: bool) -> None:
-        """Raises UsageError if tokens would cross a network that others can listen to."""
+        """Raises UsageError if tokens would cross a network unencrypted."""
         if (self.certificate is None) != (self.key is None):
             raise UsageError("TLS needs both --tls-cert and --tls-key.")
         if self.certificate is not None and self.key is not None:
@@ -61,12 +61,12 @@ class Address:
 
     @property
     def is_every(self) -> bool:
-        """All addresses of this machine, and none that a browser could open."""
+        """Whether it means all addresses of this machine, which no browser can open."""
         address = _ip_of(self.host)
         return address is not None and address.is_unspecified
 
     def url(self, listener: socket.socket) -> str:
-        """What a browser opens."""
+        """The address for a browser."""
         host = self.host
         if self.is_every:
             own = "::1" if ":" in host else "127.0.0.1"
@@ -98,7 +98,7 @@ def _ip_of(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def listen(address: Address) -> socket.socket:
-    """A listening socket: a bad address fails before anything else starts."""
+    """Open the socket first: a bad address fails before anything else starts."""
     host, port = address.host, address.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -119,7 +119,7 @@ def listen(address: Address) -> socket.socket:
 async def serving(
     site: Site, listener: socket.socket, address: Address | None = None
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """Serve for as long as this lasts. The task ends before that only if something is broken."""
+    """Serve inside the block. The task ends earlier only if something is broken."""
     server = _Quiet(
         uvicorn.Config(
             application(site),

@@ -1,4 +1,4 @@
-"""The schedule of a job: when its rounds begin."""
+"""A job's schedule: when its rounds begin."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skitter.server.route import Removed
 
 
 class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A cron expression (UTC), or every so many seconds."""
+    """A cron expression (UTC), or an interval in seconds."""
 
     cron: str = ""
     every_s: float = 0.0
@@ -28,7 +28,7 @@ async def schedule(call: Call) -> Schedule | None:
 
 
 async def change_schedule(call: Call, body: When) -> Schedule:
-    """Give the job a schedule, in place of the one it has."""
+    """Set or replace the job's schedule."""
     frontier = await call.frontier()
     now_ms = round(1000 * await frontier.server_time())
     made = new_schedule(cron=body.cron, every_s=body.every_s, now_ms=now_ms)

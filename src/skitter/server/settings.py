@@ -1,4 +1,4 @@
-"""The options of a job: shown, changed, and what a change would do."""
+"""A job's options: show, change, and preview a change."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def change_settings(call: Call, body: Changes) -> Rows[Setting]:
 
 
 async def preview_settings(call: Call, body: Changes) -> Rows[Effect]:
-    """What changing these options would do to pending URLs. Nothing is changed."""
+    """Show what a change would do to pending URLs, without making it."""
     frontier = await call.frontier()
     return Rows(rows=await preview(frontier, replaced(frontier.options, body)))
 

@@ -1,4 +1,4 @@
-"""What all calls share, for as long as the server runs."""
+"""State shared by all calls while the server runs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Site:
-    """A restart may lose all of it."""
+    """Nothing in it needs to survive a restart."""
 
     server: Server
     keyring: Keyring
-    allowed_hosts: frozenset[str] = frozenset()  # beside addresses and localhost
+    allowed_hosts: frozenset[str] = frozenset()  # besides IP addresses and localhost
     is_tls: bool = False
-    where: Settings | None = None  # for Celery's app; None: there are no tasks here
-    celery: Any = None  # its app, made when a task is first asked for
+    where: Settings | None = None  # for the Celery app; None: no tasks here
+    celery: Any = None  # the Celery app, created for the first call about a task
     watcher: Watcher = field(init=False)
     presence: Presence = field(init=False)
     events: Hub = field(init=False)
@@ -39,7 +39,7 @@ class Site:
         self.pushes = Pushes(self.server, self.presence)
 
     def close(self) -> None:
-        """Celery's app holds the embedded server too, which would outlive us otherwise."""
+        """Close the Celery app: it holds the embedded server, which would outlive us."""
         if self.celery is not None:
             from skitter.celery.runtime import runtime_of
 
@@ -53,7 +53,7 @@ async def open_site(
     allowed_hosts: frozenset[str] = frozenset(),
     is_tls: bool = False,
 ) -> tuple[Site, OwnToken]:
-    """The site, and the operator's own token, which is made if there is none."""
+    """Return the site and the operator's own token, created if there is none."""
     own = await own_token(server)
     keyring = Keyring(server, session_key(server), owner=own.id)
     return Site(server, keyring, allowed_hosts, is_tls, where), own

@@ -1,4 +1,4 @@
-"""URLs come in: one, many, or a stream of lines."""
+"""Push URLs: one, many, or a stream of lines."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class Urls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """URLs, or requests with any of url, method, headers, body (text), meta, priority, ..."""
 
     urls: list[Entry]
-    priority: int = 0  # of those that are given as text
+    priority: int = 0  # of the URLs given as plain text
 
 
 _decode = msgspec.json.Decoder(Urls).decode
 
 
 async def push(call: Call) -> Pushed:
-    """Add URLs to a job. Those it knows are not added twice.
+    """Add URLs to a job. Known ones are not added again.
 
-    As JSON, or as lines, each a URL or a request as JSON. The answer lists what cannot be crawled;
-    the others go in. 429: the queue is full; push the same again later.
+    Send JSON, or lines with a URL or a JSON request each. The answer lists what cannot be crawled;
+    the rest is added. 429: the queue is full; push the same again later.
     """
     job = call.path("job")
     pushing = Pushing(await call.site.pushes.to(job))
@@ -59,7 +59,7 @@ async def push(call: Call) -> Pushed:
 
 
 class Pushing:
-    """One push on its way in."""
+    """One push in progress."""
 
     def __init__(self, pushes: JobPushes) -> None:
         self.pushes = pushes
@@ -68,7 +68,7 @@ class Pushing:
         self.bad: list[BadEntry] = []
 
     async def many(self, urls: Iterable[Entry], priority: int) -> None:
-        """In parts, so that others have their turn."""
+        """Add in batches, so that other calls get their turn."""
         requests = iter(urls)
         while part := list(islice(requests, BATCH)):
             offers = [self._offer(entry, priority) for entry in part]
@@ -85,7 +85,7 @@ class Pushing:
         await self._add(part)
 
     def result(self) -> Pushed:
-        """Raises Refusal if nothing of it can be crawled."""
+        """Raises Refusal if none of the URLs can be crawled."""
         if self.bad and not self.new + self.seen + self.deep:
             first = self.bad[0]
             more = f" (and {self.line - 1:,} more)" if self.line > 1 else ""
@@ -105,7 +105,7 @@ class Pushing:
         if not offers:
             return
         answers = await self.pushes.add(offers)
-        self.new += answers.count(Added.NEW)  # a Counter would ask each for its hash, in Python
+        self.new += answers.count(Added.NEW)  # a Counter would hash each in Python: slower
         self.seen += answers.count(Added.SEEN)
         self.deep += answers.count(Added.DEEP)
         frontier = self.pushes.frontier
@@ -127,7 +127,7 @@ def _request(entry: Entry | bytes, priority: int) -> Request:
 
 
 async def _lines(call: Call) -> AsyncIterator[bytes]:
-    """The lines of the body that are not empty; never more of it than one line is held."""
+    """Yield the non-empty lines of the body, holding no more than one line in memory."""
     rest = b""
     async for part in _parts(call):
         *whole, rest = (rest + part).split(b"\n")

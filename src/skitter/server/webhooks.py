@@ -1,8 +1,7 @@
-"""Webhooks: messages to others when a crawl is over or in trouble. Signed, and sent at least once.
+"""Webhooks: signed messages when a crawl is over or in trouble, delivered at least once.
 
-Any number of servers may run. The lease of a job decides which one sends; what is to be delivered
-is on the frontier's server before anything is sent, so that another one goes on where this one
-died.
+Any number of servers may run; the one that holds a job's lease sends. Deliveries are stored on the
+frontier's server before they are sent, so that another server can take over if this one dies.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 EVERY_S = 5.0
-#: Rates of failures and blocks are those since a look this long ago, of so many attempts.
+#: Failure and block rates cover the last WINDOW_S, if there were at least LEAST attempts.
 WINDOW_S, LEAST = 60.0, 20
-FIRST_S, LONGEST_S, MOST_TRIES = 5.0, 3600.0, 20  # together half a day
+FIRST_S, LONGEST_S, MOST_TRIES = 5.0, 3600.0, 20  # half a day in total
 AT_ONCE = 50
 LAST_PASS_S = 10.0
 TIMEOUTS = FetchOptions(total_timeout_s=10.0)
@@ -55,7 +54,7 @@ log = logging.getLogger("skitter.server")
 def occasions(
     look: Overview, before: Overview | None, hook: Webhook, bad: Sequence[str]
 ) -> dict[Occasion, str]:
-    """What there is to tell now, in words. Pure."""
+    """What to report now, with the text. Pure."""
     found: dict[Occasion, str] = {}
     if look.status == "finished":
         found["finish"] = f"{some(look.done, 'page')}, {some(look.dead, 'dead letter')}"
@@ -78,19 +77,19 @@ def _is_share(part: int, of: int, limit: float) -> bool:
 
 
 def signature(secret: str, at: int, body: bytes) -> str:
-    """`t=seconds,v1=HMAC-SHA256 of "seconds.body"`: an old message cannot be sent again."""
+    """`t=seconds,v1=HMAC-SHA256 of "seconds.body"`: an old message cannot be replayed."""
     digest = hmac.new(secret.encode(), b"%d.%b" % (at, body), hashlib.sha256).hexdigest()
     return f"t={at},v1={digest}"
 
 
 def wait_s(tries: int, chance: float) -> float:
-    """Until the next try: twice as long each time, and not all at once."""
+    """The delay before the next try: exponential, with jitter."""
     return min(LONGEST_S, FIRST_S * 2.0**tries) * (0.5 + chance / 2)
 
 
 @asynccontextmanager
 async def sending(server: Server) -> AsyncIterator[Sender]:
-    """Send for as long as this lasts; at the end, what is due then."""
+    """Send inside the block; at its end, send once more what is due."""
     sender = Sender(server)
     task = asyncio.create_task(sender.run())
     try:
@@ -105,7 +104,7 @@ async def sending(server: Server) -> AsyncIterator[Sender]:
 
 @dataclass(slots=True)
 class Sender:
-    """Looks at jobs that have webhooks, and delivers."""
+    """Watches the jobs that have webhooks, and delivers."""
 
     server: Server
     name: str = field(default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}")
@@ -117,14 +116,14 @@ class Sender:
         self._watcher = Watcher(self.server)
 
     async def run(self) -> None:
-        """For ever, also while the server is away."""
+        """Run forever, even while the frontier's server is away."""
         while True:
             with suppress(SkitterError):
                 await self.look_at_all()
             await asyncio.sleep(EVERY_S)
 
     async def leave(self) -> None:
-        """Others need not wait until our leases expire."""
+        """End our leases, so that others need not wait until they expire."""
         for frontier in self._held.values():
             await store.end_lease(frontier, self.name)
 
@@ -154,7 +153,7 @@ class Sender:
     async def _notice(
         self, frontier: Frontier, hook: Webhook, look: Overview, now: dict[Occasion, str]
     ) -> None:
-        """Announce what holds now, once; again if it ended in between."""
+        """Announce a condition once; again only if it ended in between."""
         for on, detail in now.items():
             if on not in hook.told:
                 await store.save_delivery(frontier, _delivery(hook, on, detail, look))
@@ -190,7 +189,7 @@ def _delivery(hook: Webhook, on: Occasion, detail: str, look: Overview) -> Deliv
 
 
 async def post(hook: Webhook, one: Delivery, *, at: int) -> str:
-    """What went wrong; nothing, if it was taken. A redirect is not followed."""
+    """Return what went wrong; empty: delivered. Redirects are not followed."""
     body = one.body.encode()
     headers = {
         "content-type": "application/json",
