@@ -62,7 +62,7 @@ async def _join(
             if time.monotonic() > give_up_at:
                 raise
             if progress:
-                progress("the embedded server has just gone: starting it again")
+                progress("the embedded server has stopped: restarting it")
             await _revive(embedded.directory)
             continue
         server.on_away = partial(_revive, embedded.directory)

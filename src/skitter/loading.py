@@ -70,7 +70,7 @@ async def keep_rejected(frontier: Frontier, log: Log, *items: RejectedItem) -> N
     """Keep items that can never be stored on the server, with the reason."""
     for item in items:
         await reject_items(frontier, item)
-        log("warning", f"an item of {item.url} was rejected: {item.why}")
+        log("warning", f"an item from {item.url} was rejected: {item.why}")
 
 
 @dataclass(slots=True)

@@ -216,7 +216,7 @@ class Metrics:
             if batch.counts:
                 await (await line.open()).add(batch)
         except Exception as error:
-            logger.debug("figures were lost: %s", error)
+            logger.debug("metrics were lost: %s", error)
             await line.close()
             return error
         return None

@@ -129,11 +129,11 @@ def _judge(history: History, options: QualityOptions, since: float) -> Iterator[
     if now.pages < options.min_pages:
         return
     if now.per_page < (options.min_items_per_page or 0):
-        limit = f"quality.min_items_per_page is {options.min_items_per_page:g}"
-        yield Finding(name, "", f"{now.per_page:.2g} items a page, and {limit}")
+        limit = f"below quality.min_items_per_page = {options.min_items_per_page:g}"
+        yield Finding(name, "", f"{now.per_page:.2g} items per page, {limit}")
     best = max((one.per_page for one in before), default=0.0)
     if best and 1 - now.per_page / best > _limit(options.max_items_drop):
-        yield Finding(name, "", f"{now.per_page:.2g} items a page, and {best:.2g} before")
+        yield Finding(name, "", f"{now.per_page:.2g} items per page, down from {best:.2g}")
     for one in history.fields:
         yield from _judge_field(name, one, now, before, options)
 
@@ -142,13 +142,13 @@ def _judge_blocks(
     handler: str, now: Window, before: Sequence[Window], options: QualityOptions
 ) -> Iterator[Finding]:
     share, calm = now.blocked_share, min(before, key=lambda one: one.blocked_share, default=now)
-    says = f"{share:.0%} of the answers are block pages"
+    says = f"{share:.0%} of the responses are block pages"
     if share > _limit(options.max_blocked):
         yield Finding(handler, "", says)
     elif share - calm.blocked_share > _limit(options.max_blocked_rise) and _differ(
         (calm.blocked_share, calm.answers), (share, now.answers)
     ):
-        yield Finding(handler, "", f"{says}, and {calm.blocked_share:.0%} before")
+        yield Finding(handler, "", f"{says}, up from {calm.blocked_share:.0%}")
 
 
 def _judge_field(
@@ -159,15 +159,15 @@ def _judge_field(
     best = max(before, key=lambda one: one.fill(name))
     was, fill = best.fill(name), now.fill(name)
     if was and 1 - fill / was > _limit(options.max_fill_drop) and _is_significant(name, best, now):
-        yield Finding(handler, name, f"{name!r} is filled in {_percent(fill, was)} before")
+        yield Finding(handler, name, f"{name!r} is filled in {_percent(fill, was)}")
         return
     main, main_before = now.type_of(name), best.type_of(name)
     if main and main_before and main != main_before and "|" not in main_before:
-        yield Finding(handler, name, f"{name!r} is {main} now, and was {main_before}")
+        yield Finding(handler, name, f"{name!r} is now {main}, and was {main_before}")
 
 
 def _percent(now: float, before: float) -> str:
-    return f"{now:.0%} of the items, and in {before:.0%}"
+    return f"{now:.0%} of the items, down from {before:.0%}"
 
 
 def _limit(option: float | None) -> float:

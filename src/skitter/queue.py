@@ -79,7 +79,7 @@ class URLQueue:
     def __enter__(self) -> Self:
         if self._pid:
             check_process(self._pid)
-            raise UsageError(f"the queue {self.job!r} is open already: make another URLQueue.")
+            raise UsageError(f"the queue {self.job!r} is already open: create another URLQueue.")
         self._pid = os.getpid()
         try:
             self._frontier = self._run(self._stack.enter_async_context(self._opening()))
@@ -284,7 +284,7 @@ def _not_open() -> UsageError:
 
 def _check_task(task: Lease) -> None:
     if not isinstance(task, Lease):
-        raise BadOption("task", task, "what `pop` answered, unless that was None")
+        raise BadOption("task", task, "what `pop` returned, unless that was None")
 
 
 def _several(urls: Iterable[str | Request]) -> Iterable[str | Request]:

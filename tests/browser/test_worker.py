@@ -122,7 +122,7 @@ def test_what_is_missing_comes_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(BrowserMissing, match="there is no Chromium: apt-get install chromium"):
+    with pytest.raises(BrowserMissing, match="Chromium was not found: apt-get install chromium"):
         check_browser(BrowserOptions())
     absent = BrowserOptions(executable=tmp_path / "chrome")
     assert missing(absent) == f"{tmp_path}/chrome is not a program: correct browser.executable"

@@ -430,4 +430,4 @@ def test_a_crawl_that_needs_a_browser_says_at_once_that_there_is_none(
     for words in (("run", "--out", str(tmp_path / "out.jsonl")), ("worker", "--only", "browser")):
         found = skitter(words[0], str(file), *words[1:])
         assert found.exit_code == 3
-        assert "there is no Chromium: apt-get install chromium" in found.err
+        assert "Chromium was not found: apt-get install chromium" in found.err

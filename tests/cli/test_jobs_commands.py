@@ -77,7 +77,7 @@ def test_bad_lines_can_be_skipped(skitter, job):
         (["status", "no-such-job"], "there is no job 'no-such-job'"),
         (["audit", "no-such-job"], "there is no job 'no-such-job'"),
         (["status", "--redis", ""], "redis must be a server's URL"),
-        (["status", "--redis", "redis://a.test/abc"], "must be the number of a database"),
+        (["status", "--redis", "redis://a.test/abc"], "must be a database number"),
         (["set", "{job}", "--max-pages", "0"], "--max-pages must be a whole number from 1"),
         (["set", "{job}", "--max-pages", "few"], "or none, got 'few'"),
         (
@@ -139,7 +139,7 @@ def test_a_preview_of_limits_says_what_they_would_do_and_changes_nothing(skitter
     said = skitter(*words).out
     effects = skitter(*words, "--json").json
 
-    assert "exclude: none -> /a/*\n  1 pending URLs would be given up" in said
+    assert "exclude: none -> /a/*\n  1 pending URLs would not be fetched" in said
     assert {one["option"]: one["urls"] for one in effects} == {"exclude": 1, "also_hosts": 0}
     assert "No known URL is affected." in skitter("set", job, "--delay", "3", "--preview").out
     assert skitter("set", job, "--json").json["limits"]["exclude"] is None
@@ -277,7 +277,7 @@ def test_a_damaged_job_is_audited_and_named_and_stops_no_other(skitter, job, ser
     assert f"Run `skitter audit {job}` for details" in alone.err
     assert f"{job}-fine" in every.out
     assert control.exit_code == 1
-    assert control.json["problems"][0]["says"] == "is a string and should be a hash"
+    assert control.json["problems"][0]["says"] == "is a string but should be a hash"
 
 
 def test_why_explains_a_url(skitter, job):

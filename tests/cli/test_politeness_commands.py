@@ -45,7 +45,7 @@ async def test_status_why_and_top_say_that_a_host_was_slowed_down(server, job, s
     status = await skitter_here("status", job)
     assert f"1 so far: hosts that refuse are asked less often: `skitter hosts {job}`" in status.out
     why = (await skitter_here("why", job, "https://b.test/1", "--json")).json
-    [reason] = [one for one in why["because"] if "its host is asked every" in one]
+    [reason] = [one for one in why["because"] if "its host gets a request every" in one]
     assert reason.endswith("s: it answered 503")
     top = await skitter_here("top", job, "--once")
     assert "b.test is asked every 8" in top.out
@@ -70,7 +70,7 @@ async def test_the_audit_of_politeness_names_hosts_and_problems(server, job, ski
     await frontier.record([left(3), left(4, at_ms=40_000 * 3 + 500)])
     rude = await skitter_here("audit", job, "--politeness")
     assert rude.exit_code == 1
-    assert "a.test: 1 request left too soon after the one before" in rude.out
+    assert "a.test: 1 request sent too soon after the previous one" in rude.out
     assert "disallowed  https://a.test/4" in rude.out
 
 

@@ -31,7 +31,7 @@ async def test_fields_are_shown_now_and_before_and_the_exit_code_is_1(skitter_he
     assert lines[1] == ["book", "(items", "per", "page)", "1", "1", "████"]
     assert lines[2] == ["book", "title", "text", "100%", "100%", "████"]
     assert lines[3] == ["book", "\ufffd[31mprice", "number", "0%", "100%", "██▁▁"]
-    assert "is filled in 0% of the items, and in 100% before" in answer.out
+    assert "is filled in 0% of the items, down from 100%" in answer.out
     assert "\x1b" not in answer.out
 
 
@@ -53,7 +53,7 @@ async def test_status_warns(skitter_here, observed):
     answer = await skitter_here("status", observed, "--json")
 
     [note] = answer.json["notes"]
-    assert note.endswith("is filled in 0% of the items, and in 100% before")
+    assert note.endswith("is filled in 0% of the items, down from 100%")
 
 
 async def test_thresholds_are_settings(skitter_here, observed, monkeypatch):

@@ -37,13 +37,13 @@ def embedded(skitter, own_dir, monkeypatch):
 def test_a_bloom_filter_past_its_capacity_is_told_wherever_one_looks(skitter, job):
     skitter("create", job, "--bloom", "10", "--shards", "2")
     skitter("push", job, *(f"https://a.test/{n}" for n in range(10)))
-    said = "the Bloom filter was made for 10 URLs and has met 11"
+    said = "the Bloom filter was made for 10 URLs but holds 11"
 
     assert said not in skitter("doctor").out
     skitter("push", job, "https://a.test/10")
 
     doctor, audit = skitter("doctor", "--json"), skitter("audit", job)
-    assert f"{job}: {said}: it takes about 0.00% of new ones for seen" in "".join(
+    assert f"{job}: {said}: it mistakes about 0.00% of new URLs for seen" in "".join(
         doctor.json["problems"]
     )
     assert (doctor.exit_code, audit.exit_code) == (1, 1)
@@ -159,8 +159,8 @@ def test_servers_that_cannot_be_used(skitter, short_dir):
     nobody = skitter("status", "--redis", "redis://127.0.0.1:1")
 
     for answer, says in (
-        (no_password, "refused us (Authentication required)"),
-        (wrong, "refused us"),
+        (no_password, "rejected our login (Authentication required)"),
+        (wrong, "rejected our login"),
         (evicting, "may evict keys (maxmemory-policy allkeys-lru)"),
         (nobody, "does not answer"),
     ):

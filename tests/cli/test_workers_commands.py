@@ -214,7 +214,7 @@ def test_the_view_tells_all_about_a_job_and_its_crew():
         "job state pending delayed leased done dead items pages/s hosts ETA",
         "books running 600 3 2 1,500 7 0 2.0 1 5 min 2 s",
         "",
-        "host kind pid pages errors active memory since heard of",
+        "host kind pid pages errors active memory since last seen",
         "web0.example worker 4000 200 3 2 61 MB 1 min 40 s 0 s ago",
     ]
     assert lines[-1].endswith("info     w0  said 49")

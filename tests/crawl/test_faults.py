@@ -264,7 +264,7 @@ def test_a_full_server_is_told_with_its_numbers(open_shop, make_machine, until):
     with machine.shop.silent(), pytest.raises(redis.exceptions.OutOfMemoryError):
         fill_memory(client)
 
-    until(lambda: "of 16 MB): new URLs and results are refused" in crawl.said)
+    until(lambda: "of 16 MB) and refuses new URLs and results" in crawl.said)
 
     client.delete("filler")
     assert crawl.end() == 0, crawl.said

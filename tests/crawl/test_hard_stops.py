@@ -91,7 +91,7 @@ def test_a_start_waits_for_the_loader_of_a_crawl_that_was_killed(machine, until)
     _, rest = again.communicate()
 
     assert again.returncode == 0, rest
-    assert "another process writes" in said
+    assert "another process is writing" in said
     expected = in_order(expected_items(machine.shop.expected))
     found = in_order(json.loads(line) for line in rows.read_text().splitlines())
     assert [{name: row[name] for name in expected[0]} for row in found] == expected

@@ -24,7 +24,7 @@ def page(page):
     yield {"url": page.url, "price": None}
     yield from page.follow_all()
 """
-BAD = "page: 'price' is filled in 0% of the items, and in 100% before"
+BAD = "page: 'price' is filled in 0% of the items, down from 100%"
 
 
 @pytest.fixture

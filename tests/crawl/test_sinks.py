@@ -155,7 +155,7 @@ def test_a_csv_file_that_is_there_is_refused_before_anything_is_fetched(machine)
     (machine.folder / "sw.csv").write_text("mine\n")
     refused = machine.call("run", "sw.py", "--workers", "1", "-o", "sw.csv")
     assert refused.returncode == 2
-    assert "sw.csv is there already" in " ".join(refused.stderr.split())
+    assert "sw.csv already exists" in " ".join(refused.stderr.split())
     assert (machine.folder / "sw.csv").read_text() == "mine\n"
     assert not machine.shop.log()
 

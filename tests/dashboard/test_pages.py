@@ -243,7 +243,7 @@ async def test_a_setting_is_changed_after_a_look_at_what_it_would_do(
 
     dialog = page.get_by_role("dialog")
     await expect(dialog).to_contain_text("none → re:[?]q=")
-    await expect(dialog).to_contain_text("5 pending URLs would be given up")
+    await expect(dialog).to_contain_text("5 pending URLs would not be fetched")
     await expect(dialog).to_contain_text("none → 10")
     await expect(dialog).to_contain_text("4 known URLs would not be fetched")
     await expect(dialog).to_contain_text("skitter set tuned --max-pages 10 --exclude")

@@ -183,7 +183,7 @@ async def test_what_died_at_adoption_does_not_count_as_seen(server, queue, adopt
     assert (result.entries, result.queued, result.dead) == (4, 3, 1)
     assert (result.fingerprints, result.remembered, result.forgotten) == (5, 1, 1)
     [reason] = result.reasons
-    assert reason.startswith("meta['x'] is a posix.mkdir, which cannot travel")
+    assert reason.startswith("meta['x'] is a posix.mkdir, which cannot be sent")
     frontier = await open_job(server, adoption().job)
     [letter] = [one async for one in dead_letters(frontier)]
     assert letter.url.startswith("adopted:GET https://shop.test/d (entry ")

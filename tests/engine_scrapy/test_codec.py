@@ -233,7 +233,7 @@ def test_a_dict_that_is_more_than_a_dict_is_refused(value):
 
 @pytest.mark.parametrize("name", ["os:system", "not_there:Thing", "subprocess:Popen.x", "x"])
 def test_a_name_from_the_server_never_imports_anything_of_others(name):
-    with pytest.raises(UsageError, match="there is no class"):
+    with pytest.raises(UsageError, match="there is no item or request class"):
         find_class(name, home="bookshop", is_fit=lambda found: True)
 
 
@@ -249,5 +249,5 @@ def test_nothing_but_items_and_requests_is_made_of_what_the_server_says(spider, 
     assert "subprocess" in sys.modules
     sent = FrontierRequest(url="https://shop.test/", meta=meta)
 
-    with pytest.raises(UsageError, match="there is no class subprocess:Popen of items or requests"):
+    with pytest.raises(UsageError, match="there is no item or request class subprocess:Popen"):
         Codec(spider, host_of, ranked=True).unpack(sent)

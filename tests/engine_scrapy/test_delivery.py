@@ -58,7 +58,7 @@ async def test_a_page_that_cannot_be_stored_is_a_dead_letter_and_the_others_are_
     assert (stats.done, stats.dead, stats.items) == (2, 1, 2)
     [letter] = [one async for one in dead_letters(delivery.frontier)]
     assert letter.url == bad.lease.url
-    assert letter.reason.startswith("what it brought cannot be stored: ")
+    assert letter.reason.startswith("its results cannot be stored: ")
     assert (delivery.pages, delivery.errors) == (2, 1)
 
 
@@ -82,7 +82,7 @@ async def test_when_the_server_goes_away_half_way_what_was_answered_is_not_sent_
     stats = await delivery.frontier.stats()
     assert (stats.done, stats.late, stats.rejected) == (2, 0, 1)
     assert (delivery.pages, len(delivery.mailbox.outbox)) == (2, 0)
-    assert said == ["an item of http://a.test/0 was rejected: no"]
+    assert said == ["an item from http://a.test/0 was rejected: no"]
 
 
 async def test_items_of_pages_that_are_done_count_for_the_quality(delivery):

@@ -60,7 +60,7 @@ def test_messages_of_every_kind_become_requests_and_nonsense_dead_letters(
     assert made["other"]["number"] == 7
     assert sorted(cluster.dead()) == sorted(f"feed:{one}" for one in nonsense)
     assert shop.pages().count("/?plain") == 3, "what is fed is not filtered"
-    assert "a feed may name http and https addresses" in cluster.dead()["feed:data:,x"]
+    assert "a feed may only name http and https addresses" in cluster.dead()["feed:data:,x"]
     cluster.assert_accounted_for()
 
 

@@ -193,7 +193,7 @@ def test_clients_of_people_reach_the_server_of_the_crawl(server_url, job):
 
 def test_the_embedded_server_is_reached_by_its_directory(short_dir):
     settings = Settings({"SKITTER_DIR": str(short_dir / "own")})
-    with pytest.raises(UsageError, match="does not run: start it with `skitter up"):
+    with pytest.raises(UsageError, match=r"no server is running in .*: start one with `skitter up"):
         get_redis_from_settings(settings)
 
     with hold(short_dir / "own"):

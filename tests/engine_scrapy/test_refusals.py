@@ -67,10 +67,10 @@ def test_what_middlewares_keep_out_is_counted_by_reason_and_explained(open_shop,
         "scope", "it is out of scope: elsewhere.test is not in allowed_domains",
     )  # fmt: skip
     assert why(f"{page}/?deep")[1:] == (
-        "depth", ["it is at depth 2, and DEPTH_LIMIT is 1", f"it was found on {page}/about"],
+        "depth", ["it is at depth 2; DEPTH_LIMIT is 1", f"it was found on {page}/about"],
     )  # fmt: skip
     assert why(f"{page}/?picky")[2][0] == "Picky ignored it: not this one"
-    assert why(f"{page}/?{'x' * 100}")[2][0].endswith("characters, URLLENGTH_LIMIT is 100")
+    assert why(f"{page}/?{'x' * 100}")[2][0].endswith("characters; URLLENGTH_LIMIT is 100")
     assert why(f"{page}/about")[0] == "done"
     assert why(f"{page}/?both")[:2] == ("done", None)  # too deep there, and not here
     cluster.assert_accounted_for()

@@ -34,7 +34,7 @@ def test_commands_know_a_scrapy_crawl_and_items_come_out_of_the_stream(open_shop
     assert (why["state"], why["last_error"], why["host"]) == ("dead", "404 Not Found", "localhost")
     assert why["found_on"].startswith(shop.url)
     said = [event.text for event in cluster.ask(read_log)]
-    assert f"{page} is a dead letter: 404 Not Found" in said
+    assert f"{page} became a dead letter: 404 Not Found" in said
 
     upcs = sorted(result.item["upc"] for result in cluster.ask(stored))
     assert upcs == sorted(one["upc"] for one in expected_items(shop.expected))

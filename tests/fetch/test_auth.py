@@ -34,7 +34,7 @@ async def test_basic_and_bearer_go_to_their_hosts_alone(caplog, client):
     assert sent == [BASIC, "Bearer t0ken", None, None, "own"]
     said = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
     assert said == [
-        f"the credentials for {name}.test are sent unencrypted: use https, if it has it."
+        f"the credentials for {name}.test are sent unencrypted: use https if it is available."
         for name in ("one", "two")
     ]
 

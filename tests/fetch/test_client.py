@@ -295,7 +295,7 @@ async def test_headers_that_drip_are_a_timeout(open_fetcher):
 async def test_a_body_that_stops_is_a_timeout(open_fetcher):
     page = then_wait(raw("content-length: 20", body=b"hi"))
     async with serve({"/": page}) as site, open_fetcher(first_byte_timeout_s=0.2) as it:
-        with pytest.raises(FetchTimeout, match=r"the body stopped for 0\.2 s"):
+        with pytest.raises(FetchTimeout, match=r"the body stalled for 0\.2 s"):
             await it.fetch(request(site))
 
 

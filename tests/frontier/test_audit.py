@@ -76,23 +76,23 @@ DAMAGE: dict[str, tuple[list[Any], str]] = {
         ["ZADD", "lease", 5, "{queued}"],
         "is in several states: queued, leased",
     ),
-    "request lost": (["ZREM", "queue:a.test", "{queued}"], "has a body and is in no state"),
-    "queue lost": (["DEL", "queue:a.test"], "has a body and is in no state"),
-    "delayed lost": (["DEL", "delayed"], "has a body and is in no state"),
-    "dead lost": (["DEL", "dead"], "has a body and is in no state"),
-    "wrong queue": (["ZADD", "queue:b.test", 5, "{queued}"], "is in the queue of another host"),
-    "wrong priority": (["ZADD", "queue:a.test", 5 * 2**40, "{queued}"], "queues at another"),
-    "endless score": (["ZADD", "queue:a.test", "inf", "{queued}"], "queues at another"),
-    "half a ticket": (["ZADD", "queue:a.test", 3.5, "{queued}"], "between two others"),
+    "request lost": (["ZREM", "queue:a.test", "{queued}"], "has a body but no state"),
+    "queue lost": (["DEL", "queue:a.test"], "has a body but no state"),
+    "delayed lost": (["DEL", "delayed"], "has a body but no state"),
+    "dead lost": (["DEL", "dead"], "has a body but no state"),
+    "wrong queue": (["ZADD", "queue:b.test", 5, "{queued}"], "is in another host's queue"),
+    "wrong priority": (["ZADD", "queue:a.test", 5 * 2**40, "{queued}"], "is queued with another"),
+    "endless score": (["ZADD", "queue:a.test", "inf", "{queued}"], "is queued with another"),
+    "half a ticket": (["ZADD", "queue:a.test", 3.5, "{queued}"], "has a fractional score"),
     "delayed for ever": (
         ["ZADD", "delayed", "inf", "{delayed}"],
-        "delayed until an impossible moment",
+        "delayed until an impossible time",
     ),
     "leased for ever": (
         ["ZADD", "lease", "inf", "{leased}"],
-        "leased until an impossible moment",
+        "leased until an impossible time",
     ),
-    "dead before time": (["ZADD", "dead", -5, "{dead}"], "is dead since an impossible moment"),
+    "dead before time": (["ZADD", "dead", -5, "{dead}"], "is dead since an impossible time"),
     "no fingerprint queued": (
         ["ZADD", "queue:a.test", 5, "x"],
         "is not a fingerprint (in the",
@@ -107,47 +107,53 @@ DAMAGE: dict[str, tuple[list[Any], str]] = {
         "is not a fingerprint (in the seen-set",
     ),
     # a body for each
-    "body lost": (["HDEL", "task", "{queued}"], "is queued without a body"),
-    "body of a lease lost": (["HDEL", "task", "{leased}"], "is leased without a body"),
-    "all bodies lost": (["DEL", "task"], "is dead without a body"),
-    "body left over": (["HSET", "task", FP, "0 a.test x"], "has a body and is in no state"),
+    "body lost": (["HDEL", "task", "{queued}"], "is queued but has no body"),
+    "body of a lease lost": (["HDEL", "task", "{leased}"], "is leased but has no body"),
+    "all bodies lost": (["DEL", "task"], "is dead but has no body"),
+    "body left over": (["HSET", "task", FP, "0 a.test x"], "has a body but no state"),
     "body unreadable": (["HSET", "task", "{queued}", "0 a.test x"], "that cannot be read"),
     "body without a form": (["HSET", "task", "{queued}", "rubbish"], "that cannot be read"),
-    "body empty": (["HSET", "task", "{queued}", ""], "is queued without a body"),
+    "body empty": (["HSET", "task", "{queued}", ""], "is queued but has no body"),
     "body of another": (["HSET", "task", "{queued}", "{body}"], "has the body of another request"),
-    "host of another": (["HSET", "task", "{leased}", "{elsewhere}"], "and queues for b.test"),
+    "host of another": (["HSET", "task", "{leased}", "{elsewhere}"], "but is queued for b.test"),
     # leases have holders
-    "leased to nobody": (["HDEL", "holder", "{leased}"], "is leased without a holder"),
-    "holders lost": (["DEL", "holder"], "is leased without a holder"),
-    "held without lease": (["ZREM", "lease", "{leased}"], "is held without a lease"),
-    "holder of nothing": (["HSET", "holder", FP, "t"], "is held without a lease"),
+    "leased to nobody": (["HDEL", "holder", "{leased}"], "has a lease but no holder"),
+    "holders lost": (["DEL", "holder"], "has a lease but no holder"),
+    "held without lease": (["ZREM", "lease", "{leased}"], "has a holder but no lease"),
+    "holder of nothing": (["HSET", "holder", FP, "t"], "has a holder but no lease"),
     # trouble
-    "trouble left over": (["HSET", "trouble", FP, pack(failures=1)], "is gone and still has"),
-    "trouble unreadable": (["HSET", "trouble", "{dead}", "\xc1"], "of trouble that cannot be read"),
+    "trouble left over": (["HSET", "trouble", FP, pack(failures=1)], "is gone but still has"),
+    "trouble unreadable": (
+        ["HSET", "trouble", "{dead}", "\xc1"],
+        "a failure record that cannot be read",
+    ),
     "trouble of words": (["HSET", "trouble", "{dead}", pack(failures="x")], "that cannot be read"),
     "dead without a reason": (["HDEL", "trouble", "{dead}"], "is dead without a reason"),
     # depths
-    "depth of nothing": (["HSET", "depths", FP, 3], "has a depth and is not in the seen-set"),
-    "depth of words": (["HSET", "depths", "{queued}", "x"], "for its depth, which is not a number"),
-    "links of nothing": (["HSET", "outlinks", FP, "x"], "to be offered again and is not done"),
-    "links too early": (["HSET", "outlinks", "{leased}", "x"], "offered again and is not done"),
-    "no links": (["ZADD", "edge", 3, "{dead}"], "is to offer its links again and has none"),
+    "depth of nothing": (["HSET", "depths", FP, 3], "has a depth but is not in the seen-set"),
+    "depth of words": (["HSET", "depths", "{queued}", "x"], "has depth 'x', which is not a number"),
+    "links of nothing": (["HSET", "outlinks", FP, "x"], "to offer again but is not done"),
+    "links too early": (["HSET", "outlinks", "{leased}", "x"], "offer again but is not done"),
+    "no links": (["ZADD", "edge", 3, "{dead}"], "should offer its links again but has none"),
     "reopening for ever": (["SET", "reopening", "x"], "never expires"),
     # the seen-set
     "not seen": (["SREM", "seen:0", "{queued}"], "is not in the seen-set"),
-    "seen too much": (["SADD", "seen:0", FP], "counts 30, the sets hold 31"),
-    "all forgotten": (["DEL", "seen:0"], "counts 30, the sets hold 0"),
+    "seen too much": (["SADD", "seen:0", FP], "counts 30, but the sets hold 31"),
+    "all forgotten": (["DEL", "seen:0"], "counts 30, but the sets hold 0"),
     "bucket too many": (["SADD", "seen:7", FP], "is a bucket that does not exist"),
     "bucket without number": (["SADD", "seen:x", FP], "is a bucket that does not exist"),
     "buckets counter": (["HSET", "stats", "buckets", 64], "is not in the seen-set"),
     # counters
     "pending counter": (["HINCRBY", "stats", "pending", 1], "seen 30 is not"),
-    "done counter": (["HINCRBY", "stats", "done", -1], "counts 0, the hosts have pages 1"),
-    "seen counter": (["HINCRBY", "stats", "seen", 1], "counts 31, the sets hold 30"),
+    "done counter": (
+        ["HINCRBY", "stats", "done", -1],
+        "counts 0, but the pages of all hosts add up to 1",
+    ),
+    "seen counter": (["HINCRBY", "stats", "seen", 1], "counts 31, but the sets hold 30"),
     "dropped counter": (["HINCRBY", "stats", "dropped", 1], "seen 30 is not"),
-    "shelved counter": (["HINCRBY", "stats", "shelved", 1], "counts 1, the hosts say 0"),
+    "shelved counter": (["HINCRBY", "stats", "shelved", 1], "counts 1, but the hosts report 0"),
     "ticket counter": (["HINCRBY", "stats", "ticket", -20], "was drawn"),
-    "ticket lost": (["HDEL", "stats", "ticket"], "counts 0, and"),
+    "ticket lost": (["HDEL", "stats", "ticket"], "counts 0, but"),
     "damage that was met": (["HSET", "stats", "damaged", 2], "2 damaged records were found"),
     "negative counter": (["HSET", "stats", "late", -1], "late is negative: -1"),
     "counter of words": (
@@ -157,28 +163,28 @@ DAMAGE: dict[str, tuple[list[Any], str]] = {
     "counter with a fraction": (["HSET", "stats", "done", "1.5"], "which is not a number"),
     "all counters lost": (["DEL", "stats"], "seen 0 is not"),
     # hosts
-    "starving host": (["ZREM", "due", "a.test"], "claims to be due, but is not"),
-    "all hosts starving": (["DEL", "due"], "claims to be due, but is not"),
-    "waiting lost": (["ZREM", "wait", "c.test"], "requests and is never asked"),
-    "waiting for ever": (["ZADD", "wait", "inf", "c.test"], "waits for ever"),
-    "idle host in line": (["ZADD", "due", 1, "z.test"], "is in line without work"),
+    "starving host": (["ZREM", "due", "a.test"], "is marked 'due' but is not"),
+    "all hosts starving": (["DEL", "due"], "is marked 'due' but is not"),
+    "waiting lost": (["ZREM", "wait", "c.test"], "requests but is never scheduled"),
+    "waiting for ever": (["ZADD", "wait", "inf", "c.test"], "waits forever"),
+    "idle host in line": (["ZADD", "due", 1, "z.test"], "is due or waiting but has no requests"),
     "both lines": (["ZADD", "due", 1, "c.test"], "is both due and waiting"),
-    "wrong rank": (["ZADD", "due", 1, "a.test"], "in the wrong place"),
+    "wrong rank": (["ZADD", "due", 1, "a.test"], "has the wrong rank"),
     "no host": (["ZADD", "due", 1, "a b"], "is not a host (in due"),
     "host unreadable": (["HSET", "hosts", "a.test", "\xc1"], "has a record that cannot be read"),
     "host of noise": (["HSET", "hosts", "a.test", host() + b"\x90"], "that cannot be read"),
     "host of words": (["HSET", "hosts", "a.test", host(own={"a": "x"})], "that cannot be read"),
     "host nowhere": (["HSET", "hosts", "a.test", host(listed_in=7)], "that cannot be read"),
     "host with pages below zero": (["HSET", "hosts", "a.test", host(pages=-1)], "cannot be read"),
-    "host lost": (["HDEL", "hosts", "a.test"], "is a queue of an unknown host"),
-    "all hosts lost": (["DEL", "hosts"], "is a queue of an unknown host"),
-    "queue of nobody": (["ZADD", "queue:z.test", 1, FP], "is a queue of an unknown host"),
+    "host lost": (["HDEL", "hosts", "a.test"], "is the queue of an unknown host"),
+    "all hosts lost": (["DEL", "hosts"], "is the queue of an unknown host"),
+    "queue of nobody": (["ZADD", "queue:z.test", 1, FP], "is the queue of an unknown host"),
     # state and limits
     "unknown state": (["HSET", "control", "state", "dance"], "has the state 'dance'"),
     "no state": (["HDEL", "control", "state"], "has no state"),
     "half purged": (["HSET", "control", "state", "purge"], "is half purged"),
     "limit of words": (["HSET", "control", "max_pages", "few"], "has 'few' for max_pages"),
-    "strange filter": (["HSET", "control", "bloom_blocks", 3], "has another Bloom filter"),
+    "strange filter": (["HSET", "control", "bloom_blocks", 3], "has a different Bloom filter"),
     # keys
     "unknown key": (["SET", "surprise", 1], "is an unknown key"),
     "unknown family": (["SET", "due:x", 1], "is an unknown key"),
@@ -230,8 +236,8 @@ async def test_a_key_of_the_wrong_type_is_found_and_named(busy, name):
 
     report = await audit(busy)
 
-    assert f"{key} is a {wrong[1]} and should be a {SHARD_KEYS[name].type}" in says(report)
-    assert report.unchecked == ["what is in shard 0: mend its keys first"]
+    assert f"{key} is a {wrong[1]} but should be a {SHARD_KEYS[name].type}" in says(report)
+    assert report.unchecked == ["the contents of shard 0: repair its keys first"]
 
 
 async def test_shards_that_disagree_and_keys_of_none_are_found(server, job):
@@ -243,8 +249,8 @@ async def test_shards_that_disagree_and_keys_of_none_are_found(server, job):
 
     said = says(await audit(frontier))
 
-    assert "control is not the same in all shards" in said
-    assert "due is a key of a shard that does not exist" in said
+    assert "control differs between shards" in said
+    assert "due belongs to a shard that does not exist" in said
 
 
 async def test_a_request_in_the_wrong_shard_is_found(server, job):
@@ -260,7 +266,7 @@ async def test_a_request_in_the_wrong_shard_is_found(server, job):
 async def test_a_feed_that_is_no_list_is_found(busy):
     await busy.server.command("SET", feed_key(busy.job), "x")
 
-    assert "feed is a string and should be a list" in says(await audit(busy))
+    assert "feed is a string but should be a list" in says(await audit(busy))
 
 
 async def break_in_flight(frontier: Frontier) -> None:
@@ -276,7 +282,7 @@ async def test_a_wrong_in_flight_count_is_found_at_once_and_in_steps(busy, monke
     monkeypatch.setattr(audit_module, "AT_ONCE", at_once)
     await break_in_flight(busy)
 
-    assert "in flight and has" in says(await audit(busy))
+    assert "in flight but has" in says(await audit(busy))
 
 
 @pytest.mark.parametrize("counter", ["pending", "shelved", "done", "seen"])
@@ -328,7 +334,7 @@ async def test_a_moving_crawl_is_audited_without_false_alarm(moving):
 async def test_damage_to_a_moving_crawl_is_found(moving):
     await break_in_flight(moving)
 
-    assert "in flight and has" in says(await audit(moving))
+    assert "in flight but has" in says(await audit(moving))
 
 
 async def test_what_could_not_be_compared_in_a_large_moving_crawl_is_told(moving, monkeypatch):
@@ -337,7 +343,7 @@ async def test_what_could_not_be_compared_in_a_large_moving_crawl_is_told(moving
     report = await audit(moving)
 
     assert says(report) == ""
-    assert report.unchecked == ["the sums over all hosts of shard 0: the crawl is moving"]
+    assert report.unchecked == ["the sums over all hosts of shard 0: they kept changing"]
 
 
 async def test_what_one_shard_has_alone_is_no_damage(make_frontier):

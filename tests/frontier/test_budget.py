@@ -224,9 +224,13 @@ async def test_why_knows_that_the_limit_of_all_shards_is_spent(make):
 
 #: In which shard, a command, its key and what follows; and what the audit says of it.
 DAMAGE: dict[str, tuple[int, list[Any], str]] = {
-    "a share that is too small": (1, ["HINCRBY", "stats", "granted", -3], "of 0 that were granted"),
-    "a budget that took too much": (0, ["HSET", "pot", "ceded:1", 9], "and 9 were taken back"),
-    "a budget that gave too much": (0, ["HINCRBY", "pot", "granted:1", 90], "99 pages out, of 9"),
+    "a share that is too small": (1, ["HINCRBY", "stats", "granted", -3], "but was granted 0"),
+    "a budget that took too much": (0, ["HSET", "pot", "ceded:1", 9], "but 9 were taken back"),
+    "a budget that gave too much": (
+        0,
+        ["HINCRBY", "pot", "granted:1", 90],
+        "granted 99 pages, over the limit of 9",
+    ),
     "a budget in words": (0, ["HSET", "pot", "granted:1", "few"], "has 'few' for granted:1"),
 }
 

@@ -106,7 +106,7 @@ async def test_a_worker_tells_of_redirects_and_of_pages_without_a_handler(server
     assert [(one.status, one.items, one.redirects_to, one.note) for one in came if one] == [
         (302, 0, site.url("/to"), ""),
         (200, 2, "", ""),
-        (200, 0, "", "image/gif is not wanted"),
+        (200, 0, "", "image/gif is not a wanted content type"),
     ]
 
 

@@ -90,7 +90,7 @@ async def test_rounds_that_nobody_began_are_counted_and_told(frontier, clock):
     assert (begun.seeds, begun.missed) == (2, 3)
     assert tell_round(begun) == (
         "warning",
-        "a round of the schedule began: 2 start URLs; 3 rounds missed while no process was running",
+        "a scheduled round began: 2 start URLs; 3 rounds missed while no process was running",
     )
     stored = await read_schedule(frontier)
     assert stored

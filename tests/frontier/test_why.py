@@ -36,7 +36,7 @@ async def test_a_pending_url_that_only_needs_a_worker(frontier):
 
     assert (found.state, found.found_on, found.depth) == ("pending", "https://a.test/", 1)
     assert f"it is the same page as {URL}" in found.because
-    assert "it may be handed out now: is a worker running?" in found.because
+    assert "it can be leased now: is a worker running?" in found.because
 
 
 async def test_a_paused_job(frontier):
@@ -50,7 +50,7 @@ async def test_a_host_that_rests(frontier):
     await frontier.add([Request(url=URL)])
     await set_host(frontier, "a.test", blocked_for_s=90)
 
-    assert "its host may be asked again in 90.0 s" in await reasons(frontier)
+    assert "the next request to its host may leave in 90.0 s" in await reasons(frontier)
 
 
 async def test_a_page_for_a_browser(frontier):
@@ -64,7 +64,7 @@ async def test_a_long_wait_is_told_in_hours(frontier):
     await frontier.add([Request(url=URL)])
     await set_host(frontier, "a.test", blocked_for_s=21_600)
 
-    assert "its host may be asked again in 6 h" in await reasons(frontier)
+    assert "the next request to its host may leave in 6 h" in await reasons(frontier)
 
 
 async def test_a_host_with_all_it_may_have_in_flight(make_frontier):
@@ -103,7 +103,7 @@ async def test_a_retry_names_the_error_and_the_moment(frontier):
 
     found = await why(frontier, URL)
     assert (found.state, found.failures, found.last_error) == ("delayed", 1, "timeout")
-    assert "it is tried again in 12.0 s after: timeout" in found.because
+    assert "its next attempt is due in 12.0 s, after: timeout" in found.because
 
 
 async def test_a_dead_url_names_the_reason(frontier):

@@ -233,7 +233,7 @@ def _about_pages(picture: Picture) -> list[str]:
         *[f"{fp} has work to do and no body" for fp in places if fp not in picture.task],
         *[f"{fp} has a body and nothing to do" for fp in picture.task if fp not in places],
         *[f"{fp} is there and not seen" for fp in picture.task if fp not in remembered],
-        *[f"{fp} is leased without a holder" for fp in picture.lease if fp not in picture.holder],
+        *[f"{fp} has a lease but no holder" for fp in picture.lease if fp not in picture.holder],
         *[f"{fp} is held and not leased" for fp in picture.holder if fp not in picture.lease],
         *[f"{fp} had trouble and is gone" for fp in picture.trouble if fp not in picture.task],
         *[f"{fp} has a depth and is not seen" for fp in picture.depths if fp not in remembered],

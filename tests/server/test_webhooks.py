@@ -155,7 +155,7 @@ async def test_a_message_that_nobody_ever_takes_is_given_up_and_that_is_logged(
     await Sender(server).look_at(frontier)
 
     assert await list_deliveries(frontier) == []
-    assert "was not told of dead after 20 tries" in (await read_log(frontier))[-1].text
+    assert "'dead' was not delivered after 20 tries" in (await read_log(frontier))[-1].text
 
 
 async def test_a_private_address_is_refused_where_it_was_not_allowed(frontier, server, receiver):

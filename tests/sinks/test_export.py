@@ -112,7 +112,7 @@ def test_an_empty_table_is_an_empty_file(tmp_path: Path):
 def test_a_file_that_a_loader_writes_is_not_overwritten(tmp_path: Path):
     write(tmp_path / "x.db", [result(0, 1)])
     write(tmp_path / "o.jsonl", [result(0, 1)])
-    with pytest.raises(BadSink, match="a loader writes"):
+    with pytest.raises(BadSink, match="is a loader's output"):
         copy(tmp_path / "x.db", tmp_path / "o.jsonl")
     with pytest.raises(BadSink, match="only a database"):
         copy(tmp_path / "o.jsonl", tmp_path / "p.jsonl")
@@ -124,7 +124,7 @@ def test_a_file_that_a_loader_writes_is_not_overwritten(tmp_path: Path):
 def test_a_file_of_somebody_else_is_not_overwritten(name: str, tmp_path: Path):
     write(tmp_path / "x.db", [result(0, 1)])
     (tmp_path / name).write_text("precious")
-    with pytest.raises(BadSink, match="Skitter did not write it: move it away"):
+    with pytest.raises(BadSink, match="was not written by Skitter: choose another name"):
         copy(tmp_path / "x.db", tmp_path / name)
     assert (tmp_path / name).read_text() == "precious"
 

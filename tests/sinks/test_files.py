@@ -117,7 +117,7 @@ def test_fields_with_our_names_are_kept_under_another(path: Path):
 
 
 def test_a_second_writer_is_told_that_there_is_one(path: Path):
-    writes = pytest.raises(SinkBusy, match="another process writes")
+    writes = pytest.raises(SinkBusy, match="another process is writing")
     with closing(open_store(str(path), job=JOB)), writes:
         open_store(str(path), job=JOB)
     write(path, [result(0, {"n": 1})])
@@ -138,7 +138,7 @@ def test_a_killed_writer_leaves_no_lock_behind(path: Path):
 def test_a_file_that_is_not_ours_is_left_alone(path: Path):
     path.write_text("precious\n")
     for _ in range(2):
-        with pytest.raises(BadSink, match="is there already"):
+        with pytest.raises(BadSink, match="already exists"):
             open_store(str(path), job=JOB)
     assert path.read_text() == "precious\n"
 
@@ -201,7 +201,7 @@ def test_items_that_are_no_data_are_named_and_nothing_of_the_call_is_written(pat
 
 def test_a_row_with_2000_fields_is_refused_with_advice(path: Path):
     wide = result(0, {f"f{n}": n for n in range(2000)})
-    advice = pytest.raises(RowsRefused, match=r"2,000 fields.*put keys that are data into")
+    advice = pytest.raises(RowsRefused, match=r"2,000 fields.*put variable keys into")
     with closing(open_store(str(path), job=JOB)) as store, advice:
         store.write([wide])
 

@@ -312,7 +312,7 @@ async def test_a_sink_that_is_away_is_waited_for_and_told_of_once(stop: asyncio.
     assert states == [
         LoadState(ok=False, message="postgresql is away: refused, trying again"),
         LoadState(ok=False, message="postgresql is away: starting up, trying again"),
-        LoadState(ok=True, message="memory: going on"),
+        LoadState(ok=True, message="memory: working again"),
     ]
     assert len(sink.rows) == len(source.acknowledged) == 2
 

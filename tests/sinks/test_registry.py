@@ -69,7 +69,7 @@ async def test_an_odd_name_of_a_table_is_refused(table: str, tmp_path: Path):
 
 
 async def test_a_table_of_a_file_is_refused(tmp_path: Path):
-    with pytest.raises(BadSink, match="only a database has tables"):
+    with pytest.raises(BadSink, match="only databases have tables"):
         async with open_sink(str(tmp_path / "x.jsonl"), job=JOB, table="t"):
             pass
 

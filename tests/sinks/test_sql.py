@@ -202,7 +202,7 @@ def test_any_name_of_a_field_works_and_comes_back(database: str):
 
 
 def test_a_row_with_2000_columns_is_refused_with_advice(database: str):
-    advice = pytest.raises(RowsRefused, match=r"2,000 fields.*put keys that are data into")
+    advice = pytest.raises(RowsRefused, match=r"2,000 fields.*put variable keys into")
     with closing(open_store(database, job=JOB)) as store, advice:
         store.write([result(0, {f"f{n}": n for n in range(2000)})])
 
@@ -219,7 +219,7 @@ def test_a_table_stops_growing_before_the_database_does(database: str):
 
 def test_a_table_that_is_not_ours_is_left_alone(database: str):
     run(database, "CREATE TABLE books (title text)")
-    with pytest.raises(BadSink, match="not made by Skitter"):
+    with pytest.raises(BadSink, match="not created by Skitter"):
         open_store(database, job=JOB)
 
 

@@ -38,23 +38,23 @@ LISTS = [window(per_page=20)] * 6
         (
             [*GOOD, window(price=0), window(price=0)],
             DEFAULT,
-            ["parse: 'price' is filled in 0% of the items, and in 100% before"],
+            ["parse: 'price' is filled in 0% of the items, down from 100%"],
         ),
         (
             [*GOOD, *[window(price=0)] * 60],  # still bad when most of the crawl was
             DEFAULT,
-            ["parse: 'price' is filled in 0% of the items, and in 100% before"],
+            ["parse: 'price' is filled in 0% of the items, down from 100%"],
         ),
         (
             [*GOOD, window(price=0.4), window(price=0.4)],
             DEFAULT,
-            ["parse: 'price' is filled in 40% of the items, and in 100% before"],
+            ["parse: 'price' is filled in 40% of the items, down from 100%"],
         ),
         ([*GOOD, window(price=0.6), window(price=0.6)], DEFAULT, NOTHING),
         (
             [*GOOD, window(price=0.6), window(price=0.6)],
             QualityOptions(max_fill_drop=0.2),
-            ["parse: 'price' is filled in 60% of the items, and in 100% before"],
+            ["parse: 'price' is filled in 60% of the items, down from 100%"],
         ),
         ([*GOOD, window(price=0)], QualityOptions(max_fill_drop=None, min_pages=50), NOTHING),
         # too little to tell
@@ -72,20 +72,20 @@ LISTS = [window(per_page=20)] * 6
         (
             [*GOOD, window(kind="text"), window(kind="text")],
             DEFAULT,
-            ["parse: 'price' is text now, and was number"],
+            ["parse: 'price' is now text, and was number"],
         ),
         ([window(kind="text"), *GOOD], DEFAULT, NOTHING),
         # items per page
         (
             [*LISTS, window(per_page=2), window(per_page=2)],
             DEFAULT,
-            ["parse: 2 items a page, and 20 before"],
+            ["parse: 2 items per page, down from 20"],
         ),
         ([*LISTS, window(per_page=8), window(per_page=8)], DEFAULT, NOTHING),
         (
             [*LISTS, window(per_page=0), window(per_page=0)],
             DEFAULT,
-            ["parse: 0 items a page, and 20 before"],
+            ["parse: 0 items per page, down from 20"],
         ),
         (
             [*LISTS, window(per_page=2), window(per_page=2)],
@@ -95,19 +95,19 @@ LISTS = [window(per_page=20)] * 6
         (
             [window(per_page=0.5)] * 9,
             QualityOptions(min_items_per_page=0.9),
-            ["parse: 0.5 items a page, and quality.min_items_per_page is 0.9"],
+            ["parse: 0.5 items per page, below quality.min_items_per_page = 0.9"],
         ),
         # block pages
         (
             [*GOOD, window(blocked=40), window(blocked=40)],
             DEFAULT,
-            ["parse: 44% of the answers are block pages"],
+            ["parse: 44% of the responses are block pages"],
         ),
         ([*GOOD, window(blocked=5), window(blocked=5)], DEFAULT, NOTHING),
         (
             [*GOOD, window(blocked=9), window(blocked=9)],
             DEFAULT,
-            ["parse: 15% of the answers are block pages, and 0% before"],
+            ["parse: 15% of the responses are block pages, up from 0%"],
         ),
         (
             [*GOOD, window(blocked=9), window(blocked=9)],
@@ -118,7 +118,7 @@ LISTS = [window(per_page=20)] * 6
         (
             [*GOOD, Window(0.0, pages=0, blocked=100)],
             DEFAULT,
-            ["parse: 100% of the answers are block pages"],
+            ["parse: 100% of the responses are block pages"],
         ),
         ([*GOOD, window(blocked=40)], QualityOptions(max_blocked=None), NOTHING),
     ],

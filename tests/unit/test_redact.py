@@ -55,9 +55,9 @@ def test_a_url_is_shown_without_its_secrets(url: str, shown: str) -> None:
 
 
 def test_urls_within_a_sentence_are_redacted() -> None:
-    text = "proxy http://me:pw@proxy.example:3128 refused us (see https://a.example/@b)"
+    text = "proxy http://me:pw@proxy.example:3128 rejected our login (see https://a.example/@b)"
     assert redact_text(text) == (
-        "proxy http://***@proxy.example:3128 refused us (see https://a.example/@b)"
+        "proxy http://***@proxy.example:3128 rejected our login (see https://a.example/@b)"
     )
 
 

@@ -456,7 +456,7 @@ def test_a_damaged_file_is_reported_and_left_as_it_is(directory):
         (
             "7:M 15 Nov 2026 19:13:41.791 # WARNING Memory overcommit must be enabled!\n"
             "8:M 15 Nov 2026 19:13:41.791 * Ready to accept connections unix\n",
-            "it was killed, by somebody or because memory ran out",
+            "it was killed, perhaps because memory ran out",
         ),
         (
             "*** FATAL CONFIG FILE ERROR ***\n>>> 'prot 0'\nBad directive\n\n",

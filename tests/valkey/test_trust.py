@@ -36,7 +36,7 @@ def test_a_directory_that_others_may_write_to_is_refused(home, mode):
     home.mkdir()
     home.chmod(mode)
     says = refused(home)
-    assert f"others may write to {home} (mode {mode:o})" in says
+    assert f"other users can write to {home} (mode {mode:o})" in says
     assert f"`chmod go-w {home}`" in says
 
 
@@ -66,7 +66,7 @@ def test_a_link_in_it_is_refused_and_what_it_points_to_is_not_touched(home, name
     victim.write_text("mine")
     home.mkdir()
     (home / name).symlink_to(victim)
-    assert f"{home / name} is a link, which Skitter never makes: remove it" in refused(home)
+    assert f"{home / name} is a link, which Skitter never creates: remove it" in refused(home)
     assert victim.read_text() == "mine"
 
 

@@ -184,7 +184,10 @@ async def test_a_page_of_an_unwanted_type_is_done_without_its_handler(frontier):
     outcome = await attempts.make(await lease_of(frontier))
 
     assert isinstance(outcome, Completed)
-    assert (outcome.completion.items, outcome.skipped) == ((), "image/png is not wanted")
+    assert (outcome.completion.items, outcome.skipped) == (
+        (),
+        "image/png is not a wanted content type",
+    )
 
 
 async def test_trouble_on_the_way_is_retried_and_a_hook_that_fails_costs_nothing(frontier):

@@ -228,8 +228,8 @@ async def test_an_item_that_a_hook_dropped_is_no_warning(frontier):
     await delivery.flush()
 
     assert said == [
-        ("info", f"an item of {lease.url} was rejected: no thanks"),
-        ("warning", f"an item of {lease.url} was rejected: price: no thanks"),
+        ("info", f"an item from {lease.url} was rejected: no thanks"),
+        ("warning", f"an item from {lease.url} was rejected: price: no thanks"),
     ]
 
 
@@ -269,7 +269,7 @@ async def test_a_page_whose_results_cannot_be_sent_is_dead_and_the_others_are_do
     assert (stats.done, stats.dead, stats.items) == (2, 1, 2)
     [letter] = [letter async for letter in dead_letters(frontier)]
     assert letter.url == two.url
-    assert letter.reason.startswith("what it brought cannot be stored: ")
+    assert letter.reason.startswith("its results cannot be stored: ")
 
 
 async def test_a_page_that_the_server_refuses_is_dead_and_the_others_are_done(frontier):

@@ -328,7 +328,7 @@ def test_a_log_in_is_declared_once_per_site_and_gives_requests():
 
     with pytest.raises(SpiderError, match=r"logs in to shop\.test twice"):
         spider.login("https://www.shop.test/in")
-    with pytest.raises(SpiderError, match="takes other arguments"):
+    with pytest.raises(SpiderError, match="must take"):
         spider.login("https://other.test/")(lambda: None)
 
 
@@ -343,7 +343,7 @@ async def test_a_log_in_that_gives_something_else_says_so(server, job, monkeypat
         await web.crawl(frontier, spider)
 
     [letter] = [one async for one in dead_letters(frontier)]
-    assert "gave a dict: return or yield a request" in letter.reason
+    assert "returned a dict: return or yield a request" in letter.reason
 
 
 async def test_the_spider_of_the_how_to_logs_in(frontier, job, monkeypatch):

@@ -156,7 +156,7 @@ async def test_a_page_that_stalls_its_handler_ends_the_process_and_is_dead_after
         assert process.returncode == 1
         assert said == b""  # the place is in a file, and not on anybody's terminal
         assert "reading_a_hostile_page" in output.stuck.read_text()
-        assert "a page had blocked it" in output.describe_stuck()
+        assert "a page was blocking it" in output.describe_stuck()
         assert output.describe_stuck() == ""
         assert await take_back(frontier, name, seen=True) == 1
 
@@ -211,7 +211,7 @@ async def test_a_worker_that_stays_waits_until_its_job_is_made_again(frontier, m
     stats = await again.stats()
     assert (stats.done, stats.leased, stats.seen) == (1, 0, 1)
     told = [event.text for event in await read_log(again)]
-    assert told.count("the job was removed; waiting until there is one again") == 1
+    assert told.count("the job was removed; waiting until it is created again") == 1
 
 
 async def test_a_worker_that_stays_can_be_stopped_while_its_job_is_gone(frontier):

@@ -114,7 +114,7 @@ async def test_handlers_run_again_on_what_has_changed_only(frontier, clock, spid
     assert (stats.new, stats.changed, stats.unchanged) == (4, 1, 3)
     assert (stats.done, stats.seen, stats.items) == (4, 4, 5)
     assert said.state == "done"
-    assert said.because[-1] == "it is visited again in 1 d 12 h"
+    assert said.because[-1] == "its next visit is due in 1 d 12 h"
     assert (await audit(frontier)).clean
 
 
@@ -294,7 +294,7 @@ async def test_pages_that_are_gone_or_bring_nothing_lose_their_rows(
     assert titles(path, frontier.job) == left
     rows = "are removed from the output" if prunes else "stay"
     assert said.because[-1] == (
-        f"the page is gone since the last visit: its rows {rows} (revisit_prune)"
+        f"the page has gone since the last visit: its rows {rows} (revisit_prune)"
     )
     assert "rows" not in str(forbidden.because)
     stats = await frontier.stats()

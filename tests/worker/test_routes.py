@@ -200,7 +200,7 @@ async def test_when_every_route_rests_pages_go_back_unharmed(town, monkeypatch):
                 await fetcher.fetch(Request(url=town.url()))
         with pytest.raises(TooEarly):
             await fetcher.fetch(Request(url=town.url()))
-    assert "does not work: it rests for 10 s" in town.log[0]
+    assert "does not work: it is paused for 10 s" in town.log[0]
     assert (await town.counts("a"))["sent"] == 3
 
 

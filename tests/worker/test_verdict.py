@@ -46,8 +46,8 @@ def overload(status, **rest) -> Retry:
         (303, {"location": "?q=1"}, Follow("https://a.test/page?q=1")),
         (307, {"location": "//b.test/x"}, Follow("https://b.test/x")),
         (308, {"location": "/new"}, Follow("https://a.test/new")),
-        (301, {}, Bury("301 redirect to nowhere")),
-        (301, {"location": "mailto:a@b.test"}, Bury("301 redirect to nowhere")),
+        (301, {}, Bury("301 redirect without a usable location")),
+        (301, {"location": "mailto:a@b.test"}, Bury("301 redirect without a usable location")),
         (301, {"location": URL}, Bury("it redirects to itself")),
         (304, {}, Handle()),
         (400, {}, Bury("400 Bad Request")),
@@ -179,7 +179,7 @@ def test_a_guard_that_asks_for_a_longer_rest_gets_it():
         (("text/*", "application/json"), "text/html; charset=utf-8", Handle()),
         (("text/*", "application/json"), "Application/JSON", Handle()),
         (("text/*",), None, Handle()),  # nobody knows
-        (("text/*",), "image/png", Skip("image/png is not wanted")),
+        (("text/*",), "image/png", Skip("image/png is not a wanted content type")),
     ],
 )
 def test_what_the_spider_does_not_accept_is_left_at_that(accept, stated, verdict):

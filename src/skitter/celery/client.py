@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 PURGED = "PURGED"
 COUNTS = ("pending", "delayed", "leased", "done", "dead")
 NO_BACKEND = (
-    "this app has no result backend, so the state of its tasks is not known: configure one, or "
-    "ask for a job by its name."
+    "this app has no result backend, so the state of its tasks is unknown: configure one, or "
+    "look a job up by name."
 )
 
 

@@ -176,7 +176,7 @@ def warn_of(conf: Any) -> None:
     if "redis" in broker and visible_s < HARD_LIMIT_S:
         warnings.warn(
             f"visibility_timeout is {visible_s:g} s, but a pump may take {HARD_LIMIT_S:g} s: Redis "
-            "would deliver it twice. That loses and doubles nothing, but wastes work.",
+            "would deliver it twice, which loses and duplicates nothing but wastes work: raise it.",
             stacklevel=3,
         )
 
@@ -215,8 +215,8 @@ def beside(where: Settings, database: int, variable: str) -> str:
         raise BadOption(
             variable,
             redact(where.redis_url),
-            "set to a Celery URL, e.g. redis://host:6379/1 or amqp://: Celery cannot use a "
-            "Sentinel or Cluster URL of ours",
+            "set to a Celery URL, e.g. redis://host:6379/1 or amqp://: Celery cannot use our "
+            "Sentinel or Cluster URLs",
         )
     return parts._replace(path=f"/{int(number) + database}").geturl()
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 WATCH, PUMP = "skitter.watch", "skitter.pump"
 NO_SECRET = (
     "SKITTER_SECRET is not set: this worker runs only what its configuration names "
-    "(SKITTER_SPIDERS, SKITTER_OUTPUT_NAME), and no chains, chords, callbacks or reducers of pages."
+    "(SKITTER_SPIDERS, SKITTER_OUTPUT_NAME), without chains, chords, callbacks or reducers."
 )
 RESEND_S = SLOTS_TTL_S - WATCH_S
 logger = logging.getLogger(__name__)
@@ -137,9 +137,8 @@ def check_pool(pool: Any) -> None:
     for other in ("gevent", "eventlet"):
         if other in name:
             raise UsageError(
-                f"a {other} pool cannot fetch pages, which need an event loop of their own: remove "
-                "`-P` or use `-P threads`, and let a worker with that pool take other queues "
-                "(`-Q`)."
+                f"a {other} pool cannot fetch pages, which takes an event loop of its own: remove "
+                "`-P` or use `-P threads`; a worker with that pool can serve other queues (`-Q`)."
             )
 
 

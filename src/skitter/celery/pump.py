@@ -169,7 +169,7 @@ async def _report_blocking(warm: WarmWorker) -> None:
     blocked_s = time.monotonic() - before
     if blocked_s > BLOCKED_S:
         text = f"a handler blocked all other pages of its process for {blocked_s:.0f} s"
-        warm.first.logbook("warning", f"{text}: let it await, or use asyncio.to_thread")
+        warm.first.logbook("warning", f"{text}: make it await, or use asyncio.to_thread")
 
 
 async def _renew(runtime: Runtime, warm: WarmWorker, message: PumpMessage) -> bool:

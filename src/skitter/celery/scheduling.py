@@ -141,7 +141,9 @@ async def send(runtime: Runtime, frontier: Frontier, spec: JobSpec, task: str, *
     try:
         await asyncio.to_thread(publish)  # it blocks
     except OperationalError as error:
-        await log(frontier, "warning", f"celery-{os.getpid()}", f"the broker is away: {error}")
+        await log(
+            frontier, "warning", f"celery-{os.getpid()}", f"the broker does not answer: {error}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,7 +95,7 @@ def _read(path: Path) -> bytes:
     """Raises DirectoryUnusable for a file that others created or could have read."""
     text = read_private(path).strip()
     if len(text) < MIN_SECRET_CHARS:
-        raise DirectoryUnusable(f"{path} is too short: remove it, and a new secret is created.")
+        raise DirectoryUnusable(f"{path} is too short: remove it to get a new secret.")
     return text.encode()
 
 
@@ -127,7 +127,7 @@ def permissions_of(spec: JobSpec, settings: CelerySettings, *, signed: bool) -> 
     out = check_permitted(spec.target, spec.out, settings, signed=signed)
     for what, given in (("reducer", spec.reducer), ("arguments", spec.config.arguments)):
         if given and not signed:
-            raise NotAllowed(f"the {what} of {spec.job} came without a signature: {HOW}.")
+            raise NotAllowed(f"the {what} of {spec.job} has no signature: {HOW}.")
     return Permissions(out=out, fetch=_fetch(spec.config.fetch, settings, signed=signed))
 
 

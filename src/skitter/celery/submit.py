@@ -93,7 +93,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         try:
             return msgspec.convert(given, cls)
         except msgspec.ValidationError as error:
-            raise UsageError(f"an option of the task is wrong: {error}.") from None
+            raise UsageError(f"a task option is invalid: {error}.") from None
 
     def check(self) -> None:
         """Raises UsageError. Loads the spider."""

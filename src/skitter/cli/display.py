@@ -200,7 +200,7 @@ def _process_table(
         _Column("active", [Text(f"{one.active:,}") for one in beats], drop=3),
         _Column("memory", [Text(f"{one.memory_mb:,.0f} MB") for one in beats], drop=6),
         _Column("since", [_since(look, one) for look, one in shown], drop=7),
-        _Column("heard of", [_heard(look, one) for look, one in shown], drop=2),
+        _Column("last seen", [_heard(look, one) for look, one in shown], drop=2),
     ]
     table = _table(_fitting(columns, width))
     if len(shown) < len(processes):

@@ -45,9 +45,9 @@ def show(redis: Redis = None, directory: Directory = None, as_json: Json = False
     if as_json:
         emit_json([_document(one) for one in tokens])
     elif tokens:
-        grid(["id", "name", "scopes", "made"], [_cells(one) for one in tokens])
+        grid(["id", "name", "scopes", "created"], [_cells(one) for one in tokens])
     else:
-        say("There are no tokens: `skitter token new` makes one.")
+        say("There are no tokens: `skitter token new` creates one.")
 
 
 @group.command("revoke")

@@ -86,13 +86,13 @@ async def begin(server: Server, plan: Plan, tell: Tell) -> Crawl:
     if plan.left_to_others:
         tell(plan.left_to_others)
     if before.crawled and now.crawled:
-        tell(f"{frontier.job} is finished, and {_why_idle(now)}")
+        tell(f"{frontier.job} is finished: {_why_idle(now)}")
     return Crawl(plan, frontier, out, before, began, await frontier.server_time(), lost)
 
 
 def _why_idle(now: Stats) -> str:
     if now.revisits:
-        return f"of {some(now.revisits, 'page')} to be visited again none is due yet."
+        return f"none of its {some(now.revisits, 'page')} to revisit is due yet."
     return "its start URLs are not new: --fresh starts over."
 
 
@@ -168,8 +168,8 @@ async def _last_look(frontier: Frontier) -> Stats:
             return await frontier.stats()
     except TimeoutError:
         raise ServerUnreachable(
-            "stopped; the server does not answer, so what is left is not known: "
-            "run it again to continue."
+            "stopped; the server does not answer, so what is left is unknown: run it "
+            "again to continue."
         ) from None
 
 

@@ -97,7 +97,7 @@ class AiohttpClient:
             async with whole, quiet, _ask(dialer.client, call, headers) as answer:
                 assert isinstance(answer, _Answer)
                 first_byte_s = perf_counter() - started
-                stage = "the body stopped for"
+                stage = "the body stalled for"
                 try:
                     if call.check:
                         call.check(call.url, answer.address)

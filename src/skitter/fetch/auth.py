@@ -39,7 +39,8 @@ class Credentials:
         if header and scheme == "http" and whom.host_port not in self._warned:
             self._warned.add(whom.host_port)
             _LOG.warning(
-                "the credentials for %s are sent unencrypted: use https, if it has it.", whom.host
+                "the credentials for %s are sent unencrypted: use https if it is available.",
+                whom.host,
             )
         return header
 

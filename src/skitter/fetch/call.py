@@ -53,7 +53,7 @@ class Client(Protocol):
 
 def check_method(call: Call) -> None:
     if call.request.method not in METHODS:
-        raise FetchError(call.url, f"{call.request.method} is not a method that can be sent")
+        raise FetchError(call.url, f"{call.request.method} is not a valid HTTP method")
 
 
 def bad_header(call: Call) -> FetchError:

@@ -63,7 +63,7 @@ def missing(options: BrowserOptions) -> str | None:
             None if there else f"{options.executable} is not a program: correct browser.executable"
         )
     if find_browser() is None:
-        return "there is no Chromium: apt-get install chromium, or name one as browser.executable"
+        return "Chromium was not found: apt-get install chromium, or name one as browser.executable"
     return None
 
 

@@ -198,5 +198,5 @@ def _spell(host: str) -> str:
     except BadURL:
         whole = False
     if not whole:
-        raise BadOption("allowed_hosts", host, "host names, with a port or without")
+        raise BadOption("allowed_hosts", host, "host names, with or without a port")
     return authority.host_port if _split_port(host)[1] else authority.host

@@ -221,7 +221,7 @@ class _Reader:
     def end_text(self) -> None:
         self._add_line(self._line)
         if not self._found.pages:
-            raise NotASitemap("it is a text without URLs")
+            raise NotASitemap("it is text without URLs")
 
     def _add_line(self, line: bytes) -> None:
         self._count()

@@ -56,7 +56,7 @@ _CAUSES: Final[tuple[tuple[str, type[FetchError], str], ...]] = (
     ("IncompleteMessage", BadResponse, "the connection closed before a response came"),
     # HTTP/2 (RFC 9113 7): the same as a 429, or a port that refuses.
     ("REFUSED_STREAM", ConnectRefused, "the server refuses requests on this connection"),
-    ("ENHANCE_YOUR_CALM", ConnectRefused, "the server has had enough of our requests"),
+    ("ENHANCE_YOUR_CALM", ConnectRefused, "the server says we send too much"),
     ("GoAway", BadResponse, "the server ended the connection before the request"),
     ("Canceled", BadResponse, "the connection closed before a response came"),  # HTTP/2
     ("IncompleteBody", BadResponse, "the body was cut off"),
@@ -79,7 +79,7 @@ _PROXY_CAUSES: Final = (
     ("ProxyAuthRequired", "rejects our credentials (407)"),
     ("NoAcceptableAuthMethods", "rejects our credentials"),
     ("PasswordAuthFailure", "rejects our credentials"),
-    ("TunnelUnsuccessful", "did not open a tunnel (a 502, as a rule)"),
+    ("TunnelUnsuccessful", "did not open a tunnel (usually a 502)"),
     ("dns error", "has a name that does not resolve"),
     ("ConnectionRefused", "does not listen on its port"),
     ("TimedOut", "did not answer in time"),
@@ -120,4 +120,4 @@ def _what_was_slow(error: Exception, elapsed_s: float, options: FetchOptions) ->
         return f"no connection within {options.connect_timeout_s:g} s"
     if isinstance(error, wreq_errors.TimeoutError):
         return f"no response within {options.first_byte_timeout_s:g} s"
-    return f"the body stopped for {options.first_byte_timeout_s:g} s"
+    return f"the body stalled for {options.first_byte_timeout_s:g} s"

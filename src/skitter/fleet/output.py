@@ -40,7 +40,9 @@ class Output:
         for folder in (home.parent, home):
             folder.mkdir(mode=0o700, exist_ok=True)
         if home.is_symlink():
-            raise DirectoryUnusable(f"{home} is a symbolic link, not made by Skitter: remove it.")
+            raise DirectoryUnusable(
+                f"{home} is a symbolic link that Skitter did not create: remove it."
+            )
         if _size(self.path) > MAX_BYTES:
             self.path.replace(self.path.with_suffix(".old.log"))
         self._at = _size(self.path)
@@ -56,7 +58,7 @@ class Output:
         before, self._stuck_bytes = self._stuck_bytes, _size(self.stuck)
         if self._stuck_bytes <= before:
             return ""
-        return f"; a page had blocked it, the stack trace is in {self.stuck}"
+        return f"; a page was blocking it, and the stack trace is in {self.stuck}"
 
     def open(self) -> BinaryIO:
         """For a child; all children append to the same file."""

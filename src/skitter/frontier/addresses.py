@@ -17,7 +17,7 @@ def check_database(url: str) -> None:
     """redis-py silently uses database 0 for any other text. Raises ValueError."""
     parts = urlsplit(url)
     if parts.scheme in ("redis", "rediss") and not re.fullmatch(r"/?\d*", parts.path):
-        raise ValueError("the part behind the host must be the number of a database")
+        raise ValueError("the part after the host must be a database number")
 
 
 def bad_address(option: str, url: str, error: ValueError | None = None) -> BadOption:

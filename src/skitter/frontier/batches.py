@@ -40,7 +40,7 @@ async def take_batch(
     if not name:
         key, kind = (one.decode("utf-8", "replace") for one in messages)
         raise UsageError(
-            f"{key} is a {kind}, and messages come from a list, a set or a sorted set: push to "
+            f"{key} is a {kind}, but messages are read from a list, a set or a sorted set: push to "
             "another key, or remove this one."
         )
     return name.decode(), messages

@@ -114,14 +114,14 @@ def encode_item(item: Any, lease: Lease) -> bytes:
         return encode({"url": lease.url, "item": item})
     except NOT_PLAIN as error:
         raise BadOption(
-            f"the item of {lease.url}", item, f"made of plain values ({error})"
+            f"the item from {lease.url}", item, f"made of plain values ({error})"
         ) from None
 
 
 def _check_item(item: Any, lease: Lease, *, raw: bool) -> bytes:
     data: bytes = item if raw else encode_item(item, lease)
     if len(data) > MAX_ITEM_BYTES:
-        raise TooBig(f"an item of {lease.url}", size_bytes=len(data), limit_bytes=MAX_ITEM_BYTES)
+        raise TooBig(f"an item from {lease.url}", size_bytes=len(data), limit_bytes=MAX_ITEM_BYTES)
     return data
 
 

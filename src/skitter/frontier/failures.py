@@ -129,7 +129,7 @@ def _reason(error: BaseException, where: str) -> str:
 
 
 def _tls_hint(where: str) -> str:
-    return ", and that it speaks TLS there: redis:// is for one that does not" * (
+    return ", and that it speaks TLS there: use redis:// if it does not" * (
         where.startswith("rediss:")
     )
 
@@ -141,6 +141,6 @@ def _whole(error: BaseException | None) -> str:
 
 def _refused(where: str, error: Exception) -> ServerRefused:
     return ServerRefused(
-        f"{where} refused us ({str(error).rstrip('.')}): put the password in the URL, "
+        f"{where} rejected our login ({str(error).rstrip('.')}): put the password in the URL, "
         "as in redis://:password@host:6379 or redis://user:password@host:6379."
     )

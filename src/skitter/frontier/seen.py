@@ -82,9 +82,9 @@ class BloomFilter:
         if seen <= self.bloom.capacity:
             return []
         return [
-            f"was made for {self.bloom.capacity:,} URLs and has met {seen:,}: it takes about "
-            f"{self.bloom.errors_at(seen):.2%} of new ones for seen, and they are lost. "
-            "Create a job with a larger one."
+            f"was made for {self.bloom.capacity:,} URLs but holds {seen:,}: it mistakes about "
+            f"{self.bloom.errors_at(seen):.2%} of new URLs for seen ones and drops them. "
+            "Create a job with a larger filter."
         ]
 
     async def parts(self, shard: Shard) -> int:

@@ -16,12 +16,13 @@ COUNTERS: Final = {
     "lost": "leases that expired because their worker vanished",
     "bytes": "bytes of bodies, and all browser traffic",
     **{f"fetch.{one}": f"requests that ended as {one}" for one in OUTCOMES},
-    **{f"status.{one}": f"responses with status {one}" for one in CLASSES},
+    **{f"status.{one}": f"responses with status {one}" for one in CLASSES if one != "none"},
+    "status.none": "requests without a response",
     "stored": "items that were stored",
     "browser_ms": "milliseconds of browser work",
     "proxy_money_micro": "cost of proxies, in millionths",
     #: Where it is 0, nothing was recorded at that time.
-    "reports": "how often a process sent its figures",
+    "reports": "reports that processes sent",
 }
 TIMINGS: Final = {
     "queue_wait": "from the moment a request could be fetched until it was leased",

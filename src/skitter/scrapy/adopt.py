@@ -109,14 +109,14 @@ async def _check_keys(server: Server, adoption: Adoption) -> None:
             kind = (await server.command("TYPE", key)).decode()
             if kind not in ("none", *kinds):
                 raise UsageError(
-                    f"{key} is a {kind}, and scrapy-redis has a {' or '.join(kinds)} there: "
-                    "is it the right key?"
+                    f"{key} is a {kind}, but scrapy-redis keeps a {' or '.join(kinds)} there: "
+                    "check the key."
                 )
             found += kind != "none"
     if not found:
         raise UsageError(
-            f"there is neither {' nor '.join(wanted)} on this server: nothing to adopt. Check "
-            "the names of the spider and of its keys, and the number of the database."
+            f"nothing to adopt: this server has neither {' nor '.join(wanted)}. Check the spider's "
+            "name, its keys and the database number."
         )
 
 
@@ -167,9 +167,9 @@ async def _check_readable(server: Server, key: str, adoption: Adoption) -> None:
         pickled += sum(data.startswith(PICKLED) for data, _ in page)
     if pickled:
         raise UsageError(
-            f"{pickled:,} requests in {key} are pickled, and whoever may write to that server "
-            "could have put anything there: a pickle can run code when it is read. If you trust "
-            "all of them, use --trust-pickle. Only plain types are read even then; what needs "
+            f"{pickled:,} requests in {key} are pickled, and a pickle can run code when it is "
+            "read: anyone who can write to that server could have planted one. If you trust them "
+            "all, use --trust-pickle. Even then only plain types are read; an entry that needs "
             "other classes becomes a dead letter."
         )
 
@@ -227,7 +227,7 @@ def read_entry(data: bytes) -> dict[str, Any]:
     """The plain parts of a serialized Scrapy request. Raises UsageError if it is not one."""
     known = read_pickle(data) if data.startswith(PICKLED) else json.loads(data)
     if not isinstance(known, dict) or not isinstance(known.get("url"), str):
-        raise UsageError("the entry is not a request of Scrapy's.")
+        raise UsageError("the entry is not a Scrapy request.")
     return known
 
 
@@ -323,6 +323,6 @@ async def _verify(frontier: Frontier, before: int, result: Adopted) -> None:
     gained = (await frontier.stats()).seen - before
     if any(found != placed for found, placed in sums) or gained < result.queued + result.remembered:
         raise FrontierError(
-            f"the counts do not agree: {msgspec.to_builtins(result)}, the frontier has {gained:,} "
-            "more. Is something else at work on the job? Stop it, and run the adoption again."
+            f"the counts do not add up: {msgspec.to_builtins(result)}, but the frontier gained "
+            f"{gained:,}. Stop whatever else uses the job, then run the adoption again."
         )

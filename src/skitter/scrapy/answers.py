@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from skitter.scrapy.mailbox import Entry
     from skitter.worker.verdict import Policy
 
-AGAIN = "a middleware of Scrapy asks for it again"
+AGAIN = "a Scrapy middleware asked for it again"
 
 
 def opened(answer: ScrapyResponse, request: scrapy.Request) -> Response:

@@ -45,7 +45,7 @@ def find_public_callback(spider: Spider, name: str) -> Callable[..., Any]:
     method = find_callback(spider, name) if users and not name.startswith("_") else None
     if method is None:
         raise UsageError(
-            f"the spider {spider.name!r} has no method {name!r} that may be fed: a callback is a "
+            f"the spider {spider.name!r} has no method {name!r} that a feed may call: use a "
             "public method that its class defines."
         )
     return method

@@ -55,7 +55,7 @@ SETTINGS = (
     Row("REDIS_URL", "honoured; also redis+sentinel:// and redis+cluster://"),
     Row("REDIS_HOST", "honoured"),
     Row("REDIS_PORT", "honoured"),
-    Row("REDIS_DB", "honoured, 0 too"),
+    Row("REDIS_DB", "honoured, including 0"),
     Row("REDIS_PASSWORD", "honoured"),
     Row(
         "REDIS_PARAMS",
@@ -66,11 +66,11 @@ SETTINGS = (
     Row(
         "REDIS_DECODE_RESPONSES",
         "refused if true: requests are bytes",
-        _true("answers are decoded where they are text: leave it out"),
+        _true("replies are decoded where they are text: leave it out"),
     ),
     Row(
         "SCHEDULER_PERSIST",
-        "honoured. False: the last node removes the job, when the crawl has finished; never sooner",
+        "honoured. False: the last node removes the job once the crawl has finished, never sooner",
     ),
     Row("SCHEDULER_FLUSH_ON_START", "honoured, unless other nodes are at work on the job"),
     Row(
@@ -89,7 +89,7 @@ SETTINGS = (
     ),
     Row(
         "SCHEDULER_DUPEFILTER_CLASS",
-        "refused, scrapy-redis never read it: use DUPEFILTER_CLASS",
+        "refused: scrapy-redis never read it; use DUPEFILTER_CLASS",
         _never("scrapy-redis never read it: use DUPEFILTER_CLASS"),
     ),
     Row(
@@ -111,11 +111,11 @@ SETTINGS = (
     Row("REDIS_START_URLS_KEY", "honoured"),
     Row("REDIS_START_URLS_AS_SET", "honoured; the key's own type decides"),
     Row("REDIS_START_URLS_AS_ZSET", "honoured; the key's own type decides"),
-    Row("REDIS_START_URLS_BATCH_SIZE", "honoured; redis_batch_size wins; see there"),
+    Row("REDIS_START_URLS_BATCH_SIZE", "honoured; redis_batch_size takes precedence"),
     Row("REDIS_KEY_CHECK_INTERVAL", "not needed: every read begins with the first key"),
     Row(
         "MAX_IDLE_TIME_BEFORE_CLOSE",
-        "honoured: seconds without any activity of the whole cluster",
+        "honoured: seconds without activity in the whole cluster",
     ),
     Row("REDIS_ITEMS_KEY", "honoured"),
     Row("REDIS_ITEMS_SERIALIZER", "honoured"),
@@ -135,21 +135,19 @@ def check_settings(settings: BaseSettings, spider: str) -> None:
 
 #: Attributes and methods of scrapy-redis's spiders.
 ATTRIBUTES = (
-    Row(
-        "redis_key", "honoured; %(name)s is filled in; a list is read in its order; empty: refused"
-    ),
+    Row("redis_key", "honoured; %(name)s is filled in; a list is read in order; empty: refused"),
     Row("redis_batch_size", "honoured: messages read at once, a large batch in steps of 1,000"),
     Row("redis_encoding", "honoured"),
-    Row("max_idle_time", "honoured: seconds without any activity of the whole cluster"),
+    Row("max_idle_time", "honoured: seconds without activity in the whole cluster"),
     Row(
         "make_request_from_data",
-        "honoured: a request, several, or none; what raises is a dead letter",
+        "honoured: a request, several, or none; a message that raises becomes a dead letter",
     ),
     Row("server", "honoured: a blocking client, created on first use"),
     Row("start_urls", "honoured, along with the feed: fetched once per run, by one of the nodes"),
     Row(
         "next_requests, fetch_data, pop_list_queue, pop_priority_queue, count_size",
-        "refused if overridden: the feed is read by the scheduler, all the time. Override "
+        "refused if overridden: the scheduler reads the feed all the time. Override "
         "make_request_from_data",
     ),
     Row(
@@ -170,12 +168,12 @@ METHODS = (
     Row(
         "RedisPipeline._process_item",
         "honoured if overridden: called in a thread, with self.server. What it stores is stored at "
-        "least once, and not in one step with the page",
+        "least once, and not atomically with the page",
     ),
     Row("RFPDupeFilter.request_fingerprint, log, open, close", "honoured if overridden"),
     Row(
         "RFPDupeFilter.request_seen, clear",
-        "refused if overridden: what was seen is decided in the frontier. Override "
+        "refused if overridden: the frontier decides what was seen. Override "
         "request_fingerprint, or yield requests with dont_filter",
     ),
     Row("Scheduler.flush", "refused if overridden: SCHEDULER_FLUSH_ON_START, or `skitter purge`"),
@@ -189,11 +187,11 @@ METHODS = (
 # --- overrides that nothing would call: refused when the spider opens, with a hint ----------------
 
 _SEEN = (
-    "what was seen is decided in the frontier, in one step with taking it in; override "
-    "request_fingerprint, set REQUEST_FINGERPRINTER_CLASS, or yield requests with dont_filter"
+    "the frontier decides what was seen, as it accepts a request; override request_fingerprint, "
+    " set REQUEST_FINGERPRINTER_CLASS, or yield requests with dont_filter"
 )
-_MADE = "components are made by from_crawler; override that"
-_FEED = "the scheduler reads the feed, all the time; override make_request_from_data"
+_MADE = "components are created by from_crawler: override that"
+_FEED = "the scheduler reads the feed all the time; override make_request_from_data"
 
 DUPEFILTER = {
     "request_seen": _SEEN,
@@ -220,7 +218,8 @@ def refuse_overrides(kind: type, base: type, refused: Mapping[str, str]) -> None
     for name, instead in refused.items():
         if _plain(kind, name) is not _plain(base, name):
             raise UsageError(
-                f"{kind.__name__}.{name} cannot be honoured, nothing would call it: {instead}."
+                f"{kind.__name__}.{name} cannot be honoured, because nothing would call it: "
+                f"{instead}."
             )
 
 

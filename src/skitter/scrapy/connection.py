@@ -49,7 +49,7 @@ def get_redis_from_settings(settings: BaseSettings) -> Any:
         return get_redis(url=server.redis_url, **options)
     if running(server.directory) is None:
         raise UsageError(
-            f"the server in {server.directory} does not run: start it with "
+            f"no server is running in {server.directory}: start one with "
             f"`skitter up --dir {server.directory}`, or start the crawl first."
         )
     embedded = address_of(server.directory)

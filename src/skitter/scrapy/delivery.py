@@ -139,7 +139,7 @@ class Delivery:
         if refused := sum(said is Added.CLOSED for said in answers):
             self.say(
                 "warning",
-                f"refused {some(refused, 'request')}: the job takes nothing new (skitter resume)",
+                f"refused {some(refused, 'request')}: the job takes no new ones (`skitter resume`)",
             )
 
     def _remember(self, links: Iterable[Link], epoch: Hashable) -> None:
@@ -173,7 +173,7 @@ class Delivery:
         if batch.rejected:
             await bury_messages(self.frontier, batch.rejected)
             for _, reason in batch.rejected:
-                self.say("warning", f"a message of the feed is a dead letter: {reason}")
+                self.say("warning", f"a feed message became a dead letter: {reason}")
         await finish_batch(self.frontier, batch.name)
 
     # --- items ------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class Delivery:
         self.errors += len(graves)
         self.figures.count("dead", ends.count(Ended.BURIED))
         for grave in graves:
-            self.say("warning", f"{grave.lease.url} is a dead letter: {grave.error}")
+            self.say("warning", f"{grave.lease.url} became a dead letter: {grave.error}")
 
     async def _count_blocked(self, entries: Sequence[Entry]) -> None:
         await count(self.frontier, blocked=len(entries))
@@ -220,7 +220,7 @@ class Delivery:
 
     async def _refuse(self, entry: Entry, error: Exception) -> None:
         """The server refused it: bury this page, complete the others."""
-        entry.error = f"what it brought cannot be stored: {error}"
+        entry.error = f"its results cannot be stored: {error}"
         await self._bury([entry])
 
     async def _complete(self, entries: Sequence[Entry], *, items_to: str) -> None:
@@ -250,7 +250,7 @@ class Delivery:
         for one in done:
             self._count(one)
         if late := len(entries) - len(done):
-            self.say("warning", f"{some(late, 'page')} came too late: other nodes have them")
+            self.say("warning", f"{some(late, 'page')} finished too late: other nodes took over")
 
     def _count(self, entry: Entry) -> None:
         """Items for a list are already bytes; an item sent both ways counts once."""

@@ -94,7 +94,7 @@ def make_dupefilter(crawler: Crawler) -> RFPDupeFilter:
         refuse_overrides(found, RFPDupeFilter, DUPEFILTER)
         return found.from_crawler(crawler)
     raise UsageError(
-        f"DUPEFILTER_CLASS = {named!r} cannot be honoured, for what was seen is decided in the "
-        "frontier: put your rule into REQUEST_FINGERPRINTER_CLASS, or override request_fingerprint "
-        "of skitter.scrapy.RFPDupeFilter."
+        f"DUPEFILTER_CLASS = {named!r} cannot be honoured, because the frontier decides what was "
+        "seen: put your rule into REQUEST_FINGERPRINTER_CLASS, or override request_fingerprint of "
+        "skitter.scrapy.RFPDupeFilter."
     )

@@ -86,7 +86,7 @@ class GuardMiddleware:
         if _scheme(url) not in self._schemes:
             raise AddressRefused(
                 url,
-                f"only a spider's start may ask for {_scheme(url)}: addresses; if you mean it, add "
+                f"only a spider's start may use {_scheme(url)}: addresses; to allow it, add "
                 f"{_scheme(url)!r} to SKITTER_FEED_SCHEMES",
             )
 
@@ -191,4 +191,4 @@ def _place(whom: Authority) -> tuple[str, int]:
 
 def _refused(url: str, reason: str) -> AddressRefused:
     host = authority_of(url).host_port
-    return AddressRefused(url, f"{reason}: if you mean it, add {host!r} to SKITTER_ALLOWED_HOSTS")
+    return AddressRefused(url, f"{reason}: to allow it, add {host!r} to SKITTER_ALLOWED_HOSTS")

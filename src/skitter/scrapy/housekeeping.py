@@ -104,7 +104,7 @@ class Housekeeping:
         # Including nodes that died long before this one started.
         dead = await dead_nodes(self.frontier, await heartbeats(self.frontier))
         if taken := sum(number for _, number in await reclaim(self.frontier, dead)):
-            self.say("warning", f"took over {some(taken, 'request')} of a node that died")
+            self.say("warning", f"took over {some(taken, 'request')} from a node that died")
         everybody = await live_workers(self.frontier)
         self.prefetch.nodes = sum(one.kind == KIND for one in everybody)
 

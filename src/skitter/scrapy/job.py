@@ -69,7 +69,7 @@ async def remove_if_last(frontier: Frontier) -> None:
         return
     if stats.items:
         logger.warning(
-            "job %s is kept: %s for `skitter load`", stats.job, some(stats.items, "item")
+            "job %s is kept: %s waiting for `skitter load`", stats.job, some(stats.items, "item")
         )
         return
     if stats.dead or stats.rejected:

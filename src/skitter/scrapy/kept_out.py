@@ -63,11 +63,11 @@ class Doorkeepers:
             return "scope", f"{urlparse_cached(request).hostname} is not in allowed_domains"
         if isinstance(by, DepthMiddleware):
             depth = request.meta.get("depth")
-            return "depth", f"it is at depth {depth}, and DEPTH_LIMIT is {by.maxdepth}"
+            return "depth", f"it is at depth {depth}; DEPTH_LIMIT is {by.maxdepth}"
         if isinstance(by, UrlLengthMiddleware):
             size = len(request.url)
-            return "length", f"its URL has {size:,} characters, URLLENGTH_LIMIT is {by.maxlength:,}"
-        who = type(by).__name__ if by is not None else "a middleware of Scrapy"
+            return "length", f"its URL has {size:,} characters; URLLENGTH_LIMIT is {by.maxlength:,}"
+        who = type(by).__name__ if by is not None else "a Scrapy middleware"
         return "middleware", f"{who} ignored it: {said}".removesuffix(": ")
 
     def _robot_of(self, request: Request) -> str:

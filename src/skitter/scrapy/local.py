@@ -52,6 +52,6 @@ class LocalScheduler(ScrapyScheduler):
     def put_item(self, item: Any, size_bytes: int) -> bool:
         """Drops the item: this is not a crawl."""
         if not self._has_said:
-            logger.info("skitter: this command does not crawl, its items are not stored")
+            logger.info("skitter: this command does not crawl, so its items are not stored")
         self._has_said = True
         return True

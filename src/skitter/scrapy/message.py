@@ -28,7 +28,7 @@ def request_fields(message: dict[str, Any]) -> dict[str, Any]:
     """Raises UsageError, naming the field. Unknown keys are form data, as in scrapy-redis: the body
     of a POST, unless it has one; with other methods the query, replacing that of the URL."""
     if not message.get("url"):
-        raise UsageError("the message has no url, the one field that it must have.")
+        raise UsageError("the message has no url, which is required.")
     fields: dict[str, Any] = {"dont_filter": True, "method": "GET"}
     form: dict[str, str | list[str]] = {}
     for name, value in message.items():

@@ -43,7 +43,8 @@ def fill(name: str, template: str, /, **values: str) -> str:
     except (KeyError, TypeError, ValueError):
         known = " and ".join(f"%({one})s" for one in values)
         raise UsageError(
-            f"{name} = {template!r} cannot be filled in: it may have {known}, and %% for a %."
+            f"{name} = {template!r} cannot be filled in: it may contain {known}, and "
+            "%% for a literal %."
         ) from None
 
 

@@ -29,8 +29,8 @@ class PickleTooBig(UsageError):
 
     def __init__(self) -> None:
         super().__init__(
-            f"the entry is over {MAX_BYTES:,} bytes, or unfolds to over {MAX_PARTS:,} values: too "
-            "much for a request."
+            f"the entry is over {MAX_BYTES:,} bytes, or expands to over {MAX_PARTS:,} values: too "
+            "big for a request."
         )
 
 
@@ -51,18 +51,20 @@ class _Name(Foreign):
 
 
 def _text(value: str) -> str:
-    return str(value) if isinstance(value, str) else _no("text")
+    return str(value) if isinstance(value, str) else _no("text made of another type")
 
 
 def _grouped(factory: Any = None) -> defaultdict[Any, Any]:
     kinds = {f"builtins.{kind.__name__}": kind for kind in (list, dict, set, int, float, str)}
     if factory is None:
         return defaultdict(None)
-    return defaultdict(kinds.get(getattr(factory, "name", "")) or _no("a defaultdict"))
+    return defaultdict(
+        kinds.get(getattr(factory, "name", "")) or _no("a defaultdict of another type")
+    )
 
 
 def _no(what: str) -> Any:
-    raise UsageError(f"the entry cannot be read: it makes {what} of something else.")
+    raise UsageError(f"the entry cannot be read: its pickle contains {what}.")
 
 
 #: Permitted calls, by the name in the pickle. A CrawlSpider's link_text is lxml's text class.
@@ -94,7 +96,7 @@ class _Reader(pickle._Unpickler):  # the pure-Python one
         args = self.stack.pop()
         named = self.stack[-1]
         if not isinstance(named, _Name):
-            _no("a call")
+            _no("a call of anything but a class")
         for one in args:
             self.spend(len(one) if hasattr(one, "__len__") else 1)
         maker = _MAKERS.get(named.name)
@@ -104,7 +106,7 @@ class _Reader(pickle._Unpickler):  # the pure-Python one
         names = self.stack.pop()
         self.make()
         if names:
-            _no("a call with names")
+            _no("a call with keyword arguments")
 
     def build(self) -> None:
         self.stack.pop()  # attributes: plain values have none

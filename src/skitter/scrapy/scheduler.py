@@ -167,7 +167,7 @@ class Scheduler:
             return self._enqueue(request)
         except Exception:
             logger.exception("skitter: internal error, %s was not enqueued", request)
-            self._reject(request, "an internal error, see the log of the node")
+            self._reject(request, "an internal error: see the node's log")
             return True
 
     def next_request(self) -> Request | None:
@@ -232,7 +232,7 @@ class Scheduler:
         return uuid.uuid4().hex
 
     def _reject(self, request: Request, reason: str) -> None:
-        logger.error("%s is a dead letter: %s", request, reason)
+        logger.error("%s became a dead letter: %s", request, reason)
         self._stats("skitter/rejected")
         self._put(Unsent(f"{request.method} {request.url}", reason))
 

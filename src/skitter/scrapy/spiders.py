@@ -125,8 +125,9 @@ class RedisMixin:
         scheme = url.partition(":")[0].lower()
         if scheme not in self._schemes:
             raise UsageError(
-                f"{shorten(url)!r} is not fetched: a feed may name {' and '.join(self._schemes)} "
-                f"addresses. To allow {scheme!r}, add it to SKITTER_FEED_SCHEMES."
+                f"{shorten(url)!r} is not fetched: a feed may only name "
+                f"{' and '.join(self._schemes)} addresses. To allow {scheme!r}, add it to "
+                "SKITTER_FEED_SCHEMES."
             )
 
     def make_request_from_data(self, data: bytes) -> Request | Iterable[Request] | None:
@@ -171,8 +172,8 @@ def _check_rules(kind: type[CrawlSpider]) -> None:
         if not isinstance(rule, Rule):
             what = type(rule).__name__.removeprefix("Lxml")
             raise UsageError(
-                f"{kind.__name__}.rules[{number}] is a {what}: write Rule({what}(...)), and a "
-                "comma behind it."
+                f"{kind.__name__}.rules[{number}] is a {what}: write Rule({what}(...)), with a "
+                "comma after it."
             )
     if not isinstance(kind.rules, Iterable):
         raise UsageError(

@@ -34,7 +34,7 @@ class NotPlain(UsageError):
     def __init__(self, where: str, value: object) -> None:
         kind = value.name if isinstance(value, Foreign) else _full_name(type(value))
         super().__init__(
-            f"{where} is a {kind}, which cannot travel to another node: pass plain values "
+            f"{where} is a {kind}, which cannot be sent to another node: pass plain values "
             "(text, numbers, bytes, lists, dicts, items, requests)."
         )
 
@@ -107,7 +107,7 @@ def find_class(name: str, *, home: str, is_fit: Callable[[type], bool]) -> type:
         found = getattr(found, part, None)
     if not isinstance(found, type) or not is_fit(found):
         raise UsageError(
-            f"there is no class {name} of items or requests here: was it renamed, or is it another "
+            f"there is no item or request class {name} here: was it renamed, or is it from another "
             "project?"
         )
     return found

@@ -48,7 +48,7 @@ async def note_call(call: Call, what: str, values: Mapping[str, Any]) -> None:
     try:
         await note_action(call.site.server, f"{token.name} ({token.id})", Deed(job, what, said))
     except SkitterError as error:  # the call itself succeeded
-        log.warning("%s of %s is not in the action log: %s", what, job, error)
+        log.warning("%s on %s was not written to the action log: %s", what, job, error)
 
 
 def _given(body: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ HEAD = """<!doctype html>
 <body>
 <main>
 <h1>Skitter: HTTP API</h1>
-<p>Send <code>authorization: Bearer TOKEN</code>; <code>skitter token new</code> makes one.
+<p>Send <code>authorization: Bearer TOKEN</code>; <code>skitter token new</code> creates one.
 Errors are <code>application/problem+json</code>.
 The same for programs: <a href="api/openapi.json">OpenAPI 3.1</a>.</p>
 """

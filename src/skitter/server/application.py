@@ -106,7 +106,9 @@ class Guarded:
         host = next((value for name, value in scope["headers"] if name == b"host"), b"")
         if not is_known_host(host.decode("latin-1"), self.site.allowed_hosts):
             # DNS rebinding: a hostile page may make its own name resolve to this address.
-            says = "this server does not go by that name: `skitter serve --allow-host NAME` adds it"
+            says = (
+                "this server does not have that name: add it with `skitter serve --allow-host NAME`"
+            )
             await refuse(Refusal(421, says, field="Host"))(scope, receive, guarded)
             return
         is_method = scope["method"] == self.often.route.method

@@ -62,7 +62,7 @@ def check_scope(caller: Caller, scope: Scope) -> None:
     if not caller.token.may(scope):
         has = ", ".join(caller.token.scopes)
         says = f"this needs a token with the scope {scope!r}; this one has {has}."
-        raise Refusal(403, says, hint=f"`skitter token new --scope {scope}` makes one.")
+        raise Refusal(403, says, hint=f"`skitter token new --scope {scope}` creates one.")
 
 
-NEW = "`skitter token new` makes a token."
+NEW = "`skitter token new` creates a token."

@@ -34,7 +34,7 @@ async def task(call: Call) -> dict[str, Any]:
     """The state of a Celery task, by its id."""
     identity = call.path("id")
     if not TASK_ID.fullmatch(identity):
-        raise Refusal(404, "this is not the id of a task.", field="id")
+        raise Refusal(404, "this is not a task id.", field="id")
     if call.site.where is None:
         raise Refusal(501, "only `skitter serve` knows tasks.")
     found: dict[str, Any] = msgspec.to_builtins(

@@ -47,7 +47,7 @@ async def webhook_add(call: Call, body: NewHook) -> Webhook:
     try:
         Guard().check_url(body.url)
     except AddressRefused as error:
-        hint = "`skitter webhook add --allow-private` takes it."
+        hint = "`skitter webhook add --allow-private` accepts it."
         raise Refusal(422, error.reason.partition(":")[0], field="url", hint=hint) from None
     limits = {"dead": body.dead, "failures": body.failures, "blocked": body.blocked}
     hook = new_webhook(body.url, body.on, **limits)

@@ -77,7 +77,7 @@ async def export_items(call: Call, query: Export) -> Response:
     source = await _source(call, frontier)
     if source is None:
         raise Refusal(
-            409, "no item of this job is stored yet: `skitter run` or `skitter load` does that."
+            409, "this job has no stored items yet: `skitter run` or `skitter load` stores them."
         )
     parts = _parts(source, query.format)
     first = await anext(parts, b"")  # fail before the answer starts, if at all
@@ -116,7 +116,7 @@ async def _source(call: Call, frontier: Frontier) -> Destination | None:
     if ours.place != held:
         raise Refusal(
             409,
-            f"the items of job {job!r} go to {redact(held)}, and this server reads {ours.place}.",
+            f"the items of job {job!r} go to {redact(held)}, but this server reads {ours.place}.",
             hint="start `skitter serve` where the crawl was started, or set SKITTER_OUT for it.",
         )
     return ours

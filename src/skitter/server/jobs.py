@@ -80,7 +80,7 @@ async def purge(call: Call, query: Confirmation) -> Purged:
     """Remove a job with its queue, history and items. This cannot be undone."""
     name = call.path("job")
     if query.confirm != name:
-        raise Refusal(422, f"say `?confirm={name}`: this removes data.", field="confirm")
+        raise Refusal(422, f"add `?confirm={name}`: this removes data.", field="confirm")
     frontier = await open_job(call.site.server, name, as_found=True)
     return Purged(job=name, removed_keys=await purge_job(frontier))
 

@@ -51,7 +51,7 @@ class JobPushes:
     async def add(self, offers: Sequence[Offer]) -> list[Added]:
         """Return each offer's result. Raises Refusal while too many wait."""
         if self._count > MOST_WAITING:
-            says = "more URLs arrive than the frontier takes in: push again later."
+            says = "URLs arrive faster than the frontier accepts them: push again later."
             raise Refusal(429, says, retry_after_s=1)
         self._count += len(offers)
         held_up = time.monotonic() - self._sent_at > HELD_UP_S

@@ -56,7 +56,7 @@ async def history(call: Call, query: Chart) -> History:
     names = [name for name in query.names.split(",") if name]
     if strange := sorted({*names} - {*COUNTERS, *TIMINGS}):
         known = ", ".join([*COUNTERS, *TIMINGS])
-        raise Refusal(422, f"nothing is called {strange[0]!r}: there are {known}.", field="names")
+        raise Refusal(422, f"there is no metric {strange[0]!r}: use {known}.", field="names")
     frontier = await call.frontier()
     return await read_history(frontier, names, since_s=query.since_s, points=query.points)
 

@@ -56,7 +56,7 @@ class Address:
             raise UsageError(
                 f"{self.host} can be reached from other machines, and without TLS others on the "
                 "network can read the tokens: give --tls-cert and --tls-key, or listen on "
-                "127.0.0.1 behind a proxy with TLS. --insecure does it anyway."
+                "127.0.0.1 behind a proxy with TLS. --insecure allows it anyway."
             )
 
     @property

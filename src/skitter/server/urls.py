@@ -148,4 +148,4 @@ async def _parts(call: Call) -> AsyncIterator[bytes]:
         except StopAsyncIteration:
             return
         except TimeoutError:
-            raise Refusal(408, f"nothing came for {endpoint.BODY_S:g} s.") from None
+            raise Refusal(408, f"nothing arrived for {endpoint.BODY_S:g} s.") from None

@@ -168,12 +168,12 @@ class Sender:
             return
         tries = one.tries + 1
         if tries >= MOST_TRIES:
-            text = f"webhook {one.webhook} was not told of {one.on} after {tries} tries: {problem}"
-            await tell(frontier, "error", self.name, text)
+            text = f"{one.on!r} was not delivered after {tries} tries: {problem}"
+            await tell(frontier, "error", self.name, f"webhook {one.webhook}: {text}")
             await store.end_delivery(frontier, one)
             return
         if tries == 1:
-            text = f"webhook {one.webhook} is not told of {one.on} yet: {problem}"
+            text = f"webhook {one.webhook}: {one.on!r} was not delivered yet: {problem}"
             await tell(frontier, "warning", self.name, text)
         next_at = now + wait_s(one.tries, random.random())
         later = msgspec.structs.replace(one, tries=tries, next_at=next_at)

@@ -149,7 +149,7 @@ class RowsRefused(UsageError):
     def __init__(self, refused: Sequence[tuple[Result, str]]) -> None:
         result, reason = refused[0]
         more = f" (and {len(refused) - 1:,} more rows)" if len(refused) > 1 else ""
-        super().__init__(f"the item of {shorten(result.url)} cannot be stored: {reason}{more}")
+        super().__init__(f"the item from {shorten(result.url)} cannot be stored: {reason}{more}")
         self.refused = list(refused)
 
 

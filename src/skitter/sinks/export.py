@@ -76,22 +76,22 @@ class Target:
         if not path.parent.is_dir():
             raise BadSink(f"there is no directory {path.parent}: create it first.")
         if path.is_dir():
-            raise BadSink(f"{path} is a directory: move it away, or choose another name.")
+            raise BadSink(f"{path} is a directory: choose another name, or move it.")
         if state_path(path).exists():
-            raise BadSink(f"a loader writes {path}: choose another name.")
+            raise BadSink(f"{path} is a loader's output: choose another name.")
         if not path.exists() or not path.stat().st_size:
             return
         if self.receipts and not self.receipts.has(path.stat()):
             raise BadSink(
-                f"{path} is there already, and was not written from {self.receipts.store}, or was "
-                "changed since: move it away, or choose another name."
+                f"{path} already exists, and was not exported from {self.receipts.store} or was "
+                "changed since: choose another name, or move it."
             )
         lead = self.format().lead
         with path.open("rb") as file:
             if file.read(len(lead)) != lead:
                 raise BadSink(
-                    f"{path} is there already, and Skitter did not write it: move it away, or "
-                    "choose another name."
+                    f"{path} already exists and was not written by Skitter: choose another name, "
+                    "or move it."
                 )
 
 

@@ -102,7 +102,7 @@ class JsonlFile:
             fd = os.open(self._path, os.O_RDWR | (0 if size else os.O_CREAT), 0o666)
         except FileNotFoundError as error:
             raise BadSink(
-                f"{self._path} was taken away while it was written: start again for a new file."
+                f"{self._path} was removed while it was written: start again to create a new one."
             ) from error
         if os.fstat(fd).st_size < size:
             os.close(fd)
@@ -119,8 +119,8 @@ class JsonlFile:
 
     def _too_short(self, size: int) -> BadSink:
         return BadSink(
-            f"{self._path} is shorter than the {size:,} bytes that were written: somebody changed "
-            f"it. Move it and {self._path.name}.state away to begin a new one."
+            f"{self._path} is shorter than the {size:,} bytes that were written: it was changed "
+            f"from outside. To start a new one, move it and {self._path.name}.state away."
         )
 
     def _rewrite(self) -> None:

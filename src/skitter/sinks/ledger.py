@@ -87,8 +87,8 @@ class Ledger:
                 self._db.close()
                 self._path.unlink(missing_ok=True)
                 raise BadSink(
-                    f"{self.output} is there already, and has no {self._path.name} that says how "
-                    "it was written: choose another name, or move it away."
+                    f"{self.output} already exists, but not {self._path.name}, which says how it "
+                    "was written: choose another name, or move the file away."
                 )
             with self.transaction():
                 for statement in _TABLES.strip().split(";\n"):
@@ -107,10 +107,10 @@ class Ledger:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code in _BUSY:
                 raise SinkBusy(
-                    f"another process writes {self.output}: wait for it, or choose another file."
+                    f"another process is writing {self.output}: wait, or choose another file."
                 ) from error
             if code in _ALIEN:
-                raise BadSink(f"{self._path} is not a ledger of ours: {error}.") from error
+                raise BadSink(f"{self._path} is not a Skitter ledger: {error}.") from error
             raise self._away(error) from error
         except OSError as error:
             raise self._away(error.strerror or error) from error

@@ -79,7 +79,7 @@ class Patience:
                 attempt += 1
             else:
                 if attempt:
-                    self._tell(LoadState(ok=True, message=f"{self.what}: going on"))
+                    self._tell(LoadState(ok=True, message=f"{self.what}: working again"))
                 return answer
 
     async def _wait(self, seconds: float) -> None:

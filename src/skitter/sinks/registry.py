@@ -87,10 +87,10 @@ def open_store(dsn: str, *, job: str, table: str | None = None) -> Store:
     """The sink for a job's items, chosen by the form of its name."""
     kind = find_type(dsn)
     if not kind.live:
-        raise BadSink(f"{redact(dsn)} cannot be added to: write it from a database.")
+        raise BadSink(f"items cannot be added to {redact(dsn)}: export it from a database.")
     if not kind.is_database:
         if table is not None:
-            raise BadSink("only a database has tables: leave the table out.")
+            raise BadSink("only databases have tables: leave the table out.")
         live: Store = load(kind.live)(dsn, job=job)
         return live
     database = open_database(dsn, job=job, table=table)

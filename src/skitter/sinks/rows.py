@@ -55,8 +55,8 @@ def row_of(result: Result) -> Row:
 def too_wide(what: str) -> str:
     """Why a row does not fit, and what to do."""
     return (
-        f"{what}, and a table holds at most {MAX_COLUMNS:,} columns: put keys that are data into "
-        "one field, as a dict; it becomes a JSON column."
+        f"{what}, but a table holds at most {MAX_COLUMNS:,} columns: put variable keys into "
+        "one field, as a dict: it becomes a JSON column."
     )
 
 

@@ -104,8 +104,8 @@ def find_shape(connection: Connection, table: str, *, exists: bool) -> Shape:
     names = _column_names(connection, table)
     if not set(OWN) <= set(names):
         raise BadSink(
-            f"the table {table!r} is there already and was not made by Skitter: "
-            "name another one with --table."
+            f"the table {table!r} already exists and was not created by Skitter:  "
+            "choose another with --table."
         )
     return _shape(connection, table, names)
 

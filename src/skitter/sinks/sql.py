@@ -307,7 +307,7 @@ class SqlTable:
                 raise
             if trouble is FailureKind.ALIEN:
                 raise BadSink(f"{self._dialect.name} cannot be used: {reason}.") from error
-            what = self._dialect.away if trouble is FailureKind.AWAY else "does not take the rows"
+            what = self._dialect.away if trouble is FailureKind.AWAY else "does not accept the rows"
             raise SinkAway(f"{self._dialect.name} {what}: {reason}") from error
 
 

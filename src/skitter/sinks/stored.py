@@ -53,7 +53,7 @@ async def open_export(dsn: str, *, job: str, format: Format) -> AsyncIterator[As
         with _open(Path(dsn)) as file:
             yield _copy(file)
     else:
-        raise BadSink("a file of JSON Lines can be exported as ndjson only.")
+        raise BadSink("a JSON Lines file can only be exported as ndjson.")
 
 
 async def _parts(

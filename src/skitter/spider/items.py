@@ -159,7 +159,7 @@ def storable(item: Item) -> tuple[Item | Rejected, int]:
     except NOT_PLAIN as error:  # half of an emoji, a number over 64 bits
         return Rejected(item, _first(item, _is_not_plain), str(error)), 0
     if _is_deep(item):
-        return Rejected(item, _first(item, _is_deep), f"it is nested over {DEEPEST} deep"), 0
+        return Rejected(item, _first(item, _is_deep), f"it is nested over {DEEPEST} levels deep"), 0
     if size_bytes > MAX_ITEM_BYTES:
         culprit = max(item, key=lambda name: len(_encode(item[name])))
         reason = f"the item is {size_bytes:,} bytes, the limit is {MAX_ITEM_BYTES:,}"

@@ -46,7 +46,7 @@ def find_spider(
     if isinstance(found, Spider):
         if arguments:
             raise SpiderError(
-                f"the spider in {where} takes no arguments: make it in a function, such as "
+                f"the spider in {where} takes no arguments: create it in a function, such as "
                 f"`def spider({next(iter(arguments))}: str) -> Spider:`."
             )
         spider = found
@@ -97,7 +97,7 @@ def _import_file(path: Path) -> ModuleType:
     name = f"_skitter_spider_{path.stem}"
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise SpiderError(f"{path} is not Python: name a file with the suffix .py.")
+        raise SpiderError(f"{path} is not a Python file: name one that ends in .py.")
     module = module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and msgspec resolve annotations there
     try:
@@ -142,7 +142,9 @@ def _looking_in(directory: Path) -> Iterator[None]:
 
 def _broken(error: BaseException, file: str) -> SpiderError:
     place = source_line(error, file) or file
-    return SpiderError(f"the spider does not load.\n  {place}\n  {describe(error)}{_hint(error)}")
+    return SpiderError(
+        f"the spider cannot be loaded.\n  {place}\n  {describe(error)}{_hint(error)}"
+    )
 
 
 def _hint(error: BaseException) -> str:

@@ -67,6 +67,6 @@ class Login:
             return step
         name = getattr(self.handler, "__name__", "it")
         raise SpiderError(
-            f"the log-in {name} gave a {type(step).__name__}: return or yield a request, such as "
-            "page.form().fill(...).submit()"
+            f"the log-in {name} returned a {type(step).__name__}: return or yield a request, such "
+            "as page.form().fill(...).submit()"
         )

@@ -57,8 +57,11 @@ async def _add_seeds(frontier: Frontier, spider: Spider, *, mark: str) -> int:
 def tell_round(begun: Round) -> tuple[str, str]:
     """Level and text for the log. Processes that start it at the same time share its seeds."""
     if not begun.is_ours:
-        return "debug", f"another process began a round of the schedule: {begun.seeds} were ours"
-    text = f"a round of the schedule began: {some(begun.seeds, 'start URL')}"
+        return (
+            "debug",
+            f"another process began a scheduled round: we added {begun.seeds} start URLs",
+        )
+    text = f"a scheduled round began: {some(begun.seeds, 'start URL')}"
     if begun.missed:
         return (
             "warning",

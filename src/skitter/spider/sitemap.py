@@ -158,7 +158,7 @@ async def _listed(page: Page, errand: Errand) -> AsyncIterator[Request]:
             return
         raise UsageError(f"it is not a sitemap: {error}") from None
     if found.cut:
-        page.log.warning("the sitemap was not read to its end: %s", found.cut)
+        page.log.warning("only part of the sitemap was read: %s", found.cut)
     now = time.time()
     for request in _children(page, errand, found.sitemaps, now=now):
         yield request
@@ -179,13 +179,13 @@ def _children(
     page: Page, errand: Errand, sitemaps: list[Entry], *, now: float
 ) -> Iterator[Request]:
     if errand.level >= DEEPEST and sitemaps:
-        page.log.warning("its %d sitemaps are left out: %d levels are enough",
+        page.log.warning("its %d sitemaps are skipped: the limit is %d levels",
                          len(sitemaps), DEEPEST)  # fmt: skip
         return
     at_home = {errand.site, _site_of(page.url)}
     ours = [one for one in sitemaps if _site_of(one.url) in at_home]
     if len(ours) < len(sitemaps):
-        page.log.warning("%d sitemaps on other sites are left out", len(sitemaps) - len(ours))
+        page.log.warning("%d sitemaps on other sites are skipped", len(sitemaps) - len(ours))
     below = Errand(errand.site, level=errand.level + 1)
     for one in ours:
         yield _request(one.url, below, parent=page.url, priority=one.priority(now=now))

@@ -377,10 +377,9 @@ def _added(function: F, hooks: list[Callable[..., Any]], kind: str, *arguments: 
     except ValueError:
         pass  # written in C, without a signature
     except TypeError:
-        takes = f"{', '.join(arguments)}" or "no argument"
+        takes = f"{', '.join(arguments)}" or "no arguments"
         raise SpiderError(
-            f"the {kind} hook {name} takes other arguments than it is called with ({takes}): "
-            f"write def {name}({', '.join(arguments)})"
+            f"the {kind} hook {name} must take {takes}: write def {name}({', '.join(arguments)})"
         ) from None
     hooks.append(function)
     return function

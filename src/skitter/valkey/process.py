@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skitter.valkey.home import EmbeddedServer
 
 REPLY_TIMEOUT_S = 1.0
-KILLED = "it was killed, by somebody or because memory ran out"
+KILLED = "it was killed, perhaps because memory ran out"
 #: For a server that is alive but silent; one that reports loading is not silent.
 PATIENCE_S = 60.0
 
@@ -116,8 +116,7 @@ def _not_started(server: EmbeddedServer, log_text: str) -> InfrastructureError:
         return DiskFull(server.directory)
     reason = last_words(log_text)
     return (KilledAtStart if reason == KILLED else ServerFailed)(
-        f"the embedded server did not start: {reason}. "
-        f"See {server.log}, put that right and start again."
+        f"the embedded server did not start: {reason}. See {server.log}, fix that and start again."
     )
 
 
@@ -223,8 +222,8 @@ def _send_shutdown(server: EmbeddedServer) -> None:
 
 def _refused(server: EmbeddedServer) -> ServerRefused:
     return ServerRefused(
-        f"the server in {server.directory} wants another password than the one in "
-        f"{server.config.name}: stop it with the client that changed it."
+        f"the server in {server.directory} expects another password than "
+        f"{server.config.name} has: stop it with the client that changed it."
     )
 
 
@@ -234,6 +233,6 @@ def _unreachable(server: EmbeddedServer) -> ServerFailed:
     pid_file = server.directory / "valkey.pid"
     pid = pid_file.read_text().strip() if pid_file.exists() else "unknown"
     return ServerFailed(
-        f"a server lives in {server.directory} but does not answer on its socket: "
-        f"see {server.log}, and end its process (pid {pid}) with a plain `kill`."
+        f"a server is running in {server.directory} but does not answer on its socket: "
+        f"see {server.log}, then stop it with `kill {pid}`."
     )

@@ -115,7 +115,7 @@ def _ensure(
         process.spawn(server, options, progress)
     except process.KilledAtStart:
         if progress:
-            progress("the embedded server was killed while it started: starting it again")
+            progress("the embedded server was killed while starting: restarting it")
         process.spawn(server, options, progress)
     return server
 

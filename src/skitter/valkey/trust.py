@@ -24,9 +24,9 @@ def check_ours(directory: Path) -> None:
             raise _not_ours(directory, found.st_uid)
     if found.st_mode & GROUP_OR_OTHERS_WRITE:
         raise DirectoryUnusable(
-            f"others may write to {directory} (mode {stat.S_IMODE(found.st_mode):o}), and so could "
-            f"steer the server: if you know what is in it, `chmod go-w {directory}`; "
-            "if not, remove it or choose another with --dir."
+            f"other users can write to {directory} (mode {stat.S_IMODE(found.st_mode):o}), and so "
+            f"control the server: if you trust its contents, run `chmod go-w {directory}`; if not, "
+            "remove it or choose another with --dir."
         )
     with os.scandir(directory) as entries:
         for entry in entries:
@@ -36,7 +36,7 @@ def check_ours(directory: Path) -> None:
 def _check_entry(directory: Path, entry: os.DirEntry[str]) -> None:
     if entry.is_symlink():
         raise DirectoryUnusable(
-            f"{directory / entry.name} is a link, which Skitter never makes: "
+            f"{directory / entry.name} is a link, which Skitter never creates: "
             "remove it, or choose another directory with --dir."
         )
     owner = entry.stat(follow_symlinks=False).st_uid
@@ -46,7 +46,7 @@ def _check_entry(directory: Path, entry: os.DirEntry[str]) -> None:
 
 def _not_ours(path: Path, owner: int) -> DirectoryUnusable:
     return DirectoryUnusable(
-        f"{path} belongs to another user (uid {owner}): work as that user, or choose a directory "
+        f"{path} belongs to another user (uid {owner}): run as that user, or choose a directory "
         "of your own with --dir or SKITTER_DIR."
     )
 
@@ -59,7 +59,7 @@ def read_private(path: Path) -> str:
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & GROUP_OR_OTHERS:
             raise DirectoryUnusable(
                 f"{path} is not as Skitter wrote it (owner uid {found.st_uid}, mode "
-                f"{stat.S_IMODE(found.st_mode):o}), so it is not obeyed: remove it, then start "
+                f"{stat.S_IMODE(found.st_mode):o}), so it is ignored: remove it, then start "
                 "again; the data beside it stays."
             )
         return file.read()

@@ -140,7 +140,7 @@ class _Sorted:
         self._bury(page.completion.lease, error)
 
     def _bury(self, lease: Lease, error: Exception) -> None:
-        reason = f"what it brought cannot be stored: {error}"
+        reason = f"its results cannot be stored: {error}"
         self.graves.append(Failure(lease=lease, error=reason))
 
     @property
@@ -305,7 +305,7 @@ class Delivery:
         self.tally.rejected += len(rejected)
         for one in rejected:
             level = "warning" if one.field else "info"  # info: a user's hook dropped it
-            self.log(level, f"an item of {one.url} was rejected: {one.why}")
+            self.log(level, f"an item from {one.url} was rejected: {one.why}")
 
     async def _tell(self, found: _Sorted) -> None:
         for handler in found.blocked:

@@ -113,7 +113,7 @@ class Ledger:
                 pause_s = LINGER_S
             except SkitterError as error:
                 if pause_s == LINGER_S:
-                    self.log("warning", f"cannot tell the fleet about routes: {error}")
+                    self.log("warning", f"cannot report routes to the fleet: {error}")
                 pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
                 self._hurry.clear()
 
@@ -141,7 +141,7 @@ class Ledger:
     def _note_rest(self, route: str, until_ms: float) -> None:
         if route in self.routes and until_ms > max(self.now_ms, self.rests_until(route)):
             rest_s = (until_ms - self.now_ms) / 1000
-            self.log("error", f"proxy {route} does not work: it rests for {rest_s:.0f} s")
+            self.log("error", f"proxy {route} does not work: it is paused for {rest_s:.0f} s")
         self._rests[route] = until_ms
 
 

@@ -86,7 +86,7 @@ class SiteLogin:
         while True:
             session = await self.shared.sessions.open(lease)
             if session is None:
-                raise LoginFailed("it needs cookies: do not switch them off")
+                raise LoginFailed("it needs cookies: leave them on")
             if session.login:
                 return session
             async with self._turns[session.id]:

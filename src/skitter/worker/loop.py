@@ -211,7 +211,7 @@ class Worker:
         if not self.options.keep_alive:
             raise gone
         if not self._is_gone:
-            self.logbook("warning", "the job was removed; waiting until there is one again")
+            self.logbook("warning", "the job was removed; waiting until it is created again")
         self._is_gone = True
 
     async def _is_over(self) -> bool:
@@ -290,8 +290,8 @@ class Worker:
             if (used := rss_mb()) > most and tally.pages + tally.errors:
                 self.logbook(
                     "warning",
-                    f"the worker has {used:,.0f} MB, over --max-memory {most:,.0f}: it finishes "
-                    "what is under way, and another takes its place",
+                    f"the worker uses {used:,.0f} MB, over --max-memory {most:,.0f}: it "
+                    "finishes its pages, then a new one replaces it",
                 )
                 self._finish_up()
 
@@ -319,8 +319,8 @@ class Worker:
         """Unsent results are not lost: the leases expire, and others do the work again."""
         left = len(self._held) + len(self._active) + len(self.delivery)
         return ServerUnreachable(
-            f"the server did not answer in time, and {some(left, 'request')} could not be "
-            "returned: other workers get them when the leases run out, within "
+            f"the server did not answer in time, so {some(left, 'request')} could not be "
+            "returned: other workers get them when the leases expire, within "
             f"{self.options.lease_s:g} s."
         )
 
@@ -355,7 +355,7 @@ class Worker:
             return
         for lease in lost:
             long[id(lease)][1].cancel()
-            self.logbook("warning", f"{lease.url}: the lease was lost while it was worked on")
+            self.logbook("warning", f"{lease.url}: its lease was lost while it was being processed")
 
     async def _watch_schedule(self) -> None:
         """Begin the rounds of the job's schedule, as other workers may."""
@@ -366,7 +366,7 @@ class Worker:
             except JobMissing:
                 pass  # `_lease` reports it
             except SkitterError as error:
-                self.logbook("warning", f"cannot begin a round of the schedule: {error}")
+                self.logbook("warning", f"cannot begin a scheduled round: {error}")
             await asyncio.sleep(SCHEDULE_S)
 
     async def _feed(self) -> None:

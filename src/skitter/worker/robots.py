@@ -160,7 +160,7 @@ class RobotsBook:
             self.log(
                 "warning",
                 f"{host}: robots.txt asks for {wanted_s:,.0f} s between requests; "
-                f"{LONGEST_DELAY_S:,.0f} s is the longest delay that is kept",
+                f"{LONGEST_DELAY_S:,.0f} s is the longest delay allowed",
             )
         # Kept for longer: when the trouble began, or a delay that may end.
         keep_s = KEEP_S if delay_s or rules.unreachable_since is not None else 0.0

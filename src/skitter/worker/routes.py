@@ -71,7 +71,7 @@ class Routes:
         able = [name for name, one in self.exits.items() if one.route.leaves_from(country)]
         if not able:
             where = f"from {country!r}" if country else "from here"
-            raise NoRoute(url, f"no proxy leaves {where}: see [[proxy]] in skitter.toml")
+            raise NoRoute(url, f"no proxy exits {where}: see [[proxy]] in skitter.toml")
         known = await self.ledger.known(domain_of(url))
         awake = [name for name in able if self.is_usable(name)]
         if not awake:

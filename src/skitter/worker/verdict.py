@@ -125,7 +125,7 @@ def _judge_type(response: Response, policy: Policy) -> Handle | Skip:
     stated = (response.header("content-type") or "").partition(";")[0].strip().lower()
     if not stated or any(fnmatchcase(stated, wanted) for wanted in policy.accept):
         return Handle()
-    return Skip(f"{stated} is not wanted")
+    return Skip(f"{stated} is not a wanted content type")
 
 
 def _judge_redirect(
@@ -134,7 +134,7 @@ def _judge_redirect(
     location = response.header("location")
     target = join(response.url, location) if location else None
     if target is None:
-        return Bury(f"{response.status} redirect to nowhere")
+        return Bury(f"{response.status} redirect without a usable location")
     if target == request.url:
         return Bury("it redirects to itself")
     way = way_to(request)

@@ -106,7 +106,7 @@ def _listen(addresses: tuple[str, ...], port: int) -> list[socket.socket]:
                 raise ServerFailed(
                     f"the bookshop cannot open port {port} ({error.strerror}): choose another."
                 ) from error
-    raise ServerFailed("the bookshop finds no free port: choose one with --port.")
+    raise ServerFailed("the bookshop found no free port: choose one with --port.")
 
 
 def _listen_once(addresses: tuple[str, ...], port: int) -> list[socket.socket]:

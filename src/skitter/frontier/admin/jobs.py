@@ -192,7 +192,7 @@ def _check_states(job: str, controls: list[dict[str, str]]) -> list[State | None
     """The state of each shard; None: the shard was never set up."""
     states = [control.get("state") for control in controls]
     if PURGE in states:
-        raise JobClosed(job, "half purged", hint=f"run `skitter purge {job}` to finish that.")
+        raise JobClosed(job, "half purged", hint=f"run `skitter purge {job}` to finish it.")
     return [None if state is None else open_state(job, state) for state in states]
 
 

@@ -134,26 +134,26 @@ EFFECTS: dict[str, tuple[Callable[[Frontier, Any], Awaitable[_Count]], str]] = {
     "max_pages": (_over_pages, "known URLs would not be fetched; they stay in the queue"),
     "max_pages_per_host": (
         _over_host_pages,
-        "pending URLs would be shelved: the budget of their host would be spent",
+        "pending URLs would be shelved: their host's budget would be used up",
     ),
     "max_depth": (
         _over_depth,
-        "pending URLs are at that depth or deeper: they are still fetched, but their links are not",
+        "pending URLs are at that depth or deeper: they are still fetched, but their links are not "
+        "followed",
     ),
     "exclude": (
         _excluded,
-        "pending URLs would be given up before they are fetched; they become dead letters, which "
-        "can be retried",
+        "pending URLs would not be fetched: they become dead letters, which can be retried",
     ),
     "also_hosts": (
         _let_in_by_host,
-        "links to these hosts were out of scope so far; they are followed when a page shows them "
-        "again, as far as the spider's patterns let them",
+        "links to these hosts were out of scope so far; they are followed when found again, if the "
+        "spider's patterns allow it",
     ),
     "also_include": (
         _let_in_by_pattern,
-        "links that match were out of scope so far; those on hosts in scope are followed when a "
-        "page shows them again",
+        "matching links were out of scope so far; those on hosts in scope are followed when found "
+        "again",
     ),
     "max_pending": (
         _over_pending,

@@ -55,13 +55,13 @@ def new_schedule(*, cron: str = "", every_s: float = 0.0, now_ms: int) -> Schedu
     schedule = Schedule(cron=cron, every_s=every_s)
     first = next(schedule.moments_ms(now_ms), None)
     if first is None:
-        raise BadOption("cron", cron, "a moment that comes")
+        raise BadOption("cron", cron, "a schedule that matches some date")
     return msgspec.structs.replace(schedule, next_ms=first)
 
 
 def _check(cron: str, every_s: float) -> None:
     if bool(cron) == bool(every_s):
-        raise UsageError("a schedule needs one of --cron and --every, such as --every 6h.")
+        raise UsageError("a schedule needs either --cron or --every, such as --every 6h.")
     if len(cron) > 200:
         raise BadOption("cron", cron[:50], "five fields, as in '0 3 * * *'")
     if every_s and not SHORTEST_S <= every_s <= LONGEST_S:

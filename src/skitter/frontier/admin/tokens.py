@@ -52,7 +52,9 @@ async def new_token(server: Server, *, name: str, scopes: Collection[str]) -> st
     if not 1 <= len(name) <= LONGEST_NAME:
         raise BadOption("name", name, f"1 to {LONGEST_NAME} characters")
     if await server.command("HLEN", TOKENS) >= MOST_TOKENS:
-        raise UsageError(f"there are {MOST_TOKENS:,} tokens: revoke some with `skitter token`.")
+        raise UsageError(
+            f"there are {MOST_TOKENS:,} tokens: revoke some with `skitter token revoke`."
+        )
     identity = secrets.token_hex(6)
     token = f"skt_{identity}_{secrets.token_urlsafe(32)}"
     record = Token(

@@ -71,9 +71,9 @@ def memory_note(facts: ServerFacts) -> str:
     if not most or used < FULL * most:
         return ""
     return (
-        f"the server is full ({used / 2**20:,.0f} of {most / 2**20:,.0f} MB): new URLs and results "
-        "are refused until items are loaded; else raise its limit (SKITTER_MAX_MEMORY_MB before "
-        "its next start, or maxmemory)"
+        f"the server is full ({used / 2**20:,.0f} of {most / 2**20:,.0f} MB) and refuses new URLs "
+        "and results: load the waiting items, or raise its limit (SKITTER_MAX_MEMORY_MB before its "
+        "next start, or maxmemory)"
     )
 
 

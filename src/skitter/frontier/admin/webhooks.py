@@ -66,7 +66,7 @@ def new_webhook(url: str, on: Iterable[str] = (), **limits: float) -> Webhook:
     try:
         return msgspec.convert({**made, "url": url, "on": wanted, **limits}, Webhook)
     except msgspec.ValidationError as error:
-        raise BadOption("a limit of the webhook", str(limits), str(error)) from None
+        raise BadOption("a webhook limit", str(limits), str(error)) from None
 
 
 async def list_webhooks(frontier: Frontier) -> list[Webhook]:
@@ -90,7 +90,7 @@ async def list_deliveries(frontier: Frontier) -> list[Delivery]:
 async def save_delivery(frontier: Frontier, delivery: Delivery) -> None:
     """Raises UsageError if MOST_WAITING are waiting already."""
     if await frontier.home.command("HLEN", "deliveries") >= MOST_WAITING:
-        raise UsageError(f"{frontier.job}: {MOST_WAITING:,} webhook deliveries wait already.")
+        raise UsageError(f"{frontier.job} already has {MOST_WAITING:,} webhook deliveries waiting.")
     await frontier.home.command("HSET", "deliveries", delivery.id, msgspec.json.encode(delivery))
 
 

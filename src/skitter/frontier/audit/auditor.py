@@ -68,7 +68,7 @@ async def audit(
     for shard in frontier.shards:
         name = f"shard {shard.keys.shard}"
         if damaged & {0, shard.keys.shard}:
-            report.unchecked.append(f"what is in {name}: mend its keys first")
+            report.unchecked.append(f"the contents of {name}: repair its keys first")
         else:
             progress(name)
             await _ShardAudit(frontier, shard, options, budget, report).run()
@@ -109,10 +109,10 @@ class _ShardAudit:
             self.report.note(f"shard {number}", share_problems(counts, taken_back))
         if self._last_ticket > counts.get("ticket", 0):
             counted, drawn = counts.get("ticket", 0), self._last_ticket
-            self.report.note("ticket", [f"counts {counted}, and {drawn:.0f} was drawn"])
+            self.report.note("ticket", [f"counts {counted}, but {drawn:.0f} was drawn"])
         if not (await self._compare_at_once() or await self._compare_in_steps()):
             name = f"shard {self.shard.keys.shard}"
-            self.report.unchecked.append(f"the sums over all hosts of {name}: the crawl is moving")
+            self.report.unchecked.append(f"the sums over all hosts of {name}: they kept changing")
 
     async def _counts(self) -> dict[str, int]:
         """All counters of the shard. One that is not a number is reported and left out."""
@@ -229,4 +229,4 @@ class _ShardAudit:
         return sums, uneven
 
     def _note_uneven(self, host: str, in_flight: int, leases: int) -> None:
-        self.report.note(host, [f"counts {in_flight} in flight and has {leases} leases"])
+        self.report.note(host, [f"counts {in_flight} in flight but has {leases} leases"])

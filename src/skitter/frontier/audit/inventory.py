@@ -41,7 +41,7 @@ async def check_keys(frontier: Frontier, report: AuditReport) -> set[int]:
         for shard, own in _by_shard(frontier, keys):
             if shard is None:
                 for key in own:
-                    report.note(key, ["is a key of a shard that does not exist"])
+                    report.note(key, ["belongs to a shard that does not exist"])
             elif not await _check_some(frontier, shard, own, report):
                 damaged.add(shard.keys.shard)
     return damaged
@@ -80,7 +80,7 @@ async def _check_some(
 
 def _type_problems(found: bytes | str, wanted: str) -> list[str]:
     kind = found if isinstance(found, str) else found.decode()
-    return [] if kind in (wanted, "none") else [f"is a {kind} and should be a {wanted}"]
+    return [] if kind in (wanted, "none") else [f"is a {kind} but should be a {wanted}"]
 
 
 async def check_families(frontier: Frontier, report: AuditReport, damaged: set[int]) -> None:
@@ -116,7 +116,7 @@ async def _check_queues(shard: Shard, hosts: list[str], report: AuditReport) -> 
     for host, record in zip(hosts, known, strict=True):
         key = shard.keys.key("queue", host)
         if record is None and await shard.server.command("EXISTS", key):
-            report.note(key, ["is a queue of an unknown host"])
+            report.note(key, ["is the queue of an unknown host"])
 
 
 async def check_control(frontier: Frontier, report: AuditReport, damaged: set[int]) -> set[int]:
@@ -128,7 +128,7 @@ async def check_control(frontier: Frontier, report: AuditReport, damaged: set[in
         if all(one == limits[0] for one in limits):
             break
     else:
-        report.note("control", ["is not the same in all shards"])
+        report.note("control", ["differs between shards"])
     for shard, control in zip(shards, controls, strict=True):
         problems = control_problems(control, frontier.layout)
         report.note(shard.keys.key("control"), problems)

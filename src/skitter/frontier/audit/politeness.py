@@ -65,9 +65,11 @@ class HostPoliteness:
     def problems(self) -> list[str]:
         found = []
         if self.too_close:
-            found.append(f"{some(self.too_close, 'request')} left too soon after the one before")
+            found.append(f"{some(self.too_close, 'request')} sent too soon after the previous one")
         if self.most_in_flight > self.max_in_flight:
-            found.append(f"{self.most_in_flight} were in flight, {self.max_in_flight} may be")
+            found.append(
+                f"{self.most_in_flight} requests in flight, over the limit of {self.max_in_flight}"
+            )
         if self.disallowed:
             found.append(f"robots.txt disallows {len(self.disallowed)} of the URLs")
         return found

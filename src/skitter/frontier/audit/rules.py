@@ -30,11 +30,11 @@ def request_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterato
     if len(states) > 1:
         yield f"is in several states: {', '.join(states)}"
     if states and not facts.host:
-        yield f"is {states[0]} without a body"
+        yield f"is {states[0]} but has no body"
     if facts.host and not states:
-        yield "has a body and is in no state"
+        yield "has a body but no state"
     if facts.strayed:
-        yield "is in the queue of another host"
+        yield "is in another host's queue"
     if (states or facts.host) and not facts.seen:
         yield "is not in the seen-set"
     yield from _body_problems(facts, layout, shard)
@@ -45,14 +45,14 @@ def request_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterato
 def _depth_problems(facts: RequestFacts) -> Iterator[str]:
     """Checks what lua/lib/depth.lua stores. A job that got its limit late has less of it."""
     if facts.depth and not facts.depth.isdigit():
-        yield f"has {facts.depth!r} for its depth, which is not a number"
+        yield f"has depth {facts.depth!r}, which is not a number"
     if facts.depth and not facts.seen:
-        yield "has a depth and is not in the seen-set"
+        yield "has a depth but is not in the seen-set"
     is_again = facts.request is not None and facts.request.visited is not None
     if facts.has_outlinks and ((facts.host and not is_again) or not facts.seen):
-        yield "has links to be offered again and is not done"
+        yield "has links to offer again but is not done"
     if facts.reopenable is not None and not facts.has_outlinks:
-        yield "is to offer its links again and has none"
+        yield "should offer its links again but has none"
 
 
 def _body_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterator[str]:
@@ -71,7 +71,7 @@ def _body_problems(facts: RequestFacts, layout: Layout, shard: int) -> Iterator[
     if own != facts.fingerprint:
         yield f"has the body of another request: {url}"
     elif with_lane(host, facts.request.lane) != facts.host:
-        yield f"is a request to {host} and queues for {facts.host}"
+        yield f"is a request to {host} but is queued for {facts.host}"
     elif layout.shard_of(host) != shard:
         yield f"belongs in shard {layout.shard_of(host)}"
 
@@ -80,25 +80,25 @@ def _state_problems(facts: RequestFacts) -> Iterator[str]:
     """A request has what its state needs: a place in the queue, a holder, a time, a reason."""
     if facts.score is not None and facts.request is not None:
         if priority_of(facts.score) != facts.priority:
-            yield f"has priority {facts.priority} and queues at another"
+            yield f"has priority {facts.priority} but is queued with another"
         elif facts.score != math.floor(facts.score):
-            yield "queues at a place between two others"
+            yield "has a fractional score in its queue"
     if facts.leased != bool(facts.token):
-        yield "is leased without a holder" if facts.leased else "is held without a lease"
+        yield "has a lease but no holder" if facts.leased else "has a holder but no lease"
     if facts.on_probation and not facts.leased:
-        yield "uses the budget of its shape without a lease"
+        yield "uses its shape's budget without a lease"
     for name in ("delayed_until", "leased_until", "dead_since", "visited_again_at"):
         moment = getattr(facts, name)
         if moment is not None and not 0 <= moment < math.inf:
-            yield f"is {name.replace('_', ' ')} an impossible moment"
+            yield f"is {name.replace('_', ' ')} an impossible time"
     yield from _trouble_problems(facts)
 
 
 def _trouble_problems(facts: RequestFacts) -> Iterator[str]:
     if facts.troubled and facts.trouble is None:
-        yield "has a record of trouble that cannot be read"
+        yield "has a failure record that cannot be read"
     if facts.troubled and not facts.host:
-        yield "is gone and still has a record of trouble"
+        yield "is gone but still has a failure record"
     if facts.dead and not facts.troubled:
         yield "is dead without a reason"
 
@@ -111,17 +111,17 @@ def host_problems(facts: HostFacts, options: JobOptions) -> Iterator[str]:
     if facts.due and facts.waiting:
         yield "is both due and waiting"
     if (facts.due or facts.waiting) and not facts.queued:
-        yield "is in line without work"
+        yield "is due or waiting but has no requests"
     if facts.listed_in != ("due" if facts.due else "wait" if facts.waiting else "nowhere"):
-        yield f"claims to be {facts.listed_in}, but is not"
+        yield f"is marked {facts.listed_in!r} but is not"
     if facts.best is not None and facts.best != facts.head_priority:
-        yield f"ranks by priority {facts.best}, its first request has another"
+        yield f"is ranked by priority {facts.best}, but its first request has another"
     elif facts.due and facts.best is not None and facts.rank != _rank_of(facts):
-        yield "is in line in the wrong place"
+        yield "has the wrong rank among the due hosts"
     if facts.opens_ms is not None and math.isinf(facts.opens_ms):
-        yield "waits for ever"
+        yield "waits forever"
     if facts.may_be_asked(options) and facts.queued and not (facts.due or facts.waiting):
-        yield f"has {facts.queued} requests and is never asked"
+        yield f"has {facts.queued} requests but is never scheduled"
 
 
 def _rank_of(facts: HostFacts) -> float:
@@ -137,8 +137,8 @@ def equation_problems(counts: Mapping[str, int]) -> Iterator[str]:
         yield f"seen {known['seen']} is not {sums}"
     alive = sum(known[state] for state in STATES if state not in ("done", "dropped"))
     if known["bodies"] != alive + known["revisits"]:
-        again = f" and {known['revisits']} to be visited again" if known["revisits"] else ""
-        yield f"{known['bodies']} bodies for {alive} requests that are not done{again}"
+        again = f" and {known['revisits']} to revisit" if known["revisits"] else ""
+        yield f"{known['bodies']} bodies for {alive} unfinished requests{again}"
     if known["holders"] != known["leased"]:
         yield f"{known['holders']} holders for {known['leased']} leases"
     if known["damaged"]:
@@ -155,7 +155,7 @@ def budget_problems(budget: Mapping[str, str]) -> Iterator[str]:
         signs = {"granted": 1, "ceded": -1}
         out = sum(signs.get(name.partition(":")[0], 0) * int(budget[name]) for name in budget)
         if out > int(budget.get("limit", 0)):
-            yield f"has {out} pages out, of {budget.get('limit', 0)} at most"
+            yield f"granted {out} pages, over the limit of {budget.get('limit', 0)}"
     yield from (f"{says}, which is not a number" for says in strange)
 
 
@@ -164,16 +164,16 @@ def share_problems(counts: Mapping[str, int], taken_back: str) -> Iterator[str]:
     known = Counter(counts)
     used, share = known["done"] + known["leased"], known["granted"] - known["ceded"]
     if known["max_pages"] and used > share:
-        yield f"has {used} pages done or leased, of {share} that were granted"
+        yield f"has {used} pages done or leased, but was granted {share}"
     if _is_number(taken_back) and int(taken_back) > known["ceded"]:
-        yield f"ceded {known['ceded']} pages, and {taken_back} were taken back"
+        yield f"ceded {known['ceded']} pages, but {taken_back} were taken back"
 
 
 #: A counter, and a phrase for what it must equal.
 SUMS = {
     "pending": "the queues hold",
-    "shelved": "the hosts say",
-    "done": "the hosts have pages",
+    "shelved": "the hosts report",
+    "done": "the pages of all hosts add up to",
     "seen": "the sets hold",
 }
 
@@ -181,7 +181,7 @@ SUMS = {
 def sum_problems(counter: str, *, counted: int, found: int) -> Iterator[str]:
     """A counter equals what it counts."""
     if counted != found:
-        yield f"counts {counted}, {SUMS[counter]} {found}"
+        yield f"counts {counted}, but {SUMS[counter]} {found}"
 
 
 def control_problems(control: Mapping[str, str], layout: Layout) -> Iterator[str]:
@@ -190,14 +190,14 @@ def control_problems(control: Mapping[str, str], layout: Layout) -> Iterator[str
     if state is None:
         yield "has no state, so no worker can use it"
     elif state == PURGE:
-        yield "is half purged: `skitter purge` finishes that"
+        yield "is half purged: run `skitter purge` to finish"
     elif not is_state(state):
         yield f"has the state {state!r}, which is unknown"
     for name, value in control.items():
         if name not in ("state", *WORDS) and not _is_number(value.replace(".", "", 1)):
             yield f"has {value!r} for {name}, which is not a number"
     if not is_seen_set_of(control, layout):
-        yield "has another Bloom filter than the job was created with"
+        yield "has a different Bloom filter from the one the job was created with"
 
 
 def is_workable(control: Mapping[str, str], layout: Layout) -> bool:

@@ -194,7 +194,7 @@ async def _with_rule(frontier: Frontier, found: Explanation, robots: ReadRobots)
         return found
     stored = await stored_robots(frontier, identify(found.canonical).host)
     said = robots(stored, found.canonical, found.robots_name) if stored else ""
-    says = said or "its robots.txt is not stored any more: `skitter fetch` asks for it again"
+    says = said or "its robots.txt is no longer stored: `skitter fetch` fetches it again"
     return replace(found, because=[*found.because, says])
 
 
@@ -253,8 +253,8 @@ def _same_page(asked: str, canonical: str, request: Request | None) -> list[str]
 def _standing(facts: RequestFacts, now_s: float) -> list[str]:
     error = (facts.trouble or Trouble()).error
     if facts.delayed_until is not None:
-        why_again = f" after: {error}" if error else ""
-        return [f"it is tried again {_when(facts.delayed_until, now_s)}{why_again}"]
+        why_again = f", after: {error}" if error else ""
+        return [f"its next attempt is due {_when(facts.delayed_until, now_s)}{why_again}"]
     if facts.leased_until is not None:
         holder = facts.token.rsplit(".", 2)[0]  # name, number of the call, second
         return [f"worker {holder} has it; the lease ends {_when(facts.leased_until, now_s)}"]
@@ -292,7 +292,7 @@ def _day(at: float) -> str:
 
 def _next_visit(facts: RequestFacts, now_s: float) -> list[str]:
     at = facts.visited_again_at
-    return [] if at is None else [f"it is visited again {_when(at, now_s)}"]
+    return [] if at is None else [f"its next visit is due {_when(at, now_s)}"]
 
 
 def _gone(facts: RequestFacts, options: JobOptions) -> list[str]:
@@ -300,7 +300,7 @@ def _gone(facts: RequestFacts, options: JobOptions) -> list[str]:
     if facts.dead_since is None or visited is None or not visited.found_nothing:
         return []
     rows = "are removed from the output" if options.visits.revisit_prune else "stay"
-    return [f"the page is gone since the last visit: its rows {rows} (revisit_prune)"]
+    return [f"the page has gone since the last visit: its rows {rows} (revisit_prune)"]
 
 
 def _trapped(facts: RequestFacts, job: str) -> list[str]:
@@ -319,7 +319,7 @@ def _waiting(host: HostFacts, options: JobOptions, state: State, now_s: float) -
         reasons.append(f"the job is {state.value}: run `skitter resume`")
     opens_at = host.opens_at(options)
     if opens_at > now_s:
-        reasons.append(f"its host may be asked again {_when(opens_at, now_s)}")
+        reasons.append(f"the next request to its host may leave {_when(opens_at, now_s)}")
         reasons += _slowed(host, options)
     limit = int(host.own.get("max_in_flight", options.politeness.max_in_flight))
     if host.in_flight >= limit:
@@ -328,7 +328,7 @@ def _waiting(host: HostFacts, options: JobOptions, state: State, now_s: float) -
         reasons.append(f"its host's budget is spent: {host.pages} pages")
     if host.queued > 1:
         reasons.append(f"its host has {host.queued:,} requests waiting")
-    return reasons or ["it may be handed out now: is a worker running?"]
+    return reasons or ["it can be leased now: is a worker running?"]
 
 
 def _lane(facts: RequestFacts) -> list[str]:
@@ -341,7 +341,7 @@ def _slowed(host: HostFacts, options: JobOptions) -> list[str]:
     """The reason for the delay, if it is not the job's."""
     delay = host.delay(options)
     usual = delay.why == "configured"
-    return [] if usual else [f"its host is asked every {delay.seconds:g} s: {delay.why}"]
+    return [] if usual else [f"its host gets a request every {delay.seconds:g} s: {delay.why}"]
 
 
 def _budget(options: JobOptions, done: int, facts: RequestFacts) -> list[str]:
