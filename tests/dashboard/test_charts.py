@@ -46,18 +46,18 @@ async def test_the_cursor_of_a_chart_moves_by_arrow_keys_and_is_read_out(
 
     await chart.get_by_role("group").first.focus()
     await page.keyboard.press("End")
-    await expect(chart.locator(".readout")).to_contain_text("not over")
+    await expect(chart.locator(".readout")).to_contain_text("so far")
     # To the ten seconds in which it was told; from the end again, if those were not over yet.
     keys = cycle([*["ArrowLeft"] * 12, "End"])
     while "pages 3.0, items 2.0" not in await chart.get_by_role("status").inner_text():
         await page.keyboard.press(next(keys))
     await page.keyboard.press("Home")
-    await expect(chart.locator(".readout")).not_to_contain_text("not over")
+    await expect(chart.locator(".readout")).not_to_contain_text("so far")
 
     await chart.get_by_text("Table", exact=True).click()
     rows = chart.locator("tbody tr")
     assert 2 < await rows.count() <= 25
-    await expect(rows.first).to_contain_text("(not over)")
+    await expect(rows.first).to_contain_text("(so far)")
     await page.get_by_role("button", name="7 d").click()
     await expect(page.locator(".plot").first).to_be_visible()
     assert "since=604800" in page.url

@@ -26,7 +26,7 @@ export async function attempt(work, says) {
 export function actionButton({ label, drawing, says = "", cli, kind = "", run }) {
     const allowed = may("operate");
     const button = h("button", { class: kind, disabled: !allowed, onclick: run }, drawing && icon(drawing), label);
-    return withTip(button, { says: allowed ? says : "Your token may only look.", cli });
+    return withTip(button, { says: allowed ? says : "Your token is read-only.", cli });
 }
 
 async function steer(job, verb, done) {
@@ -40,7 +40,7 @@ function shown(overview, state) {
     return overview.finished && state !== "cancelled" ? "finished" : state;
 }
 
-export const pause = (job) => steer(job, "pause", "paused; what is under way is finished");
+export const pause = (job) => steer(job, "pause", "paused; pages in flight are finished");
 export const resume = (job) => steer(job, "resume", "running");
 
 export async function drain(job) {
@@ -84,7 +84,7 @@ export async function purge(job) {
 export function scale(job, workers) {
     const says = workers
         ? `${job}: ${workers} worker${workers === 1 ? "" : "s"} per machine.`
-        : `${job}: as many workers as the work is worth.`;
+        : `${job}: the number of workers is automatic.`;
     return attempt(() => put(of(job, "workers"), { workers }), says);
 }
 
@@ -128,7 +128,7 @@ export function jobActions(job) {
         },
         {
             label: "Purge",
-            says: "Remove the job and all that belongs to it.",
+            says: "Remove the job and everything in it.",
             cli: `skitter purge ${name}`,
             kind: "danger",
             run: () => purge(job),

@@ -95,6 +95,6 @@ export function showKeys() {
     return showDialog(
         "Keyboard shortcuts",
         h("dl", { class: "keys" }, list),
-        h("label", { class: "check", for: "keys-on" }, box, "Single-key shortcuts are on"),
+        h("label", { class: "check", for: "keys-on" }, box, "Single-key shortcuts"),
     );
 }

@@ -40,7 +40,7 @@ async function enter() {
                         icon("away"),
                         "The server does not answer",
                         error.message,
-                        " It is tried again every 2 seconds.",
+                        " Retrying every 2 seconds.",
                     ),
                 ),
             );

@@ -196,7 +196,7 @@ export class Shell {
         const why = link === "away" ? "The server runs, but Redis does not answer." : "The server does not answer.";
         this.#banner.replaceChildren(
             h("strong", {}, why),
-            h("span", {}, `${shownIs()} The page tries again until it does.`),
+            h("span", {}, `${shownIs()} Retrying.`),
         );
     }
 }

@@ -220,7 +220,7 @@ export class LineChart extends HTMLElement {
             series.map(({ label }) => h("th", { scope: "col", class: "number" }, label)),
         );
         const row = (at) => {
-            const time = moment(this.#timeOf(at)) + (partial && at === this.#length - 1 ? " (not over)" : "");
+            const time = moment(this.#timeOf(at)) + (partial && at === this.#length - 1 ? " (so far)" : "");
             return h(
                 "tr",
                 {},
@@ -269,7 +269,7 @@ export class LineChart extends HTMLElement {
             "time",
             { title: exact(this.#timeOf(place)) },
             moment(this.#timeOf(place)),
-            this.#isPartial(place) ? " · not over" : "",
+            this.#isPartial(place) ? " · so far" : "",
         );
         this.#readout.replaceChildren(time, ...this.#visible.map(line));
         const isLeft = place < this.#length / 2;

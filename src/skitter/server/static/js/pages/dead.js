@@ -21,7 +21,7 @@ export class DeadPage extends Page {
     #none = empty(
         icon("dead"),
         "No dead letters",
-        "Nothing was given up. URLs that fail for good are listed here, with the reason.",
+        "Nothing was given up. URLs that fail permanently are listed here, with the reason.",
     );
     #noMatch = empty(icon("url"), "No dead letter matches");
 
@@ -40,7 +40,7 @@ export class DeadPage extends Page {
         const drop = actionButton({
             label: "Drop what matches …",
             kind: "danger",
-            says: "Remove them for good.",
+            says: "Remove them permanently.",
             cli: `skitter dead drop ${quoted(this.job)} --match … --reason …`,
             run: () => this.#apply("drop"),
         });
@@ -191,7 +191,7 @@ export class DeadPage extends Page {
             drops &&
             !(await ask({
                 title: "Drop this dead letter?",
-                says: [h("p", { class: "break" }, url), "It is not fetched again, unless it is forgotten too."],
+                says: [h("p", { class: "break" }, url), "It is not fetched again, unless it is also forgotten."],
                 yes: "Drop",
                 cli: `skitter dead drop ${quoted(this.job)} ${fingerprint}`,
                 isDangerous: true,
@@ -222,7 +222,7 @@ export class DeadPage extends Page {
             title: verb === "drop" ? `Drop ${letters}?` : `Retry ${letters}?`,
             says: [
                 verb === "drop"
-                    ? "They are removed for good and not fetched again."
+                    ? "They are removed permanently and not fetched again."
                     : "They become pending again, with a clean record.",
             ],
             yes: verb === "drop" ? "Drop" : "Retry",

@@ -86,7 +86,7 @@ export class HostsPage extends Page {
         return actionButton({
             label: "Change …",
             kind: "slim",
-            says: "Limits of this host alone.",
+            says: "Limits for this host only.",
             cli,
             run: () => this.#change(row()),
         });
@@ -101,14 +101,14 @@ export class HostsPage extends Page {
         const fields = [
             field("delay_s", "Seconds between requests", { min: 0, step: "any", placeholder: String(delay) }),
             field("max_in_flight", "Concurrent requests", { min: 1 }),
-            field("blocked_for_s", "Leave it alone for this many seconds; 0 ends the rest", { min: 0 }),
+            field("blocked_for_s", "Pause it for this many seconds; 0 ends the pause", { min: 0 }),
         ];
         const form = fields.map(([name, input, label]) =>
             h("div", { class: "field" }, h("label", { for: `host-${name}` }, label), input),
         );
         const sure = await ask({
-            title: `Limits of ${host}`,
-            says: ["What is left empty stays as it is. Workers obey at once.", ...form],
+            title: `Limits for ${host}`,
+            says: ["Empty fields change nothing. Workers obey at once.", ...form],
             yes: "Change",
             cli: `skitter host ${quoted(this.job)} ${quoted(host)} --delay SECONDS`,
         });

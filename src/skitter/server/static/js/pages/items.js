@@ -186,7 +186,7 @@ export class ItemsPage extends Page {
                 empty(
                     icon("items"),
                     "No rejected items",
-                    "Items that do not fit their type, or that the database refuses, are kept here.",
+                    "Items that do not match their type, or that the database refuses, are kept here.",
                 ),
             );
         const table = new DataTable({

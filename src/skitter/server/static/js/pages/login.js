@@ -41,7 +41,7 @@ export function logInPage() {
         } catch (error) {
             setText(
                 wrong,
-                error.status === 401 ? "This token is not valid: it is mistyped, or it was revoked." : error.message,
+                error.status === 401 ? "This token is mistyped or was revoked." : error.message,
             );
             token.setAttribute("aria-invalid", "true");
             token.select();

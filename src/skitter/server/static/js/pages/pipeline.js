@@ -188,10 +188,10 @@ const KINDS = {
     robots: "by robots.txt",
     depth: "too deep",
     nofollow: "nofollow",
-    noindex: "not to be indexed",
+    noindex: "noindex",
     canonical: "copies of another page",
-    usage: "with a reserved use",
-    length: "with too long a URL",
+    usage: "with reserved usage",
+    length: "with an overlong URL",
     middleware: "by a Scrapy middleware",
 };
 

@@ -112,7 +112,7 @@ export class SchedulePage extends Page {
         if (
             !(await ask({
                 title: "Remove the schedule?",
-                says: ["No further round starts by itself."],
+                says: ["No further rounds will start."],
                 yes: "Remove",
                 cli: `skitter schedule remove ${quoted(this.job)}`,
                 isDangerous: true,

@@ -32,7 +32,7 @@ export class WorkersPage extends Page {
                 value: (row) => Math.round(row.now - row.started_at),
                 show: ({ now, started_at: at }) => h("span", { title: exact(at) }, duration(Math.round(now - at))),
             },
-            { label: "Last heard", value: (row) => Math.round(row.now - row.at), show: heard },
+            { label: "Last seen", value: (row) => Math.round(row.now - row.at), show: heard },
             { label: "Note", kind: "wide", value: (row) => row.note },
         ],
     });

@@ -15,7 +15,7 @@ const FIGURES = [
     ["rejected", "Items rejected"],
     ["duplicates", "Duplicates"],
     ["retried", "Retries"],
-    ["lost", "Leases that ran out"],
+    ["lost", "Expired leases"],
     ["late", "Late results"],
     ["blocked", "Block pages"],
     ["incidents", "Hosts slowed down"],
@@ -63,7 +63,7 @@ export function figures(view) {
             "div",
             { class: "card-head" },
             h("h2", {}, "All counts"),
-            h("span", { class: "more faint" }, "as ", h("code", {}, "skitter status"), " shows them"),
+            h("span", { class: "more faint" }, "as in ", h("code", {}, "skitter status")),
         ),
         h("dl", { class: "facts" }, FIGURES.map(one)),
     );

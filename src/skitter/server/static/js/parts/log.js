@@ -30,7 +30,7 @@ export class ClusterLog extends HTMLElement {
     #foot = h("span");
     #level = h(
         "select",
-        { "aria-label": "Lowest level", title: "This level, and what is worse" },
+        { "aria-label": "Lowest level", title: "This level and above" },
         LEVELS.map((level) => h("option", { value: level }, LEVEL_NAMES[level])),
     );
     #words = h("input", { type: "search", placeholder: "Filter", "aria-label": "Filter the log", "data-search": true });

@@ -153,7 +153,7 @@ export function stuckCard(view, job) {
             view.text((one) => count(one.retried)),
         ),
         fact(
-            "Leases that ran out",
+            "Expired leases",
             view.text((one) => count(one.lost)),
         ),
         fact(

@@ -42,10 +42,10 @@ export function workerStepper(job) {
         if (input.value !== value) input.value = value;
     });
     const now = h("span", { class: "now" }, view.text(sentence));
-    const less = h("button", { "aria-label": "One worker less", disabled: !allowed, onclick: () => step(-1) }, "−");
+    const less = h("button", { "aria-label": "One worker fewer", disabled: !allowed, onclick: () => step(-1) }, "−");
     const more = h("button", { "aria-label": "One worker more", disabled: !allowed, onclick: () => step(1) }, "+");
     const control = withTip(h("span", { class: "stepper" }, less, input, more), {
-        says: "Workers per machine. 0: as many as the work is worth.",
+        says: "Workers per machine. 0: automatic.",
         cli: `skitter scale ${quoted(job)} N`,
     });
     const element = h("div", { class: "scale" }, h("label", { for: "max-workers" }, "Max workers"), control, now);
@@ -58,6 +58,6 @@ export function isFetching(worker) {
 
 function sentence({ workers, wanted_workers: wanted }) {
     const running = workers?.filter(isFetching).length ?? 0;
-    if (wanted === 0) return `${some(running, "worker")} at work; how many is decided by the work`;
+    if (wanted === 0) return `${some(running, "worker")} at work, scaled automatically`;
     return `${some(running, "worker")} at work`;
 }
