@@ -198,7 +198,7 @@ async def test_a_header_that_would_break_the_request_is_refused(fetcher, headers
 
 
 async def test_an_unknown_method_is_refused(fetcher):
-    with pytest.raises(FetchError, match="BREW is not a method"):
+    with pytest.raises(FetchError, match="BREW is not a valid HTTP method"):
         await fetcher.fetch(Request(url="http://127.0.0.1/", method="BREW"))
 
 
