@@ -37,7 +37,7 @@ def folder(tmp_path, monkeypatch):
     [
         (["run", f"{LONG}.py"], 2, "file name too long"),
         (["run", "adir.py"], 2, "is not a file"),
-        (["run", "bin.py"], 2, "the spider does not load"),
+        (["run", "bin.py"], 2, "the spider cannot be loaded"),
         (["run", "\udcff.py"], 2, "there is no file"),
         (["run", "spider.py", "-o", f"{LONG}.db"], 2, "file name too long"),
         (["run", "spider.py", "-o", "adir.db"], 2, "is a directory"),

@@ -48,7 +48,7 @@ async def test_status_why_and_top_say_that_a_host_was_slowed_down(server, job, s
     [reason] = [one for one in why["because"] if "its host gets a request every" in one]
     assert reason.endswith("s: it answered 503")
     top = await skitter_here("top", job, "--once")
-    assert "b.test is asked every 8" in top.out
+    assert "b.test gets a request every 8" in top.out
 
 
 async def test_the_audit_of_politeness_names_hosts_and_problems(server, job, skitter_here):

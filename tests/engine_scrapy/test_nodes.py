@@ -73,7 +73,7 @@ def test_what_a_killed_node_held_is_taken_over_at_once_on_the_same_machine(
     heir = cluster.start(SKITTER_LEASE_S=3600)
 
     assert heir.finish() == "finished"
-    assert "of a node that died" in heir.log
+    assert "from a node that died" in heir.log
     cluster.assert_complete()
 
 

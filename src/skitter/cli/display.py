@@ -223,7 +223,7 @@ def _heard(look: Overview, one: Heartbeat) -> Text:
 
 def _slowed(look: Overview, bound: Bound) -> Text:
     """Why the host that will finish last takes so long."""
-    says = f"{look.job}: {clean(bound.host)} is asked every {bound.delay_s:g} s: {bound.why}"
+    says = f"{look.job}: {clean(bound.host)} gets a request every {bound.delay_s:g} s: {bound.why}"
     return Text(says, style="yellow", no_wrap=True, overflow="ellipsis")
 
 
