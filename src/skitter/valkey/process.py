@@ -234,5 +234,5 @@ def _unreachable(server: EmbeddedServer) -> ServerFailed:
     pid = pid_file.read_text().strip() if pid_file.exists() else "unknown"
     return ServerFailed(
         f"a server is running in {server.directory} but does not answer on its socket: "
-        f"see {server.log}, then stop it with `kill {pid}`."
+        f"see {server.log}, then stop its process (pid {pid}) with `kill`."
     )
