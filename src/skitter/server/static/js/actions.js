@@ -1,4 +1,4 @@
-/** Everything that changes a job: what it is called, what it asks first, and the command that does the same. */
+/** Everything that changes a job: its label, its confirmation, and the equivalent command. */
 
 import { of, post, put, remove } from "./api.js";
 import { ask } from "./dialog.js";
@@ -10,7 +10,7 @@ import { may, store } from "./store.js";
 import { withTip } from "./tip.js";
 import { complain, toast } from "./toast.js";
 
-/** Do something, and tell how it went. Resolves to the answer, or null. */
+/** Do something and report the outcome. Resolves to the answer, or null. */
 export async function attempt(work, says) {
     try {
         const answer = await work();
@@ -22,7 +22,7 @@ export async function attempt(work, says) {
     }
 }
 
-/** A button that does something to a job; disabled for those who may only look. */
+/** A button that changes a job; disabled for read-only tokens. */
 export function actionButton({ label, drawing, says = "", cli, kind = "", run }) {
     const allowed = may("operate");
     const button = h("button", { class: kind, disabled: !allowed, onclick: run }, drawing && icon(drawing), label);
@@ -88,7 +88,7 @@ export function scale(job, workers) {
     return attempt(() => put(of(job, "workers"), { workers }), says);
 }
 
-/** The buttons of a job's head. */
+/** The buttons in a job's header. */
 export function jobActions(job) {
     const name = quoted(job);
     const steps = [

@@ -1,4 +1,4 @@
-/** The HTTP API: JSON in, JSON out, and an error that says what to do. Addresses are relative, so that it works below any path. */
+/** The HTTP API: JSON in, JSON out, errors that say what to do. Addresses are relative: it works below any path. */
 
 import { store } from "./store.js";
 
@@ -19,7 +19,7 @@ export class Unreachable extends Error {
     }
 }
 
-/** The address of something below the place where the page came from. */
+/** An address relative to the page's own. */
 export function address(path, query = {}) {
     const url = new URL(path, document.baseURI);
     for (const [name, value] of Object.entries(query)) {

@@ -1,8 +1,8 @@
-/** Questions before something is done: native dialogs, so that focus and Escape are right. */
+/** Dialogs: native ones, so that focus and Escape work. */
 
 import { h } from "./dom.js";
 
-/** Open a dialog and wait until it is closed; resolves to its return value. */
+/** Open a dialog; resolves to its return value when it closes. */
 export function open(dialog) {
     document.body.append(dialog);
     dialog.showModal();
@@ -14,13 +14,13 @@ export function open(dialog) {
     });
 }
 
-/** The command line for what a dialog does. */
+/** The equivalent command line. */
 export function cliLine(command) {
     return command && h("div", { class: "cli" }, h("code", {}, command));
 }
 
 /**
- * Ask before something is done.
+ * Ask for confirmation.
  * @param {object} question
  * @param {string} question.title
  * @param {(string | Node)[]} question.says
@@ -66,7 +66,7 @@ function typedField(word, sure) {
     input.addEventListener("input", () => (sure.disabled = input.value !== word));
     input.addEventListener("keydown", (event) => {
         if (event.key !== "Enter") return;
-        event.preventDefault(); // the first button of a form is Cancel
+        event.preventDefault(); // Enter would press the form's first button: Cancel
         if (!sure.disabled) sure.click();
     });
     return h(
@@ -77,7 +77,7 @@ function typedField(word, sure) {
     );
 }
 
-/** Show something, with nothing to decide. */
+/** Show something that needs no decision. */
 export function showDialog(title, ...content) {
     const form = h(
         "form",

@@ -1,4 +1,4 @@
-/** Elements without HTML strings: whatever comes from the server goes in as text. */
+/** Elements without HTML strings: data from the server is inserted as text. */
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -7,7 +7,7 @@ const SVG = "http://www.w3.org/2000/svg";
 /**
  * An element: `h("button", { class: "quiet", onclick: close }, "Close")`.
  * @param {string} tag
- * @param {Record<string, any>} [attributes] functions become listeners, false and null are left out
+ * @param {Record<string, any>} [attributes] functions become listeners; false and null are skipped
  * @param {...(Child | Child[])} children
  * @returns {HTMLElement}
  */
@@ -40,31 +40,31 @@ export function set(element, name, value) {
     else element.setAttribute(name, value === true ? "" : value);
 }
 
-/** An address that a click may open: nothing that runs code. */
+/** The address if it is safe to open; "#" if it could run code. */
 export function safeAddress(address) {
     const text = String(address);
     const isOurs = /^(#|\.?\/|api\/)/.test(text);
     return isOurs || /^https?:\/\//i.test(text) ? text : "#";
 }
 
-/** Show something else in an element, and leave it alone if it is that already. */
+/** Change an element's text, unless it is the same already. */
 export function setText(element, text) {
     const value = text === null || text === undefined ? "" : String(text);
     if (element.textContent !== value) element.textContent = value;
 }
 
-/** A text whose URLs may be broken after their parts, and within these only if they do not fit. */
+/** Text whose URLs break between their parts, and inside a part only if it does not fit. */
 export function breakable(text) {
     return String(text ?? "")
         .split(/(?<=[^/:][/?&])(?=[^/])/)
         .flatMap((part, at) => (at ? [h("wbr"), part] : part));
 }
 
-/** Texts and attributes that follow a value: bound once, shown as often as it changes. */
+/** Binds texts and attributes to a value; `show` updates them. */
 export class View {
     #bindings = [];
 
-    /** A text that is read from the value. */
+    /** A text node that `read` computes from the value. */
     text(read) {
         const node = document.createTextNode("");
         this.bind((value) => {
@@ -74,13 +74,13 @@ export class View {
         return node;
     }
 
-    /** An attribute of an element that is read from the value. */
+    /** An attribute that `read` computes from the value. */
     attribute(element, name, read) {
         this.bind((value) => set(element, name, read(value)));
         return element;
     }
 
-    /** Anything else. */
+    /** Any other update. */
     bind(show) {
         this.#bindings.push(show);
     }

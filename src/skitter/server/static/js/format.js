@@ -23,7 +23,7 @@ export function compact(value) {
     return isNumber(value) ? short.format(value) : NONE;
 }
 
-/** 0.25, 4.1, 312: as exact as it is worth. */
+/** 0.25, 4.1, 312: fewer decimals for larger numbers. */
 export function rate(value) {
     if (!isNumber(value)) return NONE;
     if (value === 0) return "0";
@@ -48,7 +48,7 @@ export function duration(seconds) {
     return parts.join(" ");
 }
 
-/** about 40 s, about 4 min: an estimate is not exact to the second. */
+/** about 40 s, about 4 min: for estimates, which are not exact to the second. */
 export function roughly(seconds) {
     return `about ${duration(seconds < 120 ? Math.round(seconds) : Math.round(seconds / 60) * 60)}`;
 }
@@ -66,7 +66,7 @@ export function bytes(value) {
     return `${step && size < 100 ? size.toFixed(1) : whole.format(size)} ${SIZES[step]}`;
 }
 
-/** 98.2%; never 100% or 0% if it is not. */
+/** 98.2%; never rounded up to 100% or down to 0%. */
 export function percent(share) {
     if (!isNumber(share)) return NONE;
     if (share === 1 || share === 0) return `${share * 100}%`;
@@ -74,14 +74,14 @@ export function percent(share) {
     return `${shown < 99 && shown >= 10 ? shown.toFixed(0) : shown.toFixed(1)}%`;
 }
 
-/** The currency is the one of the price list: we only know the number. */
+/** Without a currency: it is the price list's, and we know only the number. */
 export function money(value) {
     return isNumber(value)
         ? value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 4 })
         : NONE;
 }
 
-/** 14:03:21, in the time zone of the reader. */
+/** 14:03:21, in the reader's time zone. */
 export function clock(at) {
     return isNumber(at) ? new Date(at * 1000).toLocaleTimeString("en-GB") : NONE;
 }
@@ -117,7 +117,7 @@ export function some(number, one, many = `${one}s`) {
     return `${count(number)} ${number === 1 ? one : many}`;
 }
 
-/** A word of the shell, quoted if it has to be. */
+/** A shell word, quoted if necessary. */
 export function quoted(word) {
     const text = String(word);
     return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;

@@ -1,4 +1,4 @@
-/** Small drawings, 16 by 16, in the colour of the text beside them. */
+/** Icons, 16 by 16, in the colour of the surrounding text. */
 
 import { s } from "./dom.js";
 

@@ -1,4 +1,4 @@
-/** The keyboard: one letter for what is done often, `g` and a letter for pages. */
+/** Keyboard shortcuts: one letter for frequent actions, `g` and a letter for pages. */
 
 import { pause, resume } from "./actions.js";
 import { showDialog } from "./dialog.js";
@@ -35,7 +35,7 @@ const KEYS = {
     m: ["Switch between light, dark and system", () => toast(`Theme: ${nextTheme()}`)],
 };
 
-let waitingSince = 0; // since g was pressed
+let waitingSince = 0; // when g was pressed
 
 export function listenForKeys() {
     document.addEventListener("keydown", (event) => {

@@ -1,5 +1,5 @@
-/** Live events of one job, or of all. Tabs share one connection: whoever holds the lock reads the stream and tells the
- * others. A browser opens about six connections to a server; the seventh tab would get nothing. A hidden tab lets go. */
+/** Live events of one job, or of all. Browsers open about six connections to a server, so tabs share one: the tab that
+ * holds the lock reads the stream and forwards it to the others. A hidden tab releases the lock. */
 
 import { address, get } from "./api.js";
 import { store } from "./store.js";
@@ -8,7 +8,7 @@ const EVENTS = ["overview", "log", "jobs", "gone", "away", "back", "tick"];
 const RETRY_MS = [1000, 2000, 4000, 8000, 15000];
 /** The server ends a stream now and then, and the browser reconnects: not worth a banner. */
 const GRACE_MS = 2000;
-/** The server says something every 5 seconds at least: if not, it hangs. */
+/** The server sends something at least every 5 seconds, unless it hangs. */
 const SILENT_MS = 12000;
 
 export class Live {
@@ -16,7 +16,7 @@ export class Live {
     #tell;
     #channel;
     #source = null;
-    #release = null; // ends our turn at the lock
+    #release = null; // releases the lock
     #waiting = null; // aborts the wait for it
     #failures = 0;
     #retry = 0;
@@ -54,9 +54,9 @@ export class Live {
 
     #queueUp() {
         const waiting = (this.#waiting = new AbortController());
-        this.#channel.postMessage({ name: "ask" }); // whoever reads the stream knows how things are
+        this.#channel.postMessage({ name: "ask" }); // the tab that reads the stream answers with the state
         if (!navigator.locks) {
-            this.#open(); // plain HTTP on another machine: browsers give no locks there
+            this.#open(); // no locks over plain HTTP from another machine
             return;
         }
         const turn = () =>
@@ -95,7 +95,7 @@ export class Live {
         this.#listen();
     }
 
-    /** A server that hangs keeps its connections: only silence tells. */
+    /** A hanging server keeps its connections open: only silence gives it away. */
     #listen() {
         clearTimeout(this.#silence);
         this.#silence = setTimeout(() => {
@@ -105,12 +105,12 @@ export class Live {
         }, SILENT_MS);
     }
 
-    /** The browser tries again by itself after a lost connection, but not after a refusal. */
+    /** The browser itself reconnects after a lost connection, but not after a refusal. */
     #failed(source) {
         this.#grace ||= setTimeout(() => this.#share("link", "lost"), GRACE_MS);
         if (source.readyState !== EventSource.CLOSED) return;
         clearTimeout(this.#silence);
-        get("api/me").catch(() => {}); // if the session is over, that leads to the log-in
+        get("api/me").catch(() => {}); // leads to the log-in if the session has expired
         const wait = RETRY_MS[Math.min(this.#failures++, RETRY_MS.length - 1)];
         this.#retry = setTimeout(() => this.#open(), wait);
     }

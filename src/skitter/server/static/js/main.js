@@ -1,4 +1,4 @@
-/** Where it begins: log in, then show the page that the address names. */
+/** The entry point: log in, then show the page in the address. */
 
 import { get, of, post, Refused } from "./api.js";
 import { h } from "./dom.js";
@@ -16,7 +16,7 @@ import { icon } from "./icons.js";
 
 const app = document.querySelector("#app");
 const RETRY_MS = 2000;
-let session = null; // aborts what belongs to one log-in
+let session = null; // aborts everything started for this log-in
 let live = null;
 
 applyTheme();
@@ -25,7 +25,7 @@ listenForKeys();
 store.follow("me", (me) => (me ? begin() : end()));
 enter();
 
-/** Are we logged in? If the server is away, ask until it is there. */
+/** Check whether we are logged in; retry while the server is away. */
 async function enter() {
     try {
         store.set("me", (await logInByLink()) ?? (await get("api/me")));
@@ -49,7 +49,7 @@ async function enter() {
     }
 }
 
-/** `skitter serve` prints a link that logs in once: `#token=...`. It does not stay in the address. */
+/** `skitter serve` prints a link that logs in once: `#token=...`. It is removed from the address. */
 async function logInByLink() {
     const code = location.hash.match(/^#token=(.+)$/)?.[1];
     if (!code) return null;
@@ -89,7 +89,7 @@ async function showPlace(shell) {
     scrollTo(0, 0);
 }
 
-/** One job is what people come to see; of several they choose. */
+/** Open the only job; if there are several, list them. */
 async function openHome() {
     const jobs = await loadJobs();
     const running = jobs.filter(({ state }) => state === "running");
@@ -114,7 +114,7 @@ function hear(event, data) {
     else if (event === "log") dispatchEvent(new CustomEvent("log", { detail: data }));
 }
 
-/** What the stream does not tell: how things are now. */
+/** Read the current state, which the stream does not repeat. */
 async function catchUp() {
     const job = store.get("job");
     loadJobs();

@@ -1,4 +1,4 @@
-/** What all pages have in common: they are elements, and what they started ends when they leave. */
+/** The base of all pages: an element whose polls and listeners end when it leaves. */
 
 import { Unreachable } from "./api.js";
 import { h } from "./dom.js";
@@ -29,18 +29,18 @@ export class Page extends HTMLElement {
         this.#leaving.abort();
     }
 
-    /** Tell something that the store knows, now and whenever it changes. */
+    /** Call `tell` with a value of the store, now and whenever it changes. */
     follow(name, tell) {
         store.follow(name, tell, { signal: this.signal });
     }
 
-    /** Tell the overview of the job, once there is one. */
+    /** Call `tell` with the job's overview, once there is one. */
     watch(tell) {
         this.follow("overview", (overview) => overview && tell(overview));
     }
 
-    /** Load something now and every few seconds; what goes wrong is shown above it. `covers` is an element that says
-     * nothing true before there is something to show. */
+    /** Load something now and every few seconds; errors are shown above it. The element `covers` stays hidden until
+     * the first answer. */
     load(every, load, show, { covers = null } = {}) {
         const trouble = this.insertBefore(h("div", { role: "alert" }), this.firstChild);
         const waiting = skeleton(5);
@@ -73,12 +73,12 @@ function isAway(error) {
     return error instanceof Unreachable || error.status === 503;
 }
 
-/** Nothing to show, said with a reason and a way on. */
+/** An empty state: why there is nothing to show, and what to do next. */
 export function empty(drawing, title, ...says) {
     return h("div", { class: "empty" }, drawing, h("strong", {}, title), says.length ? h("p", {}, ...says) : null);
 }
 
-/** What is on its way. */
+/** A placeholder while something loads. */
 export function skeleton(lines = 3) {
     const line = () => h("span", { class: "skeleton" });
     return h(
@@ -89,17 +89,17 @@ export function skeleton(lines = 3) {
     );
 }
 
-/** A moment in words; the tip has it exactly. */
+/** A time in words; its tooltip is exact. */
 export function time(at, text = moment(at)) {
     return h("time", { title: exact(at) }, text);
 }
 
-/** Where to type what to look for; `/` puts the cursor into the first of a page. */
+/** A search field; `/` focuses the first one of a page. */
 export function searchField(label, placeholder = label) {
     return h("input", { type: "search", class: "grow", placeholder, "aria-label": label, "data-search": true });
 }
 
-/** A term with its value, for lists of facts. */
+/** A term and its value, for lists of facts. */
 export function fact(term, value, { wide = false } = {}) {
     return h(
         "div",

@@ -1,4 +1,4 @@
-/** Ask again and again: while the page is open and somebody may be looking. */
+/** Poll while the page is open and visible. */
 
 const RETRY_S = 5;
 
@@ -7,9 +7,9 @@ const RETRY_S = 5;
  * @param {(signal: AbortSignal) => Promise<any>} what.load
  * @param {(value: any) => void} what.show
  * @param {(error: Error) => void} what.fail
- * @param {number} what.every seconds; 0: until it is there
- * @param {AbortSignal} what.signal ends it
- * @returns {() => void} ask now
+ * @param {number} what.every seconds; 0: until the first success
+ * @param {AbortSignal} what.signal stops it
+ * @returns {() => void} polls now
  */
 export function poll({ load, show, fail, every, signal }) {
     let timer = 0;

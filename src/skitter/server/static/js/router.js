@@ -1,4 +1,4 @@
-/** Where we are: `#/jobs/books/dead?reason=404`. The hash, so that any path of a proxy will do. */
+/** The current place: `#/jobs/books/dead?reason=404`. In the hash, so that it works below any path of a proxy. */
 
 const MASK = "***"; // as in redact.py
 
@@ -33,8 +33,8 @@ export function linkTo(job, page = "overview", query = {}) {
     return words ? `${path}?${words}` : path;
 }
 
-/** Where the story of a URL is told. One with a secret is not shown as it is: its fingerprint leads there, and without
- * one there is no link. */
+/** A link to the page of a URL. If its secret is masked, the link uses the fingerprint; without one there is no
+ * link. */
 export function linkToStory(job, url, fingerprint = null) {
     const known = url?.includes(MASK) ? fingerprint : url;
     return known ? linkTo(job, "url", { url: known }) : null;
@@ -44,7 +44,7 @@ export function go(job, page, query) {
     location.hash = linkTo(job, page, query);
 }
 
-/** Remember what a page is filtered by in its address, so that it can be sent to somebody. */
+/** Keep a page's filters in its address, so that it can be shared. */
 export function remember(query) {
     const { job, page } = here();
     history.replaceState(null, "", linkTo(job, page, query));

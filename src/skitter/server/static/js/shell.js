@@ -1,4 +1,4 @@
-/** The frame around the pages: who we are, which job, where to go, and whether what is shown is new. */
+/** The frame around the pages: the user, the job, the navigation, and whether the figures are live. */
 
 import { jobActions } from "./actions.js";
 import { post } from "./api.js";
@@ -37,7 +37,7 @@ export class Shell {
 
     constructor({ signal }) {
         this.element = this.#build();
-        new ResizeObserver(() => this.#centrePage()).observe(this.#pages); // also when it is first laid out
+        new ResizeObserver(() => this.#centrePage()).observe(this.#pages); // runs at the first layout, too
         store.follow("jobs", () => this.#showJobs(), { signal });
         store.follow("link", (link) => this.#showLink(link), { signal });
         store.follow("overview", (overview) => this.#showOverview(overview), { signal });
@@ -82,7 +82,7 @@ export class Shell {
     }
 
     #skip(event) {
-        event.preventDefault(); // the hash is where we are
+        event.preventDefault(); // the hash is the current page
         this.element.querySelector("main").focus();
     }
 
@@ -132,7 +132,7 @@ export class Shell {
         this.#showOverview(store.get("overview"));
     }
 
-    /** On a narrow screen the pages are a row that scrolls: the one that is shown is in its middle. */
+    /** On a narrow screen the navigation is a row that scrolls: centre the current page. */
     #centrePage() {
         const current = this.#pages.querySelector("[aria-current]");
         if (!current) return;
@@ -201,7 +201,7 @@ export class Shell {
     }
 }
 
-/** Of when what is shown is, if anything is. */
+/** Says how old the figures are, if there are any. */
 function shownIs() {
     const at = store.get("overview")?.at;
     return at ? `The figures are those of ${clock(at)}.` : "";

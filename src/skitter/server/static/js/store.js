@@ -1,10 +1,10 @@
-/** What all parts of the page know: one object, and who wants to hear of its changes. */
+/** State shared by all parts of the page, with subscriptions to its changes. */
 
 /**
  * @typedef {object} Known
  * @property {{name: string, scopes: string[], csrf: string, server: string, version: string} | null} me
  * @property {object[]} jobs overviews of all jobs, without workers
- * @property {string | null} job the job that is looked at
+ * @property {string | null} job the job on screen
  * @property {object | null} overview of that job
  * @property {"connecting" | "live" | "lost" | "away"} link to the server; away: its Redis does not answer
  */
@@ -28,7 +28,7 @@ export class Store {
         for (const tell of [...(this.#listeners.get(name) ?? [])]) tell(value);
     }
 
-    /** Tell the value now and whenever it changes, until the signal aborts. */
+    /** Call `tell` with the value now and whenever it changes, until the signal aborts. */
     follow(name, tell, { signal } = {}) {
         if (signal?.aborted) return;
         if (!this.#listeners.has(name)) this.#listeners.set(name, new Set());
@@ -40,7 +40,7 @@ export class Store {
 
 export const store = new Store({ me: null, jobs: [], job: null, overview: null, link: "connecting" });
 
-/** Whether whoever is logged in may do something: `operate` implies the rest. */
+/** Whether the user's token has a scope: `operate` implies the others. */
 export function may(scope) {
     const scopes = store.get("me")?.scopes ?? [];
     return scopes.includes(scope) || scopes.includes("operate");

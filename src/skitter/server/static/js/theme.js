@@ -1,4 +1,4 @@
-/** Light, dark, or as the system wants it. */
+/** Light, dark, or the system's choice. */
 
 const NAME = "skitter.theme";
 const ORDER = ["system", "light", "dark"];
@@ -13,7 +13,7 @@ export function applyTheme(chosen = theme()) {
     else document.documentElement.dataset.theme = chosen;
 }
 
-/** The next one; which it is now. */
+/** Switch to the next theme and return it. */
 export function nextTheme() {
     const next = ORDER[(ORDER.indexOf(theme()) + 1) % ORDER.length];
     localStorage.setItem(NAME, next);

@@ -1,4 +1,4 @@
-/** Tooltips: what a button does, and the command line that does the same. One element for all of them. */
+/** Tooltips: what a button does, and the equivalent command line. They share one element. */
 
 import { h } from "./dom.js";
 
@@ -12,7 +12,7 @@ export function withTip(element, { says = "", cli = "" }) {
     return element;
 }
 
-/** Listen once, for all elements that have one. */
+/** Listen once for all elements with a tooltip. */
 export function listenForTips() {
     document.body.append(tip);
     const show = (event) => showFor(event.target.closest?.("[data-cli], [data-says]"));
@@ -32,7 +32,7 @@ function showFor(element) {
     owner.setAttribute("aria-describedby", "tip");
     const { says, cli } = owner.dataset;
     tip.replaceChildren(...[says, cli && h("code", {}, cli)].filter(Boolean));
-    (owner.closest("dialog") ?? document.body).append(tip); // above a dialog only if it is inside
+    (owner.closest("dialog") ?? document.body).append(tip); // a dialog covers it unless it is inside
     tip.hidden = !tip.childNodes.length;
     place(owner.getBoundingClientRect());
 }

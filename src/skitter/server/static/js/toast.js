@@ -1,4 +1,4 @@
-/** Short messages in a corner: what was done, or why it was not. */
+/** Short messages in a corner: what was done, or why it failed. */
 
 import { h } from "./dom.js";
 

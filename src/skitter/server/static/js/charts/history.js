@@ -1,4 +1,4 @@
-/** What was measured over time, as charts want it. */
+/** Metrics over time, prepared for charts. */
 
 import { get, of } from "../api.js";
 
@@ -9,7 +9,7 @@ export const RANGES = [
     ["7 d", 604_800],
 ];
 export const POINTS = 600;
-/** Workers report every two seconds. */
+/** By then every worker has reported: they do so every two seconds. */
 const REPORTED_S = 4;
 
 /** @returns {Promise<{from: number, step_s: number, partial: boolean, series: object, quantiles: object}>} */
@@ -17,7 +17,7 @@ export function readHistory(job, names, { since_s = 3600, points = POINTS, signa
     return get(of(job, "history"), { names: names.join(","), since_s, points }, signal);
 }
 
-/** Without the time before the first report; but not so short that a point becomes a cliff. */
+/** Drop the time before the first report, but keep `least` points: in a shorter chart one point looks like a cliff. */
 export function trimmed(history, least = 30) {
     const known = Object.values(history.series).map((values) => values.findIndex((value) => value !== null));
     const first = Math.min(...known.map((at) => (at < 0 ? Infinity : at)));
@@ -32,7 +32,7 @@ function mapped(rows, change) {
     return Object.fromEntries(Object.entries(rows).map(([name, value]) => [name, change(value)]));
 }
 
-/** Counts of a bucket as a rate per second. The last one is not over: its rate is that of the time it has lasted, and
+/** A bucket's count as a rate per second. The last bucket is still filling: its rate covers the time so far, and is
  * unknown until every worker has reported. */
 export function perSecond({ from, step_s: step, partial, series }, name, now = Date.now() / 1000) {
     const values = series[name] ?? [];

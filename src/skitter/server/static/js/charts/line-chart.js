@@ -1,5 +1,5 @@
-/** A chart of lines over time. The newest bucket is not over yet and dashed; arrow keys move a cursor that is read out;
- * the same numbers are in a table below. */
+/** A line chart over time. The newest bucket is still filling and is dashed; arrow keys move a cursor that is read
+ * out; a table below has the same numbers. */
 
 import { h, s, setText } from "../dom.js";
 import { exact, moment } from "../format.js";
@@ -18,9 +18,9 @@ const TABLE_ROWS = 25;
  * @property {number} tone 1 to 6
  * @property {(number | null)[]} values
  * @typedef {object} Data
- * @property {number} from seconds since the epoch, of the first value
+ * @property {number} from time of the first value, in seconds since the epoch
  * @property {number} step_s
- * @property {boolean} partial the newest bucket is not over
+ * @property {boolean} partial the newest bucket is still filling
  * @property {Series[]} series
  */
 
@@ -29,7 +29,7 @@ export class LineChart extends HTMLElement {
     /** @type {Data | null} */
     #data = null;
     #hidden = new Set();
-    #cursor = null; // place of the value under the cross-hair
+    #cursor = null; // index of the value under the cross-hair
     #svg = s("svg", { "aria-hidden": "true" });
     #readout = h("div", { class: "readout", hidden: true });
     #said = h("p", { class: "unseen", role: "status", "aria-live": "polite" });
@@ -42,7 +42,7 @@ export class LineChart extends HTMLElement {
      * @param {object} options
      * @param {string} options.title
      * @param {(value: number) => string} options.format
-     * @param {(value: number) => string} [options.tick] the same beside the axis, where there is less room
+     * @param {(value: number) => string} [options.tick] the same for the axis, which has less room
      * @param {boolean} [options.isLog]
      * @param {boolean} [options.ofBytes]
      * @param {string} [options.note]
@@ -106,7 +106,7 @@ export class LineChart extends HTMLElement {
         return this.#data.from + at * this.#data.step_s;
     }
 
-    // --- what is drawn
+    // --- drawing
 
     #drawLegend() {
         const labels = this.#data.series.map(({ label }) => label).join();
@@ -183,7 +183,7 @@ export class LineChart extends HTMLElement {
         return (this.#options.tick ?? this.#options.format)(value);
     }
 
-    /** The last stretch leads to a bucket that is still being filled: it would look like a cliff. */
+    /** The last segment is dashed: it ends in a bucket that is still filling and would look like a cliff. */
     #lines({ tone, values }, x, y, height, hasArea) {
         const whole = this.#data.partial ? values.slice(0, -1) : values;
         const last = this.#data.partial ? values.map((value, at) => (at >= values.length - 2 ? value : null)) : [];

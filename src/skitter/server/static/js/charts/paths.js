@@ -1,4 +1,4 @@
-/** SVG paths of a series. Gaps (null) stay gaps. Pure. */
+/** SVG paths for a series. Gaps (null) stay gaps. Pure. */
 
 /**
  * @param {(number | null)[]} values
@@ -24,7 +24,7 @@ function point(at, values, x, y) {
     return `${x(at).toFixed(1)} ${y(values[at]).toFixed(1)}`;
 }
 
-/** Places of values that follow each other without a gap. */
+/** Runs of consecutive indexes without a gap. */
 export function runs(values) {
     const found = [];
     values.forEach((value, at) => {
@@ -35,7 +35,7 @@ export function runs(values) {
     return found;
 }
 
-/** At most so many rows of a table, evenly spread; the newest is one of them. */
+/** At most `most` indexes, evenly spaced, including the newest. */
 export function thinned(length, most) {
     const step = Math.max(1, Math.ceil(length / most));
     const places = [];

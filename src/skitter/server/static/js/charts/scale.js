@@ -1,8 +1,8 @@
-/** From values to pixels, and which values to write beside the axis. Pure. */
+/** Maps values to pixels and picks the ticks. Pure. */
 
 /** @typedef {{(value: number): number, ticks: number[]}} Scale */
 
-/** From 0 to a round number; of bytes, that is a power of two. @returns {Scale} */
+/** From 0 to a round number; for bytes, in steps of a power of two. @returns {Scale} */
 export function linear(most, [from, to], { wanted = 4, ofBytes = false } = {}) {
     const rough = Math.max(most, 1e-9) / wanted;
     const step = ofBytes ? 2 ** Math.max(0, Math.ceil(Math.log2(rough))) : niceStep(rough);
@@ -12,7 +12,7 @@ export function linear(most, [from, to], { wanted = 4, ofBytes = false } = {}) {
     return scale;
 }
 
-/** By powers of ten: else p99 flattens p50. @returns {Scale} */
+/** By powers of ten: on a linear scale, p99 would flatten p50. @returns {Scale} */
 export function logarithmic(least, most, [from, to]) {
     const low = Math.floor(Math.log10(Math.max(least, 1e-6)));
     const high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(most, 1e-6))));
@@ -29,7 +29,7 @@ export function niceStep(rough) {
 
 const TIME_STEPS = [10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 
-/** Round moments between two, in the reader's time zone. */
+/** Round times in a range, in the reader's time zone. */
 export function timeTicks(from, to, wanted) {
     const step = TIME_STEPS.find((one) => (to - from) / one <= wanted) ?? 86400;
     const offset = new Date(from * 1000).getTimezoneOffset() * 60;
@@ -39,7 +39,7 @@ export function timeTicks(from, to, wanted) {
     return { step, ticks };
 }
 
-/** 14:05, or Mon 16 where the steps are days. */
+/** 14:05, or Mon 16 if the steps are days. */
 export function timeLabel(at, step) {
     const date = new Date(at * 1000);
     if (step >= 86400) return date.toLocaleDateString("en-GB", { weekday: "short", day: "numeric" });

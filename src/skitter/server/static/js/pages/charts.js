@@ -1,4 +1,4 @@
-/** What was measured, over an hour to a week. */
+/** Charts of the job's metrics, over an hour to a week. */
 
 import { perSecond, RANGES, readHistory, seriesOf, trimmed } from "../charts/history.js";
 import { LineChart } from "../charts/line-chart.js";
@@ -20,12 +20,12 @@ const counters =
 const grouped = (group, names) => (history) =>
     names.map((name) => [name.replace("_", " "), perSecond(history, `${group}.${name}`)]);
 
-/** What happened per second. */
+/** A chart of events per second. */
 function rates(title, read) {
     return { title, note: "per second", read, format: rate, tick: compact };
 }
 
-/** How long something took. */
+/** A chart of durations. */
 function times(title, name) {
     return {
         title,

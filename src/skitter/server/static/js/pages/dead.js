@@ -1,4 +1,4 @@
-/** Dead letters: what was given up and why; retry or drop what matches. */
+/** Dead letters: what was given up and why; retry or drop the matches. */
 
 import { actionButton, attempt } from "../actions.js";
 import { get, of, post } from "../api.js";
@@ -205,7 +205,7 @@ export class DeadPage extends Page {
         this.again();
     }
 
-    /** Count first, then ask, then do. */
+    /** Count, ask for confirmation, then act. */
     async #apply(verb, filter = this.#filter) {
         const chosen = { ...filter, all: !Object.keys(filter).length };
         const preview = await attempt(

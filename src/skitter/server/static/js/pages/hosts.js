@@ -1,4 +1,4 @@
-/** The hosts of a job: how they answer, how often they are asked, and why not more often. */
+/** A job's hosts: how they answer, their request rates, and what limits them. */
 
 import { actionButton, attempt } from "../actions.js";
 import { get, of, patch } from "../api.js";

@@ -1,4 +1,4 @@
-/** Items: a table or JSON of those that are stored, how well their fields are filled, and those that were rejected. */
+/** Items: the stored ones as a table or JSON, how well their fields are filled, and the rejected ones. */
 
 import { address, get, of } from "../api.js";
 import { h } from "../dom.js";
@@ -139,7 +139,7 @@ export class ItemsPage extends Page {
         return table.element;
     }
 
-    /** The fields that there are, to filter by. */
+    /** Add fields to the filter. */
     #offer(names) {
         const known = [...this.#field.options].map(({ value }) => value);
         this.#field.append(
@@ -226,7 +226,7 @@ function jsonView(rows) {
     return h("pre", { class: "json", tabindex: "0" }, rows.map((row) => JSON.stringify(row, null, 2)).join("\n"));
 }
 
-/** The fields that most items have. */
+/** The most common fields. */
 function columnsOf(rows) {
     const times = new Map();
     const own = (row) => Object.keys(row).filter((name) => !name.startsWith("_"));

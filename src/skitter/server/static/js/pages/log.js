@@ -1,4 +1,4 @@
-/** The log of the cluster, and who did what to the job. */
+/** The cluster's log, and who did what to the job. */
 
 import { get, of } from "../api.js";
 import { h } from "../dom.js";

@@ -1,4 +1,4 @@
-/** An address that names no page. */
+/** The page for unknown addresses. */
 
 import { icon } from "../icons.js";
 import { empty, Page } from "../page.js";

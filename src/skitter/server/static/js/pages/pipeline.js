@@ -1,4 +1,4 @@
-/** The page that people keep open: where URLs come from, where they wait, who works on them, what was saved. */
+/** The page to keep open: where URLs come from, where they wait, who works on them, what was saved. */
 
 import { perSecond, readHistory, seriesOf, trimmed } from "../charts/history.js";
 import { LineChart } from "../charts/line-chart.js";
@@ -15,7 +15,7 @@ import { isFetching, workerStepper } from "../parts/stepper.js";
 
 const CREW_SHOWN = 60;
 const HISTORY_EVERY_S = 10;
-const SMOOTH = 0.35; // how much of the rate of pulled URLs is news
+const SMOOTH = 0.35; // weight of the newest rate of URLs found
 
 export class PipelinePage extends Page {
     #view = new View();
@@ -208,7 +208,7 @@ function keptOut({ kept_out: kinds = {}, refused = 0 }) {
     return Object.values(kinds).reduce((sum, number) => sum + number, refused);
 }
 
-/** A square a worker, as full as it is busy. */
+/** One square per worker, filled in proportion to its load. */
 function showCrew(crew, { workers = [], at }) {
     const fetching = workers.filter(isFetching);
     const most = Math.max(1, ...fetching.map(({ active }) => active));

@@ -1,4 +1,4 @@
-/** How bytes leave: proxies and the direct way, by site, with what each brought and cost. */
+/** Proxies and the direct route, by site, with the results and costs of each. */
 
 import { get, of } from "../api.js";
 import { h } from "../dom.js";
@@ -9,7 +9,7 @@ import { successBar } from "../parts/success.js";
 import { counted, DataTable, p95 } from "../parts/table.js";
 
 const EVERY_S = 5;
-const FIGURES_S = 172_800; // as far back as rows are kept
+const FIGURES_S = 172_800; // figures are kept this long
 const ALL_SITES = "(all)";
 
 export class RoutesPage extends Page {
@@ -64,7 +64,7 @@ export class RoutesPage extends Page {
         return h("div", { class: "stack" }, this.#table.element, this.#none, this.sessions);
     }
 
-    /** Rows, each with how long the requests of this job took by it. */
+    /** The rows, each with the p95 of this job's requests through it. */
     async #timed(what, by, nameOf, signal) {
         const { rows } = await get(of(this.job, what), {}, signal);
         if (!rows.length) return rows;
@@ -96,7 +96,7 @@ export class RoutesPage extends Page {
     }
 }
 
-/** Routes serve all jobs: this job's figures go with the rows that are about all sites. */
+/** This job's figures are not split by site: show them only in the rows for all sites. */
 function ofAllSites({ domain, proxy }) {
     return domain === ALL_SITES ? proxy : null;
 }
@@ -105,7 +105,7 @@ function sessionId({ site, kind, number }) {
     return [site, kind, number].filter(Boolean).join("/");
 }
 
-/** A page that does not exist is not the fault of the proxy. */
+/** Missing pages do not count: they are not the proxy's fault. */
 function goodShare(row) {
     const bad = row.bans + row["proxy faults"];
     return row.good + bad ? row.good / (row.good + bad) : null;

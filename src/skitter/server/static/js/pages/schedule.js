@@ -1,4 +1,4 @@
-/** When the rounds of a job begin. */
+/** When the job's rounds begin. */
 
 import { actionButton, attempt } from "../actions.js";
 import { get, of, put, remove } from "../api.js";

@@ -1,4 +1,4 @@
-/** What a running crawl obeys: every option of the job, changed after a look at what the change would do. */
+/** All options of the job, which a running crawl obeys; previews a change before making it. */
 
 import { attempt } from "../actions.js";
 import { get, of, patch, post } from "../api.js";
@@ -122,12 +122,12 @@ export class SettingsPage extends Page {
     }
 }
 
-/** Help with its `code`. */
+/** Help text with its `code` marked up. */
 function withCode(text) {
     return text.split("`").map((part, at) => (at % 2 ? h("code", {}, part) : part));
 }
 
-/** What the change would do to what is queued. */
+/** What the change would do to the queue. */
 function effects(preview) {
     const felt = preview.filter(({ urls }) => urls);
     if (!felt.length) return ["No known URL is affected."];
@@ -136,7 +136,7 @@ function effects(preview) {
     );
 }
 
-/** Flags whose name is not that of their option. */
+/** Flags that are not named after their option. */
 const FLAGS = { delay_s: "--delay", max_in_flight: "--in-flight", base_s: "--retry-base", cap_s: "--retry-cap" };
 
 function commandOf(job, changes) {
@@ -166,7 +166,7 @@ function inputFor({ value, takes, kind, choices }, id) {
     });
 }
 
-/** What stands in a field, as the type that the option has. */
+/** A field's value, converted to the option's type. */
 function valueOf(input, { kind }) {
     if (kind === "switch") return input.value === "true";
     const text = input.value.trim();

@@ -1,4 +1,4 @@
-/** One URL: where it is, why, and all that happened to it. */
+/** One URL: its state, the reason, and its history. */
 
 import { get, of } from "../api.js";
 import { h } from "../dom.js";

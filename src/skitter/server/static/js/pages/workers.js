@@ -1,4 +1,4 @@
-/** Who works on the job, on which machine, and who fell silent. */
+/** The job's workers, their machines, and those that fell silent. */
 
 import { h } from "../dom.js";
 import { ago, count, duration, exact } from "../format.js";
@@ -65,7 +65,7 @@ export class WorkersPage extends Page {
     }
 }
 
-/** A loader fetches nothing: that is not a zero. */
+/** Loaders do not fetch: show nothing instead of 0. */
 function ofFetching(label, name) {
     const value = (row) => (isFetching(row) ? row[name] : null);
     return { label, kind: "number", value, show: (row) => count(value(row)) };

@@ -1,4 +1,4 @@
-/** What a crawl is limited by: a host's delay, as `shown`, or else something plainer. */
+/** What limits a crawl: a host's delay, formatted by `shown`, or something more obvious. */
 
 import { isFetching } from "./stepper.js";
 

@@ -1,4 +1,4 @@
-/** Every count that `skitter status` knows, for those who want to look closer. */
+/** Every count in `skitter status`, for a closer look. */
 
 import { h } from "../dom.js";
 import { count } from "../format.js";
@@ -40,7 +40,7 @@ const FIGURES = [
     ["fed", "Fed messages"],
 ];
 
-/** Links that were excluded are counted by kind. */
+/** Excluded links are counted by kind. */
 const total = (value = 0) => (typeof value === "object" ? Object.values(value).reduce((sum, one) => sum + one, 0) : value);
 
 /** @param {import("../dom.js").View} view */

@@ -1,10 +1,10 @@
-/** A stream between two stages: dots that move as fast as the rate says. Still, where people want it still. */
+/** A stream between two stages: dots whose speed shows the rate. They stand still under prefers-reduced-motion. */
 
 import { h, s, setText } from "../dom.js";
 import { rate } from "../format.js";
 
-const PERIOD = 28; // pixels between two dots of a lane
-/** Height, where the first dot is, its radius. */
+const PERIOD = 28; // pixels between the dots of a lane
+/** Height, offset of the first dot, radius. */
 const LANES = [
     [10, 4, 1.6],
     [23, 18, 2.2],
@@ -12,7 +12,7 @@ const LANES = [
     [51, 11, 2.2],
     [64, 22, 1.6],
 ];
-/** Pixels a second at one a second; every tenfold adds as much again, so that 1/s and 1,000/s can both be seen. */
+/** Pixels per second at 1/s; each factor of ten adds as much again, so that 1/s and 1,000/s both look right. */
 const SPEED = 26;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 

@@ -1,4 +1,4 @@
-/** The log of the cluster: filtered, following, and at most a few thousand lines long. */
+/** The cluster's log: filtered, following, limited to a few thousand lines. */
 
 import { get, of } from "../api.js";
 import { breakable, h, setText } from "../dom.js";
@@ -58,7 +58,7 @@ export class ClusterLog extends HTMLElement {
         this.fillGap();
     }
 
-    /** What came while nobody told us: at first, and after the server was away. */
+    /** Load the lines that we missed: at the start, and after the server was away. */
     async fillGap() {
         try {
             const after = this.#lines.at(-1)?.id;
@@ -95,7 +95,7 @@ export class ClusterLog extends HTMLElement {
         this.#keepUp();
     }
 
-    /** Lines that are there already stay as they are: reading and selecting goes on. */
+    /** Keep existing lines in place, so that reading and selecting are not interrupted. */
     #patch(rows) {
         const known = new Map([...this.#list.children].map((line) => [line.dataset.id, line]));
         const lines = rows.map((row) => known.get(row.id) ?? this.#line(row));

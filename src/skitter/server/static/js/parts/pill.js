@@ -1,4 +1,4 @@
-/** The state of a job, in a word and a colour. */
+/** A job's state as a coloured word. */
 
 import { h, set, setText } from "../dom.js";
 

@@ -1,4 +1,4 @@
-/** How far the crawl is: one bar, with what became of every URL so far. */
+/** The crawl's progress: one bar, split by the state of its URLs. */
 
 import { h, set, View } from "../dom.js";
 import { count, roughly } from "../format.js";
@@ -11,7 +11,7 @@ const PARTS = [
     ["pending", "pending", ({ pending }) => pending],
 ];
 
-/** `isShort`: without what is zero. @returns {{element: HTMLElement, show: (overview: object) => void}} */
+/** `isShort`: skip zeros. @returns {{element: HTMLElement, show: (overview: object) => void}} */
 export function progress({ isShort = false } = {}) {
     const view = new View();
     const bars = PARTS.map(([name, , read]) => {

@@ -1,4 +1,4 @@
-/** The four cards of the overview: a question, its answer in large, and the facts behind it. */
+/** The four cards of the overview: a question, its answer in large type, and the facts behind it. */
 
 import { h, View } from "../dom.js";
 import { bytes, count, duration, money, NONE, percent, rate, roughly, some } from "../format.js";
@@ -10,7 +10,7 @@ import { isFetching } from "./stepper.js";
 import { shareOf, successBar, toneOf } from "./success.js";
 import { DataTable } from "./table.js";
 
-const OLD_S = 3600; // a URL that waits longer than this makes people wonder
+const OLD_S = 3600; // a URL that waits longer may be stuck
 
 function card(question, ...content) {
     return h("section", { class: "card question" }, h("h2", {}, question), ...content);
@@ -175,7 +175,7 @@ export function stuckCard(view, job) {
     };
 }
 
-/** The worst of what may be wrong: what, why, how bad. */
+/** The worst problem: the answer, the reason, the tone. */
 function trouble({
     state,
     pending,
@@ -204,7 +204,7 @@ function isKnown(value) {
     return value !== null && value !== undefined;
 }
 
-/** What a crawl did without is not worth a zero. */
+/** "none" instead of 0 for what a crawl did not use. */
 function spent(value, format) {
     return isKnown(value) ? (value ? format(value) : "none") : NONE;
 }

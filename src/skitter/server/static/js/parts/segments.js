@@ -1,10 +1,10 @@
-/** A choice of a few: one of them is pressed. */
+/** A row of buttons, one of which is pressed. */
 
 import { h } from "../dom.js";
 
 /**
  * @param {string} label
- * @param {[string, any][]} choices what it says, what it means
+ * @param {[string, any][]} choices label and value
  * @param {any} chosen
  * @param {(value: any) => void} choose
  */

@@ -1,4 +1,4 @@
-/** A line without axes, for the shape of the last minutes. */
+/** A sparkline: the last minutes as a line without axes. */
 
 import { s } from "../dom.js";
 
@@ -37,7 +37,7 @@ export class Spark {
     }
 }
 
-/** The last values of something that changes: at most so many. */
+/** The last `most` values of something that changes. */
 export class Recent {
     constructor(most = 120) {
         this.most = most;

@@ -1,4 +1,4 @@
-/** The "max workers" control: a number that is sent when it has come to rest. */
+/** The "max workers" control: sends the number once it stops changing. */
 
 import { scale } from "../actions.js";
 import { h, View } from "../dom.js";

@@ -1,9 +1,9 @@
-/** A share of successes: a bar, a number, and a colour that means something. */
+/** A success rate: a bar, a number and a colour that grades it. */
 
 import { h } from "../dom.js";
 import { NONE, percent } from "../format.js";
 
-/** Of a row that counts what went well and what did not; null: nothing ended yet. */
+/** A row's share of successes; null: nothing has ended yet. */
 export function shareOf({ ok = 0, failed = 0 }) {
     return ok + failed ? ok / (ok + failed) : null;
 }

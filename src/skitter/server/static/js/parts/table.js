@@ -1,4 +1,4 @@
-/** A table of data: sorted by a click on a head, patched in place when new rows come. */
+/** A data table: click a head to sort; new rows are patched in place. */
 
 import { h, setText } from "../dom.js";
 import { count, duration, NONE } from "../format.js";
@@ -6,11 +6,11 @@ import { count, duration, NONE } from "../format.js";
 /**
  * @typedef {object} Column
  * @property {string} label
- * @property {(row: any) => any} value what it is sorted by, and shown as if there is no `show`
- * @property {(row: any, get: () => any) => Node | string} [show] made again when the value changes; `get` gives the
- *   row as it is then
+ * @property {(row: any) => any} value the sort key, and what is shown without `show`
+ * @property {(row: any, get: () => any) => Node | string} [show] called when the value changes; `get` returns the
+ *   current row
  * @property {"number" | "wide" | "actions"} [kind]
- * @property {boolean} [fixed] not to be sorted by
+ * @property {boolean} [fixed] not sortable
  */
 
 export class DataTable {
@@ -27,7 +27,7 @@ export class DataTable {
      * @param {string} options.label for screen readers
      * @param {Column[]} options.columns
      * @param {(row: any) => string} options.keyOf
-     * @param {{column: string, isDown: boolean} | null} [options.sort] null: in the order they come
+     * @param {{column: string, isDown: boolean} | null} [options.sort] null: in the given order
      */
     constructor({ label, columns, keyOf, sort = null }) {
         this.#columns = columns;
@@ -64,7 +64,7 @@ export class DataTable {
         this.show(this.#rows);
     }
 
-    /** Show these rows. Lines that stay keep their elements, so that focus and selection stay too. */
+    /** Show these rows. Rows that stay keep their elements, and with them focus and selection. */
     show(rows) {
         this.#rows = rows;
         const lines = this.#sorted(rows).map((row) => this.#line(row));
@@ -110,7 +110,7 @@ export function counted(label, name) {
     return { label, kind: "number", value: (row) => row[name], show: (row) => count(row[name]) };
 }
 
-/** 19 of 20 requests took no longer. */
+/** The time within which 19 of 20 requests ended. */
 export function p95() {
     return {
         label: "p95",
