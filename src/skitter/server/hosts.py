@@ -36,7 +36,7 @@ class Host(HostRow, frozen=True, kw_only=True):
 
 
 async def hosts(call: Call, query: Hosts) -> Rows[Host]:
-    """The hosts of the job; of very many, only the first thousands are looked at."""
+    """The job's hosts. Only the first 5,000 or so are considered."""
     frontier = await call.frontier()
     options, asked = await frontier.fresh_options(), await _asked(call)
 
@@ -54,8 +54,8 @@ async def hosts(call: Call, query: Hosts) -> Rows[Host]:
 
 
 async def change_host(call: Call, body: dict[str, float | bool | None]) -> Host:
-    """Override the job's values for a host: delay_s, max_in_flight, max_pages; or let it rest with
-    blocked_for_s. null: back to the job's value; {"reset": true}: all of them."""
+    """Override the job's values for a host (delay_s, max_in_flight, max_pages) or pause it with
+    blocked_for_s. null restores the job's value, {"reset": true} restores all of them."""
     frontier, name = await call.frontier(), call.path("host")
     changes = dict.fromkeys(RESET) if body.get("reset") is True else dict[str, float | None](body)
     await set_host(frontier, name, **changes)
