@@ -1,18 +1,19 @@
 --[[
-add: offer requests; those never seen become pending. Dedup and enqueue are one step.
+add: offer requests; those never seen become pending. Deduplication and enqueueing are one atomic
+step, so a crash between the two cannot lose a URL.
 
 KEYS   delayed  zset   counts towards max_pending
-ARGV   links    int    1: found by a handler, which max_pending does not hold back
+ARGV   links    int    1: a handler found them, so max_pending does not apply
 EACH   fp       text   fingerprint
        host     text   politeness key
        priority int
        depth    int    links from a seed
-       record   bytes  what `task` will hold: see lib/record.lua
+       record   bytes  stored in `task`: lib/record.lua
 REPLY  ints   a code per request: NEW, SEEN, FULL, DEEP or CLOSED
 COST   O(requests); one split of at most 512 fingerprints per 200 new ones
 ]]
 --@include once accept commit
--- As in complete.lua: a page that was under way when the job was cancelled brings its links home.
+-- As in complete.lua: a page in flight when the job was cancelled may still deliver its links.
 if links == 1 and limits.state == 'cancel' then limits.open = true end
 
 local room = math.huge

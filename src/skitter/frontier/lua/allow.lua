@@ -1,5 +1,5 @@
 --[[
-allow: tell a shard how many of max_pages it was granted, and hear what it made of that.
+allow: give a shard its new total grant of max_pages, and read back what it has used and ceded.
 
 FLAGS  allow-oom
 KEYS   due      zset   host -> rank
@@ -7,14 +7,14 @@ KEYS   due      zset   host -> rank
        wait     zset   host -> ms
        delayed  zset   fingerprint -> ms
 ARGV   told     int    granted so far, as grant.lua answered
-       keep     int    others are short: cede all but so many; -1: cede nothing
+       keep     int    other shards are short: cede all but this many; -1: cede nothing
 REPLY  ints   granted, ceded and used (done or leased); nothing if this shard has no limit
 COST   O(log N)
 ]]
 --@include handing_out budget clock
 if limits.max_pages == math.huge then return {} end
 
--- Whether anything at all could be handed out now; who waits for a host can do without meanwhile.
+-- Whether the shard could hand out anything now. If it only waits for hosts, it needs no pages yet.
 local function has_use()
   return handing_out and (redis.call('ZCARD', due) + redis.call('ZCARD', due_browser) > 0
     or redis.call('ZCOUNT', wait, '-inf', now_ms) > 0

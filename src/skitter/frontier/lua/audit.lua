@@ -1,5 +1,5 @@
 --[[
-audit: where fingerprints stand in every structure, each at one moment.
+audit: look each fingerprint up in every structure, atomically.
 
 FLAGS  no-writes
 KEYS   task     hash   fingerprint -> record
@@ -16,10 +16,10 @@ KEYS   task     hash   fingerprint -> record
        probation hash  fingerprint -> shape
        revisits zset   fingerprint -> ms
 EACH   fp       text
-       found    text   the host in whose queue it was met, or empty
-REPLY  list   per fingerprint a list, empty where it is not: record, score in its host's queue,
-       score in the queue it was met in if that is another, delayed ms, lease ms, token, dead ms,
-       trouble, seen (1 or 0), depth, has outlinks (1 or 0), score in reopenable,
+       found    text   the host whose queue holds it, or empty
+REPLY  list   per fingerprint a list, with empty values where it is absent: record, score in its
+       host's queue, score in the queue `found` if that is another, delayed ms, lease ms, token,
+       dead ms, trouble, seen (1 or 0), depth, has outlinks (1 or 0), score in reopenable,
        shape in trapped, on probation (1 or 0), ms of its next visit
 COST   O(fingerprints * log N)
 ]]
@@ -28,7 +28,7 @@ COST   O(fingerprints * log N)
 local function facts_of(fp, found)
   local record = redis.call('HGET', task, fp)
   local _, name = unpack_record(record or '')
-  name = name or '-' -- no body, or none that can be read
+  name = name or '-' -- no record, or an unreadable one
   return {
     record or '',
     redis.call('ZSCORE', queue .. name, fp) or '',

@@ -1,13 +1,13 @@
 --[[
-audit_host: what is known about hosts, and where they stand, each at one moment.
+audit_host: read each host's record, its place in the lists and its queue, atomically.
 
 FLAGS  no-writes
 KEYS   hosts    hash   host -> packed
        wait     zset   host -> ms
        queue    zset   one per host
 EACH   name     text   host
-REPLY  list   per host a list, empty where it is not: its table, rank in due, ms in wait, requests
-       in its queue, lowest score there
+REPLY  list   per host a list, with empty values where it is absent: its record, rank in due, ms in
+       wait, requests in its queue, lowest score there
 COST   O(hosts * log N)
 ]]
 --@include lane

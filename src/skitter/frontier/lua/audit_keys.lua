@@ -1,10 +1,10 @@
 --[[
-audit_keys: what kind of keys there are, each at one moment.
+audit_keys: the type and the expiry of each key.
 
 FLAGS  no-writes
-KEYS   control  hash   tells a cluster which node to ask
-EACH   key      text   the whole name of a key of this shard
-REPLY  list   per key its type (`none` if it has gone) and ms until it expires (-1: never)
+KEYS   control  hash   routes the call to the right node of a cluster
+EACH   key      text   the full name of a key of this shard
+REPLY  list   per key its type (`none` if it is gone) and ms until it expires (-1: never)
 COST   O(keys)
 ]]
 local reply = {}

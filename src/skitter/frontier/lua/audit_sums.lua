@@ -1,15 +1,16 @@
 --[[
-audit_sums: what must add up over all hosts, leases and buckets, at one moment. It answers nothing
-if there are too many for that.
+audit_sums: compare the counters with sums over all hosts, leases and buckets, atomically. Too many
+of them would block the server: then the reply is empty.
 
 FLAGS  no-writes
 KEYS   hosts    hash   host -> packed
        queue    zset   one per host
        lease    zset   fingerprint -> ms
        task     hash   fingerprint -> record
-ARGV   most     int    hosts, leases and buckets to look at
+ARGV   most     int    give up if there are more hosts, leases or buckets than this
 REPLY  list   empty, or: requests in all queues, shelved and pages of all hosts, fingerprints in all
-       buckets, each followed by its counter; then host, in flight, leases where the two differ
+       buckets, each followed by its counter; then host, in flight and leases for each host where
+       the last two differ
 COST   O(most)
 ]]
 --@include bulk counters host_record record seen

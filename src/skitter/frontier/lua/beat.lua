@@ -1,6 +1,6 @@
 --[[
-beat: a worker says that it is alive. It is heard also by a full server, and not by a job that has
-gone.
+beat: record a worker's heartbeat. It works on a server that is out of memory, and fails if the job
+is gone.
 
 FLAGS  allow-oom
 KEYS   workers  hash   worker -> msgpack of its last heartbeat

@@ -1,5 +1,5 @@
 --[[
-bury: give up leased requests for good, with the reason. They can be read and brought back.
+bury: turn leased requests into dead letters, with the reason. They can be read and revived.
 
 FLAGS  allow-oom
 EACH   fp       text

@@ -1,13 +1,13 @@
 --[[
-bury_messages: what was fed and cannot be crawled becomes a dead letter at once, with its text.
+bury_messages: turn feed messages that cannot be crawled into dead letters, with their text.
 
 FLAGS  allow-oom
 KEYS   task     hash   fingerprint -> record
 EACH   fp       text
-       host     text   any name without spaces; it is never asked
+       host     text   any name without spaces; nothing is fetched from it
        body     bytes  msgpack of a request that holds the text
        reason   text
-REPLY  ints   a code per message: BURIED, or SEEN if the same was rejected before
+REPLY  ints   a code per message: BURIED, or SEEN if the same one was rejected before
 COST   O(messages * log N)
 ]]
 --@include once accept trouble commit

@@ -1,12 +1,12 @@
 --[[
-claim_callback: take on what runs once when nothing of the job is left to be done, or keep it for longer.
-Whoever took it on and vanished is replaced when his time is up.
+claim_callback: claim the callback that runs once when the job is finished, or renew the claim. A
+claim expires, so another process can take over from one that crashed.
 
 FLAGS  allow-oom
 KEYS   callback hash    claim, until (ms), value
-ARGV   claim    text   a name for this attempt at it
-       ttl_ms   int    how long it is ours
-REPLY  list   wait, held, yours or done; with done, the value
+ARGV   claim    text   names this attempt
+       ttl_ms   int    how long the claim lasts
+REPLY  list   wait, held, yours or done; with done, the callback's value
 COST   O(1)
 ]]
 --@include clock finished

@@ -1,14 +1,14 @@
 --[[
-claim_login: who logs a session in: one at a time, for the whole fleet. Whoever took it on and
-vanished is replaced when his time is up; after a failure nobody tries for a while.
+claim_login: claim the login of a session: one worker of the fleet at a time. A claim expires, so
+another worker can take over from one that crashed; after a failure, logins back off.
 
 FLAGS  allow-oom
 ARGV   name     text   site/class
        number   int    of the session
-       claim    text   a name for this attempt at it
-       ttl_ms   int    how long it is ours
-REPLY  list   what, ms, text: `in` (it is logged in, for the ms-th time), `busy` (somebody else is
-       at it), `rest` (for so many ms, and why), `gone` (it was retired), `yours`
+       claim    text   names this attempt
+       ttl_ms   int    how long the claim lasts
+REPLY  list   what, number, text: `in` (logged in; the number counts its logins), `busy` (another
+       worker is logging in), `rest` (ms of backoff left, and why), `gone` (retired), `yours`
 COST   O(1)
 ]]
 --@include session

@@ -1,30 +1,30 @@
 --[[
-complete: finish leases for good, with everything that was found, in one step.
+complete: finish leases and store what they found, in one atomic step.
 
 FLAGS  allow-oom
 KEYS   items    stream what handlers yielded
        trouble  hash   fingerprint -> msgpack
 ARGV   leases   int    how many groups of EACH follow
        links    int    how many links are in REST
-       list     text   key of a list that the items go to; empty: the stream
-       tell     int    1: tell which links were known
+       list     text   key of a list to push items to; empty: use the stream
+       tell     int    1: report which links were known
 EACH   fp       text
        token    text
-       brings   text   `links items`: how many of the links and of the items are its own; empty:
-                       none. With ` depth reach` behind it, its outlinks come before its items:
+       brings   text   `links items`: how many links and items of REST are its own; empty: none.
+                       If ` depth reach` follows, its packed outlinks precede its items:
                        depth.lua
        feedback bytes  feedback.lua
 REST   links (fp, host, priority, depth, record), then items (bytes)
-REPLY  ints   a code per lease: DONE, or LOST without any effect; then the numbers of links that
-       were known
+REPLY  ints   a code per lease: DONE, or LOST (nothing was stored); then the positions of the
+       links that were known
 COST   O(leases + links + items), each log N
 ]]
 --@include once accept claims feedback commit
 local LINK = 5
 local BRINGS = '^(%d+) (%d+) ?(%d*) ?(%d*)$'
 
--- A page that was under way when the job was cancelled is done for good: were its links refused,
--- nobody would find them again after a resume.
+-- A page in flight when the job was cancelled is not fetched again after a resume: refusing its
+-- links now would lose them.
 if limits.state == 'cancel' then limits.open = true end
 
 local function brought_by(claim)
@@ -49,7 +49,7 @@ for i = 1, #claims do
   codes[i] = claim.record and DONE or LOST
   if claim.record then
     done = done + 1
-    local at_host = loaded[claim.host] -- touched when its lease ended
+    local at_host = loaded[claim.host] -- end_leases has touched it
     at_host.pages = at_host.pages + 1
     learn(claim, ARGV[claim.at + 3])
     if not claim.stays then finished[#finished + 1] = claim.fp end

@@ -1,11 +1,11 @@
 --[[
-control: set the desired state or limits of the job. An empty value removes the limit. A job that
-is gone, or going, is not brought back in passing. In a job of many shards a new max_pages is shared
-out anew: the shard keeps what it uses.
+control: set the desired state or limits of the job. An empty value removes a limit. It does not
+recreate a job that was purged or is being purged. With several shards, a new max_pages makes each
+shard cede all it has not used, so that the new limit can be shared out.
 
 FLAGS  allow-oom
 KEYS   control  hash   state and limits
-ARGV   create   int    1: make the job if it does not exist
+ARGV   create   int    1: create the job if it does not exist
 EACH   field    text
        value    any
 REPLY  int    how many fields were given
@@ -24,10 +24,11 @@ for at = EACH.start, #ARGV, EACH.stride do
   if ARGV[at + 1] == '' then
     redis.call('HDEL', control, ARGV[at])
   elseif ARGV[at] == 'born' then
-    redis.call('HSETNX', control, 'born', ARGV[at + 1]) -- once in a job's life
+    redis.call('HSETNX', control, 'born', ARGV[at + 1]) -- set once in a job's life
   else
     redis.call('HSET', control, ARGV[at], ARGV[at + 1])
-    if ARGV[at] == 'max_depth' then redis.call('HSET', control, 'depths', 1) end -- for good
+    -- Permanent: a page done while the job keeps no depths could never be reopened.
+    if ARGV[at] == 'max_depth' then redis.call('HSET', control, 'depths', 1) end
   end
 end
 if limit_is_new and redis.call('HEXISTS', control, 'shards') == 1 then

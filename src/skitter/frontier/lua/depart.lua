@@ -1,16 +1,16 @@
 --[[
-depart: the clock of a host starts when a request leaves, not when it is handed out. Tells when
-requests have left, and asks for a moment to leave: a delay after the last one that left or will.
+depart: report when requests left, and reserve the moment for the next one: one delay after the last
+that left or was reserved. A host's delay runs from departure, not from the lease.
 
 FLAGS  allow-oom
 EACH   name      text  host
-       moment_ms int   when our turn was, or what was granted before: as long as nobody had another
-                       since, it is ours to use late; 0: there is none, or it was used
-       ago_ms    int   so long ago our last request left; -1: none did
-       most_ms   int   the longest wait that we would take; -1: ask for none
-       hold_ms   int   so long after the wait we may leave; nobody else has a turn meanwhile
-REPLY  ints   per group: how long to wait (-1: not within most_ms, or the host has a rest; nothing
-       is reserved), and the moment, which is the end of the hold
+       moment_ms int   our last unused turn or grant: still valid late, as long as nobody else has
+                       had a turn since; 0: there is none, or it was used
+       ago_ms    int   how long ago our last request left; -1: none did
+       most_ms   int   the longest wait we accept; -1: reserve nothing
+       hold_ms   int   how long after the wait we may still leave; others get no turn meanwhile
+REPLY  ints   per group: ms to wait (-1: longer than most_ms, or the host rests; nothing is
+       reserved), and the moment granted, which is the end of the hold
 COST   O(groups * log N)
 ]]
 --@include once put_off delay commit
@@ -19,7 +19,7 @@ local function grant(name, moment_ms, most_ms, hold_ms)
   if known.asked_at ~= moment_ms then
     opens_at = math.max(now_ms, known.asked_at + gap_of(known))
   end
-  local has_rest = known.blocked_until > now_ms -- e.g. Retry-After, heard since we had our turn
+  local has_rest = known.blocked_until > now_ms -- e.g. a Retry-After received since our turn
   if has_rest or opens_at - now_ms > most_ms then return -1, 0 end
   put_off(name, opens_at + hold_ms)
   return opens_at - now_ms, opens_at + hold_ms

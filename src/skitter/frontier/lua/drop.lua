@@ -1,11 +1,11 @@
 --[[
-drop: remove dead letters. They stay seen, so that a link does not bring them back; or, if asked,
-they are forgotten as if they had never been added.
+drop: remove dead letters. They stay seen, so that a link does not bring them back, unless the
+caller asks to forget them as if they had never been added.
 
 FLAGS  allow-oom
 KEYS   task     hash   fingerprint -> record
        depths   hash   fingerprint -> links from a seed
-ARGV   forget   int    1: not seen any more
+ARGV   forget   int    1: remove them from `seen` as well
 EACH   fp       text
 REPLY  int    how many were removed
 COST   O(requests * log N)
@@ -18,7 +18,7 @@ for _, fp in ipairs(fps) do
   count(forgotten and 'seen' or 'dropped', forgotten and -1 or 1)
   if forgotten then redis.call('HDEL', depths, fp) end
 end
--- Workers remember which links they have added lately; they must not remember these.
+-- Workers cache the links they added lately. A new `born` makes them clear that cache.
 if forget == 1 and #fps > 0 then redis.call('HINCRBY', control, 'born', 1) end
 write_counters()
 return remember(#fps)

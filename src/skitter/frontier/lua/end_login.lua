@@ -1,17 +1,18 @@
 --[[
-end_login: a session was logged in, with what that brought; or it was not. Refused from whoever
-does not hold it any more.
+end_login: store the outcome of a login: its cookies and other fields, or a failure. Only the holder
+of the claim may do so.
 
 FLAGS  allow-oom
 ARGV   name     text   site/class
        number   int    of the session
        claim    text
-       reason   text   why it failed; empty: it did not
-       rest_ms  int    after a failure: the first rest; each further one is twice as long. 0: it was
-                       interrupted, and anybody may try
+       reason   text   why it failed; empty: it succeeded
+       rest_ms  int    the backoff after a first failure; each further failure doubles it. 0: the
+                       login was interrupted, and anybody may retry at once
 EACH   field    text   a cookie, or another part of the session
        value    text
-REPLY  int    how often it was logged in, also when repeated; 0: it failed, or somebody else has it
+REPLY  int    how many logins the session has had, also for a repeated call; 0: the login failed,
+       or the claim is another's
 COST   O(fields)
 ]]
 --@include session

@@ -1,5 +1,5 @@
 --[[
-extend: keep leases that are still ours for `ttl_ms` more.
+extend: renew leases that the caller still holds, for `ttl_ms` from now.
 
 FLAGS  allow-oom
 KEYS   lease    zset   fingerprint -> ms

@@ -1,16 +1,16 @@
 --[[
-feed: take messages that somebody pushed to a key of their own, and keep them until they are
-in the frontier. What a node took and did not finish in time is taken over, under its old name.
+feed: take messages that users pushed to keys of their own, and keep a copy until they are in the
+frontier. A batch that a node did not finish in time goes to the next caller, under its old name.
 
 FLAGS  allow-oom
 KEYS   feeding  hash   batch -> ms at which it may be taken over, and its messages
-ARGV   limit    int    how many messages at the most
-       ttl_ms   int    how long a batch is left to its node
+ARGV   limit    int    at most this many messages
+       ttl_ms   int    how long the node has to finish the batch
        token    text   names the batch
 EACH   key      text   a list, set or zset; the first that has messages is read
-REPLY  list   the name of the batch and its messages; nothing if there are none; an empty name, a
-       key and its type if it is neither list, set nor zset
-COST   O(limit * log N), and the batches that nodes hold now
+REPLY  list   the name of the batch and its messages; empty if there are none; an empty name, a
+       key and its type if that key is not a list, set or zset
+COST   O(limit * log N), plus the batches that nodes hold now
 ]]
 --@include once clock
 local function keep(batch, messages)
@@ -30,7 +30,7 @@ end
 local READ = {
   list = function(key) return redis.call('LPOP', key, limit) end,
   set = function(key) return redis.call('SPOP', key, limit) end,
-  zset = function(key) -- the highest score first, as scrapy-redis does
+  zset = function(key) -- highest score first, like scrapy-redis
     local pairs, messages = redis.call('ZPOPMAX', key, limit), {}
     for i = 1, #pairs, 2 do messages[#messages + 1] = pairs[i] end
     return messages

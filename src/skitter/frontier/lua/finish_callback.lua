@@ -1,11 +1,11 @@
 --[[
-finish_callback: it has run; this is what came of it. Refused from whoever does not hold it any more.
+finish_callback: store the result of the callback. Only the holder of the claim may do so.
 
 FLAGS  allow-oom
 KEYS   callback hash    claim, until (ms), value
 ARGV   claim    text
        value    text
-REPLY  int    1, also when repeated; 0: somebody else has it
+REPLY  int    1, also for a repeated call; 0: the claim is another's
 COST   O(1)
 ]]
 --@include limits

@@ -1,10 +1,10 @@
 --[[
-free_trapped: URLs that were held in traps become pending again, because somebody changed the
-budget. Those that are still beyond it will be held again.
+free_trapped: make URLs held in traps pending again, after the budget was changed. Those still over
+budget will be held again.
 
 FLAGS  allow-oom
-ARGV   at_most  int    how many
-REPLY  int    how many there were
+ARGV   at_most  int    free at most this many
+REPLY  int    how many were freed
 COST   O(at_most * log N)
 ]]
 --@include once limits looks free commit

@@ -1,21 +1,21 @@
 --[[
-grant: share max_pages out among the shards of a job. Shard 0 keeps the sum: what each shard was
-granted, and what it ceded of that. Both only grow, and all shards are heard each time: a call that
-comes late or twice takes nothing twice, and a grant that never reached its shard is found again.
+grant: share max_pages out among the shards of a job. Shard 0 keeps the books: how much each shard
+was granted, and how much of that it ceded. Both counters only grow and every call reports those of
+all shards, so a late or repeated call changes nothing and a grant that got lost is sent again.
 
 FLAGS  allow-oom
-KEYS   budget   hash   granted:<shard>, ceded:<shard>; limit: what may be out at the most
-EACH   granted  int    every shard in order, as allow.lua answered
+KEYS   budget   hash   granted:<shard>, ceded:<shard>; limit: the most that may be granted in total
+EACH   granted  int    one row per shard, in order, from allow.lua's reply
        ceded    int
        used     int
        want     int    how many pages it could hand out now; 0: it did not ask
-REPLY  ints   granted, per shard; nothing if there is no limit
+REPLY  ints   granted, per shard; empty if there is no limit
 COST   O(shards)
 ]]
 --@include limits
 if limits.max_pages == math.huge then return {} end
 
--- Many batches at a time while there is plenty, so that a shard seldom has to ask.
+-- Grant many batches at once while pages are plentiful, so that shards rarely have to ask.
 local AHEAD = 64
 
 local function known(field, told)
@@ -34,7 +34,7 @@ for at = EACH.start, #ARGV, EACH.stride do
   shares[#shares + 1] = share
 end
 
--- What was out before the limit was set, or lowered, stays out.
+-- Grants from before the limit was set or lowered cannot be taken back.
 local limit = math.max(limits.max_pages, out)
 local rest = limit - out
 

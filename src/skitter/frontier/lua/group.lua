@@ -1,10 +1,10 @@
 --[[
-group: make the group that reads items, if there is none.
+group: create the consumer group that reads items, unless it exists.
 
 FLAGS  allow-oom
 KEYS   items    stream what handlers yielded
 ARGV   name     text   group
-REPLY  int    1: it is there
+REPLY  int    1: it exists
 COST   O(1)
 ]]
 --@include limits

@@ -1,13 +1,13 @@
 --[[
-host: give hosts values of their own, or a rest, and put them where they then belong. With no
-field it only settles the hosts, as after a change of the job's limits.
+host: override the job's values for some hosts, or let them rest, then move them to the right list.
+Without a field it only moves them, as needed after the job's limits change.
 
 FLAGS  allow-oom
 ARGV   field    text   delay_ms, max_in_flight, max_pages, crawl_delay_ms, raised_ms, blocked_for_ms,
                        or empty
-       value    any    a number; empty: the job's value again
+       value    any    a number; empty: back to the job's value
 EACH   name     text   host
-REPLY  int    how many hosts were settled
+REPLY  int    how many hosts were given
 COST   O(hosts * log N)
 ]]
 --@include commit

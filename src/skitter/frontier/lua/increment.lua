@@ -1,12 +1,13 @@
 --[[
-increment: add to what users count and time in code of their own, by day. It belongs to no job.
+increment: add to the daily counters and timings that users keep in their own code. They belong to
+no job.
 
 FLAGS  allow-oom
 KEYS   daily    hash   name, newline, tags -> number; by day
-       durations hash  bucket -> how many, `us`: their sum; day/name
+       durations hash  bucket -> count, `us`: their sum; day/name
        recent   hash   verb -> number of this client's last call
 ARGV   seq      int    the client's number for this call
-       most     int    names and tags of a day that are told apart; the others have an empty name
+       most     int    distinct names and tags per day; the rest are summed under an empty name
        keep_s   int    how long a day is kept
 EACH   name     text
        tags     text

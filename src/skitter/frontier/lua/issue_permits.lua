@@ -1,21 +1,20 @@
 --[[
-issue_permits: permits for the pumps of an outside engine, until `wanted` are out. One that nobody
-renewed is void; those over the number wanted are taken back, and whoever works with one hears so
-when he renews it. Pumps for a browser are counted apart: their permits begin with the name of its
-lane.
+issue_permits: issue permits to the pumps of an outside engine, until `wanted` are out. An unrenewed
+permit expires. Surplus permits are withdrawn, which their pumps learn when they renew them.
+Browser pumps are counted separately: their permits start with the name of the lane.
 
 FLAGS  allow-oom
-KEYS   permits  zset   permit -> ms until which it is good
+KEYS   permits  zset   permit -> ms at which it expires
 ARGV   wanted   int    how many pumps there should be
-       ttl_ms   int    how long a new permit is good
+       ttl_ms   int    how long a new permit lasts
        lane     text   browser, or empty for all others
-EACH   permit   text   a fresh name, of which as many are used as are missing
-REPLY  list   the permits that were issued; for a repeated call, the same again
+EACH   permit   text   a fresh name; only as many are used as permits are missing
+REPLY  list   the permits that were issued; the same ones for a repeated call
 COST   O(permits * log N)
 ]]
 --@include clock limits
 redis.call('ZREMRANGEBYSCORE', permits, '-inf', now_ms)
-local BROWSER, MOST = 'browser-', 10000 -- at once: were there more, the next call sees them
+local BROWSER, MOST = 'browser-', 10000 -- bounds one call; the next call sees the rest
 local issued, ours = {}, {}
 local known = redis.call('ZRANGE', permits, '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, MOST)
 for _, permit in ipairs(known) do

@@ -1,21 +1,21 @@
 --[[
-lease: hand out up to `limit` requests that may be fetched now, best first, fair among hosts.
+lease: hand out up to `limit` requests that may be fetched now: best priority first, fair to hosts.
 
 FLAGS  allow-oom
 KEYS   lease    zset   fingerprint -> ms
        holder   hash   fingerprint -> token
        task     hash   fingerprint -> record
        trouble  hash   fingerprint -> msgpack
-       sessions string there is a pool of sessions
-ARGV   limit    int    how many at the most
-       ttl_ms   int    how long they are ours
+       sessions string exists if there is a pool of sessions
+ARGV   limit    int    at most this many
+       ttl_ms   int    how long the leases last
        since_ms int    since this client last leased: steady.lua
-       token    text   proof of the lease; the second in which it was taken is added to it
-REPLY  list   state, ms until something may change (-1: nothing will), token, short (1: this shard's
-       share of max_pages was all that held more back), born (another number: what was known before
-       is not), pace (see there), pages to be opened again (-1: the job keeps no depths), sessions
-       (1: there are some), then per request: fingerprint, record, trouble or empty, depth if kept
-COST   O(limit * log N), whatever the number of hosts and URLs
+       token    text   proof of the lease; the second in which it was taken is appended
+REPLY  list   state, ms until something may change (-1: nothing will), token, short (1: only this
+       shard's share of max_pages held more back), born (if it changed, clear all caches), pace
+       (pace.lua), pages to reopen (-1: the job keeps no depths), sessions (1: there are some),
+       then per request: fingerprint, record, trouble or empty, depth if kept
+COST   O(limit * log N), regardless of the number of hosts and URLs
 ]]
 --@include answers handing_out steady reap wake take sift commit budget pace depth
 local proof = token .. string.format('.%d', wall_ms / 1000)
@@ -30,7 +30,7 @@ local function hand_out(fps)
   bulk('HSET', holder, holders)
 end
 
--- A repeated call gets what of its first answer is still its own.
+-- A repeated call gets its first answer again, without the leases it has lost since.
 local function still_ours(fps)
   local ours = {}
   for i, held_by in ipairs(bulk_read('HMGET', holder, fps)) do

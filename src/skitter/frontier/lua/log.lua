@@ -1,12 +1,12 @@
 --[[
-log: say something to everybody who follows the job. A job that has gone has no log.
+log: write lines to the job's log, for everyone who follows it. A purged job has none.
 
 KEYS   events   stream the log, capped
-ARGV   keep     int    about how many lines
+ARGV   keep     int    cap, in lines, roughly
 EACH   level    text
-       worker   text   who says it
+       worker   text   who wrote it
        text     text
-       url      text   the page that it is about, or nothing
+       url      text   the page it is about, or empty
 REPLY  int    how many lines were written
 COST   O(lines)
 ]]

@@ -1,17 +1,16 @@
 --[[
-look: when nothing else is left to be done, some of what is held is let go, shape by shape. If fewer
-are held when that is done, by half of the pages that it took or more, the shape has an end, and its
-budget is doubled. If not, each page leads to about one more, or to several: it is a trap. So is, at
-once, a shape whose pages yielded nothing and were found on each other.
+look: when nothing else is left, free a sample of the held URLs, shape by shape. If afterwards the
+number held has dropped by at least half of the pages fetched, the shape is finite and its budget is
+doubled. If not, each page leads to one more or several: it is a trap. A shape whose pages yielded
+nothing and were mostly found on each other is a trap at once.
 
 FLAGS  allow-oom
 REPLY  int    how many became pending
-COST   O(shapes held * log N), and the same for each URL that is let go: at most 500 of a shape
+COST   O(shapes held * log N), and O(log N) for each URL freed: at most 500 per shape
 ]]
 --@include finished looks free commit
-local AT_ONCE, SAMPLE = 100, 5 -- shapes; part of a budget
+local AT_ONCE, SAMPLE = 100, 5 -- shapes per call; a sample is a fifth of the budget
 
--- Its pages have yielded nothing, and were found on each other.
 local function is_hopeless(entry) return entry[2] == 0 and (entry[4] or 0) > 0 end
 
 local function lend(entry) entry[1] = entry[1] - math.max(1, math.floor(budget_of(entry) / SAMPLE)) end

@@ -1,17 +1,17 @@
 --[[
-measure: add to the figures of a job: what was counted and timed in the last seconds.
+measure: add what a worker counted and timed in the last seconds to the job's metrics.
 
 FLAGS  allow-oom
 KEYS   tables   hash   member -> `ok failed bytes ms ...`: step/slot/name
-ARGV   members  int    of a table that are kept apart
+ARGV   members  int    members a table lists separately
 EACH   kind     text   counts, timings or tables
        name     text
        packed   bytes  msgpack: the number; us, bucket, count, ...; or member, figures, ...
 REPLY  int    how many rows were given
-COST   O(rows), and per row that is a table at most O(members)
+COST   O(rows), plus at most O(members) for each row that is a table
 ]]
 --@include once slots rows
-local TABLES = { { 3600, 2 * 86400 }, { 0, 604800 } } -- step in s, kept for s; 0: all of it
+local TABLES = { { 3600, 2 * 86400 }, { 0, 604800 } } -- step in s, kept for s; 0: one slot for all
 
 local function add_table(name, flat)
   for _, grain in ipairs(TABLES) do

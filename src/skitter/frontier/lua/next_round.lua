@@ -1,12 +1,12 @@
 --[[
-next_round: a round of a schedule has begun; the next one begins later. Whoever comes second finds
-that it was done.
+next_round: advance a schedule to its next round. Of several callers that saw the same round become
+due, only the first succeeds.
 
 FLAGS  allow-oom
 KEYS   schedule hash   next_ms, fired_ms, rounds, missed, and what it is made of
-ARGV   due_ms   text   the round that has begun
+ARGV   due_ms   text   the round that begins now
        next_ms  text   when the next one begins
-       missed   int    how many passed while nobody was there
+       missed   int    rounds that passed while no scheduler was running
 REPLY  int    1: the caller was first
 COST   O(1)
 ]]

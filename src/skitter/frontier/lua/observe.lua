@@ -1,16 +1,17 @@
 --[[
-observe: add what handlers found to their last window; one that is full is followed by another.
+observe: add what handlers found to their latest window; a full window is followed by a new one.
 
-A window is full when it has WIDTH pages and is SPAN_MS old. Of more than WINDOWS, the last FINE stay
-as they are, and of the others the two neighbours with the fewest pages become one.
+A window is full when it has WIDTH pages and is SPAN_MS old. Beyond WINDOWS windows, the last FINE
+stay as they are; of the older ones, the two neighbours with the fewest pages are merged.
 
-KEYS   quality  hash   handler -> msgpack: columns, rows of ms, pages, items, blocked, a number each
-ARGV   handlers int    how many are kept
-       columns  int    how many are kept of each
+KEYS   quality  hash   handler -> msgpack: columns; rows of ms, pages, items, blocked, a count per
+                       column
+ARGV   handlers int    keep at most this many handlers
+       columns  int    and this many columns of each
 EACH   handler  text
        numbers  bytes  msgpack: pages, items, blocked
        names    bytes  msgpack: columns
-       counts   bytes  msgpack: a number for each of them
+       counts   bytes  msgpack: a count for each column
 REPLY  int    how many handlers were given
 COST   O(handlers * windows * columns)
 ]]

@@ -1,18 +1,18 @@
 --[[
-open_sessions: a session for each request: one of its pool, or a new one while there is room. Those
-that are too old, used up or refused too often are retired, with all they hold.
+open_sessions: pick a session for each request from its pool, or start one while there is room.
+Sessions that are too old, used up or refused too often are retired and deleted.
 
 FLAGS  allow-oom
-ARGV   size     int    how many a pool may have
-       uses     int    how many pages one may fetch; -1: any number
+ARGV   size     int    the most sessions a pool may have
+       uses     int    how many pages one session may fetch; -1: any number
        errors   int    how often one may be refused
        age_ms   int    how old one may be; -1: any age
-       chance   int    which one to begin with
+       chance   int    where in the pool to start
 EACH   name     text   site/class
-       make     int    1: make one if there is none; 0: not for this
-       known    text   `number version` of what the caller has; empty: nothing
-REPLY  list   per request: number (0: none), version, errors, fields and values (none, if they are
-       known)
+       make     int    1: start a session if the pool has room; 0: only use what is there
+       known    text   `number version` of the caller's copy; empty: it has none
+REPLY  list   per request: number (0: none), version, errors, fields and values (empty if the
+       caller's copy is current)
 COST   O(requests * (sessions of the pool + fields))
 ]]
 --@include session
@@ -46,7 +46,7 @@ local function open(name, make, known, turn)
   end
   if changed then write_pool(name, found) end
   if not one then return { 0, 0, '0', {} } end
-  if not changed then -- as the pool lives, so does the session
+  if not changed then -- write_pool has not renewed these
     redis.call('PEXPIRE', pool .. name, IDLE_MS)
     redis.call('PEXPIRE', sessions, IDLE_MS)
   end

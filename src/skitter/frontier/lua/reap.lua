@@ -1,9 +1,9 @@
 --[[
-reap: take back leases that ran out. `lease` does the same in passing; this is for a crawl that
-nobody leases from.
+reap: take back expired leases. `lease` does so too; this verb is for a job that no worker leases
+from.
 
 FLAGS  allow-oom
-ARGV   at_most  int    how many
+ARGV   at_most  int    take back at most this many
 REPLY  int    how many were taken back
 COST   O(at_most * log N)
 ]]

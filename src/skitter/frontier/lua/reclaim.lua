@@ -1,12 +1,12 @@
 --[[
-reclaim: take leases back from a worker that is known to be dead, before they run out. It counts
-as a loss all the same: it may have died of one of them. If nobody saw it die, the rule of leases
-that ran out holds (lib/reap.lua): a power cut may have ended it.
+reclaim: take leases back from a worker known to be dead, before they expire. It still counts as a
+loss, as one of them may have killed it. If nobody saw it die, the rule for expired leases applies
+(lib/reap.lua): a power cut may have ended it.
 
 FLAGS  allow-oom
-ARGV   seen     int    1: somebody saw it die, and lived
+ARGV   seen     int    1: a surviving process saw it die
 EACH   fp       text
-       token    text   what `holder` said; a lease that somebody else has by now is left alone
+       token    text   as read from `holder`; a lease that has changed hands since is left alone
 REPLY  int    how many were taken back
 COST   O(leases * log N)
 ]]

@@ -1,9 +1,9 @@
 --[[
-record: remember requests that are over, for the audit of politeness.
+record: log finished requests, for the audit of politeness.
 
 FLAGS  allow-oom
 EACH   trip     text   `host at_ms ago_ms took_ms delay_ms url`: trips.lua
-REPLY  int    how many they were
+REPLY  int    how many were given
 COST   O(trips)
 ]]
 --@include once trips

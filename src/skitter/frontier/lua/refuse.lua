@@ -1,11 +1,11 @@
 --[[
-refuse: remember links that were kept out, and count the different ones of each kind.
+refuse: remember links that were kept out, and count the distinct ones of each kind.
 
 FLAGS  allow-oom
 KEYS   refused  hash   `new` and `old`: fingerprint -> msgpack of kind, reason and page
        kept_out string one HyperLogLog per kind
        stats    hash   counters
-ARGV   keep     int    about how many: between half of it and all
+ARGV   keep     int    keep between half this many and this many
 EACH   fp       text
        kind     text   robots, scope, ...
        packed   bytes

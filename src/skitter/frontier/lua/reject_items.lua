@@ -1,8 +1,8 @@
 --[[
-reject_items: keep items that cannot be stored, with the reason, and count them by field.
+reject_items: keep items that could not be stored, with the reason, and count them by field.
 
 KEYS   rejected stream the items, capped
-ARGV   keep     int    about how many
+ARGV   keep     int    cap, in items, roughly
 EACH   field    text   what was wrong
        item     bytes  msgpack of the item and the reason
 REPLY  int    how many were kept

@@ -1,6 +1,6 @@
 --[[
-release: hand leases back unfinished: a worker that stops, or work that has to wait. It counts as
-neither a failure nor a loss, and the request keeps its priority.
+release: hand leases back unfinished, because the worker stops or the work has to wait. It counts
+neither as a failure nor as a loss, and the request keeps its priority.
 
 FLAGS  allow-oom
 KEYS   delayed  zset   fingerprint -> ms

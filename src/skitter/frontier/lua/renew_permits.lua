@@ -1,11 +1,11 @@
 --[[
-renew_permits: keep permits of pumps for longer.
+renew_permits: renew the permits of pumps.
 
 FLAGS  allow-oom
-KEYS   permits  zset   permit -> ms until which it is good
+KEYS   permits  zset   permit -> ms at which it expires
 ARGV   ttl_ms   int    how long from now
 EACH   permit   text
-REPLY  ints   1 per permit, or 0: it is void, stop working
+REPLY  ints   per permit 1, or 0: it expired or was withdrawn, so stop working
 COST   O(permits * log N)
 ]]
 --@include clock limits

@@ -1,12 +1,12 @@
 --[[
-reopen: pages that are done and whose links are to be offered again, the least deep first. One
-client at a time is given any, so that not all of them do the same; it is no more than that.
+reopen: read finished pages whose links have to be offered again, the shallowest first. Only one
+client at a time gets any. That merely saves work: offering links twice does no harm.
 
 FLAGS  allow-oom
-KEYS   reopening string the client that is at it; expires
-ARGV   most     int    how many pages
-       most_bytes int  how long their outlinks are together, unless it is one page
-       ttl_ms   int    how long others leave it to the caller
+KEYS   reopening string the client at work; expires
+ARGV   most     int    at most this many pages
+       most_bytes int  the most bytes of outlinks in total; a single page may exceed it
+       ttl_ms   int    how long other clients get none
        token    text
 REPLY  list   per page: fingerprint, depth, outlinks
 COST   O(most * log N)

@@ -1,13 +1,13 @@
 --[[
-reopened: the links of pages were offered again. A page to which a still shorter way was found
-meanwhile stays reopenable.
+reopened: record that the links of pages were offered again. A page to which a still shorter path
+was found meanwhile stays reopenable.
 
 FLAGS  allow-oom
-KEYS   reopening string another client may go on
+KEYS   reopening string deleted, so that another client may continue
 EACH   fp       text
-       depth    text   as reopen.lua answered
-       rest     text   the score at which it waits for a higher limit; empty: all its links went in
-REPLY  int    how many pages there were
+       depth    text   from reopen.lua's reply
+       rest     text   the score at which it waits for a higher limit; empty: all links were offered
+REPLY  int    how many pages were given
 COST   O(pages * log N)
 ]]
 --@include depth

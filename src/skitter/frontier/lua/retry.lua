@@ -1,6 +1,6 @@
 --[[
-retry: end leases that failed. Each is tried again later, at a lower priority; after the last try
-it is dead.
+retry: end leases that failed. Each request is retried later, at a lower priority; after its last
+retry it is buried.
 
 FLAGS  allow-oom
 KEYS   delayed  zset   fingerprint -> ms
@@ -19,7 +19,7 @@ local function fail(claim)
   local entry, reason = trouble_of(claim.fp), ARGV[claim.at + 3]
   local priority, name, body = unpack_record(claim.record)
   entry.failures = entry.failures + 1
-  entry.priority = entry.priority or priority -- what it came with: revive.lua
+  entry.priority = entry.priority or priority -- the original one, for revive.lua
   learn(claim, ARGV[claim.at + 4])
   if entry.failures > limits.max_retries then
     bury(claim.fp, entry, reason)

@@ -1,9 +1,9 @@
 --[[
-revive: dead letters become pending again, with a clean record and the priority they came with.
+revive: make dead letters pending again, with a clean record and their original priority.
 
 KEYS   task     hash   fingerprint -> record
 EACH   fp       text
-REPLY  int    how many came back
+REPLY  int    how many were revived
 COST   O(requests * log N)
 ]]
 --@include once exhume record trouble commit

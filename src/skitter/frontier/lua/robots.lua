@@ -1,15 +1,15 @@
 --[[
-robots: the robots.txt of a host, fetched by one for the whole fleet: ask for it, or bring it. The
-last answer is kept when it is no longer believed: it says since when there has been none.
+robots: ask for a host's robots.txt, or bring it: one worker fetches it for the whole fleet. An
+expired answer is kept for a while: it tells how long the host has failed to serve a new one.
 
 FLAGS  allow-oom
 KEYS   robots   string one per host: `believed_until fetched_until answer`, both in ms
 ARGV   name     text   host
        rules    bytes  empty: ask
-       ttl_ms   int    ask: how long the fetching is ours; bring: how long to believe it
-       keep_ms  int    how long to remember it after that
-REPLY  any    ask: `known`, `asked` (somebody else fetches it) or `yours`, the last answer, and for
-       how many ms more to believe it; bring: 1
+       ttl_ms   int    ask: how long the caller has to fetch it; bring: how long it is valid
+       keep_ms  int    how long to keep it after that
+REPLY  any    ask: `known`, `asked` (another worker is fetching it) or `yours`, the last answer,
+       and for how many more ms it is valid; bring: 1
 COST   O(1)
 ]]
 --@include once clock

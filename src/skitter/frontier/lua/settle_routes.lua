@@ -1,17 +1,17 @@
 --[[
-settle_routes: how requests went that left by routes, and what is known about routes now. A repeated
-call counts nothing twice.
+settle_routes: report how requests fared on their routes, and read what is known about routes now. A
+repeated call counts nothing twice.
 
 FLAGS  allow-oom
 KEYS   routes   hash   route:field -> a number
        flights  zset   place -> ms; by route
-       recent   hash   verb -> number and answer of this client's last call; a repeat is told anew
+       recent   hash   verb -> number of this client's last call; a repeat gets current figures
 ARGV   seq      int    the client's number for this call
-       domain   text   one to be told about, besides those that were settled; empty: none
-EACH   place    text   as take_routes gave it; empty: the route has no limits
+       domain   text   one more domain to report on, besides those settled; empty: none
+EACH   place    text   the one given to take_routes; empty: the route has no limits
        route    text
        name     text   domain
-       verdict  text   good, ban, page (its own fault), fault (the proxy's), or unused
+       verdict  text   good, ban, page (the page's fault), fault (the proxy's), or unused
        figures  text   `bytes money reserved_bytes reserved_money ms`
 REPLY  list   server ms, the routes as field and number, then domain and record for each domain
 COST   O(requests * routes)

@@ -1,11 +1,11 @@
 --[[
-sink: claim the one place that the items of the job go to, or learn which place has it.
+sink: claim the job's items for one destination, or learn which destination has them.
 
 FLAGS  allow-oom
 KEYS   sink     hash   place, at (server ms of the last claim)
 ARGV   place    text   without a password
        instead  text   the place that this one may replace; empty: none
-REPLY  text   the place that has it
+REPLY  text   the place that holds the claim
 COST   O(1)
 ]]
 --@include clock limits

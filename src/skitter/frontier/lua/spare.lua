@@ -1,15 +1,15 @@
 --[[
-spare: how many requests of a host the only worker of a job may hold beyond those in flight, so that
-the next is at hand when one is done. It keeps to max_in_flight by itself. While others are at work
-there are none: what all hold together is then what may be in flight.
+spare: how many requests per host a job's only worker may lease beyond max_in_flight, so that the
+next is at hand when one is done. A lone worker can enforce max_in_flight locally. With several
+workers there are no spares: only the number of leases limits what they fetch together.
 
 FLAGS  allow-oom
 KEYS   control  hash   state and limits
        workers  hash   worker -> msgpack of its last heartbeat
-ARGV   name     text   who asks; its heartbeat must be there, so that others can see it
+ARGV   name     text   the caller; its heartbeat must be there, so that others can see it
        wanted   int
-REPLY  int    how many there are
-COST   O(1): of more than a handful of workers, none is alone
+REPLY  int    how many are granted
+COST   O(1): heartbeats are read only if there are few
 ]]
 --@include limits
 local function fetches(beat)

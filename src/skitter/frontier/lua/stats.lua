@@ -1,5 +1,5 @@
 --[[
-stats: one moment of the shard.
+stats: an atomic snapshot of the shard's counts.
 
 FLAGS  no-writes
 KEYS   stats    hash   counters
@@ -12,9 +12,9 @@ KEYS   stats    hash   counters
        hosts    hash
        items    stream
 REPLY  list   state, then names and values: max_pages (0: no limit), delayed, trapped, leased, dead,
-       hosts, bodies, holders, items, reopened (pages whose links are to be offered again), revisits
-       (pages to be visited again), due (of those, now), looks (shapes with a last look before them)
-       and every counter
+       hosts, bodies, holders, items, reopened (pages whose links have to be offered again),
+       revisits (pages to visit again), due (those to visit now), looks (shapes that await a last
+       look) and every counter
 COST   O(1)
 ]]
 --@include limits counters depth revisit looks

@@ -1,17 +1,17 @@
 --[[
-take_routes: a place for one request each on routes that have limits. What it may cost at the most
-is reserved; settle_routes replaces it by what it did cost. A place that is never settled stays
-counted, so that no budget is ever exceeded.
+take_routes: take places for requests on routes with limits. Each reserves the most it may cost;
+settle_routes replaces that with the actual cost. A reservation that is never settled stays, so that
+no budget is ever exceeded.
 
 FLAGS  allow-oom
 KEYS   routes   hash   route:field -> a number
-       flights  zset   place -> ms until which it counts as under way; by route
+       flights  zset   place -> ms until which it counts as in flight; by route
 ARGV   ttl_ms   int    how long a request may take
-EACH   place    text   a name that was never used before; repeated, it gets the same place
+EACH   place    text   a unique name; a repeated call gets the same place
        route    text
-       limits   text   `in_flight gap_ms requests bytes money`, each -1 if there is none
-       reserve  text   `bytes money`: what it may take of these, at the most
-REPLY  ints   per place: 0 go, -1 the budget is spent, else ms after which to ask again
+       limits   text   `in_flight gap_ms requests bytes money`, each -1 if unlimited
+       reserve  text   `bytes money`: the most it may cost
+REPLY  ints   per place: 0 go, -1 the budget is spent, otherwise ms after which to ask again
 COST   O(places * log N)
 ]]
 --@include fleet_clock
@@ -37,7 +37,7 @@ local function take(place, route, limits, reserve)
   local busy = redis.call('ZCARD', under_way)
   if not (within(requests, so_far[1], 1) and within(bytes, so_far[2], reserve[1])
       and within(money, so_far[3], reserve[2])) then
-    return busy > 0 and BUSY_MS or -1 -- those under way may leave some of what they reserved
+    return busy > 0 and BUSY_MS or -1 -- those in flight may not use all they reserved
   end
   if in_flight >= 0 and busy >= in_flight then return BUSY_MS end
   local next_ms = tonumber(so_far[4]) or 0

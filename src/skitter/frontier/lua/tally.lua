@@ -1,5 +1,5 @@
 --[[
-tally: add to counters that people want to see, and that nothing depends on.
+tally: add to counters that are only for display; no script depends on them.
 
 FLAGS  allow-oom
 EACH   counter  text

@@ -1,25 +1,26 @@
 --[[
-trap: which leases may be fetched, by the budgets of the shapes of their URLs. The others end here:
-they are held until their shape has yielded enough.
+trap: decide which leases may be fetched, by the budgets of their URL shapes. The others end here:
+their requests are held until the shape has yielded enough.
 
 FLAGS  allow-oom
 EACH   fp       text
        token    text
        number   int    of the shape: shapes.py
-       bred     int    1: it was found on a page of that shape; 0: elsewhere
-       moment_ms int   when its host had its turn for it; a request that is held gives it back
-REPLY  ints   per lease: 1 (it may be fetched), 2 (the same, and its shape shares a budget with
-       others), 0 (it is held) or LOST; and how many further pages of its shape need no asking
-COST   O(leases * log N), and the shapes of their hosts: at most 101 each
+       bred     int    1: found on a page of the same shape; 0: found elsewhere
+       moment_ms int   its host's turn that it was leased in; a held request gives the turn back
+REPLY  ints   per lease: 1 (fetch it), 2 (fetch it; its shape shares a budget with others), 0 (held)
+       or LOST; and how many further pages of its shape may be fetched without asking
+COST   O(leases * log N), plus the shapes of their hosts: at most 101 each
 ]]
 --@include once claims delay lane looks free commit
-local RICH, PART = 4, 4 -- at so many times its budget, a shape is trusted with a part of its room
+-- Once its budget has grown RICH times, a shape may use 1/PART of its room without asking.
+local RICH, PART = 4, 4
 local reply, held, admitted, trusted = {}, {}, {}, {}
 
 local function trust(entry, number, room)
   if trusted[number] or 2 ^ entry[2] < RICH then return 0 end
   trusted[number] = true
-  if redis.call('ZCOUNT', trapped, number, number) > 0 then return 0 end -- they come first
+  if redis.call('ZCOUNT', trapped, number, number) > 0 then return 0 end -- held ones come first
   local ahead = math.floor(room / PART)
   entry[1] = entry[1] + ahead
   return ahead
@@ -47,7 +48,7 @@ local function judge(claim)
   entry[4] = (entry[4] or 0) + (ARGV[claim.at + 3] == '1' and 1 or -1)
   admitted[#admitted + 1], admitted[#admitted + 2] = claim.fp, number
   free_shape(number, room - 1)
-  if number == any_of(claim.host) then return 2, 0 end -- each page is of another shape
+  if number == any_of(claim.host) then return 2, 0 end -- the next page will have another shape
   return 1, trust(entry, number, room - 1)
 end
 

@@ -1,24 +1,23 @@
 --[[
-turn: a moment to leave, by a clock that several hosts or several jobs share: a delay after the last
-one that was granted. A rest that any of them was asked for holds for all. So does a limit on how
-many are under way, where one is named: whoever leaves has a place until he gives it back, or is
-gone for too long.
+turn: reserve a moment to leave, on a clock that several hosts or jobs share: one delay after the
+last moment granted. A rest imposed on one of them holds for all, and so does a limit on requests in
+flight: each request holds a place until it gives it back or the place expires.
 
 FLAGS  allow-oom
-KEYS   clock     string `moment_ms delay_ms rest_ms`: the last moment granted, the delay of whoever
-                        got it, and the end of the rest; then `place=until_ms` for each under way
+KEYS   clock     string `moment_ms delay_ms rest_ms`: the last moment granted, its caller's delay,
+                        and the end of the rest; then `place=until_ms` for each in flight
 ARGV   now       text   server ms; empty outside of tests and simulation
-       moment_ms int    what was granted before, if it was not used; 0: nothing
-       delay_ms  int    the delay that is wanted
-       most_ms   int    the longest wait that we would take; -1: ask for no moment
-       for_ms    int    begin a rest of this length; 0: none
-       place     text   whose request it is; empty: nobody counts it
-       most      int    how many may be under way; 0: give the place back, -1: any number
+       moment_ms int    an earlier grant that was not used; 0: none
+       delay_ms  int    the delay to keep
+       most_ms   int    the longest wait we accept; -1: reserve nothing
+       for_ms    int    start a rest of this length; 0: none
+       place     text   names the request; empty: it is not counted
+       most      int    how many may be in flight; 0: give the place back, -1: any number
        held_ms   int    how long a place is held at most
 REPLY  ints   how long to wait, and the moment (0: the wait is too long, nothing is reserved)
-COST   O(requests under way)
+COST   O(requests in flight)
 ]]
-local FULL_MS = 250 -- when to ask again: nobody knows when a place is given back
+local FULL_MS = 250 -- when to ask again: there is no telling when a place becomes free
 local time = redis.call('TIME')
 local now_ms = tonumber(now) or time[1] * 1000 + math.floor(time[2] / 1000)
 local stored = redis.call('GET', clock) or ''
@@ -48,7 +47,7 @@ if is_granted then
   end
 end
 
--- Nobody needs it after that: it goes by itself.
+-- Expire the clock as soon as it no longer constrains anybody.
 local until_ms = math.max(last_ms + gap_ms, rest_ms, held, now_ms) + 1000
 local record = string.format('%d %d %d', last_ms, gap_ms, rest_ms) .. table.concat(under_way)
 redis.call('SET', clock, record, 'PX', until_ms - now_ms)

@@ -1,12 +1,12 @@
 --[[
-unload: items that a loader is done with leave the stream; those that it stored are counted.
+unload: remove items that a loader is done with from the stream, and count those it stored.
 
 FLAGS  allow-oom
 KEYS   items    stream what handlers yielded
 ARGV   name     text   group
-       stored   int    1: they are stored; 0: left out, or rejected
+       stored   int    1: stored; 0: skipped or rejected
 EACH   entry    text   id in the stream
-REPLY  int    how many there were: one that was done twice counts once
+REPLY  int    how many were removed; an item unloaded twice counts once
 COST   O(items)
 ]]
 --@include once counters

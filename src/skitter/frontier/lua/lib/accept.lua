@@ -1,14 +1,14 @@
 --[[
-accept: decide about one request that somebody offers, and take it in if it is new and there is
-room; if not, it is only looked at, and a new one has to come again. Where it stands in the
-arguments come its fingerprint, host, priority, depth and record.
+accept: decide on one offered request, and take it in if it is new and there is room. Without room a
+new request is not marked as seen, so it can be offered again. ARGV from `at`: fingerprint, host,
+priority, depth, record.
 
 KEYS   task     hash   fingerprint -> record
 ]]
 --@include depth enqueue record seen
 local records = {}
 
--- Priorities and depths are few: to look one up is ten times faster than to convert it.
+-- Few distinct priorities and depths occur, and a lookup is ten times faster than tonumber.
 local numbers = {}
 
 local function number(text)

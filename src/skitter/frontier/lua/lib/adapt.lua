@@ -1,16 +1,16 @@
 --[[
-adapt: the delay of a host follows how it answers. An incident (it said 429 or 503, refused the
-connection or showed a block page) doubles it, once per window, which is as long as the rest that
-the host asked for, or as the new delay, and WINDOW_MS at least: a few bad pages in a row are one
-incident. Each CLEAN answers after that take a tenth off again.
+adapt: adjust a host's delay to its answers. An incident (a 429 or 503, a refused connection or a
+block page) doubles it; CLEAN clean answers take a tenth off again. It doubles only once per window,
+so that a burst of bad pages is one incident. A window lasts as long as the rest the host asked for
+or the new delay, whichever is longer, and at least WINDOW_MS.
 
-What is learned stands in the host's record, so it outlives every worker: `latency_ms` (a moving
-average), `raised_ms`, `incident` (of which kind), `window_ends`, `clean` (answers since).
+The host's record keeps what is learned, so it outlives every worker: `latency_ms` (a moving
+average), `raised_ms`, `incident` (its kind), `window_ends`, `clean` (answers since).
 ]]
 --@include clock counters delay lane
 local WEIGHT = 0.2 -- of a new answer in the average
 local CLEAN, BACK, SPREAD = 20, 0.9, 0.1
-local LEAST_MS = 10 -- doubled where there is no delay and the host answers at once
+local LEAST_MS = 10 -- doubled if there is no delay and the host answers instantly
 local WINDOW_MS = 10000
 local RAISED = { 'raised_ms', 'incident', 'window_ends', 'clean' }
 local MOST = 2 ^ 31
@@ -19,12 +19,12 @@ local function sound(number)
   return type(number) == 'number' and number >= 0 and number < MOST and math.floor(number) or nil
 end
 
--- From 0 to 1, by host and moment: math.random begins anew in every script.
+-- From 0 to 1, by host and time: the server seeds math.random alike for every script.
 local function chance(name)
   return tonumber(string.sub(redis.sha1hex(name .. now_ms), 1, 4), 16) / 65535
 end
 
--- Kept only where it may matter, so that a fast host costs nothing.
+-- Stored only if it may affect the delay, so that a fast host costs no memory.
 local function learn_latency(known, latency_ms)
   local own, before = known.own, known.own.latency_ms or latency_ms
   local average = math.floor(before + WEIGHT * (latency_ms - before) + 0.5)
@@ -52,7 +52,7 @@ local function note_clean(known)
   for _, name in ipairs(RAISED) do own[name] = nil end
 end
 
--- Call it after `block`: the rest that the host asked for is the window.
+-- Call it after `block`: the window lasts at least as long as the rest the host asked for.
 local function learn_delay(claim, said)
   local latency_ms, incident = sound(said.latency_ms), sound(said.incident)
   if not latency_ms and not incident then return end

@@ -1,8 +1,8 @@
 --[[
-answers: a call that is repeated, because its reply was lost, gets the first answer again.
+answers: make calls idempotent: one repeated because its reply was lost gets the same answer.
 
-A client numbers its calls and has one of each verb under way at a time, so the last answer per
-verb is all there is to remember.
+A client numbers its calls and runs one call of each verb at a time, so it is enough to store the
+last answer per verb.
 
 KEYS   recent   hash   verb -> number and answer of this client's last call
 ARGV   seq      int    the client's number for this call
@@ -16,10 +16,10 @@ local function answered()
   local number, answer = string.match(last, '^(%d+) (.*)$')
   number = tonumber(number)
   if number == seq then
-    redis.call('PEXPIRE', recent, REMEMBER_MS) -- WAIT behind a repeat waits for a write: replication.py
+    redis.call('PEXPIRE', recent, REMEMBER_MS) -- a write for WAIT to wait for: replication.py
     return cmsgpack.unpack(answer)
   end
-  -- An older call was on its way while the client gave up on it and went on.
+  -- The client gave up on this call and went on while it was still on its way.
   if number > seq then error({ err = 'STALE this call was overtaken by a later one' }) end
 end
 

@@ -1,6 +1,6 @@
 --[[
-arms: what the fleet knows about the routes to a domain. The first four numbers fade (bandit.py has
-the same rule), the others are for people. A record that makes no sense is begun anew.
+arms: what the fleet knows about the routes to a domain. The first four numbers decay, by the same
+rule as in bandit.py; the others are for display. A corrupt record is replaced by a new one.
 
 KEYS   arms     string msgpack: at, arms: route -> good, bad, seconds, mb, good_total, bans, faults,
                 bytes, money; by domain

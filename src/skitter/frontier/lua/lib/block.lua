@@ -1,5 +1,5 @@
 --[[
-block: give a host a rest. A longer rest that was asked for before stays.
+block: let a host rest. A longer rest already in effect stays.
 ]]
 --@include clock lane
 local function block(name, for_ms)

@@ -1,7 +1,7 @@
 --[[
-budget: how many pages more may be handed out of max_pages. In a job of many shards each has a
-share of it, which is what it was granted less what it has ceded: two counters that only grow, so
-that whoever tells of them late or twice does no harm. See grant.lua.
+budget: how much of max_pages is left. With several shards, each has a share: what it was granted
+less what it has ceded. Both counters only grow, so a late or repeated report does no harm. See
+grant.lua.
 
 KEYS   lease    zset   fingerprint -> ms
 ]]
@@ -14,7 +14,7 @@ local function share()
   return read_counter('granted') - read_counter('ceded')
 end
 
--- What is used has been granted, whoever allowed it; what is free beyond `keep` is handed back.
+-- Pages used beyond the share count as granted; those free beyond `keep` are ceded.
 local function balance(keep)
   local free = share() - pages_used()
   if free < 0 then count('granted', -free) end

@@ -1,5 +1,5 @@
 --[[
-bulk: one command with many values, in slices that fit Lua's stack.
+bulk: run one command with many values, in slices that fit Lua's stack.
 ]]
 local SLICE = 4000
 
@@ -9,7 +9,7 @@ local function bulk(command, key, values)
   end
 end
 
--- The same for commands that read; the answers come back as one list.
+-- The same for reads; returns all answers as one list.
 local function bulk_read(command, key, fields)
   if #fields == 0 then return {} end
   if #fields <= SLICE then return redis.call(command, key, unpack(fields)) end

@@ -1,14 +1,14 @@
 --[[
-claims: which of the leases in ARGV the caller still holds. A worker that was too slow finds
-another token there, or none, and is refused: nothing of what it sends has any effect.
+claims: which of the leases in ARGV the caller still holds. A worker that was too slow finds another
+token there, or none: it is fenced off, and nothing it sends has any effect.
 
 KEYS   holder   hash   fingerprint -> token
        lease    zset   fingerprint -> ms
        task     hash   fingerprint -> record
 ]]
 --@include bulk counters host record shapes
--- One claim per group of ARGV, its token the second value; `record` is false if it is not held.
--- Without a number all groups are claims.
+-- One claim per group of ARGV, whose second value is the token; `record` is false if the lease is
+-- lost. `how_many` defaults to all groups.
 local function read_claims(how_many)
   local claims, fps = {}, {}
   for i = 0, (how_many or (#ARGV - EACH.start + 1) / EACH.stride) - 1 do
@@ -21,7 +21,7 @@ local function read_claims(how_many)
     local claim = claims[i]
     -- The same lease twice in one call: the first one counts.
     local held = tokens[i] == ARGV[claim.at + 1] and not taken[claim.fp]
-    -- A record that was damaged meanwhile says no host: it is left to `reap`.
+    -- A corrupt record names no host: leave it to `reap`.
     claim.host = held and records[i] and host_of(records[i])
     claim.record = claim.host and records[i]
     if claim.record then taken[claim.fp] = true else count('late', 1) end
@@ -29,7 +29,7 @@ local function read_claims(how_many)
   return claims
 end
 
--- The leases end here; what becomes of the requests is the caller's business.
+-- End the leases; the caller decides what happens to the requests.
 local function end_leases(claims)
   local fps, names = {}, {}
   for i = 1, #claims do
@@ -40,8 +40,8 @@ local function end_leases(claims)
   for i = 1, #names do
     local name = names[i]
     local known = touch(name)
-    if known.in_flight > 0 then known.in_flight = known.in_flight - 1 end -- or it was begun anew
-    -- Room for one more: that moves a host which stood nowhere. One in line keeps its place.
+    if known.in_flight > 0 then known.in_flight = known.in_flight - 1 end -- 0: a rebuilt record
+    -- Room for one more: a host in no list may now belong in one. A listed host keeps its place.
     if known.listed_in == NOWHERE then host(name) end
   end
   bulk('HDEL', holder, fps)

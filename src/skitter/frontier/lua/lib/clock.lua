@@ -1,9 +1,9 @@
 --[[
-clock: the moment, read once, so that one script sees one.
+clock: the time, read once, so that a script sees one moment.
 
-  wall_ms  what the server's clock says: for what people read
-  now_ms   the job's own clock, which does not jump when that one is set (steady.lua): for all that
-           is waited for
+  wall_ms  the server's clock, for what people read
+  now_ms   the job's own clock, for timeouts: setting the server's clock does not make it jump
+           (steady.lua)
 
 ARGV   now      text   server ms; empty outside of tests and simulation
 ]]

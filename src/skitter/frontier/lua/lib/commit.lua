@@ -1,6 +1,6 @@
 --[[
-commit: the last step of a script that changes something: every host it touched is put in its
-place, hosts and counters are written once.
+commit: the last step of a script that writes: move each host it touched to the right list, then
+write each host and counter once.
 ]]
 --@include enqueue
 local function commit()

@@ -1,5 +1,5 @@
 --[[
-counters: add up changes in a script, write each counter once.
+counters: collect changes during a script, and write each counter once.
 
 KEYS   stats    hash   counters
 ]]
@@ -9,7 +9,7 @@ local function count(counter, by)
   changes[counter] = (changes[counter] or 0) + by
 end
 
--- All are read at once: there are a few dozen, and a script wants several of them.
+-- Reads all of them: there are a few dozen, and a script needs several.
 local function read_before(counter)
   if not before then
     local flat = redis.call('HGETALL', stats)

@@ -1,46 +1,46 @@
 --[[
-depth: how many links a page is away from a seed, by the shortest way that was found so far. A job
-keeps it from the moment it gets a limit of it: docs/adr/0011-depth-is-the-shortest-way.md.
+depth: how many links a page is from a seed, by the shortest path found so far. A job keeps depths
+once it has had a max_depth: docs/adr/0011-depth-is-the-shortest-way.md.
 
-A page is reopenable if it is done and not all of its links went in as they should: a shorter way
-to it was found since, or they were beyond max_depth. Once max_depth is above its score, a client
-offers its links again: reopen.lua.
+A done page is reopenable if its links were offered too deep, as a shorter path to it was found
+since, or if max_depth cut some off. Once max_depth exceeds its score, a client offers its links
+again: reopen.lua.
 
 KEYS   depths   hash   fingerprint -> links from a seed; absent: none
-       outlinks hash   fingerprint of a page that is done -> where it leads, as clients pack it
+       outlinks hash   fingerprint of a done page -> its links, as clients pack them
        reopenable zset   fingerprint of such a page -> depth
 ]]
 --@include limits counters
--- Whether it has, or once had, a max_depth; also one that an older release set.
+-- Whether the job has or had a max_depth. Older releases set the limit without `depths`.
 local keeps_depths = limits.depths or limits.max_depth < math.huge
 
 local function note_depth(fp, depth)
   if depth > 0 then redis.call('HSET', depths, fp, depth) end
 end
 
--- A page that is known is found again, perhaps by a shorter way.
+-- A known page was found again, perhaps by a shorter path.
 local function find_again(fp, depth)
   local known = redis.call('HGET', depths, fp)
   if not known or tonumber(known) <= depth then return end
   redis.call('HSET', depths, fp, depth)
   if redis.call('HEXISTS', outlinks, fp) == 1 then
     redis.call('ZADD', reopenable, depth, fp)
-    count('ticket', 1) -- work came in, as totals.py wants to know
+    count('ticket', 1) -- totals.py takes it as a sign of new work
   end
 end
 
--- A page is done whose links were offered as those of `depth`, the farthest `reach` beyond it.
+-- A page is done. Its links were offered as if it had `depth`; the deepest is `reach` further down.
 local function keep_outlinks(fp, packed, depth, reach)
   local known = redis.call('HGET', depths, fp)
   local least = tonumber(known) or depth
   local is_cut = depth + reach > limits.max_depth
-  if depth == 0 and not is_cut then return end -- there is no shorter way to a seed
-  if not known then note_depth(fp, depth) end -- it is older than the limit
+  if depth == 0 and not is_cut then return end -- there is no shorter path to a seed
+  if not known then note_depth(fp, depth) end -- it was added before there was a limit
   redis.call('HSET', outlinks, fp, packed)
   if least < depth or is_cut then redis.call('ZADD', reopenable, least, fp) end
 end
 
--- How many pages are to be opened again; none in a job that takes nothing new.
+-- How many pages to reopen; none if the job takes no new requests.
 local function count_to_reopen()
   if not (keeps_depths and limits.open) then return 0 end
   return redis.call('ZCOUNT', reopenable, '-inf', '(' .. limits.max_depth)

@@ -1,5 +1,5 @@
 --[[
-end_each: end all leases in ARGV, each in the verb's own way, and answer with a code for each.
+end_each: end all leases in ARGV, call the verb's `finish` for each, and return a code for each.
 ]]
 --@include once claims commit
 local function end_each(finish)

@@ -1,5 +1,6 @@
 --[[
-enqueue: make a request pending, behind others of its priority (in a job of order lifo: before). It is written by `settle_all`.
+enqueue: make a request pending, behind others of its priority (in a lifo job: in front of them).
+`settle_all` writes it.
 ]]
 --@include settle stands waits
 local arrivals = {} -- host -> score, fingerprint, score, fingerprint, ...
@@ -16,7 +17,7 @@ local function enqueue(fp, name, priority)
   if list then list[#list + 1], list[#list + 2] = score, fp else arrivals[name] = { score, fp } end
 end
 
--- What stands in place of a queue, and is none, is of no use to anybody.
+-- The key holds something other than a queue: replace it.
 local function make_way(name, list)
   redis.call('DEL', queue .. name)
   bulk('ZADD', queue .. name, list)

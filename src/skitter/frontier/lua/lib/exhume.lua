@@ -1,11 +1,11 @@
 --[[
-exhume: take dead letters out of their grave. What becomes of them is the caller's business.
+exhume: remove dead letters from `dead`; the caller decides what happens to them.
 
 KEYS   dead     zset   fingerprint -> ms
        trouble  hash   fingerprint -> msgpack
 ]]
 --@include bulk
--- Those of EACH that were dead, each once, and what is known of their trouble.
+-- The fingerprints of EACH that were dead, without duplicates, and their entries in `trouble`.
 local function exhume()
   local fps = {}
   for at = EACH.start, #ARGV do

@@ -1,6 +1,6 @@
 --[[
-feedback: what an attempt learned besides its result: model.Feedback as msgpack; empty: nothing.
-Each kind has a field there and a line here.
+feedback: what an attempt learned besides its result: model.Feedback as msgpack, or empty. Each kind
+has a field there and a line here.
 ]]
 --@include block put_off adapt pages learn_session yield rendering revisit
 local function learn(claim, packed)

@@ -1,6 +1,6 @@
 --[[
-finished: whether nothing of the shard is left to be done. What is held in traps counts until it
-was looked at once more; `drained`: nothing else is left.
+finished: whether the shard has no work left. URLs held in traps count as work until their last
+look; a drained shard has nothing but those.
 
 KEYS   delayed  zset
        lease    zset

@@ -1,5 +1,5 @@
 --[[
-fleet_clock: the moment, for what belongs to no job.
+fleet_clock: the time, for data that belongs to no job.
 
 ARGV   now      text   server ms; empty outside of tests and simulation
 ]]

@@ -1,5 +1,5 @@
 --[[
-free: what was held in a trap becomes pending again, as far as the budget of its shape has room.
+free: make URLs held in a trap pending again, as far as the budget of their shape has room.
 
 KEYS   trapped  zset   fingerprint -> shape
        task     hash   fingerprint -> record
@@ -7,7 +7,7 @@ KEYS   trapped  zset   fingerprint -> shape
 --@include enqueue record
 local AT_ONCE = 500
 
--- Fingerprints of `trapped` become pending; those whose record makes no sense stay for the audit.
+-- Those with a corrupt record stay, for the audit to report.
 local function free(fps)
   local freed = {}
   for i, record in ipairs(bulk_read('HMGET', task, fps)) do

@@ -1,8 +1,8 @@
 --[[
-handing_out: whether requests are handed out at all now. A slow database holds the workers back; it
-does not fill the server.
+handing_out: whether to hand out requests now. This is backpressure: if loaders fall behind, workers
+get no more work, so that a slow database does not fill the server.
 
-KEYS   items    stream results that no loader has taken yet
+KEYS   items    stream items that no loader has removed yet
 ]]
 --@include limits
 local held_back = limits.max_items < math.huge

@@ -1,20 +1,20 @@
 --[[
-host: what is known about a host, loaded once per script.
+host: host records, each loaded once per script.
 
-Three ways to ask for one. `peek`: only to read. `touch`: to change what does not move it; `commit`
-writes it. `host`: to change anything; `commit` also puts it where it then belongs.
+`peek` is for reading only. `touch` is for changes that cannot move the host to another list;
+`commit` writes it. `host` is for all other changes; `commit` also moves it to the right list.
 
-A record that makes no sense is begun anew: one damaged host must not stop all others.
+A corrupt record is replaced by a new one: one damaged host must not stop all others.
 
 KEYS   hosts    hash   host -> numbers, as in host_record.lua
 ]]
 --@include bulk counters host_record
-local packed_hosts = {} -- name -> as it was read
-local loaded = {} -- name -> table, of those that somebody asked for
+local packed_hosts = {} -- name -> packed record
+local loaded = {} -- name -> unpacked record, filled on demand
 local touched = {} -- name -> true: to be written
-local unsettled = {} -- name -> true: to be put in its list
+local unsettled = {} -- name -> true: may belong in another list now
 
--- Many at once; the others are read when they are asked for.
+-- Prefetches many with one command; `peek` reads any others one by one.
 local function load_hosts(names)
   local missing = {}
   for i = 1, #names do
@@ -54,7 +54,7 @@ local function host(name)
   return known
 end
 
--- The same for one that stands in a line, so that it has work, whatever its record says.
+-- For a host found in `list`: being there means that it has work, whatever its record says.
 local function host_in_line(name, list)
   local known = host(name)
   if known.best == NEVER then known.tied = 0 end

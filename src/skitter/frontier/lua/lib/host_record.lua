@@ -1,18 +1,18 @@
 --[[
-host_record: the numbers that are known about a host, packed as frontier/host.py reads them.
+host_record: the numbers kept about a host, packed as frontier/host.py reads them.
 
   in_flight   leases out now          asked_at       ms of its last turn; 0: never
-  turn        ticket of that turn     blocked_until  ms, e.g. from Retry-After; 0: not
-  pages       pages done              shelved        pending that its budget will never reach
-  best        priority of the first request in its queue; NEVER: there is none
-  tied        at least so many at the head of the queue have that priority; 0: look there
-  listed_in   DUE, WAIT or NOWHERE: the list that has the host, so that moving it costs one command
-  own         what few hosts have: delay_ms, max_in_flight, max_pages in place of the job's,
-              crawl_delay_ms of robots.txt, and what adapt.lua learned
+  turn        ticket of that turn     blocked_until  ms, e.g. from Retry-After; 0: not blocked
+  pages       pages done              shelved        pending, but out of reach of its page budget
+  best        priority of the first request in its queue; NEVER: the queue is empty
+  tied        at least this many at the head of the queue have that priority; 0: look there
+  listed_in   DUE, WAIT or NOWHERE: the list the host is in, so that moving it costs one command
+  own         optional fields: delay_ms, max_in_flight and max_pages in place of the job's,
+              crawl_delay_ms from robots.txt, and what adapt.lua learned
 ]]
-local FORMAT = '<i4i4i4i4i2Bddd' -- a third of the time of msgpack; `own` follows as msgpack, if any
+local FORMAT = '<i4i4i4i4i2Bddd' -- a third of msgpack's time; `own`, if any, follows as msgpack
 local LENGTH = struct.size(FORMAT)
-local PLACE, PLACE_AT = '<i4i2B', 13 -- a part of it
+local PLACE, PLACE_AT = '<i4i2B', 13 -- tied, best and listed_in
 local NOWHERE, DUE, WAIT, UNKNOWN = 0, 1, 2, 3
 local NEVER = -32768
 local NONE = {}
@@ -26,14 +26,14 @@ local function unpack_own(packed)
   return own
 end
 
--- Nil: it makes no sense.
+-- Returns nil if the record is corrupt.
 local function unpack_host(packed)
   if #packed < LENGTH then return nil end
   local in_flight, pages, shelved, tied, best, listed_in, turn, asked_at, blocked_until, rest =
     struct.unpack(FORMAT, packed)
   local own = NONE
   if rest <= #packed then own = unpack_own(string.sub(packed, rest)) end
-  -- A sum that is no number is not even equal to itself.
+  -- `not (sum >= 0)` also catches NaN, which fails every comparison.
   if not own or listed_in > WAIT or tied < 0 or not (turn + asked_at + blocked_until >= 0) then
     return nil
   end
@@ -45,7 +45,7 @@ local function unpack_host(packed)
   }
 end
 
--- tied, best and listed_in alone; UNKNOWN: it makes no sense.
+-- Only tied, best and listed_in; UNKNOWN: the record is corrupt.
 local function unpack_place(packed)
   if #packed < LENGTH then return 0, NEVER, UNKNOWN end
   return struct.unpack(PLACE, packed, PLACE_AT)

@@ -1,16 +1,16 @@
 --[[
-lane: a host has one clock, and a queue for each lane: pages for a browser wait in line beside those
-for plain HTTP, so that neither waits for the other's workers. Behind the host's name stands the
-lane: `shop.example|browser`; that of plain HTTP has none.
+lane: a host has one clock, but one queue per lane: browser pages queue separately from plain HTTP
+ones, so that neither waits for the other's workers. The lane is a suffix to the host's name, as in
+`shop.example|browser`; plain HTTP has none.
 
 KEYS   due         zset   host -> rank
-       due_browser zset   host -> rank: those of the browser's lane
+       due_browser zset   host -> rank, in the browser lane
 ]]
 --@include host
 local BROWSER = '|browser'
 local clock_names = {}
 
--- Who keeps the time of a host: the record of its plain name.
+-- The record that holds the clock of all lanes of a host: the one of its plain name.
 local function clock_name(name)
   local known = clock_names[name]
   if known then return known end

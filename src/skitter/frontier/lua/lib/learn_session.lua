@@ -1,6 +1,6 @@
 --[[
-learn_session: what an attempt learned of its session: cookies that were set or expired, whether it
-was refused, and that a page said "logged out". One that was retired meanwhile learns nothing more.
+learn_session: store what an attempt learned about its session: cookies set or expired, whether it
+was refused, whether it was logged out. A session retired meanwhile learns nothing more.
 ]]
 --@include session
 local function learn_session(said)
@@ -15,7 +15,7 @@ local function learn_session(said)
   end
   local key = key_of(said.name, one)
   if said.fields or said.gone then write_session(key, said.fields or {}, said.gone or {}) end
-  -- Not if somebody has logged it in again since.
+  -- Only if the login is still the one the attempt used: another worker may have logged in since.
   if said.logged_out and redis.call('HGET', key, 'login') == tostring(said.logged_out) then
     redis.call('HDEL', key, 'login')
     redis.call('HINCRBY', key, 'v', 1)

@@ -1,8 +1,8 @@
 --[[
-looks: which shapes have a last look before them, as URLs of theirs are held: look.lua.
+looks: which shapes have held URLs and await a last look: look.lua.
 
-KEYS   looks    zset   `number host` of a shape -> how many were held when it was last looked at; inf:
-                       it never was; -1: it is a trap
+KEYS   looks    zset   `number host` of a shape -> how many were held at its previous look; inf:
+                       there was none; -1: it is a trap
 ]]
 --@include shapes
 local TRAP = -1
@@ -15,5 +15,5 @@ local function await_look(name, number)
   redis.call('ZADD', looks, 'NX', '+inf', look_name(name, number))
 end
 
--- It has yielded something since: it is looked at once more.
+-- The shape has yielded something since: give it another look, even if it was judged a trap.
 local function look_anew(member) redis.call('ZADD', looks, 'XX', '+inf', member) end

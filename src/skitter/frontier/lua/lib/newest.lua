@@ -1,6 +1,6 @@
 --[[
-newest: a record of what came last, in two hashes. When the new one has half of what is kept, it
-becomes the old one, and the old one goes: no order has to be kept, and nothing is looked through.
+newest: keep the latest entries, in two hashes. When `new` holds half of `keep`, it replaces `old`:
+that needs neither an order nor a scan.
 ]]
 --@include bulk
 local function keep_newest(family, pairs, keep)

@@ -1,5 +1,5 @@
 --[[
-once: ends a script here if the call is a repeat, with the answer that it had the first time.
+once: if the call is a repeat, end the script here with its first answer.
 ]]
 --@include answers
 do

@@ -1,8 +1,8 @@
 --[[
-pace: how the hosts of what is handed out want to be asked: empty if nobody wants a delay, else
-per request `moment_ms delay_ms slack_ms`: when its turn was, and how long after that it may leave
-without asking, as there may be others (0: there are none). In the answer to a repeated call the
-turn may be another's where there may be others: then it has none (0).
+pace: when the leased requests may leave: empty if no host wants a delay, otherwise per request
+`moment_ms delay_ms slack_ms`: its turn, the host's delay, and how late it may leave without asking
+(0: it is alone at its host). In a repeated call, a host that allows several in flight may have
+given its turn to another request since: moment_ms is then 0.
 ]]
 --@include host limits record delay lane
 local function wants_delay()
@@ -14,7 +14,7 @@ local function wants_delay()
 end
 
 local function pace(records, is_repeated)
-  if next(loaded) and not wants_delay() then return '' end -- the hosts of a repeated call are not
+  if next(loaded) and not wants_delay() then return '' end -- a repeated call has loaded none yet
   local names, words = {}, {}
   for i, record in ipairs(records) do names[i] = clock_name(record and host_of(record) or '') end
   load_hosts(names)

@@ -1,5 +1,5 @@
 --[[
-pages: what came of the pages that were done last, for people who ask `why`.
+pages: the outcome of the latest pages, for `skitter why`.
 
 KEYS   pages    hash   `new` and `old`: fingerprint -> `second client facts`
 ]]

@@ -1,5 +1,5 @@
 --[[
-put_off: a request to a host left at that moment, or will. A later moment that is known of stays.
+put_off: note that a request to a host left, or will leave, at that moment. A later one stays.
 ]]
 --@include clock lane
 local function put_off(name, moment_ms)

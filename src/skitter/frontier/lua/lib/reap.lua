@@ -1,9 +1,9 @@
 --[[
-reap: requests whose lease ran out become pending again; one that was lost too often is dead.
-A handler that kills its process must not take the whole fleet with it, one worker at a time.
+reap: make requests with an expired lease pending again; bury one that was lost too often. A handler
+that kills its process must not take down the whole fleet, one worker at a time.
 
-A lease that was taken before the server was started, and ran out, is not counted: what ended the
-server, a power cut perhaps, ended its worker as well, whatever that was doing (docs/adr/0014).
+An expired lease from before the server started does not count as a loss: whatever stopped the
+server, perhaps a power cut, probably stopped the worker too (docs/adr/0014).
 
 KEYS   lease    zset   fingerprint -> ms
        holder   hash   fingerprint -> token, which ends with the second in which it was taken
@@ -12,16 +12,16 @@ KEYS   lease    zset   fingerprint -> ms
 --@include bulk enqueue record trouble trips shapes slots
 local function lose(fp, counts)
   local priority, name = unpack_record(redis.call('HGET', task, fp) or '')
-  if not name then return count('damaged', 1) end -- the audit tells; others must not wait for it
+  if not name then return count('damaged', 1) end -- the audit reports it; the others go on
   end_probation({ fp }, { name })
   local known = host(name)
-  if known.in_flight > 0 then known.in_flight = known.in_flight - 1 end -- or it was begun anew
+  if known.in_flight > 0 then known.in_flight = known.in_flight - 1 end -- 0: a rebuilt record
   local clock = host(clock_name(name))
   if delay_of(clock) > 0 then
     local turn = string.format('%d 0 -1 %d ', clock.asked_at, delay_of(clock))
     keep_trips({ clock_name(name) .. ' ' .. turn })
   end
-  -- Nobody knows when its request left, or whether it does now. A moment that was reserved stays.
+  -- The request may have left at any time, even now: start the delay now. A reserved moment stays.
   clock.asked_at = math.max(clock.asked_at, now_ms)
   count('lost', 1)
   if not counts then return enqueue(fp, name, priority) end
@@ -41,7 +41,7 @@ local function lose_all(fps, forgiven)
   bulk('HDEL', holder, fps)
 end
 
--- The second in which the server was started, or a little before; 0: nobody knows.
+-- The second in which the server started, or slightly before; 0: unknown.
 local function started_s()
   local info = not tonumber(now) and redis.pcall('INFO', 'server')
   local up_s = type(info) == 'string' and tonumber(string.match(info, 'uptime_in_seconds:(%d+)'))

@@ -1,6 +1,6 @@
 --[[
-record: what `task` holds for a fingerprint: `priority host body`. The body is opaque to Lua, so
-that no 64-bit number and no byte of a user's data passes through Lua's doubles.
+record: what `task` holds for a fingerprint: `priority host body`. Lua never decodes the body: its
+doubles would corrupt 64-bit integers in user data.
 ]]
 local function pack_record(priority, name, body)
   return priority .. ' ' .. name .. ' ' .. body
@@ -11,7 +11,7 @@ local function unpack_record(record)
   return tonumber(priority), name, body
 end
 
--- The host alone: a body may be long, and most who ask do not need a copy of it.
+-- Only the host: most callers need no copy of the body, which may be long.
 local function host_of(record)
   return string.match(record, '^%-?%d+ (%S+)')
 end

@@ -1,7 +1,7 @@
 --[[
-rendering: what came of the pages of a shape that may be rendered: plain HTML was enough (plain),
-only a browser brought more (browser), or neither brought anything (neither). Of 30,000 shapes; at
-64 pages all counts of a shape are halved, as sites change.
+rendering: count per shape whether its pages need a browser: plain HTML was enough (plain), only a
+browser found more (browser), or neither found anything (neither). Keeps about 30,000 shapes; at 64
+pages the counts of a shape are halved, so that old observations fade as sites change.
 
 KEYS   rendering  hash   `shape what` -> pages
 ]]

@@ -1,11 +1,11 @@
 --[[
-revisit: pages that are done and will be visited again. They keep their body, with what they said of
-themselves, and count as done until their moment has come: docs/adr/0029-a-page-to-be-visited-again-is-done.md.
-One that is gone is a dead letter. Loaders are told of pages that have no items any more.
+revisit: done pages that will be visited again. They keep their record, with the ETag and the like,
+and count as done until they are due: docs/adr/0029-a-page-to-be-visited-again-is-done.md. A page
+that is gone becomes a dead letter. Loaders get an entry for a page that no longer has items.
 
-KEYS   revisits zset   fingerprint of a page that is done -> ms of its next visit
+KEYS   revisits zset   fingerprint of a done page -> ms of its next visit
        task     hash   fingerprint -> record
-       items    stream what handlers yielded; n is -1 where a page has nothing any more
+       items    stream what handlers yielded; n is -1 for a page that no longer has items
 ]]
 --@include clock counters limits enqueue record
 local HOW = { new = 'complete', changed = 'complete', unchanged = 'complete', gone = 'bury' }
@@ -22,12 +22,12 @@ local function learn_revisit(claim, said)
   claim.stays = true
 end
 
--- How many are due. None, if the job does not want them any more.
+-- None are due if revisits were turned off.
 local function count_due()
   return limits.revisit == 1 and redis.call('ZCOUNT', revisits, '-inf', now_ms) or 0
 end
 
--- What is due becomes pending, and is not done any more.
+-- A page that is due becomes pending, and no longer counts as done.
 local function wake_revisits(at_most)
   if limits.revisit ~= 1 then return end
   local ready = redis.call('ZRANGE', revisits, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, at_most)
@@ -35,7 +35,7 @@ local function wake_revisits(at_most)
     local priority, name = unpack_record(record or '')
     if name then
       local known = touch(name)
-      if known.pages > 0 then known.pages = known.pages - 1 end -- or it was begun anew
+      if known.pages > 0 then known.pages = known.pages - 1 end -- 0: a rebuilt record
       count('done', -1)
       enqueue(ready[i], name, priority)
     else

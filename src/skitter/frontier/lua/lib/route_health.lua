@@ -1,6 +1,6 @@
 --[[
-route_health: a route whose proxy failed three times in a row rests, and twice as long each time that
-it fails again.
+route_health: back off from a route after its proxy failed three times in a row; each further
+failure doubles the rest.
 
 KEYS   routes   hash   route:field -> a number
 ]]
@@ -15,7 +15,7 @@ local function note_health(row)
     return
   end
   local rests = tonumber(redis.call('HGET', routes, row.route .. ':rests')) or 0
-  if rests > now_ms then return end -- those that were under way when it died count once
+  if rests > now_ms then return end -- requests in flight when it failed do not count again
   local row_length = redis.call('HINCRBY', routes, row.route .. ':in_row', 1)
   if row_length >= IN_A_ROW then
     local rest_ms = math.min(LONGEST_REST_MS, FIRST_REST_MS * 2 ^ (row_length - IN_A_ROW))

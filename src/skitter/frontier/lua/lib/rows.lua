@@ -1,6 +1,6 @@
 --[[
-rows: a table of figures: member -> `ok failed bytes ms`, and how many took how long, in doublings.
-It keeps the members with the most requests apart, and the others together under an empty name.
+rows: a table of figures: member -> `ok failed bytes ms`, then counts by duration, in buckets that
+double. Members with the most requests have their own row; the rest share one with an empty name.
 ]]
 --@include slots
 local LONGEST = 500
@@ -22,7 +22,7 @@ local function add_row(key, member, more)
   redis.call('HSET', key, member, table.concat(row, ' '))
 end
 
--- Seldom: a table may grow to twice its size before.
+-- Costs O(table), but runs rarely: only when a table has grown to twice its size.
 local function fold(key, most)
   local flat, found = redis.call('HGETALL', key), {}
   for i = 1, #flat, 2 do

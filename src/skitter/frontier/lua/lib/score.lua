@@ -1,8 +1,8 @@
 --[[
-score: priority and order of arrival in one number; the lowest is served first.
+score: priority and order of arrival in one zset score; the lowest is served first.
 
 A double is exact up to 2^53: 40 bits count arrivals, 12 and a sign hold the priority.
-A ticket is drawn for each arrival of a request and each turn of a host.
+Each arrival of a request and each turn of a host draws a ticket.
 ]]
 --@include counters limits
 local TICKETS = 2 ^ 40
@@ -23,7 +23,7 @@ local function last_score(priority)
   return (1 - priority) * TICKETS - 1
 end
 
--- Where an arrival stands among those of its priority: behind all others, or in front of them.
+-- An arrival's place within its priority: behind all others, or in front of them.
 local function place_in_line(ticket)
   return limits.lifo == '1' and TICKETS - 1 - ticket or ticket
 end

@@ -1,6 +1,6 @@
 --[[
-seen_bloom: have we met this fingerprint? A Bloom filter: less memory, and about one new URL in
-1/error_rate is taken for an old one. The block comes from the leading digits, the bits from all.
+seen_bloom: whether a fingerprint is known, by a Bloom filter. It needs less memory, but takes about
+one new URL in 1/error_rate for a known one. The leading digits pick the block, all digits the bits.
 
 KEYS   bloom    string one per block of 2^19 bits
 ]]
@@ -9,7 +9,7 @@ KEYS   bloom    string one per block of 2^19 bits
 local BLOCKS, HASHES = tonumber(limits.bloom_blocks), tonumber(limits.bloom_hashes)
 local BLOCK_BITS = 2 ^ 19
 
--- The block of a fingerprint, and a program for BITFIELD over its bits.
+-- The block of a fingerprint, and the BITFIELD arguments for its bits.
 local function program_of(fp, operation, ...)
   local low, high = tonumber(string.sub(fp, -9)), tonumber(string.sub(fp, 1, -10)) or 0
   local step = 2 * math.floor(high / BLOCKS) + 1
@@ -31,7 +31,7 @@ end
 
 local function admit_bloom(fp)
   local block, program = program_of(fp, 'SET', 1)
-  return not all_set(redis.call('BITFIELD', block, unpack(program))) -- SET answers the old bits
+  return not all_set(redis.call('BITFIELD', block, unpack(program))) -- SET returns the old bits
 end
 
 local function in_bloom(fp)

@@ -1,20 +1,20 @@
 --[[
-seen_exact: have we met this fingerprint? Exact, at about 9 bytes each.
+seen_exact: whether a fingerprint is known, exactly, at about 9 bytes each.
 
-Small sets of integers are kept by the server as sorted arrays of 8 bytes a member (intset, up to
-512 members). Linear hashing keeps them small: with n buckets, 2^k <= n < 2^(k+1), a member lives
-in bucket `tail mod 2^(k+1)`, or one bit less if that bucket does not exist yet. When the mean
-passes TARGET, the next bucket in line is split in two: no pause, no rehash, no directory.
+The server stores a small set of integers as a sorted array of 8 bytes per member (intset, up to 512
+members). Linear hashing keeps the sets small: with n buckets, 2^k <= n < 2^(k+1), a member lives in
+bucket `tail mod 2^(k+1)`, or `tail mod 2^k` if that bucket does not exist yet. When the mean size
+exceeds TARGET, the next bucket in turn is split in two: no pause, no full rehash, no directory.
 
 KEYS   seen     set    one per bucket
 ]]
 --@include bulk counters limits
 --@if not limits.bloom_blocks
--- A bucket that waits for its split holds twice the mean: 400 of 512, five deviations of margin.
+-- An unsplit bucket may hold twice the mean: 400 of 512, a margin of five standard deviations.
 local TARGET = 200
 local buckets = math.max(1, read_counter('buckets'))
 local _, exponent = math.frexp(buckets)
-local span = 2 ^ (exponent - 1) -- the largest power of two that is not above it
+local span = 2 ^ (exponent - 1) -- the largest power of two <= buckets
 
 local sub, format = string.sub, string.format
 
@@ -23,7 +23,7 @@ local function bucket_of(fp)
   return bucket < buckets and bucket or bucket - span
 end
 
--- Lua alone would write the number as a fraction is written, at twice the cost.
+-- `..` would format the number as a float, at twice the cost.
 local function key_of(fp)
   return format('%s%d', seen, bucket_of(fp))
 end
@@ -50,7 +50,7 @@ local function split_bucket()
     local part = parts[bucket_of(fp)]
     part[#part + 1] = fp
   end
-  -- Written anew, not with SREM: a set that outgrew the compact form never returns to it.
+  -- Rewritten, as SREM is not enough: a set that outgrew the intset encoding never returns to it.
   redis.call('DEL', seen .. old)
   for bucket, part in pairs(parts) do bulk('SADD', seen .. bucket, part) end
 end

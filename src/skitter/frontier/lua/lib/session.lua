@@ -1,15 +1,15 @@
 --[[
-session: the sessions of a site and class, and what each holds. Whoever has none pays for none: a
-pool begins with the first cookie, or when a request names a class. All of it expires by itself when
-nobody has used it for a day.
+session: the pool of sessions of a site and class, and what each session holds. A pool is created by
+the first cookie or the first request that names a class, so jobs without sessions pay nothing. It
+expires after a day without use.
 
-KEYS   sessions string there is a pool in this shard
+KEYS   sessions string exists if there is a pool in this shard
        pool     string one per site/class: msgpack of last, live = { number, made, uses, errors }
        session  hash   one per site/class/number: v (its version), cookies and the rest, by name
 ]]
 --@include clock
 local IDLE_MS = 86400000
-local MOST_FIELDS = 250 -- a client keeps fewer; several at a time may not know of each other
+local MOST_FIELDS = 250 -- each client keeps fewer, but several may add fields at the same time
 
 local function read_pool(name)
   local stored = redis.pcall('GET', pool .. name)
@@ -29,7 +29,7 @@ local function begin_session(found)
   return found.live[#found.live]
 end
 
--- The one of that number; 0: whichever there is.
+-- The session of that number; 0: any.
 local function find_live(found, number)
   for _, one in ipairs(found.live) do
     if one[1] == number or number == 0 then return one end
@@ -40,12 +40,12 @@ local function key_of(name, one)
   return session .. name .. string.format('/%d', one[1])
 end
 
--- Names and values; not more than there can be, whoever wrote it.
+-- Names and values. HRANDFIELD bounds the reply, whatever was written there.
 local function read_session(key)
   return redis.call('HRANDFIELD', key, MOST_FIELDS + 20, 'WITHVALUES')
 end
 
--- `fields`: name, value, ...; a full session takes no new ones.
+-- `fields`: name, value, ...; a full session takes no new names.
 local function write_session(key, fields, gone)
   for _, field in ipairs(gone) do redis.call('HDEL', key, field) end
   for i = 1, #fields, 2 do

@@ -1,9 +1,9 @@
 --[[
-settle: put hosts where they belong, after any change to them or their queues.
+settle: move hosts to the right list, after any change to them or their queues.
 
-  DUE      it has work and may be asked now
-  WAIT     it has work and may be asked later
-  NOWHERE  no work, as much in flight as allowed, or its budget is spent
+  DUE      it has work, and a request may be sent now
+  WAIT     it has work, and a request may be sent later
+  NOWHERE  it has no work, max_in_flight is reached, or its budget is spent
 
 KEYS   wait     zset   host -> ms
        queue    zset   one per host: fingerprint -> score
@@ -13,7 +13,7 @@ local MOST, BUDGET = limits.max_in_flight, limits.max_pages_per_host
 local NO_BUDGET = math.huge
 
 local function look_at_queue(name, known)
-  local head = redis.pcall('ZRANGE', queue .. name, 0, 0, 'WITHSCORES') -- an error has no head
+  local head = redis.pcall('ZRANGE', queue .. name, 0, 0, 'WITHSCORES') -- an error reads as empty
   known.best = head[2] and priority_of(tonumber(head[2])) or NEVER
   known.tied = head[2] and redis.call('ZCOUNT', queue .. name, '-inf', last_score(known.best)) or 1
 end
@@ -24,14 +24,14 @@ local function shelve(name, known, budget)
   known.shelved = shelved
 end
 
--- The list that a host belongs in, and its rank there.
+-- The list a host belongs in, and its rank there.
 local function list_for(name, known)
   local own, in_flight = known.own, known.in_flight
   local budget = own.max_pages or BUDGET
   if budget < NO_BUDGET or known.shelved > 0 then shelve(name, known, budget) end
   local clock = loaded[clock_name(name)] or peek(clock_name(name))
   local delay_ms = delay_of(clock)
-  local spare = delay_ms == 0 and limits.spare or 0 -- spare.lua tells whose
+  local spare = delay_ms == 0 and limits.spare or 0 -- set by spare.lua
   if in_flight >= (own.max_in_flight or MOST + spare) or known.pages + in_flight >= budget then
     return NOWHERE
   end
@@ -40,17 +40,17 @@ local function list_for(name, known)
   local opens_at = clock.asked_at + (delay_ms == 0 and 0 or gap_of(clock))
   if opens_at < clock.blocked_until then opens_at = clock.blocked_until end
   if opens_at > now_ms then return WAIT, opens_at end
-  -- Best priority first; among equals the host whose last turn is longest ago.
+  -- Best priority first; among equals, the host whose last turn was longest ago.
   return DUE, score_of(known.best, known.turn)
 end
 
--- The same, remembered until somebody asks for the host again.
+-- The same, cached until the next call of `host`.
 local function decide_list(name, known)
   known.next_list, known.next_rank = list_for(name, known)
   return known.next_list, known.next_rank
 end
 
--- Twice as fast as table.insert, and this is where hosts pass.
+-- Twice as fast as table.insert, and every moved host passes here.
 local function push(list, one, two)
   local length = #list
   list[length + 1], list[length + 2] = one, two

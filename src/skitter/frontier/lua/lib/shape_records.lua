@@ -1,9 +1,9 @@
 --[[
-shape_records: what is known of the shapes of a host. A record that makes no sense is begun anew.
+shape_records: what is known about a host's shapes. A corrupt record is replaced by a new one.
 
-KEYS   shapes   hash   host -> msgpack: shape -> { pages, doublings, credit, bred, looked_at }. bred: how
-                       many more of its pages were found on their like than elsewhere; looked_at:
-                       how many pages it had at its last look
+KEYS   shapes   hash   host -> msgpack: shape -> { pages, doublings, credit, bred, looked_at }.
+                       bred: pages found on pages of the same shape, minus those found elsewhere;
+                       looked_at: its pages at the last look
 ]]
 --@include counters
 local at_hosts, changed_shapes = {}, {}

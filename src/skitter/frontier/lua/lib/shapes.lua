@@ -1,23 +1,23 @@
 --[[
-shapes: how many pages each shape of URLs may have. A budget is doubled when the pages of its latest
+shapes: how many pages each URL shape may have. A budget is doubled when the pages of its latest
 half have yielded enough (docs/adr/0027-traps-are-held-by-shape.md), or when a last look has shown
-that the shape has an end (0042-a-last-look-at-what-is-held.md).
+that the shape is finite (0042-a-last-look-at-what-is-held.md).
 
-A host keeps at most MOST of its shapes; all further ones share one budget, so that random words do
-not get past it.
+A host has at most MOST shapes with budgets of their own; all others share one, so that a trap of
+random words cannot escape it.
 
 KEYS   probation hash  fingerprint of a lease -> shape whose budget it uses
        trapped   zset  fingerprint -> shape
 ]]
 --@include bulk limits shape_records
 local MOST = 100
-local NEEDED = 0.2 -- credit per page: worker/traps.py tells what a page is worth
+local NEEDED = 0.2 -- credit per page: worker/traps.py defines what a page is worth
 local UNFINISHED = { lease = true, reap = true, reclaim = true, release = true, retry = true }
 
 -- The number that stands for all further shapes of a host.
 local function any_of(name) return tonumber(string.sub(redis.sha1hex(name), 1, 8), 16) end
 
--- What is known of a shape, and its number: that of all others, if the host has too many.
+-- The entry of a shape, and its number: the shared one if the host has too many shapes.
 local function shape(name, number)
   local all, size = shapes_at(name), 0
   changed_shapes[name] = true
@@ -33,8 +33,8 @@ local function budget_of(entry) return limits.shape_budget * 2 ^ entry[2] end
 
 local function double(entry, credit) entry[2], entry[3] = math.min(40, entry[2] + 1), credit end
 
--- Doubles the budget if it is half spent and the pages that it was last raised by have paid for
--- it. What they have yielded beyond that counts once more, not for ever. Returns the room.
+-- Doubles the budget if it is half spent and its latest half has earned the credit due. Surplus
+-- credit carries over, but no more than the same amount again. Returns the room left.
 local function grow(entry)
   local due = budget_of(entry) / (entry[2] > 0 and 2 or 1) * NEEDED
   if entry[1] >= budget_of(entry) / 2 and entry[3] >= due and entry[2] < 40 then
@@ -43,7 +43,7 @@ local function grow(entry)
   return budget_of(entry) - entry[1]
 end
 
--- Leases end. The page of one that was not finished will be asked for again.
+-- Leases end. An unfinished page gives back its place in the budget, as it will be leased again.
 local function end_probation(fps, names)
   if #fps == 0 or redis.call('EXISTS', probation) == 0 then return end
   for i, number in ipairs(bulk_read('HMGET', probation, fps)) do

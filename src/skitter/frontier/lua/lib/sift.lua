@@ -1,14 +1,14 @@
 --[[
-sift: what was taken from a queue and has no record that makes sense is given up at once, where its
-host is known still. A record that names a host is for others to read.
+sift: bury requests whose record is missing or corrupt, here where the queue still tells their host.
+A record that names a host passes: the client checks its body.
 
 KEYS   task     hash   fingerprint -> record
 ]]
 --@include bulk host record trouble
-local SOUND = '^%-?%d+ %S' -- as far as costs next to nothing
+local SOUND = '^%-?%d+ %S' -- the cheapest useful check
 local find = string.find
 
--- It keeps what it had for a body, behind the name of its host: it can be seen and dropped.
+-- The dead letter keeps the old record as its body, so that people can inspect and drop it.
 local function give_up(fp, name, record)
   local known = host(name)
   known.in_flight = known.in_flight - 1
@@ -29,7 +29,7 @@ local function without_damaged(fps, from, records)
   return sound, kept
 end
 
--- Those of the fingerprints that can be handed out, and the record of each beside it.
+-- The fingerprints that can be handed out, and their records in the same order.
 local function sift(fps, from)
   local records = bulk_read('HMGET', task, fps)
   for i = 1, #fps do

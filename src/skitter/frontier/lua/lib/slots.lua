@@ -1,17 +1,17 @@
 --[[
-slots: figures by time: counters in slots side by side, durations in log buckets. How finely and for
-how long they are kept, metrics/slots.py and metrics/histogram.py say as well.
+slots: metrics over time: counters in slots, durations in logarithmic buckets. metrics/slots.py and
+metrics/histogram.py repeat the steps and retention times below.
 
-A figure must never stop a crawl: what stands in its place, and is none, is left alone.
+A metric must never stop a crawl: a key of the wrong type is left alone.
 
-KEYS   totals   hash   counter -> all of it; `page_s`: when a page was last done
+KEYS   totals   hash   counter -> sum; `page_s`: when a page was last done
        counts   string slots of 40 bits: step/chunk/name
-       timings  hash   bucket -> how many; `us`: their sum: step/slot/name
+       timings  hash   bucket -> count; `us`: their sum: step/slot/name
 ]]
 --@include clock
 local SLOTS = 360
 local COUNTED = { { 10, 86400 }, { 60, 604800 } } -- step in s, kept for s
-local TIMED = { { 60, 86400 }, { 3600, 604800 }, { 0, 604800 } } -- 0: all of it
+local TIMED = { { 60, 86400 }, { 3600, 604800 }, { 0, 604800 } } -- 0: one slot for all
 local second = math.floor(wall_ms / 1000)
 
 local function as_int(number)

@@ -1,6 +1,6 @@
 --[[
-stands: whether a host stands in a line, and one more request of that priority changes nothing about
-it. Most hosts of an `add` do: they are not even unpacked.
+stands: whether a host is in a list and one more request of that priority does not move it. That is
+so for most hosts of an `add`, whose records are then not even unpacked.
 ]]
 --@include host
 local function stands(name, priority)

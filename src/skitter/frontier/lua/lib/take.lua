@@ -1,12 +1,12 @@
 --[[
-take: the next requests to be fetched: the best priority first, and among equals one host after
-the other, so that a huge host cannot starve a hundred small ones.
+take: take the next requests from the queues: best priority first and, among equals, hosts in turn,
+so that a huge host cannot starve a hundred small ones.
 
-The best `most` hosts are taken off `due` at once. A host that may be asked again stands in line
-again; nobody left in `due` can come before the `most` requests that are wanted.
+The best `most` hosts are popped from `due` with one command. That is enough, as each of them has a
+request: none left in `due` can come before those. A host that stays due joins the line again.
 
-A request that was lost so often that this is its last chance is handed out alone: if it is what
-kills workers, it does not take the others of its batch along.
+A request on its last chance, after too many losses, is handed out alone: if it is what kills
+workers, it does not take the rest of a batch with it.
 
 ARGV   lane     text   browser, or empty for plain HTTP: lane.lua
 ]]
@@ -17,10 +17,10 @@ local function is_suspect(name)
   return losses > 0 and losses + 1 >= limits.max_losses
 end
 
--- The hosts whose turn it is, best first: names, and their ranks beside them.
+-- The hosts in turn, best first: names and, in the same order, ranks.
 local line = { names = {}, ranks = {}, first = 1 }
 
--- Behind those that rank better; nowhere if those in front of it are enough.
+-- Insert by rank; skip a host that would come after all those still wanted.
 local function line_up(name, rank, wanted)
   local names, ranks, at = line.names, line.ranks, #line.names
   if at - line.first + 1 >= wanted and rank > ranks[at] then return end
@@ -32,7 +32,7 @@ end
 local function take_from(name)
   local known, popped = loaded[name], redis.pcall('ZPOPMIN', queue .. name) -- form_line's `host`
   local fp, score = popped[1], popped[2]
-  if not fp then -- its queue is gone, or is none
+  if not fp then -- its queue is missing or corrupt
     count('damaged', 1)
     known.tied = 0
     return nil, decide_list(name, known)
@@ -45,13 +45,13 @@ local function take_from(name)
   return fp, decide_list(name, known)
 end
 
--- The best hosts, off `due` until they are settled again.
+-- Pop the best hosts from `due`; `settle_hosts` puts them back.
 local function form_line(most)
   local best, names = redis.call('ZPOPMIN', lane == '' and due or due_browser, most), {}
   for i = 1, #best, 2 do names[#names + 1] = best[i] end
   load_hosts(names)
   for i = 1, #names do
-    -- A limit may have been lowered since the host was put there.
+    -- A limit may have been lowered since the host became due.
     if decide_list(names[i], host_in_line(names[i], NOWHERE)) == DUE then
       local length = #line.names + 1
       line.names[length], line.ranks[length] = names[i], tonumber(best[2 * i])
@@ -59,14 +59,14 @@ local function form_line(most)
   end
 end
 
--- Up to `most` fingerprints, and the host of each beside it.
+-- Up to `most` fingerprints, and their hosts in the same order.
 local function take(most)
   local fps, from, wary = {}, {}, read_counter('lost') > 0
   if most > 0 then form_line(most) end
   while line.names[line.first] and #fps < most do
     local name = line.names[line.first]
     local suspect = wary and is_suspect(name)
-    if suspect and #fps > 0 then break end -- it will be the first of the next call
+    if suspect and #fps > 0 then break end -- the next call starts with it
     line.first = line.first + 1
     local fp, list, rank = take_from(name)
     if fp then fps[#fps + 1], from[#from + 1] = fp, name end

@@ -1,9 +1,9 @@
 --[[
-trips: a record of the last requests to hosts that want a delay, for the audit of politeness. Of one
-whose worker vanished it is known when its turn was, not when it left: took_ms is -1.
+trips: log the latest requests to hosts with a delay, for the audit of politeness. If the worker
+vanished, only the turn is known, not the departure: took_ms is -1.
 
-KEYS   trips    list   `told_ms host at_ms ago_ms took_ms delay_ms url`: it left at at_ms, and so long
-                       before told_ms; both are a little late, by what a call took
+KEYS   trips    list   `told_ms host at_ms ago_ms took_ms delay_ms url`: it left at at_ms, ago_ms
+                       before told_ms; both are late by the duration of a call
 ]]
 --@include bulk clock
 local TRIPS_KEPT = 10000

@@ -1,7 +1,6 @@
 --[[
-trouble: what went wrong with a request so far. Only requests that had trouble have an entry.
-
-A record of it that makes no sense counts as none.
+trouble: what has gone wrong with a request so far. Only requests that had trouble have an entry; a
+corrupt entry counts as none.
 
 KEYS   trouble  hash   fingerprint -> msgpack of { failures, losses, error, at, priority }
        dead     zset   fingerprint -> ms
@@ -11,7 +10,7 @@ local function is_number_or_nil(value)
   return value == nil or type(value) == 'number'
 end
 
--- Nil: there is none, or none that makes sense.
+-- Returns nil if the entry is missing or corrupt.
 local function unpack_trouble(packed)
   if not packed then return nil end
   local readable, entry = pcall(cmsgpack.unpack, packed)
@@ -29,7 +28,7 @@ local function note_trouble(fp, entry, reason)
   redis.call('HSET', trouble, fp, cmsgpack.pack(entry))
 end
 
--- The body stays in `task`: a dead letter can be read, and brought back.
+-- The record stays in `task`, so that the dead letter can be read and revived.
 local function bury(fp, entry, reason)
   note_trouble(fp, entry, reason)
   redis.call('ZADD', dead, wall_ms, fp)

@@ -1,14 +1,14 @@
 --[[
-waits: how long requests wait for their turn. Tickets tell the order in which they arrived, and marks
-tell when some of the tickets were drawn. One request of a lease stands for all of them.
+waits: measure how long requests wait in the queue. Tickets give the order of arrival, and marks the
+time at which some tickets were drawn. One request of a lease is the sample for all of them.
 
-KEYS   marks    zset   ms -> the last ticket that was drawn before
+KEYS   marks    zset   ms -> the last ticket drawn before
 ]]
 --@include score clock slots
 local APART_MS, MOST = 50, 500
-local taken = {} -- scores of the requests that are leased, as text
+local taken = {} -- scores of the leased requests, as text
 
--- The older, the further apart: of the older half every other one is left.
+-- Drop every other mark of the older half: the older they are, the further apart.
 local function thin_out()
   if (tonumber(redis.pcall('ZCARD', marks)) or 0) <= MOST then return end
   for i, mark in ipairs(redis.call('ZRANGE', marks, '-inf', '+inf', 'BYSCORE', 'LIMIT', 0, MOST / 2)) do

@@ -1,14 +1,14 @@
 --[[
-wake: what waited for a moment that has come: delayed requests become pending, waiting hosts due.
+wake: make delayed requests pending and waiting hosts due, once their time has come.
 
 KEYS   delayed  zset   fingerprint -> ms
        lease    zset   fingerprint -> ms
        task     hash   fingerprint -> record
 ]]
 --@include enqueue record revisit
--- A host that was leased from goes back to waiting, so at most `at_most` hosts arrive here per
--- lease: waking twice as many never falls behind. Priorities are compared among those awake, so
--- after an idle time even a lease of one wakes many.
+-- Each leased request sends at most one host back to `wait`, so waking twice as many hosts as a
+-- lease takes never falls behind. Only hosts that are awake compete by priority, so after an idle
+-- time even a lease of one wakes many.
 local MANY = 50
 
 local function wake(at_most)
@@ -26,8 +26,8 @@ local function wake(at_most)
   settle_all()
 end
 
--- Milliseconds until something changes by itself: a lease runs out or, if the job hands out at all,
--- a host opens, or a retry or the next visit of a page is due. -1: nothing will.
+-- Milliseconds until something changes without a call: a lease expires or, if the job hands out
+-- requests, a host becomes due, or a retry or revisit is due. -1: nothing will.
 local function next_change(handing_out)
   local soonest = math.huge
   local moments = handing_out and { wait, delayed, lease } or { lease }

@@ -1,13 +1,13 @@
 --[[
-yield: what a page brought counts for its shape, and for that of the page that led to it. A shape
-that has yielded enough frees what was held of it.
+yield: credit what a page yielded to its shape and to that of the page that led to it. A shape that
+has yielded enough gets its held URLs back.
 
-Below zero, it is unsure (worker/traps.py): that doubles a budget a few times only. A finite site
-that looks like a maze is seldom larger, and a maze always is.
+Negative credit is doubtful (worker/traps.py) and doubles a budget only a few times: a finite site
+that looks like a maze is seldom larger than that, and a maze always is.
 ]]
 --@include looks free
 local NEWS, ITEMS = 1, 10
-local DOUBLINGS = { [-NEWS] = 5, [-ITEMS] = 10 } -- of what is unsure
+local DOUBLINGS = { [-NEWS] = 5, [-ITEMS] = 10 } -- for doubtful credit
 
 local function learn_yield(claim, said)
   if limits.shape_budget == math.huge then return end
