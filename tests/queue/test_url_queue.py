@@ -293,7 +293,7 @@ def test_a_mistake_of_the_caller_is_answered_in_a_sentence(queue):
         "urls must be a list of URLs": lambda: queue.push_many(None),
         "url must be text": lambda: queue.push_many(["https://b.test/", None]),
         "urls must be a list of": lambda: queue.complete(task, links="https://b.test/"),
-        "task must be what `pop` answered": lambda: queue.complete(None),
+        "task must be what `pop` returned": lambda: queue.complete(None),
         "error must be text or an exception": lambda: queue.fail(task, None),
         "leave one of them out": lambda: queue.push(
             "https://b.test/", unique="x", dont_filter=True
@@ -378,7 +378,7 @@ def test_closing_twice_does_no_harm_and_a_queue_may_be_opened_again(job, server_
 
 
 def test_entering_an_open_queue_is_refused_and_leaves_it_open(queue):
-    with pytest.raises(UsageError, match="is open already"):
+    with pytest.raises(UsageError, match="is already open"):
         queue.__enter__()
     assert queue.push("https://a.test/") is True
 

@@ -128,7 +128,7 @@ def test_several_spiders_need_a_name(tmp_path):
         ("books.py:", "does not name a spider"),
         (":spider", "does not name a spider"),
         ("folder", "is not a file"),
-        ("notes.txt", "is not Python"),
+        ("notes.txt", "is not a Python file"),
         ("..", "is not a file"),
     ],
 )

@@ -177,7 +177,7 @@ async def test_hooks_run_in_order_plain_and_async():
 @pytest.mark.parametrize(
     ("kind", "right", "wrong", "says"),
     [
-        ("on_start", lambda: 0, lambda spider: 0, r"on_start hook <lambda> .* \(no argument\)"),
+        ("on_start", lambda: 0, lambda spider: 0, r"on_start hook <lambda> must take no arguments"),
         ("on_finish", lambda stats: 0, lambda: 0, r"write def <lambda>\(stats\)"),
         ("on_error", lambda request, error: 0, lambda error: 0, r"\(request, error\)"),
         ("on_item", lambda item, page: 0, lambda item: 0, r"\(item, page\)"),
