@@ -171,7 +171,7 @@ def test_what_is_missing_is_told_by_its_package(monkeypatch):
     assert "rabbitmq-server" in missing_packages("chaos")
     assert "rabbitmq-server" not in missing_packages("test")
     assert {"nginx-light", "postgresql"} <= set(missing_packages("test"))
-    bench = ["nginx-light", "openssl", "postgresql", "util-linux"]
+    bench = ["libjemalloc2", "nginx-light", "openssl", "postgresql", "util-linux"]
     assert missing_packages("bench") == bench
 
 
