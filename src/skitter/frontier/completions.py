@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from skitter.settings import Layout
 
 MAX_ITEM_BYTES = 8 * 1024 * 1024
-#: Links that travel inside a completion; a page with more sends the others ahead of it.
+#: The most links sent with a completion; a page with more sends the rest ahead.
 MAX_LINKS = 2000
 MAX_LINK_BYTES = 2 * 1024 * 1024
 
@@ -29,21 +29,21 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
     shard: int
     lease: Lease
     feedback: bytes
-    links: list[Offer]  # of the lease's own shard: they go into the completion
-    ahead: list[Offer]  # of other shards, or too many: they go first
+    links: list[Offer]  # of the lease's own shard: sent with the completion
+    ahead: list[Offer]  # of other shards, or too many: sent first
     items: list[bytes]
     size_bytes: int  # of links and items
-    again: list[Request]  # links that are known, and kept with the others
-    outlinks: Outlinks | None = None  # all of them, if the job keeps depths
+    again: list[Request]  # known links: not offered, but kept as outlinks
+    outlinks: Outlinks | None = None  # all links, if the job keeps depths
 
     @property
     def grows(self) -> bool:
-        """Whether the server will hold more after it than before."""
+        """Whether it makes the server store more than before."""
         return bool(self.links or self.items or self.outlinks)
 
     @property
     def brings(self) -> str:
-        """As in complete.lua; empty is by far the quickest to read."""
+        """`brings` in complete.lua; empty is by far the fastest to parse."""
         if not (self.links or self.items or self.outlinks):
             return ""
         brings = f"{len(self.links)} {len(self.items)}"
@@ -52,7 +52,7 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def arguments(self) -> tuple[str, str, str, bytes]:
-        """As EACH in complete.lua."""
+        """One row of EACH in complete.lua."""
         return self.lease.fingerprint, self.lease.token, self.brings, self.feedback
 
     @property
@@ -62,7 +62,7 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def seal(completion: Completion, layout: Layout, *, raw: bool = False) -> Sealed:
-    """Check and encode. Raw: the items are bytes already, for a list that others read."""
+    """Check and encode. Raw: the items are already bytes, for a list with readers of its own."""
     return seal_offers(
         completion, [offer(link, layout) for link in completion.links], layout, raw=raw
     )
@@ -71,7 +71,7 @@ def seal(completion: Completion, layout: Layout, *, raw: bool = False) -> Sealed
 def seal_offers(
     completion: Completion, offers: Sequence[Offer], layout: Layout, *, raw: bool
 ) -> Sealed:
-    """The same for those who check their links one by one; those of the completion are left out."""
+    """The same with links that were already checked; `completion.links` is ignored."""
     lease = completion.lease
     shard = layout.shard_of(lease.host)
     here = [one for one in offers if one.shard == shard]
@@ -90,7 +90,7 @@ def seal_offers(
 
 
 def _surplus(offers: Sequence[Offer]) -> tuple[int, int]:
-    """How many of the first go ahead: the last ones, of so many bytes, fit into a completion."""
+    """How many links to send ahead, and the size of the rest, which fit into the completion."""
     size_bytes = 0
     for count, one in enumerate(reversed(offers)):
         if count == MAX_LINKS or size_bytes + one.size_bytes > MAX_LINK_BYTES:
@@ -100,7 +100,7 @@ def _surplus(offers: Sequence[Offer]) -> tuple[int, int]:
 
 
 def keep_outlinks(sealed: Sealed, *, is_cut: bool) -> Sealed:
-    """With all its links, for a job that keeps depths. Cut: some were refused on their way."""
+    """Add all links, for a job that keeps depths. Cut: some of them were refused."""
     offers = [*sealed.ahead, *sealed.links]
     depth = sealed.lease.request.depth
     packed = pack_outlinks(depth, offers, sealed.again, is_cut=is_cut)
@@ -108,9 +108,9 @@ def keep_outlinks(sealed: Sealed, *, is_cut: bool) -> Sealed:
 
 
 def encode_item(item: Any, lease: Lease) -> bytes:
-    """As the item stream holds it. Raises BadOption."""
+    """Encode for the item stream. Raises BadOption."""
     try:
-        # The address travels with the item: the frontier forgets a request that is done.
+        # The item carries the URL, as the frontier forgets a request that is done.
         return encode({"url": lease.url, "item": item})
     except NOT_PLAIN as error:
         raise BadOption(
@@ -126,7 +126,7 @@ def _check_item(item: Any, lease: Lease, *, raw: bool) -> bytes:
 
 
 def completion_rest(sealed: Sequence[Sealed]) -> list[object]:
-    """As REST in complete.lua: all links, then all items."""
+    """REST of complete.lua: all links, then all items."""
     args: list[object] = []
     for one in sealed:
         for link in one.links:

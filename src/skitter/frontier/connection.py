@@ -1,7 +1,7 @@
-"""To the server and back: a client from a URL, calls that are repeated, its fitness.
+"""Connect to the server, repeat calls whose reply was lost, and check that the server is fit.
 
-The client's own retries are off. `Server` repeats a call whose reply may be lost; every script
-that changes something recognises the repeat by its number (lua/lib/once.lua).
+The client's own retries are off: `Server` repeats calls, and every script that writes recognises
+a repeat by its number (lua/lib/once.lua).
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
     from skitter.frontier.scripts import Script
 
 CONNECT_S, REPLY_S = 5.0, 30.0
-#: Ends a key that never exists. While a slot moves, a cluster refuses calls some of whose keys are
-#: not there (TRYAGAIN): so no script runs with half of its shard gone, whatever keys it derives.
+#: Suffix of a key that never exists. While a slot moves, a cluster refuses a call if some of its
+#: keys are missing (TRYAGAIN), so no script runs on half a shard, whatever keys it derives.
 ABSENT = ":absent"
 
 
 @asynccontextmanager
 async def connect(url: str, *, password: str | None = None) -> AsyncIterator[Server]:
-    """A server at any of our URLs, checked to be fit for a frontier; closed at the end."""
+    """Connect to a server, and check that it is fit for a frontier."""
     links = Links()
-    with our_errors(redact(url)):  # some clients ask for their nodes at once
+    with our_errors(redact(url)):  # some clients look up their nodes right away
         client = _client(url, password, links)
     server = Server(client, where=redact(url), links=links)
     try:
@@ -62,7 +62,7 @@ async def connect(url: str, *, password: str | None = None) -> AsyncIterator[Ser
 
 
 async def _close(client: Client) -> None:
-    """Also the connections to sentinels, which the client leaves open."""
+    """Close the client, and the connections to sentinels, which it leaves open."""
     await client.aclose()
     pool = getattr(client, "connection_pool", None)
     if isinstance(pool, SentinelConnectionPool):
@@ -72,19 +72,19 @@ async def _close(client: Client) -> None:
 
 @dataclass(slots=True)
 class Server:
-    """A connected server: runs scripts and plain commands, answers errors in our words."""
+    """A connected server: runs scripts and plain commands, and raises our own errors."""
 
     client: Client
     where: str = "the server"
     links: Links = field(default_factory=Links)
-    patience_s: float = 10.0  # how long to repeat a call while the server is away
+    patience_s: float = 10.0  # how long to repeat a call while the server is unavailable
     on_away: Callable[[], Awaitable[object]] | None = None  # e.g. start it again
     pid: int = field(default_factory=os.getpid)
     directory: Path | None = None  # of an embedded one
 
     async def command(self, *words: Any, **reading: Any) -> Any:
-        """One plain command. Only for those that may be run twice. `reading` is for the client's
-        reader of the answer."""
+        """Run a plain command. Only for commands that may run twice. `reading` goes to the client's
+        reply parser."""
         return await self._answered(lambda: self.client.execute_command(*words, **reading))
 
     async def call(
@@ -95,8 +95,8 @@ class Server:
         *,
         replicated: bool = False,
     ) -> Any:
-        """One script call. Those that change something recognise a repeat. Replicated: it is
-        repeated until a replica has it."""
+        """Call a script; those that write recognise a repeat. Replicated: repeat the call until a
+        replica has it."""
         if is_cluster(self.client):
             keys = [*keys, keys[0] + ABSENT]
         words: tuple[Any, ...] = ("EVALSHA", script.sha, len(keys), *keys, *args)
@@ -104,20 +104,20 @@ class Server:
             send = partial(call_replicated, self.client, keys[0], *words)
         else:
             check_process(self.pid)
-            try:  # nearly always, this is all there is to it
+            try:  # the fast path, for nearly all calls
                 return await self.client.execute_command(*words)
             except (problems.RedisError, OSError, AttributeError) as error:
                 send = partial(self._again, [error], words)
         return await self._answered(partial(self._loaded, script, send))
 
     async def _again(self, failed: list[Exception], words: tuple[Any, ...]) -> Any:
-        """What has failed once counts as the first attempt."""
+        """Raise the error of the fast path as the first attempt, then send."""
         if failed:
             raise failed.pop()
         return await self.client.execute_command(*words)
 
     async def _answered(self, send: Callable[[], Awaitable[Any]]) -> Any:
-        """Repeat until it is answered, or until patience ends."""
+        """Repeat until there is an answer or patience runs out."""
         check_process(self.pid)
         give_up_at = time.monotonic() + self.patience_s
         pause_s = 0.02
@@ -143,21 +143,21 @@ class Server:
         try:
             return await send()
         except problems.NoScriptError:
-            # The server restarted, or never met this release. Nothing ran, so this is not a repeat.
+            # The server restarted, or this release is new to it. Nothing ran: this is not a repeat.
             await self.client.script_load(script.source)
             return await send()
 
 
 def check_process(opened_in: int) -> None:
-    """A fork has our socket, our name and our numbers: the server would take its calls for repeats
-    of ours, and answer them with what it answered us."""
+    """Refuse calls after a fork. A child has our socket, client name and call numbers: the server
+    would take its calls for repeats of ours, and return our answers."""
     if os.getpid() != opened_in:
         raise UsageError("this queue was opened in another process: open one in each.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
-    """What a server says about itself, as far as a frontier cares."""
+    """What a server reports about itself, as far as it matters to a frontier."""
 
     name: str
     version: str
@@ -167,12 +167,12 @@ class ServerFacts:
     max_memory_bytes: int
     eviction: str
     append_only: bool
-    append_fsync: str | None  # None: CONFIG is not allowed here
+    append_fsync: str | None  # None: CONFIG is forbidden
     last_write_ok: bool
 
 
 async def inspect(server: Server) -> list[ServerFacts]:
-    """Ask the server, or every node of a cluster. INFO, and CONFIG where it is allowed."""
+    """Query the server, or all nodes of a cluster: INFO, and CONFIG where that is allowed."""
     everybody = {"target_nodes": "all"} if is_cluster(server.client) else {}
     with our_errors(server.where):
         answer: Any = await server.client.execute_command("INFO", **everybody)
@@ -186,7 +186,7 @@ async def inspect(server: Server) -> list[ServerFacts]:
 
 
 async def can_write(server: Server) -> bool:
-    """Whether the disk took what the server last wrote. While it does not, reading goes on."""
+    """Whether the server's last write to disk succeeded. If not, it only serves reads."""
     return all(facts.last_write_ok for facts in await inspect(server))
 
 
@@ -243,7 +243,7 @@ def _client(url: str, password: str | None, links: Links) -> Client:
             return OurRedis(master.connection_pool, links)
         if scheme in ("redis", "rediss", "unix"):
             check_database(url)
-            # Otherwise each connection looks up the version of redis-py, which takes a millisecond.
+            # Without it, each connection spends a millisecond looking up redis-py's version.
             options["driver_info"] = DriverInfo()
             return OurRedis(ConnectionPool.from_url(url, retry=once, **options), links)
     except ValueError as error:
@@ -252,13 +252,13 @@ def _client(url: str, password: str | None, links: Links) -> Client:
 
 
 def _straight(url: str, scheme: str, options: dict[str, Any]) -> StraightClient:
-    if scheme != "redis+cluster":  # whose client repeats what was sent to the wrong node
+    if scheme != "redis+cluster":  # a cluster client retries what went to the wrong node
         options = {**options, "retry": BlockingRetry(NoBackoff(), 0)}
     return StraightClient(blocking_client(url, named=GIVEN, **options))
 
 
 def _watch_cluster(client: RedisCluster, links: Links) -> RedisCluster:
-    """Its nodes make connections of the class that its options name."""
+    """Count the connections of its nodes: they use the class that the options name."""
     options = client.connection_kwargs
     options["connection_class"] = our_connection(options["connection_class"], links)
     for node in client.nodes_manager.startup_nodes.values():

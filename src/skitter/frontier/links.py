@@ -1,4 +1,4 @@
-"""The asyncio client of redis-py at a third of its cost, and with every connection counted."""
+"""redis-py's asyncio client at a third of the cost, counting every connection it makes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ READ_BYTES = 65_536
 
 @dataclass(slots=True)
 class Links:
-    """How often a connection was made. Behind a new one there may be a server that was restarted,
-    and does not know what it knew; the client makes new ones without a word."""
+    """Counts the connections made. redis-py reconnects silently, and a new connection may lead to a
+    server that has restarted and lost data."""
 
     made: int = 0
 
 
 class OurRedis(Redis):
-    """It sends scripts, which are nearly all calls, on connections it has taken from the pool for
-    good: what redis-py does around a command costs as much as the command."""
+    """Sends scripts, which are nearly all calls, on connections that it never returns to the pool:
+    redis-py's overhead per command costs as much as the command."""
 
     def __init__(self, pool: ConnectionPool, links: Links) -> None:
         pool.connection_class = our_connection(pool.connection_class, links)
@@ -43,14 +43,14 @@ class OurRedis(Redis):
         link = self._free.pop() if self._free else await pool.get_connection()
         try:
             if not link.is_connected:
-                await link.connect()  # with a sentinel: to whoever is the master now
+                await link.connect()  # with a sentinel: to the current master
             return await link.ask(hiredis.pack_command(words))
-        except problems.ReadOnlyError:  # another one is the master now
+        except problems.ReadOnlyError:  # it is no longer the master
             await link.disconnect(nowait=True)
             raise
         except problems.ResponseError:
             raise
-        except BaseException:  # an answer that nobody read is not that of the next call
+        except BaseException:  # the next call must not read the answer to this one
             await link.disconnect(nowait=True)
             raise
         finally:
@@ -58,12 +58,12 @@ class OurRedis(Redis):
 
 
 def our_connection(connection: type[Any], links: Links) -> type[Any]:
-    """A class of redis-py's connections, with what ours do otherwise."""
+    """One of redis-py's connection classes, with our overrides."""
     return type(f"Our{connection.__name__}", (_Ours, connection), {"links": links})
 
 
 class _Ours:
-    """What our connections do otherwise than redis-py's."""
+    """Our overrides of redis-py's connections."""
 
     links: Links
 
@@ -72,7 +72,7 @@ class _Ours:
         await super()._connect()  # type: ignore[misc]
 
     async def disconnect(self: Any, nowait: bool = False, **facts: Any) -> None:
-        """Also hear why it ended. asyncio prints an error that nobody has asked for."""
+        """Also retrieve the connection's error: asyncio prints one that is never retrieved."""
         writer = self._writer
         await super().disconnect(nowait, **facts)  # type: ignore[misc]
         if nowait and writer:
@@ -81,15 +81,15 @@ class _Ours:
                 await writer.wait_closed()
 
     async def ask(self: Any, packed: bytes) -> Any:
-        """Send and read in one go, under one limit of time: redis-py's way through its layers costs
-        as much as the rest of a call."""
+        """Send and read in one step, with one timeout: redis-py's layers would double the cost of a
+        call."""
         writer, stream, replies = self._writer, self._reader, self._parser._reader
         late = asyncio.get_running_loop().call_later(self.socket_timeout, writer.transport.abort)
         try:
             writer.write(packed)
             while (answer := replies.gets()) is NOT_ENOUGH_DATA:
                 replies.feed(await stream.read(READ_BYTES) or _hung_up(late))
-        except RuntimeError as error:  # uvloop's, of one closed a moment ago
+        except RuntimeError as error:  # uvloop: the connection was closed a moment ago
             raise problems.ConnectionError(f"Error while writing to socket. {error}") from error
         finally:
             late.cancel()
@@ -98,14 +98,14 @@ class _Ours:
         return answer
 
     def pack_command(self, *args: Any) -> list[bytes]:
-        """With hiredis: half the client's time of a batch. redis-py does so in its blocking client,
-        and not yet in the asyncio one."""
+        """Pack with hiredis, which halves the client's time for a batch. redis-py does so only in
+        its blocking client."""
         words = args[0].split() if isinstance(args[0], str) else (args[0],)  # "CONFIG GET"
         return [hiredis.pack_command((*words, *args[1:]))]
 
     async def send_packed_command(self: Any, command: Any, check_health: bool = True) -> None:
-        """With a time limit, but without a task for each command or a cancellation swallowed now
-        and then: redis-py uses `asyncio.wait_for`, and Python 3.11's does both."""
+        """With a timeout, but not redis-py's `asyncio.wait_for`: in Python 3.11 that creates a task
+        for each command and sometimes swallows a cancellation."""
         if not self.is_connected:
             await self.connect_check_health(check_health=False)
         if check_health:
@@ -116,7 +116,7 @@ class _Ours:
         except TimeoutError:
             await self.disconnect(nowait=True)
             raise problems.TimeoutError("Timeout writing to socket") from None
-        except (OSError, RuntimeError) as error:  # uvloop's, of one closed a moment ago
+        except (OSError, RuntimeError) as error:  # RuntimeError: as in `ask`
             await self.disconnect(nowait=True)
             raise problems.ConnectionError(f"Error while writing to socket. {error}") from error
         except BaseException:

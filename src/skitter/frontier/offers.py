@@ -1,4 +1,4 @@
-"""Requests, checked and encoded for the scripts that take them in."""
+"""Requests, checked and encoded for the scripts that accept them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAX_RECORD_BYTES = 256 * 1024
 MAX_DEPTH = 2**31
-#: What weighs as much in a batch as one more thing in it.
+#: In the weight of a batch, this many bytes count as one more item.
 WEIGHT_BYTES = 4096
 
 
@@ -28,7 +28,7 @@ NOTHING: dict[str, Any] = {}
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """A request, checked and encoded: nothing is half written because of a bad one."""
+    """A request, checked and encoded up front, so that a bad one leaves nothing half written."""
 
     shard: int
     arguments: tuple[str, str, int, int, bytes]  # as EACH in add.lua
@@ -56,7 +56,7 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 def offer(request: Request, layout: Layout, *, limit_bytes: int = MAX_RECORD_BYTES) -> Offer:
-    """Raises BadURL, BadOption or TooBig, naming the value."""
+    """Check and encode a request. Raises BadURL, BadOption or TooBig, naming the value."""
     check_request(request)
     url, fp, host = identify_request(request, layout)
     body = _encode_request(request, url)
@@ -69,7 +69,7 @@ def offer(request: Request, layout: Layout, *, limit_bytes: int = MAX_RECORD_BYT
 def check_request(request: Request) -> None:
     """Raises BadOption, naming the value."""
     priority = request.priority
-    if type(priority) is not int or priority:  # this sees every link: most have none
+    if type(priority) is not int or priority:  # a fast path: runs for every link, and most have 0
         check_priority(priority)
     _check_fields(request)
     if request.timeout_s is not None or request.max_body_mb is not None:
@@ -81,7 +81,7 @@ def check_request(request: Request) -> None:
 
 
 def check_record(body: bytes, request: Request, *, limit_bytes: int = MAX_RECORD_BYTES) -> bytes:
-    """As it came, or TooBig."""
+    """The body itself. Raises TooBig."""
     if len(body) > limit_bytes:
         raise TooBig(
             f"the request for {request.url}", size_bytes=len(body), limit_bytes=limit_bytes
@@ -90,8 +90,8 @@ def check_record(body: bytes, request: Request, *, limit_bytes: int = MAX_RECORD
 
 
 def identify_request(request: Request, layout: Layout) -> tuple[str, str, str]:
-    """What is fetched, its fingerprint, and whom to be polite to."""
-    if request.identity and request.slot:  # an engine that knows best, of schemes of its own too
+    """The URL to fetch, its fingerprint, and its politeness slot."""
+    if request.identity and request.slot:  # set by an engine, which may use its own URL schemes
         fp = fingerprint_of(request.identity, unique=_apart(request))
         return request.url, fp, _check_slot(request.slot)
     target = identify(request.url, layout.canonical)
@@ -105,31 +105,31 @@ def identify_request(request: Request, layout: Layout) -> tuple[str, str, str]:
 
 
 def slot_of(host: str, layout: Layout) -> str:
-    """Whom to be polite to when a URL has this host."""
+    """The politeness slot of a URL with this host."""
     return registrable_domain(host) if layout.by_domain else host
 
 
 def _apart(request: Request) -> str:
-    """What two sessions see is not the same page."""
+    """Two sessions may see different pages at one URL, so each gets its own fingerprint."""
     return f"{request.unique} session {request.session}" if request.session else request.unique
 
 
 def _check_slot(slot: str, name: str = "slot") -> str:
-    """It becomes part of a key and of the record, which is divided by spaces."""
+    """It becomes part of a key, and of the record, whose fields are separated by spaces."""
     if not isinstance(slot, str) or not slot.isprintable() or " " in slot or len(slot) > 255:
         raise BadOption(name, slot, "up to 255 characters without spaces")
     return slot
 
 
 def with_lane(host: str, lane: str) -> str:
-    """The name of a host's queue: lua/lib/lane.lua."""
+    """The name of a host's queue in a lane: lua/lib/lane.lua."""
     if lane not in LANES:
         raise BadOption("lane", lane, "browser, or empty for plain HTTP")
     return f"{host}|{lane}" if lane else host
 
 
 def _check_fields(request: Request) -> None:
-    """Structs do not check their values, and a script that meets nonsense stops half way."""
+    """Structs do not check types, and a bad value would stop a script half-way."""
     if type(request.depth) is not int or not 0 <= request.depth <= MAX_DEPTH:
         check_number("depth", request.depth, low=0, high=MAX_DEPTH, whole=True)
     if request.method != "GET" and not (
@@ -151,7 +151,7 @@ def _check_fields(request: Request) -> None:
 
 
 def _check_limits(request: Request) -> None:
-    """Within the ranges of the settings that they stand for."""
+    """Apply the ranges of the settings that these fields override."""
     for name, setting in (("timeout_s", "total_timeout_s"), ("max_body_mb", "max_body_mb")):
         option = next(one for one in options_of(FetchOptions) if one.name == setting)
         if (value := getattr(request, name)) is not None and not option.takes(value):
@@ -165,7 +165,7 @@ def _is_table(value: object, kind: type) -> bool:
 
 
 def _encode_request(request: Request, url: str) -> bytes:
-    # The priority lives in front of the body, where Lua can read and lower it.
+    # The priority is stored in front of the body, where Lua can read and lower it.
     if request.priority or request.url != url:
         request = msgspec.structs.replace(request, url=url, priority=0)
     try:

@@ -1,22 +1,21 @@
-"""Lua files become callable scripts.
+"""Turn the Lua files into callable scripts.
 
-A verb is one file in lua/; its header is data. This module reads the header, puts together the
-verb and the lib files it includes, and names KEYS and ARGV for Lua:
+A verb is one file in lua/; its header is data. This module reads the header, joins the verb with
+the lib files it includes, and names KEYS and ARGV for Lua:
 
-    KEYS   due      zset   hosts that may be asked now       -> local due = KEYS[n]
-    ARGV   limit    int    how many at the most              -> local limit = tonumber(ARGV[n])
+    KEYS   due      zset   hosts that are due now            -> local due = KEYS[n]
+    ARGV   limit    int    at most this many                 -> local limit = tonumber(ARGV[n])
     EACH   fp       text   repeated for every request        -> EACH.start and EACH.stride
-    REST   links, then items                                 -> what follows behind EACH
-    REPLY  ints     a code per request                       -> what Python gets, for verbs.pyi
+    REST   links, then items                                 -> what follows EACH
+    REPLY  ints     a code per request                       -> the return type, for verbs.pyi
     FLAGS  allow-oom                                         -> first line: #!lua flags=allow-oom
 
-Lua makes every function and table of a script anew at each call, so a script has only what its verb
-can come to use: no lib function that nobody calls, no key that nobody names, and of the options of
-the job those that it names as `limits.name`. A lib with a line `--@if condition` is left
-out by Lua where that does not hold.
+Lua creates every function and table of a script anew at each call, so a script contains only what
+its verb may use: the lib functions it calls, the keys it names, and the job options it names as
+`limits.name`. A lib with a line `--@if condition` runs only where that holds.
 
-A lib file declares the KEYS and ARGV it uses in the same way; a verb gets the union. Calls are by
-sha: the sha is the version, so that two releases can share a server.
+A lib file declares its KEYS and ARGV in the same way; a verb gets the union. Scripts are called by
+SHA, which serves as the version: two releases can share a server.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ from skitter.settings import JOB_OPTIONS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: Arguments that say who calls and when, not what for: see shard.py.
+#: Arguments that identify the caller and the time; shard.py fills them in.
 COMMON = ("now", "seq", "since_ms", "token")
-#: The options of a job that scripts may read: fields of `control`.
+#: The job options that scripts may read: fields of `control`.
 LIMITS = tuple(one.field for one in JOB_OPTIONS if one.declared.in_lua)
-#: What scripts read from there as numbers, with those they keep themselves, and as text.
+#: The fields read as numbers, including those that scripts write themselves, and as text.
 NUMBERS = (*LIMITS, "shift", "spare")
 FACTS = ("bloom_blocks", "bloom_hashes", "born", "clock", "depths", "lifo")
-#: What an absent limit counts as, unless it is none.
+#: Defaults of absent numbers; all others are infinite.
 ABSENT = {"delay_ms": 0, "latency_factor": 0, "shift": 0, "spare": 0}
 _LUA = Path(__file__).with_name("lua")
 _SECTION = re.compile(r"^(KEYS|ARGV|EACH|REST|FLAGS|REPLY|COST)\b")
-_COLUMN = 7  # where names stand; text further to the right belongs to the row above
+_COLUMN = 7  # where names start; text further right continues the row above
 _LOCAL = re.compile(r"^local (function )?(\w+(?:, \w+)*)(?=\(| = )", re.MULTILINE)
 _FUNCTION = re.compile(r"^local function (\w+)\((?:.* end|[\s\S]*?^end)$\n?", re.MULTILINE)
 _COMMENT = re.compile(r"--(?:\[\[[\s\S]*?\]\]|.*)")
@@ -57,7 +56,7 @@ _INCLUDE = re.compile(r"^--@include (.+)$", re.MULTILINE)
 
 
 class Code(IntEnum):
-    """What scripts answer per item. Lua sees the same names; the numbers exist only here."""
+    """What scripts return per item. Lua sees the same names; the numbers exist only here."""
 
     SEEN = 0
     NEW = 1
@@ -74,7 +73,7 @@ class Code(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the comment on top of a Lua file says."""
+    """The comment at the top of a Lua file, parsed."""
 
     summary: str
     keys: tuple[str, ...]
@@ -88,17 +87,17 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One verb, put together and ready to be loaded."""
+    """One verb, assembled and ready to load."""
 
     name: str
     header: Header
     source: str
     sha: str
     names: tuple[str, ...]  # of its ARGV
-    common: tuple[str, ...]  # those that every caller fills in alike
+    common: tuple[str, ...]  # those in COMMON
 
     def arguments(self, values: dict[str, object], each: Iterable[object]) -> list[object]:
-        """ARGV in the header's order. A name too many or too few is a programming error."""
+        """ARGV in the header's order. A missing or extra name is a programming error."""
         if values.keys() != set(self.names):
             raise TypeError(f"{self.name} takes {list(self.names)}, got {sorted(values)}")
         return [*(values[name] for name in self.names), *each]
@@ -106,7 +105,7 @@ class Script:
 
 @cache
 def script(name: str, *, strict: bool = False) -> Script:
-    """The verb `name`. Strict: without allow-oom, for calls that make the server grow."""
+    """The verb `name`. Strict: without allow-oom, for calls that use more memory."""
     header, code = _assemble(name)
     flags = "" if strict else header.flags
     source = f"#!lua flags={flags}\n{code}" if flags else f"#!lua\n{code}"
@@ -118,7 +117,7 @@ def script(name: str, *, strict: bool = False) -> Script:
 
 @cache
 def _assemble(name: str) -> tuple[Header, str]:
-    """A verb without the line of its flags. Cached: assembling it takes some milliseconds."""
+    """A verb without its flags line. Cached: assembling one takes a few milliseconds."""
     verb = _read(f"{name}.lua")
     libs = {lib: _read(f"lib/{lib}.lua") for lib in _includes(name)}
     parts = _without_unused(list(libs.values()), verb)
@@ -136,7 +135,7 @@ def verbs() -> list[str]:
 
 @cache
 def read_header(text: str) -> Header:
-    """Parse the `--[[ ... ]]` on top of a Lua file."""
+    """Parse the `--[[ ... ]]` at the top of a Lua file."""
     comment = text[text.index("--[[") + 4 : text.index("]]")].strip("\n")
     rows: dict[str, list[str]] = {}
     section = "SUMMARY"
@@ -174,7 +173,7 @@ def _text(folder: Path, path: str) -> str:
 
 
 def _includes(name: str) -> list[str]:
-    """The lib files of a verb, each once, after those it needs itself."""
+    """The lib files of a verb, each once and after its own includes."""
     order: list[str] = []
 
     def visit(path: str, trail: tuple[str, ...]) -> None:
@@ -203,8 +202,8 @@ def _merge(verb: str, libs: list[str], words: frozenset[str]) -> Header:
 
 
 def _without_unused(libs: list[str], verb: str) -> list[str]:
-    """Libs without functions that nobody uses: Lua makes each anew at every call of a script, which
-    for a call with one URL costs more than the work."""
+    """Libs without unused functions: Lua creates each anew at every call of a script, which for a
+    call with one URL costs more than the work itself."""
     uses: dict[str, frozenset[str]] = {}  # function -> what it names
     named = _words(verb)
     for lib in libs:
@@ -221,13 +220,13 @@ def _without_unused(libs: list[str], verb: str) -> list[str]:
 
 @cache
 def _with(lib: str, functions: frozenset[str]) -> str:
-    """A lib with no other functions than these."""
+    """A lib with only these functions."""
     return _FUNCTION.sub(lambda one: one[0] if one[1] in functions else "", lib)
 
 
 @cache
 def _outline(lib: str) -> tuple[frozenset[str], dict[str, frozenset[str]]]:
-    """What a lib names outside of its functions, and in each of them."""
+    """The words a lib uses outside its functions, and in each of them."""
     functions = {one[1]: _words(one[0]) for one in _FUNCTION.finditer(lib)}
     return _words(_FUNCTION.sub("", lib)), functions
 
@@ -243,8 +242,7 @@ def _without_comments(text: str) -> str:
 
 
 def _enclosed(libs: list[str], verb: str) -> Iterator[str]:
-    """Each lib in a block of its own, so that only what others use of it is seen outside: Lua has
-    room for 200 names in a script."""
+    """Each lib in a block that exports only names used outside: Lua allows 200 local variables."""
     later = set(_words(verb))
     blocks: list[str] = []
     for lib in reversed(libs):
@@ -268,7 +266,7 @@ def _block(lib: str, shown: tuple[str, ...]) -> str:
 
 
 def _limits(texts: list[str]) -> str:
-    """`read_control`, which reads those limits and facts of a job that the code names."""
+    """`read_control`, which reads the limits and facts that the code names."""
     asked = {name for text in texts for name in _LIMIT.findall(_without_comments(text))}
     limits, facts = sorted(asked.intersection(NUMBERS)), sorted(asked.intersection(FACTS))
     fields = ["state", "shards", *facts, *limits]

@@ -1,4 +1,4 @@
-"""One shard of a job: where a verb becomes a script call."""
+"""One shard of a job: turns verbs into script calls."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Shard(Verbs):
         replicated: bool = False,
         **values: object,
     ) -> Any:
-        """One verb, alone of its kind: the server remembers only a client's last call of each.
-        Replicated: it is not answered before a replica has it."""
+        """Run a verb, one call of each at a time: the server remembers only a client's last one.
+        Replicated: return only when a replica has it."""
         code = script(verb, strict=strict)
         async with self._turns[verb]:
             number = next(self._numbers)
@@ -63,14 +63,14 @@ class Shard(Verbs):
             return await self.server.call(code, self._keys_of(code), args, replicated=replicated)
 
     def _since_leased_ms(self) -> int:
-        """How long ago a lease was last asked for, by a clock that cannot be set; -1: never, or
-        the clock is a test's. It shows whether the server's clock was set (lib/steady.lua)."""
+        """Time since the last `lease` call, by the monotonic clock; -1: it is the first, or a test
+        sets the clock. It reveals jumps of the server's clock (lib/steady.lua)."""
         before, self._leased_at = self._leased_at, time.monotonic()
         known = self.clock is None and before > -math.inf
         return round(1000 * (self._leased_at - before)) if known else -1
 
     def _keys_of(self, code: Script) -> list[str]:
-        """Spelled once: a call has a dozen, and a client makes thousands of calls."""
+        """Cached: a call has a dozen keys, and a client makes thousands of calls."""
         if code.name not in self._keys:
             self._keys[code.name] = [
                 self.keys.key(name, self.client if name == "recent" else None)
@@ -79,11 +79,11 @@ class Shard(Verbs):
         return self._keys[code.name]
 
     async def command(self, word: str, name: str, *words: Any) -> Any:
-        """One plain command on a key of the shard. Only for those that may be run twice."""
+        """Run a plain command on a key of the shard. Only for commands that may run twice."""
         return await self.server.command(word, self.keys.key(name), *words)
 
     async def read_hash(self, name: str) -> dict[str, str]:
-        """All of a hash, as text: anybody may have written it."""
+        """A whole hash, as text; the bytes may be invalid, as anybody can write it."""
         raw = await self.command("HGETALL", name)
         return {
             field.decode("utf-8", "replace"): value.decode("utf-8", "replace")
@@ -91,7 +91,7 @@ class Shard(Verbs):
         }
 
     async def counts(self) -> tuple[str, dict[str, int]]:
-        """The state and every number of the shard, at one moment."""
+        """The state and all counts of the shard, in one atomic snapshot."""
         state, *pairs = await self.stats()
         counts = zip(pairs[::2], pairs[1::2], strict=True)
         try:

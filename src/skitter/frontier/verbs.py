@@ -1,4 +1,4 @@
-"""One method per Lua verb. verbs.pyi is made from the headers, and gives their types."""
+"""One method per Lua verb. verbs.pyi, generated from the headers, gives their types."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skitter.frontier.scripts import script, verbs
 
 
 class Verbs:
-    """What a shard can be asked for."""
+    """The calls that a shard offers."""
 
     async def call(self, verb: str, each: Any = (), **values: Any) -> Any:
         raise NotImplementedError

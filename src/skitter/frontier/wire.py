@@ -1,4 +1,4 @@
-"""Between our values and what scripts take and answer: encodings and batches."""
+"""Encode values for the scripts, decode their replies, and send batches to shards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
 
 MAX_ERROR_CHARS = 2000
-#: What encoding raises for objects, numbers beyond 64 bits, half characters and circles.
+#: What encoding raises for objects, integers over 64 bits, lone surrogates and cycles.
 NOT_PLAIN = (TypeError, ValueError, OverflowError, RecursionError)
 
 T = TypeVar("T")
@@ -42,12 +42,12 @@ def open_record(record: bytes) -> tuple[int, str, Request]:
 
 
 def without_lane(name: str) -> str:
-    """The host alone: lua/lib/lane.lua puts the lane behind it."""
+    """The host, without the suffix that lua/lib/lane.lua adds."""
     return name.removesuffix("|browser")
 
 
 def open_paces(pace: bytes, leases: int, *, since: float) -> list[Pace | None]:
-    """As lua/lib/pace.lua writes them."""
+    """Parse what lua/lib/pace.lua writes."""
     if not pace:
         return [None] * leases
     words = iter([int(word) for word in pace.split()])
@@ -66,10 +66,10 @@ def open_lease(
     token: str,
     pace: Pace | None = None,
 ) -> Lease:
-    """A body that cannot be read gives a lease without URL, for the caller to bury."""
+    """Decode a lease. One with an unreadable body has no URL, and the caller buries it."""
     try:
         priority, host, request = open_record(record)
-        if depth and int(depth) < request.depth:  # a shorter way was found since
+        if depth and int(depth) < request.depth:  # a shorter path was found since
             request = msgspec.structs.replace(request, depth=int(depth))
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         words = [*record.split(b" ", 2), b"?", b"?"]
@@ -88,13 +88,13 @@ def open_lease(
 
 
 def pack_feedback(feedback: Feedback | None) -> bytes:
-    """As lua/lib/feedback.lua takes it."""
+    """Encode for lua/lib/feedback.lua."""
     packed = encode(feedback) if feedback is not None else NO_FEEDBACK
     return b"" if packed == NO_FEEDBACK else packed
 
 
 def with_scores(reply: list[Any]) -> list[tuple[bytes, Any]]:
-    """The client answers WITHSCORES as pairs, or as one flat list, by protocol version."""
+    """Pairs from a WITHSCORES reply, which is a list of pairs or flat, by protocol version."""
     if reply and isinstance(reply[0], list | tuple):
         return [(pair[0], pair[1]) for pair in reply]
     return list(zip(reply[::2], reply[1::2], strict=True))
@@ -105,12 +105,12 @@ def ms(seconds: float) -> int:
 
 
 def cut(error: str) -> str:
-    """Errors may carry whole pages, passwords in URLs, and lone surrogates from bad decoding."""
+    """Shorten and redact: errors may contain whole pages, passwords in URLs and lone surrogates."""
     return clip(redact_text(error[: 2 * MAX_ERROR_CHARS]))
 
 
 def clip(text: str) -> str:
-    """As much of a message as is kept."""
+    """The part of a message that is stored."""
     return text[:MAX_ERROR_CHARS].encode("utf-8", "replace").decode()
 
 
@@ -121,12 +121,12 @@ async def scatter(
     weights: Sequence[int] | None = None,
     batch: int,
 ) -> list[T]:
-    """Send items to their shards in batches, and bring the answers back into their order.
+    """Send items to their shards in batches, and return the answers in the order of the items.
 
-    `shards[i]` is where item i goes; `send` gets a shard and positions. Shards work side by side,
-    the batches of one shard one after the other.
+    `shards[i]` is where item i goes; `send` gets a shard and positions. Shards run concurrently,
+    the batches of one shard in sequence.
     """
-    if len(shards) == 1:  # as a queue sends it
+    if len(shards) == 1:  # the usual case of a queue
         return list(await send(shards[0], [0]))
     answers: dict[int, T] = {}
     by_shard: dict[int, list[int]] = defaultdict(list)
@@ -142,7 +142,7 @@ async def scatter(
 
 
 async def batched(source: AsyncIterable[T], size: int) -> AsyncIterator[list[T]]:
-    """Lists of so many; the last may be shorter."""
+    """Lists of `size`; the last may be shorter."""
     batch: list[T] = []
     async for one in source:
         batch.append(one)
@@ -154,7 +154,7 @@ async def batched(source: AsyncIterable[T], size: int) -> AsyncIterator[list[T]]
 
 
 async def side_by_side(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Await all; the first error ends the others. One after the other, if there is no loop."""
+    """Await all concurrently, or in sequence without a loop; the first error cancels the rest."""
     todo = list(work)
     if len(todo) == 1:
         return [await todo[0]]  # the usual case, without a task
@@ -173,7 +173,7 @@ async def _in_turn(todo: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
         return [await one for one in todo]
     finally:
         for one in todo:
-            one.close()  # does nothing to one that has run
+            one.close()  # no effect on one that has finished
 
 
 def _batches(positions: list[int], weights: Sequence[int] | None, most: int) -> Iterable[list[int]]:
