@@ -16,6 +16,7 @@ COST   O(requests); one split of at most 512 fingerprints per 200 new ones
 -- As in complete.lua: a page in flight when the job was cancelled may still deliver its links.
 if links == 1 and limits.state == 'cancel' then limits.open = true end
 
+-- Shelved requests are beyond their host's budget and will not be leased: they take up no room.
 local room = math.huge
 if links == 0 and limits.max_pending < math.huge then
   local waiting = read_counter('pending') - read_counter('shelved') + redis.call('ZCARD', delayed)
@@ -24,7 +25,7 @@ end
 
 local names = {}
 for at = EACH.start, #ARGV, EACH.stride do names[#names + 1] = ARGV[at + 1] end
-load_hosts(names)
+load_hosts(names) -- all of them with one HMGET
 
 local codes = {}
 for at = EACH.start, #ARGV, EACH.stride do

@@ -6,9 +6,9 @@ KEYS   due      zset   host -> rank
        due_browser zset   host -> rank
        wait     zset   host -> ms
        delayed  zset   fingerprint -> ms
-ARGV   told     int    granted so far, as grant.lua answered
+ARGV   told     int    granted so far, from grant.lua's reply
        keep     int    other shards are short: cede all but this many; -1: cede nothing
-REPLY  ints   granted, ceded and used (done or leased); nothing if this shard has no limit
+REPLY  ints   granted, ceded and used (done or leased); empty if there is no limit
 COST   O(log N)
 ]]
 --@include handing_out budget clock

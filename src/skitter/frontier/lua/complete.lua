@@ -52,7 +52,7 @@ for i = 1, #claims do
     local at_host = loaded[claim.host] -- end_leases has touched it
     at_host.pages = at_host.pages + 1
     learn(claim, ARGV[claim.at + 3])
-    if not claim.stays then finished[#finished + 1] = claim.fp end
+    if not claim.stays then finished[#finished + 1] = claim.fp end -- stays: revisit.lua
     troubled[done] = claim.fp
     for at = link_at, next_link - 1, LINK do
       if accept(at, true) == SEEN and tell == 1 then known[#known + 1] = (at - first_link) / LINK end
@@ -69,7 +69,7 @@ for i = 1, #claims do
   link_at, item_at = next_link, next_item
 end
 
-bulk('HDEL', task, finished)
+bulk('HDEL', task, finished) -- their fingerprints stay in `seen`
 if redis.call('EXISTS', trouble) == 1 then bulk('HDEL', trouble, troubled) end
 count('done', done)
 write_accepted()

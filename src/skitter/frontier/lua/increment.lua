@@ -37,7 +37,7 @@ end
 local rows = (#ARGV - EACH.start + 1) / EACH.stride
 local last = tonumber(string.match(redis.call('HGET', recent, verb) or '', '^%d+')) or 0
 if last > seq then error({ err = 'STALE this call was overtaken by a later one' }) end
-if last == seq then return rows end
+if last == seq then return rows end -- a repeat adds nothing
 for at = EACH.start, #ARGV, EACH.stride do
   local name, row = ARGV[at], row_for(ARGV[at], ARGV[at + 1])
   redis.call('HINCRBYFLOAT', totals, row, ARGV[at + 2])

@@ -46,19 +46,19 @@ local function pages_left()
   return (limits.shards and share() or limits.max_pages) - pages_used()
 end
 
-keep_steady()
+keep_steady() -- first, as it may correct now_ms
 local first = answered()
 local fps, records = first and still_ours(first), nil
 if not fps then
-  reap(limit)
+  reap(limit) -- even if nothing is handed out: a paused job takes back leases too
   fps = {}
   if handing_out then
-    wake(limit)
+    wake(limit) -- before taking, so that what has become due competes by priority
     fps, records = sift(take(math.min(limit, pages_left())))
     hand_out(fps)
   end
   commit()
-  remember(fps)
+  remember(fps) -- not the records: a repeat reads them again
 end
 
 local short = handing_out and limits.shards and #fps < limit and pages_left() <= 0

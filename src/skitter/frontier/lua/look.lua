@@ -1,8 +1,8 @@
 --[[
 look: when nothing else is left, free a sample of the held URLs, shape by shape. If afterwards the
 number held has dropped by at least half of the pages fetched, the shape is finite and its budget is
-doubled. If not, each page leads to one more or several: it is a trap. A shape whose pages yielded
-nothing and were mostly found on each other is a trap at once.
+doubled. If not, each page leads to about one more, or several: it is a trap. A shape whose pages
+yielded nothing and were mostly found on each other is a trap at once.
 
 FLAGS  allow-oom
 REPLY  int    how many became pending

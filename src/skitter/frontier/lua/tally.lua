@@ -1,5 +1,5 @@
 --[[
-tally: add to counters that are only for display; no script depends on them.
+tally: add to counters that are only for display; nothing depends on them.
 
 FLAGS  allow-oom
 EACH   counter  text

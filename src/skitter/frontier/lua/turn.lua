@@ -33,6 +33,7 @@ for id, ends in string.gmatch(stored, '(%S+)=(%d+)') do
 end
 
 if for_ms > 0 then rest_ms = math.max(rest_ms, now_ms + for_ms) end
+-- An unused grant that is still the latest may be used late, without another delay.
 local opens_at = now_ms
 if moment_ms ~= last_ms then opens_at = last_ms + math.max(gap_ms, delay_ms) end
 opens_at = math.max(now_ms, opens_at, rest_ms)

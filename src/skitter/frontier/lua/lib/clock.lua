@@ -2,7 +2,7 @@
 clock: the time, read once, so that a script sees one moment.
 
   wall_ms  the server's clock, for what people read
-  now_ms   the job's own clock, for timeouts: setting the server's clock does not make it jump
+  now_ms   the job's own clock, for delays and expiries: it does not jump when the server's is set
            (steady.lua)
 
 ARGV   now      text   server ms; empty outside of tests and simulation

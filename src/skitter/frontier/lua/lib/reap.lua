@@ -2,8 +2,8 @@
 reap: make requests with an expired lease pending again; bury one that was lost too often. A handler
 that kills its process must not take down the whole fleet, one worker at a time.
 
-An expired lease from before the server started does not count as a loss: whatever stopped the
-server, perhaps a power cut, probably stopped the worker too (docs/adr/0014).
+An expired lease from before the server started does not count against its request: what stopped the
+server, perhaps a power cut, stopped the worker too (docs/adr/0014).
 
 KEYS   lease    zset   fingerprint -> ms
        holder   hash   fingerprint -> token, which ends with the second in which it was taken

@@ -14,7 +14,7 @@ local MOST = 100
 local NEEDED = 0.2 -- credit per page: worker/traps.py defines what a page is worth
 local UNFINISHED = { lease = true, reap = true, reclaim = true, release = true, retry = true }
 
--- The number that stands for all further shapes of a host.
+-- The number under which all further shapes of a host share a budget.
 local function any_of(name) return tonumber(string.sub(redis.sha1hex(name), 1, 8), 16) end
 
 -- The entry of a shape, and its number: the shared one if the host has too many shapes.

@@ -30,7 +30,7 @@ local function line_up(name, rank, wanted)
 end
 
 local function take_from(name)
-  local known, popped = loaded[name], redis.pcall('ZPOPMIN', queue .. name) -- form_line's `host`
+  local known, popped = loaded[name], redis.pcall('ZPOPMIN', queue .. name) -- form_line loaded it
   local fp, score = popped[1], popped[2]
   if not fp then -- its queue is missing or corrupt
     count('damaged', 1)
@@ -61,7 +61,7 @@ end
 
 -- Up to `most` fingerprints, and their hosts in the same order.
 local function take(most)
-  local fps, from, wary = {}, {}, read_counter('lost') > 0
+  local fps, from, wary = {}, {}, read_counter('lost') > 0 -- without losses there are no suspects
   if most > 0 then form_line(most) end
   while line.names[line.first] and #fps < most do
     local name = line.names[line.first]
