@@ -6,11 +6,14 @@ import inspect
 import json
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from textwrap import fill
 
 import typer.main
 
+import skitter
 from skitter import errors, settings
 from skitter.cli.group import group_of
 from skitter.cli.main import PANELS
@@ -85,10 +88,14 @@ def scripts_page() -> str:
 
 
 def errors_page() -> str:
+    for module in walk_packages(skitter.__path__, "skitter."):
+        if not module.name.endswith("__main__"):  # which would run
+            import_module(module.name)  # __subclasses__ knows only what was imported
+
     def tree(cls: type[errors.SkitterError]) -> Iterator[type[errors.SkitterError]]:
         yield cls
         for child in sorted(cls.__subclasses__(), key=lambda one: one.__name__):
-            if child.__module__.startswith("skitter."):
+            if child.__module__.startswith("skitter.") and not child.__name__.startswith("_"):
                 yield from tree(child)
 
     rows = "\n".join(
