@@ -30,7 +30,7 @@ async def test_a_wrong_token_is_answered_and_the_right_one_opens_the_dashboard(
 
     await page.get_by_label("Token").fill("skt_wrong")
     await page.keyboard.press("Enter")
-    await expect(page.get_by_role("alert")).to_contain_text("not valid")
+    await expect(page.get_by_role("alert")).to_contain_text("mistyped or was revoked")
     await expect(page.get_by_label("Token")).to_be_focused()
 
     await page.get_by_label("Token").fill(desk.token)
