@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from bookshop import expected_items, fetched_twice, trespasses
+from shops import silenced
 from skitter.errors import JobMissing
 from skitter.frontier.admin.quality import read_quality
 from skitter.frontier.admin.workers import live_workers
@@ -47,12 +48,14 @@ def test_two_nodes_bring_every_book_once_and_ask_for_no_page_twice(open_shop, ma
 
 
 def test_kill_9_of_a_node_loses_nothing_and_brings_nothing_twice(open_shop, make_cluster, until):
-    shop = open_shop(latency_s=0.05)
+    shop = open_shop(latency_s=0.2)
     cluster = make_cluster(shop)
     victim = cluster.start(SKITTER_LEASE_S=2, CONCURRENT_REQUESTS=4)
     until(lambda: len(cluster.items()) > 5)
 
-    victim.kill()
+    with silenced(shop.url):
+        until(lambda: cluster.stats().leased)
+        victim.kill()
     heir = cluster.start(SKITTER_LEASE_S=2)
 
     assert heir.finish() == "finished"
@@ -64,12 +67,14 @@ def test_kill_9_of_a_node_loses_nothing_and_brings_nothing_twice(open_shop, make
 def test_what_a_killed_node_held_is_taken_over_at_once_on_the_same_machine(
     open_shop, make_cluster, until
 ):
-    shop = open_shop(latency_s=0.05)
+    shop = open_shop(latency_s=0.2)
     cluster = make_cluster(shop)
     victim = cluster.start(SKITTER_LEASE_S=3600, CONCURRENT_REQUESTS=4)
     until(lambda: len(cluster.items()) > 5)
 
-    victim.kill()
+    with silenced(shop.url):
+        until(lambda: cluster.stats().leased)
+        victim.kill()
     heir = cluster.start(SKITTER_LEASE_S=3600)
 
     assert heir.finish() == "finished"
