@@ -53,7 +53,7 @@ async def test_a_request_on_time_leaves_without_a_word(polite, clock):
     await gate.leave()
     clock.advance(20)
 
-    await departures.tell([lease])
+    await departures.report([lease])
 
     await frontier.release([lease])
     assert await open_in_s(frontier) == 10
@@ -64,7 +64,7 @@ async def test_a_late_one_leaves_and_its_lateness_is_told_before_its_lease_ends(
     await gate.leave()
     clock.advance(20)
 
-    await departures.tell([lease])
+    await departures.report([lease])
 
     await frontier.release([lease])
     assert (await open_in_s(frontier) or 0) > 29  # it left just now, by the clock of this process

@@ -87,7 +87,7 @@ class Delivery:
         failed = [one for one in ended if one.error]
         done = [one for one in ended if not one.error]
         work: list[tuple[Callable[[Any], Any], Any]] = [
-            (self.departures.tell, [one.lease for one in entries]),
+            (self.departures.report, [one.lease for one in entries]),
             (self.frontier.release, early),
             (self._add, _chain(one.links for one in _of(LooseLinks, parcels))),
             (self._bury_unsent, _of(Unsent, parcels)),

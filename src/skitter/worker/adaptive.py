@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from skitter.frontier.rendering import Rendering, read_rendering, told
+from skitter.frontier.rendering import Rendering, read_rendering, rendering_field
 from skitter.shapes import shape_of
 from skitter.worker.rendering import PLAIN_YIELD, for_browser
 
@@ -51,10 +51,12 @@ class Adaptive:
         if lease.request.lane:
             if isinstance(before, int):
                 more = bool(output.items) or found > before
-                visit.feedback.rendering = told(lease.url, "browser" if more else "neither")
+                visit.feedback.rendering = rendering_field(
+                    lease.url, "browser" if more else "neither"
+                )
             return None
         if output.items:
-            visit.feedback.rendering = told(lease.url, "plain")
+            visit.feedback.rendering = rendering_field(lease.url, "plain")
             return None
         if (await self._ask(lease)).is_hopeless and not _explores(lease.url):
             return None

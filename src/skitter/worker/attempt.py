@@ -108,12 +108,12 @@ class Attempts:
         except LoggedOut:
             return visit.logged_out()
         except LoginFailed as error:
-            await self._tell_hooks(lease.request, error)
+            await self._run_error_hooks(lease.request, error)
             return visit.ended(Retry(str(error), after_s=error.after_s))
         except SkitterError as error:
             if isinstance(error, FetchError):
                 self.figures.add_exchange(exchanges.failed(visit, error), ms=visit.took_ms)
-            await self._tell_hooks(lease.request, error)
+            await self._run_error_hooks(lease.request, error)
             return visit.ended(judge_error(error, attempt=lease.attempt, policy=self.policy))
         except Exception as error:  # a bug of ours, met by a strange page: only that page fails
             self.log("error", f"internal error on {lease.url}: {error!r}")
@@ -121,7 +121,7 @@ class Attempts:
         finally:
             await visit.close(lease.url)
 
-    async def _tell_hooks(self, request: Request, error: SkitterError) -> None:
+    async def _run_error_hooks(self, request: Request, error: SkitterError) -> None:
         """A failing user hook must not cost the page its verdict."""
         try:
             await run_hooks(self.spider.hooks.error, request, error)

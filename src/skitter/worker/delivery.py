@@ -65,7 +65,7 @@ class _Sorted:
 
     layout: Layout
     known: Container[str] = ()  # links that the server has
-    told: Container[str] = ()  # links whose refusal the server knows
+    reported: Container[str] = ()  # links whose refusal the server knows
     size_bytes: int = 0
     done: list[_Page] = field(default_factory=list)
     retries: list[Failure] = field(default_factory=list)
@@ -119,9 +119,9 @@ class _Sorted:
 
     def _add_refused(self, page: str, output: HandlerOutput) -> None:
         """Pages of a site share most of their refused links: each is reported once."""
-        told, refused = self.told, self.refused
+        reported, refused = self.reported, self.refused
         for url, why in output.refused:
-            if url not in told and url not in refused:
+            if url not in reported and url not in refused:
                 refused[url] = Refusal(why.kind, why.reason, page)
 
     def _add_remarks(self, url: str, output: HandlerOutput) -> None:
@@ -222,7 +222,7 @@ class Delivery:
         return Batch(
             size,
             (
-                lambda: self.tell_departures(found.leases),
+                lambda: self.report_departures(found.leases),
                 partial(send_each, found.done, self._complete, found.refuse),
                 partial(self._release, found.early),
                 partial(self._retry, found.retries),
@@ -233,7 +233,7 @@ class Delivery:
                     partial(self._reject, found.rejected[start : start + BATCH])
                     for start in range(0, len(found.rejected), BATCH)
                 ),
-                partial(self._tell, found),
+                partial(self._log_remarks, found),
             ),
         )
 
@@ -242,10 +242,10 @@ class Delivery:
         await self.quality.send(frontier)
         await self.figures.send(frontier)
 
-    async def tell_departures(self, leases: Iterable[Lease]) -> None:
+    async def report_departures(self, leases: Iterable[Lease]) -> None:
         """Report when requests left, before leases end: the next turn of a host counts from it."""
         if self.departures is not None:
-            await self.departures.tell(leases)
+            await self.departures.report(leases)
 
     async def _complete(self, pages: list[_Page]) -> None:
         epoch = self.frontier.epoch
@@ -307,7 +307,7 @@ class Delivery:
             level = "warning" if one.field else "info"  # info: a user's hook dropped it
             self.log(level, f"an item from {one.url} was rejected: {one.why}")
 
-    async def _tell(self, found: _Sorted) -> None:
+    async def _log_remarks(self, found: _Sorted) -> None:
         for handler in found.blocked:
             self.quality.add_blocked(handler)
             self.figures.count("blocked")

@@ -310,7 +310,7 @@ class Worker:
     async def _return(self, left: list[Lease]) -> None:
         await self.delivery.flush()
         if left:
-            await self.delivery.tell_departures(left)
+            await self.delivery.report_departures(left)
             await self.frontier.release(left)
             self._held.clear()
             self.logbook("info", f"returned {some(len(left), 'request')} to the queue")

@@ -37,7 +37,7 @@ UNSURE_PART = 0.1
 #: A known page vouches for this many that link to it: a maze may link to a few fixed pages.
 VOUCHES, MOST_VOUCHING, MOST_LINKS = 3, 50_000, 1000
 #: How much worth is reported per page, and at first: more would change nothing.
-TOLD, TOLD_AT_FIRST = 0.4, 10.0
+REPORTED, REPORTED_AT_FIRST = 0.4, 10.0
 MOST_SHAPES = 10_000
 #: A page has news if at least this share and this number of its phrases are new.
 NEW_PART, NEW_PHRASES = 0.2, 5
@@ -72,8 +72,8 @@ class Traps:
     item_per_page: bool = False  # the spider's: items prove nothing then
     is_known: Callable[[str], bool] = lambda url: False  # whether the frontier has it
     _ahead: dict[str, int] = field(default_factory=dict)
-    _untold: defaultdict[str, float] = field(
-        default_factory=lambda: defaultdict(lambda: TOLD_AT_FIRST)
+    _reportable: defaultdict[str, float] = field(
+        default_factory=lambda: defaultdict(lambda: REPORTED_AT_FIRST)
     )
     _news: News = field(default_factory=News)
     _crowd: set[str] = field(default_factory=set)  # shapes that share a budget, on hosts with many
@@ -116,10 +116,10 @@ class Traps:
         return shape
 
     def _grant(self, shape: str, permit: Permit) -> None:
-        if len(self._untold) > MOST_SHAPES:
-            for memory in (self._untold, self._ahead, self._crowd):
+        if len(self._reportable) > MOST_SHAPES:
+            for memory in (self._reportable, self._ahead, self._crowd):
                 memory.clear()
-        self._untold[shape] += TOLD * (1 + permit.ahead)
+        self._reportable[shape] += REPORTED * (1 + permit.ahead)
         if permit.ahead:
             self._ahead[shape] = self._ahead.get(shape, 0) + permit.ahead
         if permit.is_shared:
@@ -130,14 +130,14 @@ class Traps:
         if lease.request.parent is None or not _is_link(lease) or self.budget is None:
             return {}
         own, above = shape_of(lease.url), shape_of(lease.request.parent)
-        if self._untold[own] <= 0 or own.endswith(REPEATED):
+        if self._reportable[own] <= 0 or own.endswith(REPEATED):
             return {}
         found = bool(output.items) and not self.item_per_page
         if not found and not self._has_news(own, page, output):
             return {}
         worth = WITH_ITEMS if found else WITH_NEWS
         is_sure = not self._breeds({own, above}, output) or self._is_vouched_for(lease, page)
-        self._untold[own] -= worth if is_sure else UNSURE_PART * worth
+        self._reportable[own] -= worth if is_sure else UNSURE_PART * worth
         is_same_host = above.partition("/")[0] == own.partition("/")[0]
         paid = {own, above} if found and is_same_host else {own}
         return {number_of(one): worth if is_sure else -worth for one in paid}
@@ -150,7 +150,7 @@ class Traps:
 
     def _is_kin(self, shape: str, kin: set[str]) -> bool:
         """On a host with too many shapes, all without a budget of their own count as alike."""
-        is_rare = shape in self._crowd or shape not in self._untold
+        is_rare = shape in self._crowd or shape not in self._reportable
         return shape in kin or (is_rare and not kin.isdisjoint(self._crowd))
 
     def _is_vouched_for(self, lease: Lease, page: Page) -> bool:
