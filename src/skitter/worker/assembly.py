@@ -170,12 +170,12 @@ def has_plain_pages(spider: Spider) -> bool:
 
 def lanes_of(spider: Spider, config: WorkerConfig) -> dict[Lane, int]:
     """How many pages of each lane a worker has in flight; empty: plain HTTP only."""
-    most: dict[Lane, int] = {"": config.workers.concurrency, "browser": config.browser.concurrency}
+    slots: dict[Lane, int] = {"": config.workers.concurrency, "browser": config.browser.concurrency}
     if config.workers.only == "browser":
-        return {"browser": most["browser"]}
+        return {"browser": slots["browser"]}
     if not has_plain_pages(spider):
-        most[""] = most["browser"]  # pages pushed without a lane are rendered too
-    return most if spider.renders and config.workers.only is None else {}
+        slots[""] = slots["browser"]  # pages pushed without a lane are rendered too
+    return slots if spider.renders and config.workers.only is None else {}
 
 
 def policy_of(spider: Spider, config: WorkerConfig) -> Policy:
