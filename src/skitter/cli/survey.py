@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skitter.settings import Config
 
 #: Limits the memory and time that a hostile site can cost us.
-MOST_REQUESTS: Final = 10_000
+MAX_REQUESTS: Final = 10_000
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class _Road:
 
     async def _listed(self, first: list[Request]) -> AsyncIterator[Request]:
         self._queue.extend(first)
-        while self._queue and self._requests < MOST_REQUESTS:
+        while self._queue and self._requests < MAX_REQUESTS:
             request = self._queue.popleft()
             links = await self._ask(request)
             self._queue.extend(self._unmet(one for one in links if one.handler == SITEMAP))

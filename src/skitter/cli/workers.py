@@ -19,7 +19,7 @@ from skitter.frontier.admin.actions import Deed, read_actions
 from skitter.frontier.admin.log import EVENTS_KEPT, LOG_PAGE, Event, read_log
 from skitter.frontier.admin.workers import (
     FETCHING,
-    MOST_WORKERS,
+    MAX_WORKERS,
     live_workers,
     set_wanted_workers,
     wanted_workers,
@@ -193,8 +193,8 @@ def _parse_wish(text: str) -> int:
         return AUTO
     if text == "0":
         raise BadOption("workers", text, "at least 1; `skitter pause JOB` stops them all")
-    if not text.isdecimal() or not 1 <= int(text) <= MOST_WORKERS:
-        raise BadOption("workers", text, f"a number from 1 to {MOST_WORKERS:,}, or auto")
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_WORKERS:
+        raise BadOption("workers", text, f"a number from 1 to {MAX_WORKERS:,}, or auto")
     return int(text)
 
 

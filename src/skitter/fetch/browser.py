@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from skitter.model import Request, Response
 
 FAREWELL_S: Final = 5.0
-MOST_CONTEXTS: Final = 32
+MAX_CONTEXTS: Final = 32
 LONGEST_S: Final = 600.0  # caps a request's timeout, which others may have written
 #: A context belongs to a session and the proxy it uses.
 Key = tuple[str, str | None]
@@ -219,7 +219,7 @@ class BrowserRenderer:
     async def _make_room(self) -> None:
         """Close idle contexts, the oldest first."""
         idle = [(key, one) for key, one in self._contexts.items() if not one.busy]
-        for key, context in idle[: max(0, len(self._contexts) - MOST_CONTEXTS)]:
+        for key, context in idle[: max(0, len(self._contexts) - MAX_CONTEXTS)]:
             await self._retire(key, context)
 
     async def _retire(self, key: Key, context: Context) -> None:

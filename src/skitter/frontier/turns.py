@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 #: A place is freed after this long, even if its request never gives it back.
 HELD_S: Final = 60.0
 #: Above this limit, requests in flight are not counted.
-MOST_PLACES: Final = 1000
+MAX_PLACES: Final = 1000
 #: Default arguments: no moment, no rest, no place.
 NOTHING: Final[dict[str, object]] = {
     "moment_ms": 0, "delay_ms": 0, "most_ms": -1, "for_ms": 0,
@@ -48,7 +48,7 @@ async def take_turn(
         delay_ms=ms(wanted["delay_s"]),
         most_ms=ms(wanted["most_s"]),
         place=name,
-        most=most if most <= MOST_PLACES else -1,
+        most=most if most <= MAX_PLACES else -1,
     )
 
 

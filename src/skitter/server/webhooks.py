@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 EVERY_S = 5.0
-#: Failure and block rates cover the last WINDOW_S, if there were at least LEAST attempts.
-WINDOW_S, LEAST = 60.0, 20
-FIRST_S, LONGEST_S, MOST_TRIES = 5.0, 3600.0, 20  # half a day in total
+#: Failure and block rates cover the last WINDOW_S, if there were at least MIN_ATTEMPTS attempts.
+WINDOW_S, MIN_ATTEMPTS = 60.0, 20
+FIRST_S, LONGEST_S, MAX_TRIES = 5.0, 3600.0, 20  # half a day in total
 AT_ONCE = 50
 LAST_PASS_S = 10.0
 TIMEOUTS = FetchOptions(total_timeout_s=10.0)
@@ -73,7 +73,7 @@ def occasions(
 
 
 def _is_share(part: int, of: int, limit: float) -> bool:
-    return of >= LEAST and part / of >= limit
+    return of >= MIN_ATTEMPTS and part / of >= limit
 
 
 def signature(secret: str, at: int, body: bytes) -> str:
@@ -167,7 +167,7 @@ class Sender:
             await store.end_delivery(frontier, one)
             return
         tries = one.tries + 1
-        if tries >= MOST_TRIES:
+        if tries >= MAX_TRIES:
             text = f"{one.on!r} was not delivered after {tries} tries: {problem}"
             await tell(frontier, "error", self.name, f"webhook {one.webhook}: {text}")
             await store.end_delivery(frontier, one)

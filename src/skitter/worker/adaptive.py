@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skitter.worker.visit import Visit
 
 FRESH_S: Final = 2.0
-MOST_SHAPES: Final = 10_000
+MAX_SHAPES: Final = 10_000
 EXPLORED: Final = 10  # one page in this many
 
 
@@ -69,7 +69,7 @@ class Adaptive:
             counts = await read_rendering(self.frontier, lease.host, lease.url)
             known = now + FRESH_S, counts
         self._known[shape] = known
-        if len(self._known) > MOST_SHAPES:
+        if len(self._known) > MAX_SHAPES:
             del self._known[next(iter(self._known))]
         return known[1]
 

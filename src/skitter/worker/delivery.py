@@ -38,7 +38,7 @@ BATCH_BYTES = 8 * 2**20
 #: How long results wait for a batch while pages are in flight.
 LINGER_S = 0.02
 LONGEST_PAUSE_S = 5.0
-MOST_UNDECLARED = 100  # field names may be data
+MAX_UNDECLARED = 100  # field names may be data
 
 
 @dataclass(slots=True)
@@ -315,7 +315,7 @@ class Delivery:
             self.log("warning", f"{url}: {what}")
         # Each field once: it is usually in every item.
         new = sorted(found.undeclared - self._undeclared)
-        for name in new[: MOST_UNDECLARED - len(self._undeclared)]:
+        for name in new[: MAX_UNDECLARED - len(self._undeclared)]:
             self._undeclared.add(name)
             self.log(
                 "warning",

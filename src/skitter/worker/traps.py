@@ -35,13 +35,13 @@ WITH_ITEMS, WITH_NEWS = 10, 1
 #: Unsure worth is reported more often, so that a few sure pages are not missed among many.
 UNSURE_PART = 0.1
 #: A known page vouches for this many that link to it: a maze may link to a few fixed pages.
-VOUCHES, MOST_VOUCHING, MOST_LINKS = 3, 50_000, 1000
+VOUCHES, MAX_VOUCHING, MAX_LINKS = 3, 50_000, 1000
 #: How much worth is reported per page, and at first: more would change nothing.
 REPORTED, REPORTED_AT_FIRST = 0.4, 10.0
-MOST_SHAPES = 10_000
+MAX_SHAPES = 10_000
 #: A page has news if at least this share and this number of its phrases are new.
 NEW_PART, NEW_PHRASES = 0.2, 5
-MOST_WORDS, MOST_PHRASES = 2000, 100_000
+MAX_WORDS, MAX_PHRASES = 2000, 100_000
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -54,12 +54,12 @@ class News:
 
     def is_news(self, text: str, among: str = "") -> bool:
         """Whether the text is new among pages of a kind. From now on it is known there."""
-        words = _WORD.findall(text.lower(), 0, 20 * MOST_WORDS)[:MOST_WORDS]
+        words = _WORD.findall(text.lower(), 0, 20 * MAX_WORDS)[:MAX_WORDS]
         threes = zip(words, words[1:], words[2:], strict=False)
         phrases = {hash((among, three)) for three in threes}
         new = [one for one in phrases if one not in self._known]
         self._known.update(dict.fromkeys(new))
-        while len(self._known) > MOST_PHRASES:
+        while len(self._known) > MAX_PHRASES:
             del self._known[next(iter(self._known))]
         return len(new) >= max(NEW_PHRASES, NEW_PART * len(phrases))
 
@@ -116,7 +116,7 @@ class Traps:
         return shape
 
     def _grant(self, shape: str, permit: Permit) -> None:
-        if len(self._reportable) > MOST_SHAPES:
+        if len(self._reportable) > MAX_SHAPES:
             for memory in (self._reportable, self._ahead, self._crowd):
                 memory.clear()
         self._reportable[shape] += REPORTED * (1 + permit.ahead)
@@ -157,11 +157,11 @@ class Traps:
         """Whether it links to a page of its kind that another page led to, as pages of a real site
         do. In a maze, whose pages are generated on request, all links are new or lead back."""
         kin, above = {shape_of(lease.url)}, {lease.url, page.url, lease.request.parent}
-        for url in islice(page.links() if page.is_html else (), MOST_LINKS):
+        for url in islice(page.links() if page.is_html else (), MAX_LINKS):
             if url in above or not self.is_known(url) or page.url.startswith(url.rstrip("/")):
                 continue
             if self._vouched[url] < VOUCHES and self._is_kin(shape_of(url), kin):
-                if len(self._vouched) > MOST_VOUCHING:
+                if len(self._vouched) > MAX_VOUCHING:
                     self._vouched.clear()
                 self._vouched[url] += 1
                 return True

@@ -34,7 +34,7 @@ Allows = Callable[[bytes, str], bool | None]
 SLACK_MS = 20
 SLACK = 0.02
 PAGE = 1000
-MOST_NAMED = 20
+MAX_NAMED = 20
 
 
 class Trip(NamedTuple):
@@ -152,7 +152,7 @@ async def _disallowed(frontier: Frontier, trips: list[Trip], allows: Allows) -> 
         is_known |= said is not None
         if said is False:
             found.append(url)
-    return found[:MOST_NAMED] if is_known else None
+    return found[:MAX_NAMED] if is_known else None
 
 
 def _pages(trips: list[Trip]) -> Iterator[tuple[str, str]]:
