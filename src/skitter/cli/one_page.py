@@ -21,12 +21,12 @@ from skitter.spider import HandlerOutput, Refused, Scope, Spider
 from skitter.urls import identify
 from skitter.worker.assembly import policy_of, renderer_of
 from skitter.worker.attempt import Attempts
+from skitter.worker.directives import Directives
 from skitter.worker.login import Logins
 from skitter.worker.outcomes import Buried, Completed, Outcome, Retried, Returned
 from skitter.worker.rendering import BrowserFetcher
 from skitter.worker.robots import RobotsBook
 from skitter.worker.sessions import Sessions
-from skitter.worker.wishes import Wishes
 
 if TYPE_CHECKING:
     from skitter.fetch.client import Leave
@@ -113,7 +113,7 @@ async def _open_attempts(
         log=lambda level, text: None,
         policy=policy,
         limits=lambda: spider.limits,
-        wishes=Wishes.of(config.fetch),
+        directives=Directives.of(config.fetch),
         sessions=sessions,
         logins=Logins(spider, client, sessions, policy),
     )

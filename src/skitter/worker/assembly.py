@@ -19,6 +19,7 @@ from skitter.logs import ClusterLog
 from skitter.worker.adaptive import Adaptive
 from skitter.worker.attempt import Attempts
 from skitter.worker.delivery import Delivery
+from skitter.worker.directives import Directives
 from skitter.worker.login import Logins
 from skitter.worker.loop import Worker
 from skitter.worker.options import WorkerOptions
@@ -28,7 +29,6 @@ from skitter.worker.robots import RobotsBook
 from skitter.worker.sessions import Sessions
 from skitter.worker.traps import Traps
 from skitter.worker.verdict import Policy
-from skitter.worker.wishes import Wishes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -129,7 +129,7 @@ class _Web:
             policy=policy,
             limits=lambda: frontier.options.limits,
             departures=departures,
-            wishes=Wishes.of(config.fetch),
+            directives=Directives.of(config.fetch),
             sessions=sessions,
             logins=Logins(spider, fetcher, sessions, policy),
             traps=Traps(frontier, item_per_page=spider.item_per_page, is_known=memory.has_any),

@@ -28,6 +28,7 @@ from skitter.spider.spider import run_hooks
 from skitter.tracing import Spans
 from skitter.urls import identify
 from skitter.worker import exchanges
+from skitter.worker.directives import Directives
 from skitter.worker.login import LoggedOut, LoginFailed
 from skitter.worker.outcomes import Outcome, Returned
 from skitter.worker.redirects import redirected
@@ -44,7 +45,6 @@ from skitter.worker.verdict import (
     judge_response,
 )
 from skitter.worker.visit import Visit
-from skitter.worker.wishes import Wishes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +75,7 @@ class Attempts:
     policy: Policy = field(default_factory=Policy)
     limits: Callable[[], Limits] = Limits  # the job's current ones
     departures: Departures | None = None  # None: requests leave at any time
-    wishes: Wishes = field(default_factory=Wishes)
+    directives: Directives = field(default_factory=Directives)
     sessions: Sessions | None = None  # None: no cookies
     logins: Logins | None = None
     traps: Traps | None = None  # None: no URL is held
@@ -260,8 +260,8 @@ class Attempts:
         moved = page.url != page.request.url
         if moved and (problem := await self._ask_again(visit, page.url)):
             return visit.ended(problem)
-        visit.usage = await self.wishes.read(page, self._robots_usage(visit.lease.url))
-        if visit.usage and (why := self.wishes.reserved_by(page)):
+        visit.usage = await self.directives.read(page, self._robots_usage(visit.lease.url))
+        if visit.usage and (why := self.directives.reserved_by(page)):
             return self._skip(visit, why)
         if link := self._canonical(page):
             return self._skip(visit, Refused(f"it is a copy of {link.url}", "canonical"), link)
@@ -271,7 +271,7 @@ class Attempts:
                 output, in_browser = await self._run(visit, page)
         finally:
             self.figures.time("handler", 1000 * (time.perf_counter() - began))
-        self.wishes.obey(page, output)
+        self.directives.obey(page, output)
         if self.traps:
             visit.feedback.yields = self.traps.yields(visit.lease, page, output)
         links, again = self.memory.split(self._without_disallowed(output))
@@ -293,11 +293,11 @@ class Attempts:
 
     def _robots_usage(self, url: str) -> str:
         rules = self.robots.known(host_of(url)) if self.robots else None
-        return rules.usage(url, self.wishes.robot) if rules else ""
+        return rules.usage(url, self.directives.robot) if rules else ""
 
     def _canonical(self, page: Page) -> Request | None:
         """A request for the canonical page, if that is to be handled instead of this one."""
-        link = self.wishes.canonical_of(page)
+        link = self.directives.canonical_of(page)
         if link is None or isinstance(self._allows(link, parent=page.url), Refused):
             return None
         return link if self.robots is None or self.robots.split([link])[0] else None
