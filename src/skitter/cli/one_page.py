@@ -25,7 +25,7 @@ from skitter.worker.directives import Directives
 from skitter.worker.login import Logins
 from skitter.worker.outcomes import Buried, Completed, Outcome, Retried, Returned
 from skitter.worker.rendering import BrowserFetcher
-from skitter.worker.robots import RobotsBook
+from skitter.worker.robots import RobotsCache
 from skitter.worker.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ async def _open_attempts(
 ) -> Attempts:
     """Attempts like a worker's; what they fetch is added to the hops."""
     client = await _open_client(stack, config, guard)
-    robots = RobotsBook(None, client, guard, config.fetch.user_agent)
+    robots = RobotsCache(None, client, guard, config.fetch.user_agent)
     fetcher = client
     if spider.render_of(hops[0].request):
         browser = renderer_of(worker_config(config), guard)
@@ -166,7 +166,7 @@ async def _follow(hops: list[Hop], attempts: Attempts) -> Outcome:
         hops.append(Hop(outcome.completion.links[0]))
 
 
-async def _ask_robots(hop: Hop, host: str, robots: RobotsBook) -> None:
+async def _ask_robots(hop: Hop, host: str, robots: RobotsCache) -> None:
     """Check before the attempt does, as this explains more."""
     rules, agent = await robots.rules(hop.request.url, host), robots.user_agent
     hop.robots = rules.explain(hop.request.url, agent)

@@ -22,7 +22,7 @@ from skitter.urls import identify
 from skitter.worker.assembly import policy_of
 from skitter.worker.attempt import Attempts
 from skitter.worker.outcomes import Buried, Completed, Retried
-from skitter.worker.robots import RobotsBook
+from skitter.worker.robots import RobotsCache
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -62,7 +62,7 @@ class Survey:
             HttpFetcher(fetch, guard=guard) as client,
             open_way_out(self.config, client, guard) as fetcher,
         ):
-            robots = RobotsBook(None, fetcher, guard, fetch.user_agent)
+            robots = RobotsCache(None, fetcher, guard, fetch.user_agent)
             looker = _looker()
             attempts = Attempts(
                 spider=looker,

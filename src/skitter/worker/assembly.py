@@ -25,7 +25,7 @@ from skitter.worker.loop import Worker
 from skitter.worker.options import WorkerOptions
 from skitter.worker.rendering import BrowserFetcher
 from skitter.worker.revisits import Revisits
-from skitter.worker.robots import RobotsBook
+from skitter.worker.robots import RobotsCache
 from skitter.worker.sessions import Sessions
 from skitter.worker.traps import Traps
 from skitter.worker.verdict import Policy
@@ -117,7 +117,7 @@ class _Web:
         frontier, spider, config = self.frontier, self.spider, self.config
         policy = policy_of(spider, config)
         sessions = Sessions(frontier, session_pool_of(config), spider.logins)
-        robots = RobotsBook(frontier, fetcher, self.guard, config.fetch.user_agent, log)
+        robots = RobotsCache(frontier, fetcher, self.guard, config.fetch.user_agent, log)
         either = BrowserFetcher(spider, fetcher, renderer, self.figures) if renderer else fetcher
         memory = RequestMemory(lambda: frontier.epoch, lambda: frontier.keeps_depths)
         return Attempts(

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from skitter.worker.adaptive import Adaptive
     from skitter.worker.login import Logins
     from skitter.worker.revisits import Revisits
-    from skitter.worker.robots import RobotsBook
+    from skitter.worker.robots import RobotsCache
     from skitter.worker.sessions import Sessions
     from skitter.worker.traps import Traps
     from skitter.worker.verdict import Verdict
@@ -69,7 +69,7 @@ class Attempts:
 
     spider: Spider
     fetcher: Fetcher
-    robots: RobotsBook | None  # None: robots.txt is not obeyed
+    robots: RobotsCache | None  # None: robots.txt is not obeyed
     memory: RequestMemory
     log: Callable[[str, str], None]  # level, text
     policy: Policy = field(default_factory=Policy)
