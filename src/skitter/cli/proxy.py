@@ -24,7 +24,7 @@ from skitter.settings import Route, WorkerConfig, resolve
 from skitter.urls import identify
 from skitter.worker.bench import Tried, recommend, try_route
 from skitter.worker.route_table import route_table
-from skitter.worker.routed import RoutedFetcher, open_book
+from skitter.worker.routed import RoutedFetcher, open_routes
 
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[PROXY...]", help="By name. Default: all.")
@@ -153,16 +153,16 @@ async def _fetcher(
     guard = Guard.for_seeds(urls, also=config.fetch.allow_hosts)
     async with (
         HttpFetcher(config.fetch, guard=guard) as inner,
-        open_book(server, config, lambda _, text: tell(text)) as (book, api),
+        open_routes(server, config, lambda _, text: tell(text)) as (routes, api),
     ):
-        yield RoutedFetcher(inner, book, guard, api)
+        yield RoutedFetcher(inner, routes, guard, api)
 
 
 async def _test(fetcher: RoutedFetcher, route: Route, url: str) -> dict[str, Any]:
     row: dict[str, Any] = {"proxy": route.name, "address": "", "country": "", "seconds": 0.0}
     row |= {"price": _price(route), "problem": ""}
-    book = fetcher.routes
-    only = replace(fetcher, routes=replace(book, exits={route.name: book.exits[route.name]}))
+    routes = fetcher.routes
+    only = replace(fetcher, routes=replace(routes, exits={route.name: routes.exits[route.name]}))
     try:
         response = await only.fetch(Request(url=url))
     except TooEarly:

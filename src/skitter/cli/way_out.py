@@ -35,13 +35,13 @@ async def open_way_out(config: Config, client: Fetcher, guard: Guard) -> AsyncIt
     if not config.proxies:
         yield client
         return
-    from skitter.worker.routed import RoutedFetcher, open_book  # most have no proxies
+    from skitter.worker.routed import RoutedFetcher, open_routes  # most have no proxies
 
     async with (
         open_server(config.server, progress=tell) as server,
-        open_book(server, worker_config(config), lambda _, text: tell(text)) as (book, api),
+        open_routes(server, worker_config(config), lambda _, text: tell(text)) as (routes, api),
     ):
-        yield RoutedFetcher(client, book, guard, api)
+        yield RoutedFetcher(client, routes, guard, api)
 
 
 def by_routes(renderer: Renderer, client: Fetcher) -> Renderer:
