@@ -27,7 +27,7 @@ from skitter.celery.registry import (
     unregister_if_over,
     unregister_job,
 )
-from skitter.engine.liveness import gone, reclaim
+from skitter.engine.liveness import find_dead, reclaim
 from skitter.errors import JobClosed, JobMissing
 from skitter.fleet.plan import REQUESTS_PER_WORKER
 from skitter.fleet.supervisor import STOP_S, TICK_S
@@ -120,7 +120,7 @@ async def reclaim_leases(frontier: Frontier) -> None:
     """Return the leases of dead pumps to the queue before they expire. Not while the process still
     runs: then a handler blocks it, and has until its lease expires."""
     pumps = [one for one in await heartbeats(frontier) if one.kind == "celery"]
-    dead = await gone(frontier, pumps, silent_s=SILENT_S, elsewhere=True)
+    dead = await find_dead(frontier, pumps, silent_s=SILENT_S, elsewhere=True)
     for one, taken in await reclaim(frontier, dead):
         returned = f"{some(taken, 'request')} returned to the queue"
         text = f"process {one.pid} on {one.host} was killed, or a page blocked it; {returned}"

@@ -199,14 +199,14 @@ class Delivery:
     # --- pages ------------------------------------------------------------------------------------
 
     async def _bury(self, entries: Sequence[Entry]) -> None:
-        graves = [
+        failures = [
             Failure(lease=one.lease, error=one.reason, feedback=one.learned()) for one in entries
         ]
-        ends = await self.frontier.bury(graves)
-        self.errors += len(graves)
+        ends = await self.frontier.bury(failures)
+        self.errors += len(failures)
         self.figures.count("dead", ends.count(Ended.BURIED))
-        for grave in graves:
-            self.say("warning", f"{grave.lease.url} became a dead letter: {grave.error}")
+        for failure in failures:
+            self.say("warning", f"{failure.lease.url} became a dead letter: {failure.error}")
 
     async def _count_blocked(self, entries: Sequence[Entry]) -> None:
         await count(self.frontier, blocked=len(entries))

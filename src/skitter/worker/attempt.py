@@ -234,7 +234,7 @@ class Attempts:
             self.figures.time("connect", 1000 * response.connect_s)
         if visit.session:
             visit.session.note(refused=is_refusal(response, verdict))
-        await visit.hear(response, verdict)
+        await visit.note_response(response, verdict)
         return verdict
 
     async def _ask_robots(self, visit: Visit) -> Retry | Bury | None:

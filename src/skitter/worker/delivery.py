@@ -69,7 +69,7 @@ class _Sorted:
     size_bytes: int = 0
     done: list[_Page] = field(default_factory=list)
     retries: list[Failure] = field(default_factory=list)
-    graves: list[Failure] = field(default_factory=list)
+    buried: list[Failure] = field(default_factory=list)
     early: list[Lease] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     blocked: list[str | None] = field(default_factory=list)  # handlers of blocked requests
@@ -87,7 +87,7 @@ class _Sorted:
                 self.counts["blocked"] += 1
                 self.blocked.append(outcome.failure.lease.request.handler)
         elif isinstance(outcome, Buried):
-            self.graves.append(outcome.failure)
+            self.buried.append(outcome.failure)
         elif isinstance(outcome, Returned):
             self.early.append(outcome.lease)
 
@@ -141,12 +141,12 @@ class _Sorted:
 
     def _bury(self, lease: Lease, error: Exception) -> None:
         reason = f"its results cannot be stored: {error}"
-        self.graves.append(Failure(lease=lease, error=reason))
+        self.buried.append(Failure(lease=lease, error=reason))
 
     @property
     def leases(self) -> Iterable[Lease]:
         yield from (page.completion.lease for page in self.done)
-        yield from (one.lease for one in self.retries + self.graves)
+        yield from (one.lease for one in self.retries + self.buried)
         yield from self.early
 
 
@@ -226,7 +226,7 @@ class Delivery:
                 partial(send_each, found.done, self._complete, found.refuse),
                 partial(self._release, found.early),
                 partial(self._retry, found.retries),
-                partial(self._bury, found.graves),
+                partial(self._bury, found.buried),
                 partial(count, self.frontier, **found.counts),
                 partial(self._refuse, found.refused),
                 *(
