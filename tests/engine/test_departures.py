@@ -221,7 +221,7 @@ async def test_those_who_ask_at_once_share_a_call_and_get_moments_of_their_own(p
             return await depart(asks)
 
     departures.frontier = Watched()
-    ask = Departure(host=lease.host, ago_s=0.0, most_s=60.0)
+    ask = Departure(host=lease.host, ago_s=0.0, max_wait_s=60.0)
 
     granted = await asyncio.gather(*(departures.ask(ask) for _ in range(5)))
 

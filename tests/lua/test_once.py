@@ -53,7 +53,7 @@ CALLS: Any = {
     ),
     "increment": lambda t: (
         [("books", "", "2.5", b""), ("parse", "success", "1", encode([1500, 16, 1]))],
-        {"most": 5, "keep_s": 600},
+        {"limit": 5, "keep_s": 600},
     ),
     "measure": lambda t: (
         [
@@ -90,7 +90,7 @@ IDEMPOTENT: Any = {
     "grant": lambda t: ([(3, 1, 2, 5), (1, 0, 1, 90)], {}),
     "spare": lambda t: ([], {"name": "me", "wanted": 2}),
     "sink": lambda t: ([], {"place": "books.db", "instead": ""}),
-    "reopen": lambda t: ([], {"most": 2, "most_bytes": 99, "ttl_ms": 9000}),
+    "reopen": lambda t: ([], {"limit": 2, "max_bytes": 99, "ttl_ms": 9000}),
     "reopened": lambda t: ([("7", "1", ""), ("8", "1", 5)], {}),
     "open_sessions": lambda t: (
         [("a.test/", 1, ""), ("b.test/", 0, "")],

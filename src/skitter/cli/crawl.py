@@ -82,10 +82,10 @@ def run(
     Run it again to resume. With --engine celery, Celery workers fetch the pages, and --workers is
     the number of pumps.
     """
-    if engine is Engine.CELERY and (most := given.get("workers.max_memory_mb")):
+    if engine is Engine.CELERY and (limit_mb := given.get("workers.max_memory_mb")):
         raise UsageError(
             "--max-memory does not apply to Celery workers: start them with "
-            f"--max-memory-per-child={most * 1024}, which is the same in KiB."
+            f"--max-memory-per-child={limit_mb * 1024}, which is the same in KiB."
         )
     how = {"fresh": fresh, "keep_alive": keep_alive, "engine": engine, "max_dead": max_dead}
     plan = _plan(target, pairs_of(arguments), job, given, as_json=as_json, **how)

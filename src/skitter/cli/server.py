@@ -181,13 +181,13 @@ def _show(found: Diagnosis) -> None:
     if facts is None:
         rows.append(("running", "no; it starts when a command needs it"))
     else:
-        most = f"{facts.max_memory_bytes / 2**20:,.0f} MB" if facts.max_memory_bytes else "no limit"
+        room = f"{facts.max_memory_bytes / 2**20:,.0f} MB" if facts.max_memory_bytes else "no limit"
         fsync = f"append-only file, fsync {facts.append_fsync or 'unknown'}"
         rows += [
             ("running", f"{facts.name} {facts.version}, pid {facts.pid}, for {facts.uptime_s:,} s"),
             ("durability", fsync if facts.append_only else "none"),
             ("eviction", facts.eviction),
-            ("memory", f"{facts.memory_bytes / 2**20:,.1f} MB of {most}"),
+            ("memory", f"{facts.memory_bytes / 2**20:,.1f} MB of {room}"),
             ("jobs", ", ".join(found.jobs) or "none yet"),
         ]
     pairs([*rows, ("browser", found.browser)])

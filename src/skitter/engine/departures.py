@@ -260,7 +260,7 @@ class Gate:
                 host=self.lease.host,
                 moment_ms=self._moment_ms,
                 ago_s=used_s,
-                most_s=self.patience_s,
+                max_wait_s=self.patience_s,
                 hold_s=hold_s,
             )
         )
@@ -301,7 +301,7 @@ class SharedGate(Gate):
             clock,
             self._place,
             delay_s=self.pace.delay_s + TOLERANCE_S + hold_s if self.pace.delay_s else 0.0,
-            most_s=self.patience_s,
+            max_wait_s=self.patience_s,
             moment_ms=self._moment_ms,
         )
         if not turn.moment_ms:

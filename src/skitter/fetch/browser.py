@@ -159,7 +159,7 @@ class BrowserRenderer:
         own |= request.headers
         if (jar := _jar()) and own.get("cookie") == jar.header_for(request.url, now=time.time()):
             own.pop("cookie", None)  # its context has it
-        most_mb = min(request.max_body_mb or self._fetch.max_body_mb, self._fetch.max_body_mb)
+        max_mb = min(request.max_body_mb or self._fetch.max_body_mb, self._fetch.max_body_mb)
         return Tab(
             page=page,
             request=request,
@@ -168,7 +168,7 @@ class BrowserRenderer:
             headers={name.lower(): value for name, value in own.items()},
             within_s=min(request.timeout_s or self._options.deadline_s, LONGEST_S),
             settle_s=self._options.settle_s,
-            most_bytes=round(most_mb * 2**20),
+            max_bytes=round(max_mb * 2**20),
         )
 
     # --- contexts ---------------------------------------------------------------------------------

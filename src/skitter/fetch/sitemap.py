@@ -239,9 +239,9 @@ class _Reader:
     def _add(self, values: dict[str, str]) -> None:
         """Invalid entries count too, or they could go on forever."""
         is_index = self._entry[0] == "sitemap"
-        most = MAX_SITEMAPS if is_index else MAX_URLS
-        if self._entries == most:
-            raise _Enough(f"it lists more than {most:,} {'sitemaps' if is_index else 'URLs'}")
+        limit = MAX_SITEMAPS if is_index else MAX_URLS
+        if self._entries == limit:
+            raise _Enough(f"it lists more than {limit:,} {'sitemaps' if is_index else 'URLs'}")
         self._entries += 1
         url = join(self._url, values.get("url", "")) if values.get("url") else None
         if url is None or len(url) > MAX_URL_BYTES:

@@ -33,10 +33,10 @@ def wanted_processes(wish: int | None, current: int, load: Load) -> int:
     if wish:
         return wish
     worth = max(1, -(-load.waiting // REQUESTS_PER_WORKER))
-    most = min(2 * load.cores, worth)
-    if current > most:
-        return most
-    if current < most and (current < load.cores or load.cpu_share < IDLE):
+    limit = min(2 * load.cores, worth)
+    if current > limit:
+        return limit
+    if current < limit and (current < load.cores or load.cpu_share < IDLE):
         return current + 1
     if current > load.cores and load.cpu_share > BUSY:
         return current - 1

@@ -44,7 +44,7 @@ class OwnMetrics:
         ]
         # Timings of names that only have errors.
         rows += [(*row, "0", pack_histogram(one)) for row, one in timed.items()]
-        await self.shard.increment(rows, most=MAX_ROWS, keep_s=_KEEP_S)
+        await self.shard.increment(rows, limit=MAX_ROWS, keep_s=_KEEP_S)
 
     async def read_totals(self, *, days: int) -> dict[Row, float]:
         """Totals by name and tags; today counts as a day."""

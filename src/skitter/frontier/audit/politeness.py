@@ -111,11 +111,11 @@ def most_at_once(trips: Iterable[Trip]) -> int:
     """How many were in flight together, beyond the tolerance for clocks. Pure."""
     moments = [(trip.left_ms, 1) for trip in trips]
     moments += [(one.left_ms + max(1, one.took_ms - SLACK_MS), -1) for one in trips]
-    now = most = 0
+    now = peak = 0
     for _, change in sorted(moments):  # at the same moment, those that end come first
         now += change
-        most = max(most, now)
-    return most
+        peak = max(peak, now)
+    return peak
 
 
 def _least(delay_ms: int) -> float:
