@@ -47,13 +47,13 @@ async def run_plan(plan: Plan) -> int:
             supervisor.on_tick = painter.paint
             over = await supervisor.run()
         interrupted = supervisor.stopped_by is signal.SIGINT
-        went = await crawl.end(over=over, interrupted=interrupted, bad=painter.paused_for)
-        report = report_of(went, await write_file(crawl.out), max_dead=plan.max_dead)
+        result = await crawl.end(over=over, interrupted=interrupted, bad=painter.paused_for)
+        report = report_of(result, await write_file(crawl.out), max_dead=plan.max_dead)
         if plan.as_json:
             emit_json(report)
         else:
             show_report(report, hints=not plan.is_demo)
-        hooks_failed = went.over and not await _run_finish_hooks(plan.spider, went.after)
+        hooks_failed = result.over and not await _run_finish_hooks(plan.spider, result.after)
     return report.exit_code or int(hooks_failed)
 
 

@@ -19,7 +19,7 @@ from skitter.frontier.admin.quality import find_bad
 from skitter.loading import OpenSink, open_destination
 from skitter.model import State, Stats
 from skitter.redact import redact
-from skitter.report import Went, some
+from skitter.report import CrawlResult, some
 from skitter.sinks import Destination, SinkBusy
 from skitter.spider.seeding import offer_seeds
 
@@ -50,10 +50,10 @@ class Crawl:
         """What is wrong with the items of this crawl."""
         return await find_bad(self.frontier, self.plan.config.quality, since=self.since_s)
 
-    async def end(self, *, over: bool, interrupted: bool, bad: Sequence[str] = ()) -> Went:
+    async def end(self, *, over: bool, interrupted: bool, bad: Sequence[str] = ()) -> CrawlResult:
         """The outcome. `bad`: why it was paused, if it was. Raises ServerUnreachable."""
         frontier, stats = self.frontier, await _last_look(self.frontier)
-        return Went(
+        return CrawlResult(
             self.before,
             stats,
             time.monotonic() - self.began,
