@@ -16,7 +16,7 @@ from skitter.engine.departures import TooEarly
 from skitter.errors import FetchError, UsageError
 from skitter.fetch.client import HttpFetcher
 from skitter.fetch.guard import Guard
-from skitter.frontier.admin.actions import Deed
+from skitter.frontier.admin.actions import NewAction
 from skitter.frontier.connection import Server
 from skitter.frontier.routes import FleetRoutes
 from skitter.model import Request
@@ -125,11 +125,11 @@ def bench(
 def forget(names: Names = None, redis: Redis = None, directory: Directory = None) -> None:
     """Forget what proxies have spent. Their budgets start over; without a name, everything learned
     about them is forgotten, too."""
-    deed = Deed("", "proxy forget", " ".join(names or ["all"]))
+    action = NewAction("", "proxy forget", " ".join(names or ["all"]))
     on_server(
         settings(redis, directory),
         lambda server: FleetRoutes.on(server).forget(names or ()),
-        deed=deed,
+        action=action,
     )
     say(f"forgot {', '.join(names)}." if names else "forgot all proxies.")
 

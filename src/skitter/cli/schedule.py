@@ -26,7 +26,7 @@ from skitter.cli.common import (
 )
 from skitter.cli.output import answer, emit_json, grid, say, tell
 from skitter.errors import BadOption, JobMissing, SkitterError, SpiderError
-from skitter.frontier.admin.actions import Deed
+from skitter.frontier.admin.actions import NewAction
 from skitter.frontier.admin.jobs import for_each_job, open_job
 from skitter.frontier.admin.schedule import (
     Schedule,
@@ -88,8 +88,8 @@ def add(
         await set_schedule(frontier, schedule)
         return schedule
 
-    deed = Deed(name, "schedule", cron or f"every {every}")
-    schedule = on_server(settings(redis, directory), work, deed=deed)
+    action = NewAction(name, "schedule", cron or f"every {every}")
+    schedule = on_server(settings(redis, directory), work, action=action)
     says = f"{name}: the next round begins at {_moment(schedule.next_ms)}."
     answer(_document(name, schedule), says, as_json=as_json)
     if not as_json:
@@ -140,8 +140,8 @@ def remove(
     job: Job, redis: Redis = None, directory: Directory = None, as_json: Json = False
 ) -> None:
     """Remove the schedule of a job."""
-    deed = Deed(job, "unschedule")
-    removed = on_job(settings(redis, directory), job, remove_schedule, deed=deed)
+    action = NewAction(job, "unschedule")
+    removed = on_job(settings(redis, directory), job, remove_schedule, action=action)
     says = "its schedule is removed" if removed else "it had no schedule"
     answer({"job": job, "removed": removed}, f"{job}: {says}.", as_json=as_json)
 

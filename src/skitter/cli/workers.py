@@ -15,7 +15,7 @@ from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, s
 from skitter.cli.display import action_line, event_line
 from skitter.cli.output import answer, emit_line, out, tell
 from skitter.errors import BadOption, SkitterError
-from skitter.frontier.admin.actions import Deed, read_actions
+from skitter.frontier.admin.actions import NewAction, read_actions
 from skitter.frontier.admin.log import EVENTS_KEPT, LOG_PAGE, Event, read_log
 from skitter.frontier.admin.workers import (
     FETCHING,
@@ -173,8 +173,8 @@ def scale(
         workers = [one for one in await live_workers(frontier) if one.kind in FETCHING]
         return was, len(workers), len({one.host for one in workers})
 
-    deed = Deed(job, "scale", f"workers={workers}")
-    was, at_work, machines = on_job(settings(redis, directory), job, work, deed=deed)
+    action = NewAction(job, "scale", f"workers={workers}")
+    was, at_work, machines = on_job(settings(redis, directory), job, work, action=action)
     names = {None: None, AUTO: "auto"}
     scaled = {
         "job": job,
