@@ -1,6 +1,6 @@
 --[[
-keeps_place: whether a host is in a list and one more request of that priority does not move it. That is
-so for most hosts of an `add`, whose records are then not even unpacked.
+keeps_place: whether a host is in a list and one more request of that priority does not move it.
+That is so for most hosts of an `add`, whose records are then not even unpacked.
 ]]
 --@include host
 local function keeps_place(name, priority)
