@@ -109,9 +109,9 @@ class Runner:
 
 
 async def _fill(ground: Ground, hosts: int) -> Runner:
-    ground.tell(f"lease: {URLS_A_HOST} URLs for each of {hosts:,} hosts")
+    ground.progress(f"lease: {URLS_A_HOST} URLs for each of {hosts:,} hosts")
     clock = Clock()
     # The default politeness: one request at a time, a second apart.
     frontier = await create_job(ground.server, f"lease-{hosts}", clock=clock)
-    await fill(frontier, make_urls(URLS_A_HOST * hosts, hosts=hosts), ground.tell)
+    await fill(frontier, make_urls(URLS_A_HOST * hosts, hosts=hosts), ground.progress)
     return Runner(ground, hosts, frontier, clock)

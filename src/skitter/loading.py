@@ -83,7 +83,7 @@ class Loader:
     stop: asyncio.Event
     transform: Transform | None = None
     pace: LoadPace = field(default_factory=LoadPace)
-    tell: Callable[[str], None] = lambda _: None  # shows progress to the user
+    progress: Callable[[str], None] = lambda _: None  # shows progress to the user
     rejected: int = 0
     note: str = ""  # why nothing is being stored
     figures: Recorder = field(default_factory=Recorder)
@@ -112,7 +112,7 @@ class Loader:
     def _note(self, state: LoadState) -> None:
         self.note = "" if state.ok else state.message
         self.log("info" if state.ok else "warning", state.message)
-        self.tell(state.message)
+        self.progress(state.message)
 
     def _count(self, stored: int, took_s: float) -> None:
         self.figures.count("stored", stored)

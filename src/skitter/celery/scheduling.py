@@ -223,7 +223,7 @@ class CeleryPool:
     runtime: Runtime
     frontier: Frontier
     spec: JobSpec
-    tell: Callable[[str], None]
+    progress: Callable[[str], None]
     _started_at: float = field(default_factory=time.monotonic)
     _warned: bool = False
     _log_read_to: str = "-"
@@ -241,7 +241,7 @@ class CeleryPool:
         if not self._warned and time.monotonic() - self._started_at > NO_WORKER_S:
             self._warned = True
             if not await count_slots(server):
-                self.tell(NO_WORKER)
+                self.progress(NO_WORKER)
 
     async def _show_errors(self) -> None:
         """Show why a pump could not start, e.g. its worker has another secret, or no such file."""
@@ -249,7 +249,7 @@ class CeleryPool:
         for event in await read_log(self.frontier, self._log_read_to):
             self._log_read_to = event.id
             if event.level == "error" and not first:
-                self.tell(event.text)
+                self.progress(event.text)
 
     async def running(self) -> int:
         return sum(one.kind == "celery" for one in await live_workers(self.frontier))

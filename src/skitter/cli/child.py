@@ -59,7 +59,7 @@ def main(words: list[str]) -> None:
             sys.exit(error.exit_code)
 
 
-def _tell(text: str) -> None:
+def _print_progress(text: str) -> None:
     print(text, file=sys.stderr)  # a file that the parent reads
 
 
@@ -77,7 +77,7 @@ def _worker(job: str, parent: int, config: WorkerConfig) -> Work:
     options = WorkerOptions.of(config, parent=parent, stuck_log=stuck_log)
 
     async def work() -> None:
-        async with open_server(where, progress=_tell) as server:
+        async with open_server(where, progress=_print_progress) as server:
             name = client_name(mark=os.environ.get(MARK))
             wait = config.keep_alive
             while (frontier := await _find(server, job, client=name, wait=wait)) is None:
@@ -122,4 +122,4 @@ def _loader(job: str, parent: int, config: WorkerConfig, *, transform: str) -> W
     where = find_server()
     change = load_transform(transform, config.arguments) if transform else None
     destination = Destination(os.environ[LOAD_TO], job, where.directory)
-    return LoaderProcess(where, destination, change, parent=parent, tell=_tell).run
+    return LoaderProcess(where, destination, change, parent=parent, progress=_print_progress).run

@@ -11,7 +11,7 @@ import typer
 import uvloop
 
 from skitter.app import open_server
-from skitter.cli.output import tell
+from skitter.cli.output import print_progress
 from skitter.errors import BadOption, SkitterError, UsageError
 from skitter.frontier.admin.actions import NewAction, note_action, this_user
 from skitter.frontier.admin.jobs import open_job
@@ -79,7 +79,7 @@ def on_server(
     """Run `work` on the configured server. `action` goes into the action log."""
 
     async def main() -> T:
-        async with open_server(where, progress=tell) as server:
+        async with open_server(where, progress=print_progress) as server:
             result = await work(server)
             if action:
                 await _note(server, action)
@@ -92,7 +92,7 @@ async def _note(server: Server, action: NewAction) -> None:
     try:
         await note_action(server, this_user(), action)
     except SkitterError as error:  # the command itself has succeeded
-        tell(f"this could not be recorded in the action log: {error}")
+        print_progress(f"this could not be recorded in the action log: {error}")
 
 
 def on_job(

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from skitter.cli.common import Directory, Json, Redis, on_server, settings
-from skitter.cli.output import emit_json, grid, say, tell
+from skitter.cli.output import emit_json, grid, print_progress, say
 from skitter.engine.departures import TooEarly
 from skitter.errors import FetchError, UsageError
 from skitter.fetch.client import HttpFetcher
@@ -153,7 +153,7 @@ async def _fetcher(
     guard = Guard.for_seeds(urls, also=config.fetch.allow_hosts)
     async with (
         HttpFetcher(config.fetch, guard=guard) as inner,
-        open_routes(server, config, lambda _, text: tell(text)) as (routes, api),
+        open_routes(server, config, lambda _, text: print_progress(text)) as (routes, api),
     ):
         yield RoutedFetcher(inner, routes, guard, api)
 

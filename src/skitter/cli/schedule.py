@@ -24,7 +24,7 @@ from skitter.cli.common import (
     pairs_of,
     settings,
 )
-from skitter.cli.output import answer, emit_json, grid, say, tell
+from skitter.cli.output import answer, emit_json, grid, print_progress, say
 from skitter.errors import BadOption, JobMissing, SkitterError, SpiderError
 from skitter.frontier.admin.actions import NewAction
 from skitter.frontier.admin.jobs import for_each_job, open_job
@@ -94,7 +94,7 @@ def add(
     answer(_document(name, schedule), says, as_json=as_json)
     if not as_json:
         shown = target if spider else "SPIDER"
-        tell(
+        print_progress(
             "Rounds need a running process: `skitter run --keep-alive` with its spider, or "
             f"`skitter schedule watch {shown}`."
         )
@@ -166,7 +166,7 @@ def watch(
             if schedule
             else (f"no schedule yet, add one: `skitter schedule add {name} --every 6h`")
         )
-        tell(f"Watching {name}: {when}.")
+        print_progress(f"Watching {name}: {when}.")
         await _watch(frontier, spider)
 
     on_server(settings(redis, directory), work)
@@ -182,7 +182,7 @@ async def _watch(frontier: Frontier, spider: Spider) -> None:
             if not (error.retryable or isinstance(error, SpiderError)):
                 raise
             if str(error) != told:
-                tell(f"{error} Trying again.")
+                print_progress(f"{error} Trying again.")
             told = str(error)
         else:
             told = ""

@@ -40,7 +40,7 @@ class Survey:
 
     url: str
     config: Config
-    tell: Callable[[str], None]  # reports problems and progress
+    progress: Callable[[str], None]  # reports problems and progress
     sources: list[str] = field(default_factory=list)  # sitemaps and feeds that were read
     hosts: Counter[str] = field(default_factory=Counter)  # pages per host
     delays: dict[str, float] = field(default_factory=dict)  # that hosts ask for, in seconds
@@ -139,9 +139,9 @@ class _Road:
         if isinstance(outcome, Completed):
             return list(outcome.completion.links)
         if isinstance(outcome, Buried | Retried):
-            self.survey.tell(f"{request.url}: {outcome.failure.error}")
+            self.survey.progress(f"{request.url}: {outcome.failure.error}")
         else:
-            self.survey.tell(f"{request.url}: {NO_WAY}")
+            self.survey.progress(f"{request.url}: {NO_WAY}")
         return []
 
     async def _wait(self, host: str) -> None:

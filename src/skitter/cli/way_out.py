@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from skitter.app import open_server
-from skitter.cli.output import tell
+from skitter.cli.output import print_progress
 from skitter.fetch import Fetcher, Guard
 from skitter.settings import Config, WorkerConfig
 
@@ -38,8 +38,11 @@ async def open_way_out(config: Config, client: Fetcher, guard: Guard) -> AsyncIt
     from skitter.worker.routed import RoutedFetcher, open_routes  # most have no proxies
 
     async with (
-        open_server(config.server, progress=tell) as server,
-        open_routes(server, worker_config(config), lambda _, text: tell(text)) as (routes, api),
+        open_server(config.server, progress=print_progress) as server,
+        open_routes(server, worker_config(config), lambda _, text: print_progress(text)) as (
+            routes,
+            api,
+        ),
     ):
         yield RoutedFetcher(client, routes, guard, api)
 

@@ -13,7 +13,7 @@ import typer
 
 from skitter.cli.common import Directory, Job, Json, Redis, on_job, on_server, settings
 from skitter.cli.display import action_line, event_line
-from skitter.cli.output import answer, emit_line, out, tell
+from skitter.cli.output import answer, emit_line, out, print_progress
 from skitter.errors import BadOption, SkitterError
 from skitter.frontier.admin.actions import NewAction, read_actions
 from skitter.frontier.admin.log import EVENTS_KEPT, LOG_PAGE, Event, read_log
@@ -79,7 +79,9 @@ def logs(
         _show_events(events, as_json=as_json)
         if not follow:
             if not events and not as_json:
-                tell(f"{job}: nothing was logged{' that matches' if last != '-' else ''}.")
+                print_progress(
+                    f"{job}: nothing was logged{' that matches' if last != '-' else ''}."
+                )
             return
         async for fresh in follow_log(frontier, last):
             _show_events([event for event in fresh if wanted(event)], as_json=as_json)
@@ -96,7 +98,7 @@ def _show_actions(where: Settings, job: str, lines: int, *, as_json: bool) -> No
         else:
             out.print(action_line(one))
     if not found and not as_json:
-        tell(f"{job}: nobody has changed it.")
+        print_progress(f"{job}: nobody has changed it.")
 
 
 def _show_events(events: list[Event], *, as_json: bool) -> None:
@@ -132,7 +134,7 @@ async def follow_log(
             if not error.retryable:
                 raise
             if not away:
-                tell(f"{error} Waiting for it.")
+                print_progress(f"{error} Waiting for it.")
             away, events = True, []
         else:
             away = False

@@ -44,7 +44,7 @@ async def run_spider(
     out = config.output.to or f"{name}.db"
     plan = Plan(spider=spider, job=name, config=config, out=out, fresh=fresh)
     async with open_server(config.server) as server:
-        crawl = await begin(server, plan, tell=lambda _: None)
+        crawl = await begin(server, plan, progress=lambda _: None)
         stopped = await _work(crawl)
         result = await crawl.end(over=not stopped, interrupted=stopped)
         written = Written(redact(out), await crawl.out.finish())
