@@ -117,5 +117,5 @@ async def work(task: WorkerTask) -> Worked:
 
 
 if __name__ == "__main__":
-    told = msgspec.json.decode(sys.argv[1], type=WorkerTask)
-    say(uvloop.run(work(told)))
+    task = msgspec.json.decode(sys.argv[1], type=WorkerTask)
+    say(uvloop.run(work(task)))

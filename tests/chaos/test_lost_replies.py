@@ -99,7 +99,7 @@ async def story(frontier: Frontier, clock: ManualClock) -> list[Any]:
     await _tell_of_depths(frontier, tell)
     await configure(frontier, replace(frontier.options, limits=Limits(max_pages=17)))
     await tell(await frontier.shards[0].call("grant", [3, 1, 2, 8, 0, 0, 0, 9]))
-    await tell(await frontier.shards[0].call("allow", told=40, keep=5))
+    await tell(await frontier.shards[0].call("allow", granted=40, keep=5))
     await set_state(frontier, State.DRAINING)
     await tell(await frontier.add([Request(url="https://late.test/")]))
     await tell(await frontier.lease(100, ttl_s=10))

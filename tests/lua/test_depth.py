@@ -15,7 +15,7 @@ async def finish(raw, claim, *, depth, reach=1, links=(), items=()):
     """Complete a page whose links were offered as those of `depth`."""
     brings = f"{len(links)} {len(items)} {depth} {reach}"
     each = [(*claim, brings, ""), *links, (b"packed",), *((item,) for item in items)]
-    return await raw.call("complete", each, leases=1, links=len(links), list="", tell=0)
+    return await raw.call("complete", each, leases=1, links=len(links), list="", report=0)
 
 
 async def finish_a_page(raw, fp="1", *, depth, **about):

@@ -33,7 +33,7 @@ CALLS: Any = {
             (b"i",),
             (b"j",),
         ],
-        {"leases": 2, "links": 1, "list": "", "tell": 1},
+        {"leases": 2, "links": 1, "list": "", "report": 1},
     ),
     "retry": lambda t: ([("1", t, 500, "error", FEEDBACK), ("2", "nonsense", 0, "", b"")], {}),
     "bury": lambda t: ([("1", t, "reason", FEEDBACK), ("2", "nonsense", "", b"")], {}),

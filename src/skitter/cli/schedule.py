@@ -174,18 +174,18 @@ def watch(
 
 async def _watch(frontier: Frontier, spider: Spider) -> None:
     """Begin rounds as they fall due. If the server is down or seeds fail, report once and retry."""
-    told = ""
+    last_error = ""
     while True:
         try:
             begun = await begin_due_round(frontier, spider)
         except SkitterError as error:
             if not (error.retryable or isinstance(error, SpiderError)):
                 raise
-            if str(error) != told:
+            if str(error) != last_error:
                 print_progress(f"{error} Trying again.")
-            told = str(error)
+            last_error = str(error)
         else:
-            told = ""
+            last_error = ""
             if begun and begun.is_ours:
                 say(f"{_moment(begun.due_ms)}: {tell_round(begun)[1]}.")
                 sys.stdout.flush()  # to a file too: it may run for weeks

@@ -138,7 +138,7 @@ async def _exists(server: Server, job: str) -> bool:
 async def _try(open_sink: OpenSink, progress: Progress) -> None:
     """Fail now if the output takes no items, instead of in a loader that keeps dying. The loader of
     a crawl that was just killed needs a moment to notice."""
-    give_up_at, told = time.monotonic() + LETS_GO_S, False
+    give_up_at, announced = time.monotonic() + LETS_GO_S, False
     while True:
         try:
             async with open_sink():
@@ -146,9 +146,9 @@ async def _try(open_sink: OpenSink, progress: Progress) -> None:
         except SinkBusy as busy:
             if time.monotonic() > give_up_at:
                 raise
-            if not told:
+            if not announced:
                 progress(f"{str(busy).partition(':')[0]}: waiting for it to end.")
-            told = True
+            announced = True
         await asyncio.sleep(LOOK_AGAIN_S)
 
 

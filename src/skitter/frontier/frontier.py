@@ -279,7 +279,7 @@ class Frontier:
                 leases=len(group),
                 links=sum(len(one.links) for one in group),
                 list=items_to,
-                tell=int(on_known is not None),
+                report=int(on_known is not None),
             )
             if on_known is not None:
                 links = [link for one in group for link in one.links]

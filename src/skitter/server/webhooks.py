@@ -27,7 +27,7 @@ from skitter.fetch import FetchOptions, Guard, HttpFetcher
 from skitter.fetch.guard import authority_of
 from skitter.frontier.admin import webhooks as store
 from skitter.frontier.admin.jobs import for_each_job, open_job
-from skitter.frontier.admin.log import log as tell
+from skitter.frontier.admin.log import log as log_event
 from skitter.frontier.admin.quality import find_bad
 from skitter.frontier.admin.webhooks import Delivery, Occasion, Webhook
 from skitter.frontier.wire import side_by_side
@@ -169,12 +169,12 @@ class Sender:
         tries = one.tries + 1
         if tries >= MAX_TRIES:
             text = f"{one.on!r} was not delivered after {tries} tries: {problem}"
-            await tell(frontier, "error", self.name, f"webhook {one.webhook}: {text}")
+            await log_event(frontier, "error", self.name, f"webhook {one.webhook}: {text}")
             await store.end_delivery(frontier, one)
             return
         if tries == 1:
             text = f"webhook {one.webhook}: {one.on!r} was not delivered yet: {problem}"
-            await tell(frontier, "warning", self.name, text)
+            await log_event(frontier, "warning", self.name, text)
         next_at = now + wait_s(one.tries, random.random())
         later = msgspec.structs.replace(one, tries=tries, next_at=next_at)
         await store.save_delivery(frontier, later)

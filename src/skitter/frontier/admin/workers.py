@@ -51,8 +51,8 @@ class Heartbeat(Vitals, frozen=True, kw_only=True):
 
 async def beat(frontier: Frontier, heartbeat: Heartbeat) -> None:
     """Store a heartbeat. Raises JobMissing for a job that is gone, and does not recreate it."""
-    told = msgspec.structs.replace(heartbeat, note=cut(heartbeat.note))
-    await frontier.home.beat(name=told.name, message=encode(told))
+    short = msgspec.structs.replace(heartbeat, note=cut(heartbeat.note))
+    await frontier.home.beat(name=short.name, message=encode(short))
 
 
 async def leave(frontier: Frontier, name: str) -> None:

@@ -134,8 +134,8 @@ async def _read(shard: Shard) -> AsyncIterator[Trip]:
 def open_trip(row: str) -> Trip | None:
     """None: it cannot be read."""
     try:
-        told_ms, host, at_ms, ago_ms, took_ms, delay_ms, url = row.split(" ", 6)
-        left_ms = min(int(at_ms), int(told_ms) - int(ago_ms))  # both are late, if anything
+        now_ms, host, at_ms, ago_ms, took_ms, delay_ms, url = row.split(" ", 6)
+        left_ms = min(int(at_ms), int(now_ms) - int(ago_ms))  # both are late, if anything
         return Trip(left_ms, int(took_ms), int(delay_ms), host, url)
     except ValueError:
         return None
