@@ -1,4 +1,4 @@
-"""The story of a URL: where it is and why, as the command line and the HTTP API tell it."""
+"""Where a URL is and why, as the command line and the HTTP API explain it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from skitter.frontier.frontier import Frontier
 
 
-async def tell_story(
+async def explain_url(
     frontier: Frontier, url: str, *, method: str = "GET", body: bytes = b""
 ) -> Explanation:
     """By its URL, its fingerprint, or the fingerprint that an engine gave it."""
