@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skitter.fetch.robots import explain_rules
 from skitter.frontier.audit.rules import is_fingerprint
 from skitter.frontier.audit.why import Explanation, why, why_fingerprint
-from skitter.frontier.straight import aside
+from skitter.frontier.sync import in_thread
 from skitter.settings import resolve
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ async def explain_url(
     found = await why(frontier, url, method=method, body=body, robots=_read_robots)
     # Importing Scrapy takes a second, which must not delay others served by this process.
     is_open = found.state in ("unknown", "refused")
-    others = await aside(_identities, url) if is_open else []
+    others = await in_thread(_identities, url) if is_open else []
     for identity in others:
         other = await why(frontier, url, identity=identity, robots=_read_robots)
         if other.state != "unknown" and not _was_refused(found, other):

@@ -29,7 +29,7 @@ from skitter.frontier.blocking import blocking_client
 from skitter.frontier.failures import AWAY, is_a_trip, is_for_later, is_refusal, our_errors
 from skitter.frontier.redis_client import ConnectionCount, OurRedis, our_connection
 from skitter.frontier.replication import call_replicated, is_cluster
-from skitter.frontier.straight import StraightClient, has_loop, pause
+from skitter.frontier.sync import SyncClient, has_loop, pause
 from skitter.redact import redact
 from skitter.settings.tables import OLDEST_SERVERS
 
@@ -232,7 +232,7 @@ def _client(url: str, password: str | None, connections: ConnectionCount) -> Cli
     if password is not None:
         options["password"] = password
     if not has_loop():
-        return _straight(url, scheme, options)
+        return _sync_client(url, scheme, options)
     once = Retry(NoBackoff(), 0)
     try:
         if scheme == "redis+cluster":
@@ -251,10 +251,10 @@ def _client(url: str, password: str | None, connections: ConnectionCount) -> Cli
     raise bad_address(GIVEN, url)
 
 
-def _straight(url: str, scheme: str, options: dict[str, Any]) -> StraightClient:
+def _sync_client(url: str, scheme: str, options: dict[str, Any]) -> SyncClient:
     if scheme != "redis+cluster":  # a cluster client retries what went to the wrong node
         options = {**options, "retry": BlockingRetry(NoBackoff(), 0)}
-    return StraightClient(blocking_client(url, named=GIVEN, **options))
+    return SyncClient(blocking_client(url, named=GIVEN, **options))
 
 
 def _watch_cluster(client: RedisCluster, connections: ConnectionCount) -> RedisCluster:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from skitter.frontier.straight import has_loop
+from skitter.frontier.sync import has_loop
 from skitter.model import Feedback, Lease, Pace, Request
 from skitter.redact import redact_text
 
