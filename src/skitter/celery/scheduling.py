@@ -101,8 +101,8 @@ async def send_pumps(runtime: Runtime, frontier: Frontier, spec: JobSpec, stats:
     """Send missing pumps; surplus ones lose their permits."""
     await reclaim_leases(frontier)
     capacity = await read_capacity(frontier.server, spec.job)
-    wish = await wanted_workers(frontier)
-    wanted = wanted_pumps(spec, stats, wish=wish, capacity=capacity)
+    requested = await wanted_workers(frontier)
+    wanted = wanted_pumps(spec, stats, requested=requested, capacity=capacity)
     for lane, number in by_lane(spec, wanted).items():
         for permit in await issue_permits(frontier, number, ttl_s=SENT_S, lane=lane):
             await send(runtime, frontier, spec, "skitter.pump", permit)
@@ -166,12 +166,12 @@ class Capacity:
         return self.jobs > 1 and self.others + 1 > max(1, self.slots - 1)
 
 
-def wanted_pumps(spec: JobSpec, stats: Stats, *, wish: int | None, capacity: Capacity) -> int:
+def wanted_pumps(spec: JobSpec, stats: Stats, *, requested: int | None, capacity: Capacity) -> int:
     """What the operator (`skitter scale`) or the caller set; otherwise as many as the work needs,
     within the free slots. Pure."""
     if stats.state is State.PAUSED:
         return 1  # it waits for the job to be resumed
-    asked = spec.pumps if wish is None else wish
+    asked = spec.pumps if requested is None else requested
     if asked:
         return min(asked, capacity.slots) if capacity.slots else asked
     return max(1, min(capacity.free, -(-stats.remaining // REQUESTS_PER_WORKER)))

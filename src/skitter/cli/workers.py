@@ -167,11 +167,11 @@ def scale(
     A `run` or `worker` that is running follows at once. The number is per machine: 4 on three
     machines makes 12. It also holds for machines that join later, until the next `scale`.
     """
-    wish = _parse_wish(workers)
+    requested = _parse_workers(workers)
 
     async def work(frontier: Frontier) -> tuple[int | None, int, int]:
         was = await wanted_workers(frontier)
-        await set_wanted_workers(frontier, wish)
+        await set_wanted_workers(frontier, requested)
         workers = [one for one in await live_workers(frontier) if one.kind in FETCHING]
         return was, len(workers), len({one.host for one in workers})
 
@@ -181,16 +181,16 @@ def scale(
     scaled = {
         "job": job,
         "was": names.get(was, was),
-        "wanted": names.get(wish, wish),
+        "wanted": names.get(requested, requested),
         "at_work": at_work,
         "machines": machines,
     }
     now = f"{at_work:,} running now" + f" on {some(machines, 'machine')}" * bool(machines)
-    sentence = f"{job}: {_tell_wish(wish)} (before: {_tell_wish(was)}); {now}."
+    sentence = f"{job}: {_describe_workers(requested)} (before: {_describe_workers(was)}); {now}."
     answer(scaled, sentence, as_json=as_json)
 
 
-def _parse_wish(text: str) -> int:
+def _parse_workers(text: str) -> int:
     if text == "auto":
         return AUTO
     if text == "0":
@@ -200,7 +200,7 @@ def _parse_wish(text: str) -> int:
     return int(text)
 
 
-def _tell_wish(wish: int | None) -> str:
-    if wish is None:
+def _describe_workers(requested: int | None) -> str:
+    if requested is None:
         return "not set"
-    return "automatic" if wish == AUTO else f"{some(wish, 'worker')} per machine"
+    return "automatic" if requested == AUTO else f"{some(requested, 'worker')} per machine"

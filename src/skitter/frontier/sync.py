@@ -57,7 +57,9 @@ class SyncClient:
     def __init__(self, client: Any) -> None:
         self._client = client
         self.is_cluster = isinstance(client, redis.RedisCluster)
-        self._connection: Any = None  # for scripts: nearly all calls, and they need nothing of the client
+        self._connection: Any = (
+            None  # for scripts: nearly all calls, and they need nothing of the client
+        )
 
     async def execute_command(self, *words: Any, **reading: Any) -> Any:
         if words[0] == "EVALSHA" and not self.is_cluster:
