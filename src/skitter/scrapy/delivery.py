@@ -25,7 +25,7 @@ from skitter.scrapy.mailbox import (
     Entry,
     FailedItem,
     FeedBatch,
-    KeptOut,
+    Ignored,
     LooseItems,
     LooseLinks,
     RobotsFile,
@@ -102,7 +102,7 @@ class Delivery:
             (self._push, _chain(one.more_pushes for one in done)),
             *self._completions(done),
             (self._count_blocked, [one for one in ended if one.blocked]),
-            (self._refuse_links, {one.url: one.why for one in _of(KeptOut, parcels)}),
+            (self._refuse_links, {one.url: one.why for one in _of(Ignored, parcels)}),
             *((self._store_robots, one) for one in _of(RobotsFile, parcels)),
             # Last: everything else is idempotent, but sending this twice would store it twice.
             *((self._reject_item, one) for one in _of(FailedItem, parcels)),

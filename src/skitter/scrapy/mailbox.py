@@ -135,7 +135,7 @@ class FailedItem:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptOut:
+class Ignored:
     """A request that a middleware ignored."""
 
     url: str
@@ -151,7 +151,7 @@ class RobotsFile:
     body: bytes
 
 
-Parcel = Entry | FeedBatch | LooseLinks | LooseItems | Unsent | FailedItem | KeptOut | RobotsFile
+Parcel = Entry | FeedBatch | LooseLinks | LooseItems | Unsent | FailedItem | Ignored | RobotsFile
 
 #: Owner of the requests and items produced now: Scrapy handles each page in its own context.
 ORIGIN: ContextVar[Entry | FeedBatch | None] = ContextVar("skitter_origin", default=None)
