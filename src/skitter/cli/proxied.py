@@ -14,7 +14,9 @@ from skitter.settings import Config, WorkerConfig
 if TYPE_CHECKING:
     from skitter.fetch.render import Renderer
 
-NO_WAY = "no proxy is free: all are resting, or their budgets are spent (`skitter proxy stats`)."
+NO_FREE_PROXY = (
+    "no proxy is free: all are resting, or their budgets are spent (`skitter proxy stats`)."
+)
 
 
 def worker_config(config: Config) -> WorkerConfig:
@@ -29,7 +31,7 @@ def worker_config(config: Config) -> WorkerConfig:
 
 
 @asynccontextmanager
-async def open_way_out(config: Config, client: Fetcher, guard: Guard) -> AsyncIterator[Fetcher]:
+async def open_proxied(config: Config, client: Fetcher, guard: Guard) -> AsyncIterator[Fetcher]:
     """Fetch through the configured proxies, if any: a crawl that uses proxies must not expose its
     own address. Their budgets and records are on the server."""
     if not config.proxies:
@@ -39,15 +41,13 @@ async def open_way_out(config: Config, client: Fetcher, guard: Guard) -> AsyncIt
 
     async with (
         open_server(config.server, progress=print_progress) as server,
-        open_routes(server, worker_config(config), lambda _, text: print_progress(text)) as (
-            routes,
-            api,
-        ),
+        open_routes(server, worker_config(config), lambda _, text: print_progress(text)) as opened,
     ):
+        routes, api = opened
         yield RoutedFetcher(client, routes, guard, api)
 
 
-def by_routes(renderer: Renderer, client: Fetcher) -> Renderer:
+def renderer_by_routes(renderer: Renderer, client: Fetcher) -> Renderer:
     """A browser that uses the same routes as the client."""
     from skitter.worker.routed import RoutedFetcher, RoutedRenderer
 
