@@ -51,7 +51,7 @@ async def test_a_page_that_ends_badly_leaves_its_place_to_another(shard):
     assert (await shard.lease(5)).fps == ["2"]
 
 
-async def test_what_was_told_before_changes_nothing(shard):
+async def test_what_was_granted_before_changes_nothing(shard):
     await shard.allow(granted=5)
 
     assert await shard.allow(granted=3) == [5, 0, 0]

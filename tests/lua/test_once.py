@@ -86,7 +86,7 @@ IDEMPOTENT: Any = {
     "claim_callback": lambda t: ([], {"claim": "me", "ttl_ms": 9000}),
     "finish_callback": lambda t: ([], {"claim": "me", "value": "it"}),
     "host": lambda t: ([("a.test", "c.test")], {"field": "blocked_for_ms", "value": 4000}),
-    "allow": lambda t: ([], {"told": 9, "keep": 1}),
+    "allow": lambda t: ([], {"granted": 9, "keep": 1}),
     "grant": lambda t: ([(3, 1, 2, 5), (1, 0, 1, 90)], {}),
     "spare": lambda t: ([], {"name": "me", "wanted": 2}),
     "sink": lambda t: ([], {"place": "books.db", "instead": ""}),
